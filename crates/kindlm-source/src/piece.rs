@@ -43,7 +43,7 @@ impl Piece<'_> {
     pub fn problem(&self, problem: Problem) -> Diagnostic {
         let code = code(&problem.kind);
         let label = match code {
-            Code::UNKNOWN_KEY => "not known here",
+            Code::UNKNOWN_KEY => "unknown here",
             Code::MISSING_KEY => "it belongs in here",
             _ => "",
         };

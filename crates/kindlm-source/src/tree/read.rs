@@ -195,7 +195,7 @@ impl<'s> Reader<'s> {
                 .into());
         }
         let Some((node, size)) = self.anchors.get(&id).cloned() else {
-            return Err(self.stop("the alias refers to nothing", span).into());
+            return Err(self.stop("the alias has no anchor", span).into());
         };
         if depth + size.height > MAX_DEPTH {
             return Err(self.too_deep(span));
@@ -203,10 +203,10 @@ impl<'s> Reader<'s> {
         self.aliased = self.aliased.saturating_add(size.weight);
         if self.aliased > MAX_ALIASED {
             return Err(self
-                .stop("the aliases of this document stand for too much", span)
+                .stop("the aliases of this document expand to too many values", span)
                 .with_label("one alias too many")
-                .with_related(self.source, node.span, "what it stands for")
-                .with_help(format!("together they may stand for {MAX_ALIASED} values"))
+                .with_related(self.source, node.span, "the value of the alias")
+                .with_help(format!("together they may expand to {MAX_ALIASED} values"))
                 .into());
         }
         Ok((Node { used_at: Some(span), ..node }, size))
@@ -329,13 +329,13 @@ impl<'s> Reader<'s> {
         if let Some(first) = entries.find(&key.name) {
             let diagnostic = Diagnostic::error(
                 Code::DUPLICATE,
-                format!("the key `{}` is given twice", key.name),
+                format!("duplicate key `{}`", key.name),
                 self.source,
                 key.span,
             )
             .with_label("given again")
             .with_related(self.source, first, "given first")
-            .with_help("remove one of the two: only one of them could count");
+            .with_help("remove one of the two");
             self.report(diagnostic);
         } else {
             entries.push(key, value);

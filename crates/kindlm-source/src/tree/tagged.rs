@@ -77,7 +77,7 @@ impl Reader<'_> {
             _ => span,
         };
         let diagnostic = self
-            .stop(format!("the tag `{name}` is not known here"), span)
+            .stop(format!("unknown tag `{name}`"), span)
             .with_help("remove the tag; put a text that starts with `!` in quotes");
         self.report(diagnostic);
     }
