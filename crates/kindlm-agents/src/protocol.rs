@@ -162,7 +162,7 @@ impl Declaration {
         let word = word.as_str().ok_or(true)?;
         if let Some(key) = duplicate_key(line) {
             // A duplicate key is ambiguous, and one of the values would be lost.
-            return Ok(Self::Unreadable(format!("`{word}` has the key `{key}` twice")));
+            return Ok(Self::Unreadable(format!("`{word}` has a duplicate key `{key}`")));
         }
         // Most JSON writers put a space after the brace.
         let is_usual = line
@@ -189,7 +189,7 @@ impl Declaration {
                         "an event has no key `{key}`: its `status` is `completed`, `failed` or `rejected`"
                     )),
                     (None, Ok(event)) => match event.problem() {
-                        Some(why) => Self::Unreadable(format!("an event that cannot be: {why}")),
+                        Some(why) => Self::Unreadable(format!("an invalid event: {why}")),
                         None => Self::Event(event),
                     },
                     (None, Err(err)) => Self::Unreadable(format!(
@@ -426,19 +426,19 @@ mod tests {
             (r#"{"kindlm":"evidence","complete":["#, "an `evidence` that is not JSON"),
             (
                 r#"{"kindlm":"event","type":"thinking","text":"a","text":"b"}"#,
-                "`event` has the key `text` twice",
+                "`event` has a duplicate key `text`",
             ),
             (
                 r#"{"kindlm":"tool_call","name":"f","name":"g"}"#,
-                "`tool_call` has the key `name` twice",
+                "`tool_call` has a duplicate key `name`",
             ),
             (
                 r#"{"kindlm":"tool_call","name":"f","arguments":{"to":["a",{"b":1,"b":2}]}}"#,
-                "`tool_call` has the key `b` twice",
+                "`tool_call` has a duplicate key `b`",
             ),
             (
                 r#"{"\u006bindlm":"event","type":"thinking","text":"a","text":"b"}"#,
-                "`event` has the key `text` twice",
+                "`event` has a duplicate key `text`",
             ),
         ] {
             let output = parse(&format!("hello\n{line}"));

@@ -198,7 +198,7 @@ fn output(
 /// Returns `None` if all parts are supported.
 fn unsupported_part(step: &Step<'_>, messages: &[RecordedMessage]) -> Option<String> {
     let what = messages.iter().flat_map(|it| &it.not_understood).next()?;
-    Some(format!("`{what}` at {} is of a type that is not understood here", place(step)))
+    Some(format!("`{what}` at {} has an unsupported type", place(step)))
 }
 
 /// The maximum number of steps that are named for one type of unsupported part.

@@ -158,8 +158,7 @@ impl Dialect for Claude {
         self.tasks.clear();
         self.leaves_running = true;
         self.is_answered = false;
-        let warning = "a command in the background was still running when the time of the turn was over; its end was \
-                       not awaited";
+        let warning = "a background command was still running at the time limit of the turn";
         reported.warn(vec![warning.to_owned()]);
         true
     }

@@ -120,7 +120,7 @@ impl Dialect for Codex {
                 self.leave_open(reported);
                 let message = line.pointer("/error/message").and_then(Value::as_str);
                 let last = self.errors.last().map(String::as_str);
-                let message = message.or(last).unwrap_or("it does not say why");
+                let message = message.or(last).unwrap_or("no reason given");
                 return Ok(Step::Failed(format!("the turn of Codex failed: {message}")));
             }
             "error" => self.errors.push(text(&line, "message").to_owned()),
@@ -191,7 +191,7 @@ impl Codex {
                 "web_search" => self.search(&id, &item, reported),
                 "agent_message" => {
                     reported.lost.insert(Channel::Messages);
-                    reported.mark_incomplete("a message was begun and never completed".to_owned());
+                    reported.mark_incomplete("a message was started, but never completed".to_owned());
                 }
                 _ => {
                     reported.lost.insert(Channel::Thinking);
@@ -356,12 +356,12 @@ fn difference(reported: &[Event], recorded: &Recorded) -> Option<String> {
     let mut said: Vec<&str> = messages(&recorded.events).collect();
     for text in messages(reported) {
         let Some(at) = said.iter().position(|it| *it == text) else {
-            return Some("it does not hold a message that Codex reported".to_owned());
+            return Some("it lacks a message that Codex reported".to_owned());
         };
         said.swap_remove(at);
     }
     if !said.is_empty() {
-        return Some("it holds a message that Codex did not report".to_owned());
+        return Some("it contains a message that Codex did not report".to_owned());
     }
     let mut calls: BTreeMap<&str, usize> = BTreeMap::new();
     for event in reported {
@@ -371,12 +371,12 @@ fn difference(reported: &[Event], recorded: &Recorded) -> Option<String> {
     }
     let held = |kind: &str| recorded.own_calls.get(kind).copied().unwrap_or(0);
     if let Some((kind, _)) = calls.iter().find(|(kind, count)| held(kind) < **count) {
-        return Some(format!("it does not hold all calls of `{kind}` that Codex reported"));
+        return Some(format!("it lacks calls of `{kind}` that Codex reported"));
     }
     for kind in completed(recorded) {
         match calls.get_mut(kind) {
             Some(count) if *count > 0 => *count -= 1,
-            _ => return Some(format!("it holds a call of `{kind}` that Codex did not report")),
+            _ => return Some(format!("it contains a call of `{kind}` that Codex did not report")),
         }
     }
     None
@@ -445,7 +445,7 @@ impl<'de> Deserialize<'de> for FirstId {
                     if !keys.contains_key(&key) {
                         keys.insert(key, value);
                     } else if key != "id" {
-                        return Err(A::Error::custom(format!("it has the key `{key}` twice")));
+                        return Err(A::Error::custom(format!("it has a duplicate key `{key}`")));
                     }
                 }
                 Ok(FirstId(keys))

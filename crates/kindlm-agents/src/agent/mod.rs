@@ -81,9 +81,9 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(line) {
         Ok(map) => match duplicate_key(line) {
             None => Ok(map),
-            Some(key) => Err(format!("it has the key `{key}` twice: {}", quoted(line))),
+            Some(key) => Err(format!("it has a duplicate key `{key}`: {}", quoted(line))),
         },
-        Err(err) if err.is_data() => Err(format!("it is no JSON object: {}", quoted(line))),
+        Err(err) if err.is_data() => Err(format!("it is not a JSON object: {}", quoted(line))),
         Err(err) => Err(format!("it is not JSON ({err}): {}", quoted(line))),
     }
 }

@@ -93,11 +93,11 @@ impl Native {
         let Hello { version, name, complete } = fields(line, "hello")?;
         if version != PROTOCOL_VERSION {
             return Err(format!(
-                "it speaks version {version} of the protocol, and this KindLM speaks {PROTOCOL_VERSION}"
+                "it uses version {version} of the protocol, and this KindLM uses {PROTOCOL_VERSION}"
             ));
         }
         if std::mem::replace(&mut self.greeted, true) {
-            return Err("it says `hello` twice".to_owned());
+            return Err("it sent a second `hello`".to_owned());
         }
         if let Some(complete) = complete {
             reported.declare(channels(complete)?);
@@ -133,7 +133,7 @@ impl Native {
                     format!("it cannot be read as `{word}`: {}", quoted(line))
                 } else {
                     let help = kindlm_types::suggest(word, "words of the protocol", WORDS);
-                    format!("`{word}` is no word of the protocol: {help}")
+                    format!("`{word}` is not a word of the protocol: {help}")
                 });
             }
         }
@@ -144,7 +144,7 @@ impl Native {
 fn result(line: Map<String, Value>, reported: &mut Reported) -> Result<Step, String> {
     let Done { text, data, status, error, usage, cost_usd } = fields(line, "result")?;
     if matches!(status, Status::Failed) || error.is_some() {
-        let message = error.unwrap_or_else(|| "the agent says that it failed".to_owned());
+        let message = error.unwrap_or_else(|| "the agent reported a failure".to_owned());
         reported.push(Event::Error { message });
     }
     let is_answered = text.is_some();

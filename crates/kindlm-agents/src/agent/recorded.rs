@@ -206,7 +206,7 @@ fn a_changed_file_is_not_believed() {
         (without(0, "spawned."), "the end of the turn"),
         (without(0, r#""type":"task_complete""#), "the end of the turn"),
         (without(0, r#""type":"message""#), "a message that Codex reported"),
-        (without(0, r#""name":"exec_command""#), "all calls of `shell`"),
+        (without(0, r#""name":"exec_command""#), "it lacks calls of `shell`"),
         (without(1, r#""type":"task_complete""#), "still at work"),
         (whole[..1].to_vec(), "the file of a spawned agent is missing"),
         (

@@ -86,7 +86,7 @@ impl Reported {
 
     /// Records an unsupported part that may belong to the answer.
     pub(crate) fn note_unsupported(&mut self, what: String) {
-        self.mark_incomplete(format!("`{what}` is of a type that is not understood here"));
+        self.mark_incomplete(format!("`{what}` has an unsupported type"));
         self.not_understood(what);
     }
 

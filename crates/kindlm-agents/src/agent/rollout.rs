@@ -89,7 +89,7 @@ impl Reader {
             }
         }
         if !has_ended {
-            return Err("it does not hold the end of the turn".to_owned());
+            return Err("it lacks the end of the turn".to_owned());
         }
         let at_work = self.spawned.keys().next();
         recorded.gap = at_work.map(|it| {

@@ -198,7 +198,7 @@ impl Session<'_> {
                 step if step == *wanted => return Ok(()),
                 Step::More | Step::Ready => {}
                 Step::Done => {
-                    let message = format!("{} answers what was not asked", self.place());
+                    let message = format!("{} answered an unknown request", self.place());
                     return Err(self.error(ProviderErrorKind::MalformedResponse, message));
                 }
                 Step::Failed(message) => {
@@ -238,7 +238,7 @@ impl Session<'_> {
     /// Appends the agent's last error message, if the agent has reported an error.
     fn with_last_error(&self, message: String) -> String {
         match self.dialect.last_error() {
-            Some(error) => format!("{message}; it said last: {error}"),
+            Some(error) => format!("{message}; its last error: {error}"),
             None => message,
         }
     }
@@ -255,7 +255,7 @@ impl Session<'_> {
     /// Loads the files in which Codex stores the thread and its subagents.
     async fn thread_files(&mut self, limit: Duration) -> Result<Files, String> {
         let home = self.surroundings.codex_home(self.start);
-        let home = home.ok_or("it is not known where Codex keeps its threads")?;
+        let home = home.ok_or("the folder of Codex's threads is unknown")?;
         let thread = self.reported.metadata.get("threadId").and_then(Value::as_str);
         let thread = thread.unwrap_or_default().to_owned();
         let read = tokio::task::spawn_blocking(move || thread_files::read(&home, &thread));
@@ -280,7 +280,7 @@ impl Session<'_> {
                 Ok(Some(line)) => match self.read(&line) {
                     Ok(Step::More | Step::Ready) => {}
                     Ok(Step::Done) => {
-                        let message = format!("{} answers what was not asked", self.place());
+                        let message = format!("{} answered an unknown request", self.place());
                         break Err(self.error(ProviderErrorKind::MalformedResponse, message));
                     }
                     Ok(Step::Failed(message)) => {

@@ -420,7 +420,7 @@ fn unreadable_lines_name_the_problem() {
     const HELLO: &str = r#"{"kindlm":"hello","version":1}"#;
     for (lines, why) in [
         (vec!["Loading…"], "it is not JSON"),
-        (vec!["[1]"], "it is no JSON object: `[1]`; stdout is for the protocol alone"),
+        (vec!["[1]"], "it is not a JSON object: `[1]`; stdout is for the protocol alone"),
         (vec![r#"{"a":1}"#], "it has no `kindlm`"),
         (
             vec![r#"{"kindlm":"result"}"#],
@@ -428,16 +428,16 @@ fn unreadable_lines_name_the_problem() {
         ),
         (
             vec![r#"{"kindlm":"hello","version":2}"#],
-            "speaks version 2 of the protocol, and this KindLM speaks 1",
+            "uses version 2 of the protocol, and this KindLM uses 1",
         ),
-        (vec![HELLO, HELLO], "says `hello` twice"),
+        (vec![HELLO, HELLO], "sent a second `hello`"),
         (
             vec![r#"{"kindlm":"hello","version":1,"complete":["tools"]}"#],
             "neither \"all\" nor a list of messages",
         ),
         (
             vec![HELLO, r#"{"kindlm":"results"}"#],
-            "`results` is no word of the protocol: did you mean `result`?",
+            "`results` is not a word of the protocol: did you mean `result`?",
         ),
         (vec![HELLO, r#"{"kindlm":"result","txt":"a"}"#], "unknown field `txt`"),
         (vec![HELLO, r#"{"kindlm":"result","costUsd":-1}"#], "`costUsd` is negative"),

@@ -33,8 +33,7 @@ pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
             others.push(path);
         }
     }
-    let own =
-        own.ok_or("Codex keeps no file of this thread where its `CODEX_HOME` is looked for")?;
+    let own = own.ok_or("Codex's `CODEX_HOME` has no file of this thread")?;
     let mut room = MAX_BYTES;
     let mut found = vec![ThreadFile { thread: thread.to_owned(), lines: lines(&own, &mut room)? }];
     let mut family = BTreeSet::from([thread.to_owned()]);
@@ -174,7 +173,7 @@ mod tests {
     #[test]
     fn missing_thread_files_give_no_evidence() {
         let home = tempfile::tempdir().unwrap();
-        assert!(read(home.path(), "main").unwrap_err().contains("keeps no file"));
+        assert!(read(home.path(), "main").unwrap_err().contains("has no file"));
         write(home.path(), "2026/11/20", "main", "", "");
         write(home.path(), "2026/11/22", "one", "", "");
         write(home.path(), "2026/11/23", "two", "", "");

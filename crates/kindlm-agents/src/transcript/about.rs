@@ -25,7 +25,7 @@ pub(super) fn add(
     let mut transcript = Transcript { usage, cost_usd, latency_ms, tools, ..transcript };
     let reason = finish_reason(value, "")?;
     if reason == Some(FinishReason::ToolCalls) && !calls_last {
-        let gap = "the model stopped to call tools, and its last answer has no call";
+        let gap = "the model stopped to call tools, but its last answer has no call";
         transcript.gaps.push(gap.to_owned());
     }
     transcript.finish_reason = transcript.finished(reason);
@@ -101,7 +101,7 @@ fn ended(transcript: &mut Transcript) {
     if word == "pause_turn" {
         transcript
             .gaps
-            .push("the last answer is a pause (`pause_turn`), after which it goes on".to_owned());
+            .push("the last answer is a pause (`pause_turn`), so its rest is missing".to_owned());
     } else if FinishReason::Other(word.clone()).is_failure() {
         let message = format!("the model stopped for the reason `{word}`");
         transcript.events.push(Event::Error { message });

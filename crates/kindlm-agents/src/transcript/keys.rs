@@ -129,7 +129,7 @@ impl Keys {
         let unknown = unknown.filter(|(key, it)| !it.is_null() && !known().any(|it| it == *key));
         for (key, _) in unknown {
             if let Some(meant) = nearest(key, known()).filter(|it| self.read.contains(it)) {
-                let message = format!("unknown key `{key}`: what it says would not be looked at");
+                let message = format!("unknown key `{key}`");
                 return Err(Problem::key(format!("{at}/{}", pointer::segment(key)), message)
                     .with_help(format!("did you mean `{meant}`?")));
             }
@@ -146,7 +146,7 @@ pub(super) fn foreign(message: &Value, keys: &[&str], at: &str) -> Result<(), Pr
     });
     let Some(key) = found else { return Ok(()) };
     let problem = format!("`{key}` is a key of another format than the rest of the transcript");
-    let help = "write all messages as one of the APIs has them";
+    let help = "write all messages in the format of one API";
     Err(Problem::key(format!("{at}/{key}"), problem).with_help(help))
 }
 

@@ -63,7 +63,7 @@ pub fn read(value: &Value) -> Result<Transcript, Problem> {
     let Messages { asked, list, above } = messages(value)?;
     let mut reading = Reading::default();
     let format = format_of(value, &list);
-    if let Some(key) = only_one(value, &["system", "instructions"], "tell the instructions")? {
+    if let Some(key) = only_one(value, &["system", "instructions"], "contain the instructions")? {
         let system = value.get(key).unwrap_or(&Value::Null);
         let said = parts::text_of(system, &format!("/{key}"), &mut reading)?;
         reading.system(&said);
@@ -82,7 +82,7 @@ pub fn read(value: &Value) -> Result<Transcript, Problem> {
     let (transcript, calls_last) = reading.done();
     if transcript.requests == 0 {
         let message = "the transcript has no assistant message";
-        let help = "a transcript is the whole conversation, with what the agent said";
+        let help = "a transcript is the whole conversation, with the agent's answers";
         return Err(Problem::new(above, message).with_help(help));
     }
     about::add(value, transcript, calls_last)
@@ -105,7 +105,7 @@ fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     let in_response = value_at(value, "input").is_some() && value_at(value, "output").is_some();
     let all = ["messages", "input", "items", "choices", "content", "output"];
     let exclusive = if in_response { &all[..5] } else { &all };
-    let key = if is_object { only_one(value, exclusive, "tell what was said")? } else { None };
+    let key = if is_object { only_one(value, exclusive, "contain the messages")? } else { None };
     let above = match key {
         None if is_object => return Err(no_list("", "there are no `messages`")),
         None => "",
@@ -127,7 +127,7 @@ fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
         list.extend(listed(value, "/output")?);
     }
     if list.is_empty() {
-        return Err(Problem::new(above, "there is no message in it"));
+        return Err(Problem::new(above, "the list of messages is empty"));
     }
     Ok(Messages { asked: None, list, above })
 }
@@ -151,8 +151,8 @@ fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'
     let mut found = keys.iter().copied().filter(|it| value_at(value, it).is_some());
     let Some(one) = found.next() else { return Ok(None) };
     let Some(other) = found.next() else { return Ok(Some(one)) };
-    let message = format!("`{one}` and `{other}` both {what}, and only one of them would be read");
-    let help = "leave out one of them; the `output` of the Responses API belongs to its `input`";
+    let message = format!("`{one}` and `{other}` both {what}, but only one can be read");
+    let help = "remove one of them; the `output` of the Responses API belongs to its `input`";
     Err(Problem::key(format!("/{other}"), message).with_help(help))
 }
 

@@ -31,7 +31,7 @@ impl Open {
             Self::Unanswered => "a user message without an answer".to_owned(),
             Self::Called(tool) => format!("a call of `{tool}`, which has no result"),
             Self::Answered(tool) => {
-                format!("the result of `{tool}`, to which the agent says nothing")
+                format!("the result of `{tool}` without an answer")
             }
             Self::Decided => "the answer to a request for approval".to_owned(),
         }
@@ -140,7 +140,7 @@ impl Reading {
     /// Records a gap if an answer stopped to call tools, but holds no call.
     fn without_call(&mut self) {
         if let Some(at) = self.stopped_to_call.take().filter(|_| !self.calls) {
-            self.broke_off(format!("the answer at {at} stopped to call tools, and has no call"));
+            self.broke_off(format!("the answer at {at} stopped to call tools, but has no call"));
         }
     }
 
@@ -201,8 +201,8 @@ impl Reading {
         let is_it = |it: &usize| calls.get(*it).is_some_and(|it| it.id == id);
         let found = self.unanswered.iter().rev().copied().find(is_it);
         let Some((index, call)) = found.and_then(|it| Some((it, calls.get_mut(it)?))) else {
-            let message = format!("`{id}` answers no call: none of this id is open before it");
-            let help = "a result stands behind the call that it answers; see that none is missing";
+            let message = format!("`{id}` answers no call: no earlier open call has this id");
+            let help = "a result must follow its call; check if a call is missing";
             return Err(Problem::new(at, message).with_help(help));
         };
         call.response.clone_from(&output);
@@ -248,7 +248,7 @@ impl Reading {
     /// Records an unsupported part of an answer, which may hold text.
     pub(super) fn note_unsupported(&mut self, what: &str, at: &str) {
         self.not_understood(what, at);
-        let why = format!("`{what}` at {at} is of a type that is not understood here");
+        let why = format!("`{what}` at {at} has an unsupported type");
         if let Some(turn) = self.transcript.turns.last_mut() {
             turn.unread.get_or_insert_with(|| why.clone());
         }

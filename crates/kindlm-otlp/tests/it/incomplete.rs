@@ -64,8 +64,7 @@ fn unsupported_parts_of_an_answer_are_reported() {
         (said(false), mapped, json!({}), None),
     ] {
         let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), agent(&whole)]);
-        let expected = unread
-            .map(|it| format!("`wobble` at span `{it}` is of a type that is not understood here"));
+        let expected = unread.map(|it| format!("`wobble` at span `{it}` has an unsupported type"));
         assert_eq!(reading.execution.completeness.unread, expected, "{last} {whole}");
     }
 }

@@ -149,7 +149,7 @@ fn results_within_an_answer_are_spoken_of_in_it() {
         ),
         (
             json!([said, called("1", "server_tool_use"), found("1")]),
-            vec![ends("the result of `look_up`, to which the agent says nothing")],
+            vec![ends("the result of `look_up` without an answer")],
         ),
         (
             json!([called("1", "tool_use"), said]),

@@ -249,7 +249,7 @@ fn unsupported_parts_of_the_last_answer_are_reported() {
     ] {
         let it = text(&messages);
         let told = it.unread.as_deref();
-        let expected = unread.map(|it| format!("{it} is of a type that is not understood here"));
+        let expected = unread.map(|it| format!("{it} has an unsupported type"));
         assert_eq!(told, expected.as_deref(), "{messages}");
         assert_eq!(it.turns.last().unwrap().unread.as_deref(), told, "{messages}");
     }
@@ -313,7 +313,7 @@ fn problems_are_reported_at_their_place() {
     for (value, pointer, message) in [
         (json!("x"), "", "the messages are a text, not a list"),
         (json!({}), "", "there are no `messages`"),
-        (json!([]), "", "there is no message in it"),
+        (json!([]), "", "the list of messages is empty"),
         (json!({"messages": 3}), "/messages", "the messages are a number, not a list"),
         (json!(["x"]), "/0", "a message is an object, and this is a text"),
         (json!([{"content": "x"}]), "/0", "`role` is missing"),
@@ -328,7 +328,7 @@ fn problems_are_reported_at_their_place() {
         (
             json!([said, {"role": "tool", "tool_call_id": "9", "content": ""}]),
             "/1/tool_call_id",
-            "`9` answers no call: none of this id is open before it",
+            "`9` answers no call: no earlier open call has this id",
         ),
         (
             json!([{"role": "assistant", "tool_calls": [{"id": "1", "function": {}}]}]),
@@ -437,9 +437,7 @@ fn unfinished_conversations_are_reported() {
         ),
         (
             json!([user, call, result]),
-            vec![
-                "the transcript ends with the result of `look_up`, to which the agent says nothing",
-            ],
+            vec!["the transcript ends with the result of `look_up` without an answer"],
         ),
         (json!([user, item("completed")]), vec![]),
         (json!([user, item("incomplete")]), vec!["`message` at /1 has the status `incomplete`"]),
@@ -481,11 +479,11 @@ fn open_or_unknown_states_are_unfinished() {
         ),
         (
             json!({"messages": [user, answer], "stop_reason": "pause_turn"}),
-            vec!["the last answer is a pause (`pause_turn`), after which it goes on"],
+            vec!["the last answer is a pause (`pause_turn`), so its rest is missing"],
         ),
         (
             json!([user, {"role": "assistant", "content": "It", "stop_reason": "pause_turn"}]),
-            vec!["the last answer is a pause (`pause_turn`), after which it goes on"],
+            vec!["the last answer is a pause (`pause_turn`), so its rest is missing"],
         ),
         (
             json!([user, {"role": "assistant", "content": "It", "stop_reason": "pause_turn"}, answer]),

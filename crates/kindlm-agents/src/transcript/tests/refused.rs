@@ -168,7 +168,7 @@ fn references_to_earlier_conversations_are_gaps() {
 
 #[test]
 fn an_answer_that_stopped_to_call_has_a_call() {
-    let lost = |at: &str| format!("the answer at {at} stopped to call tools, and has no call");
+    let lost = |at: &str| format!("the answer at {at} stopped to call tools, but has no call");
     let called = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "pay", "input": {}}], "stop_reason": "tool_use"});
     let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]});
     let stopped = |word: &str| json!({"role": "assistant", "content": "Hm.", "stop_reason": word});
@@ -179,7 +179,7 @@ fn an_answer_that_stopped_to_call_has_a_call() {
         (json!([user(), called, result, stopped("tool_use")]), vec![lost("/3")]),
         (
             json!({"messages": [user(), assistant_message()], "finish_reason": "tool_calls"}),
-            vec!["the model stopped to call tools, and its last answer has no call".to_owned()],
+            vec!["the model stopped to call tools, but its last answer has no call".to_owned()],
         ),
     ] {
         assert_eq!(text(&value).gaps, gaps, "{value}");
