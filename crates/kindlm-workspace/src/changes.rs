@@ -32,7 +32,7 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
         let built = GlobBuilder::new(glob).literal_separator(true).build();
-        set.add(built.map_err(|err| format!("`{glob}` is no usable glob: {}", err.kind()))?);
+        set.add(built.map_err(|err| format!("`{glob}` is not a valid glob: {}", err.kind()))?);
     }
     set.build().map_err(|err| err.to_string())
 }
@@ -49,7 +49,7 @@ pub(crate) fn changes(
     limits: Limits,
     mut room: u64,
 ) -> Result<Vec<FileChange>, String> {
-    let after = walk(end, limits).map_err(|err| err.words("what the agent left behind"))?;
+    let after = walk(end, limits).map_err(|err| err.words("the agent's result"))?;
     let mut changes = Vec::new();
     // Describe deleted files last, because `room` should be used for the texts of existing files first.
     let differing = differing((start, before), (end, &after), ignore)?.into_iter();

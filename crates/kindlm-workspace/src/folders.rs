@@ -57,7 +57,7 @@ impl Folders {
         if source.is_dir() {
             return Ok(source);
         }
-        Err(WorkspaceError(format!("`workspace.from` is `{}`, which is no folder", spec.from)))
+        Err(WorkspaceError(format!("`workspace.from` is `{}`, which is not a folder", spec.from)))
     }
 
     fn root(&self) -> Result<Arc<TempDir>, WorkspaceError> {

@@ -34,9 +34,10 @@ impl Inside {
         match is_same(&self.dir, &self.at) {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!(
-                "the folder of the workspace, `{at}`, is no longer the one that was made: the agent, or what it started, has put something else in its place; nothing is taken from there"
+                "the workspace folder `{at}` was replaced by the agent or a program that it started; nothing is read \
+                 from it"
             )),
-            Err(err) => Err(format!("the workspace `{at}` is gone or cannot be read: {err}")),
+            Err(err) => Err(format!("the workspace `{at}` was removed or cannot be read: {err}")),
         }
     }
 
@@ -277,13 +278,13 @@ mod tests {
         let inside = Inside::open(&work).unwrap();
         assert_eq!(inside.is_in_place(), Ok(()));
         fs::rename(&work, folder.path().join("away")).unwrap();
-        assert!(inside.is_in_place().unwrap_err().contains("is gone or cannot be read"));
+        assert!(inside.is_in_place().unwrap_err().contains("was removed or cannot be read"));
         symlink(&outside, &work).unwrap();
-        assert!(inside.is_in_place().unwrap_err().contains("no longer the one that was made"));
+        assert!(inside.is_in_place().unwrap_err().contains("was replaced"));
         inside.write(Path::new("EVAL.ts"), b"ours").unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         fs::remove_file(&work).unwrap();
         fs::create_dir(&work).unwrap();
-        assert!(inside.is_in_place().unwrap_err().contains("no longer the one that was made"));
+        assert!(inside.is_in_place().unwrap_err().contains("was replaced"));
     }
 }

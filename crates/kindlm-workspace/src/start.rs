@@ -140,18 +140,19 @@ impl Start {
     /// process of the setup can have changed them.
     pub(crate) fn is_as_made(&self, ignore: &GlobSet, is_guarded: bool) -> Result<(), String> {
         let at = self.folder.display();
-        let advice = "an agent, or what `setup` left running, has left its own folder; choose `isolation: bubblewrap` or `container`, and name there in `workspace.ignore` what `setup` goes on writing";
+        let advice = "an agent, or a program that `setup` started, wrote outside its folder; choose `isolation: \
+            bubblewrap` or `container`, and list files that `setup` continues to write in `workspace.ignore`";
         if self.inside.is_in_place().is_err() {
             return Err(format!(
-                "{NAME}, `{at}`, is no longer the folder that was made, so that nobody can work with it any more: {advice}"
+                "{NAME}, `{at}`, was replaced by another folder and cannot be used: {advice}"
             ));
         }
         let now = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
         match written_at(&self.tree, &now, |path| is_guarded && ignore.is_match(path)) {
             None => Ok(()),
-            Some(path) => Err(format!(
-                "`{path}` in {NAME}, `{at}`, was written to after the start was made: {advice}"
-            )),
+            Some(path) => {
+                Err(format!("`{path}` in {NAME}, `{at}`, was changed after the setup: {advice}"))
+            }
         }
     }
 }

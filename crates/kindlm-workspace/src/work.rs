@@ -30,7 +30,7 @@ pub(crate) async fn run(
     }
     let code = || ran.exit_code.map(|code| format!("ended with exit code {code}"));
     let ended = CommandOutput::broken_off(ran.exit_code)
-        .map(|why| format!("did not do its work: {why}"))
+        .map(|why| format!("failed: {why}"))
         .or_else(code)
         .unwrap_or_default();
     let said = if ran.stderr.trim().is_empty() { &ran.text } else { &ran.stderr };
@@ -47,7 +47,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, WorkspaceError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(WorkspaceError),
-        Err(err) => Err(WorkspaceError(format!("work on the disk broke off: {err}"))),
+        Err(err) => Err(WorkspaceError(format!("work on the disk was aborted: {err}"))),
     }
 }
 

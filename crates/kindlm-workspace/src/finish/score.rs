@@ -327,7 +327,7 @@ impl<'a> Score<'a> {
             let text = match path {
                 None => stdout,
                 Some(path) => inside.text(&path, MAX_REPORT)?.ok_or_else(|| {
-                    format!("there is no report: the tests have not written `{path}`")
+                    format!("there is no report: the tests did not write `{path}`")
                 })?,
             };
             let is_file = |path: &str| inside.entry(Path::new(path)).is_ok_and(|it| it.is_file());

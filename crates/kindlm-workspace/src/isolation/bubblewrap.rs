@@ -137,7 +137,7 @@ impl Bubblewrap {
     pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let said = stderr.lines().find(|it| !it.trim().is_empty())?;
         (exit_code == Some(1) && said.starts_with("bwrap: "))
-            .then(|| format!("the sandbox did not start, says `bwrap`: {}", said.trim()))
+            .then(|| format!("the sandbox did not start; `bwrap` reported: {}", said.trim()))
     }
 }
 

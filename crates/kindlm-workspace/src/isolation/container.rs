@@ -104,10 +104,10 @@ impl Boxed {
         let (what, help) = match exit_code {
             Some(125) => (
                 "the container did not start",
-                format!("; see that `{program} info` answers, and that the image can be had"),
+                format!("; check that `{program} info` works, and that the image is available"),
             ),
             Some(126 | 127) if own.is_some() => {
-                ("the container has no `sh` that it can run", "; choose another image".to_owned())
+                ("the container has no usable `sh`", "; choose another image".to_owned())
             }
             _ => return None,
         };
@@ -118,7 +118,7 @@ impl Boxed {
             .unwrap_or_default();
         let (image, code) = (&self.container.image, exit_code.unwrap_or_default());
         Some(format!(
-            "{what}, says `{program}` with exit code {code} of the image `{image}`{said}{help}"
+            "{what}; `{program}` ended with exit code {code} for the image `{image}`{said}{help}"
         ))
     }
 

@@ -86,7 +86,7 @@ impl Worktrees {
         let commit = format!("{reference}^{{commit}}");
         let words = ["rev-parse", "--verify", "--end-of-options", &commit];
         let commit = ask(source, &words, commands).await.map_err(|err| {
-            let all = "the history of this repository is not all there (`git fetch --unshallow` brings it)";
+            let all = "the history of this repository is incomplete (`git fetch --unshallow` completes it)";
             let why = if shallow.is_some() { format!("; {all}") } else { String::new() };
             WorkspaceError(format!("`workspace.ref` is `{reference}`, which names no commit: {err}{why}"))
         })?;

@@ -44,9 +44,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
         }
     }
     if begun == 0 || begun != ended {
-        return Err(format!(
-            "{begun} times tests were begun, and {ended} times they came to their end"
-        ));
+        return Err(format!("{begun} test runs were started, but {ended} ended"));
     }
     Ok(tests)
 }

@@ -70,7 +70,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     }
     let has_no_end = |it: &&GoTest| it.test.is_none() && it.ran && it.status.is_none();
     if let Some(open) = all.iter().find(has_no_end) {
-        return Err(format!("the package `{}` was begun and did not end", open.package));
+        return Err(format!("the package `{}` was started, but did not end", open.package));
     }
     let groups = Groups::of(&all);
     Ok(all.iter().filter(|it| groups.leave(it)).map(one).collect())
@@ -149,7 +149,7 @@ fn one(it: &GoTest) -> TestRan {
         None => it.package.clone(),
     };
     let message = match it.status {
-        None => format!("it was begun and did not end\n{}", it.output),
+        None => format!("it was started, but did not end\n{}", it.output),
         Some(_) => it.output.clone(),
     };
     test(name, status(it), Some(message), it.elapsed.map(|it| it * 1000.0))

@@ -58,7 +58,7 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
     let told: usize = report.test_results.iter().map(|it| it.assertion_results.len()).sum();
     if told != report.num_total_tests {
         let total = report.num_total_tests;
-        return Err(format!("`numTotalTests` is {total}, and {told} are told"));
+        return Err(format!("`numTotalTests` is {total}, but {told} are listed"));
     }
     check_failures(&report, &tests)?;
     Ok(tests)
@@ -71,17 +71,15 @@ fn check_failures(report: &Report, tests: &[TestRan]) -> Result<(), String> {
     let told = report.test_results.iter().flat_map(|it| &it.assertion_results);
     let told = told.filter(|it| it.status == "failed").count();
     if let Some(failed) = report.num_failed_tests.filter(|it| *it != told) {
-        return Err(format!("`numFailedTests` is {failed}, and {told} failed tests are told"));
+        return Err(format!("`numFailedTests` is {failed}, but {told} failed tests are listed"));
     }
     let has_failed = tests.iter().any(|it| it.status == TestStatus::Failed);
     if let Some(failed) = report.num_failed_test_suites.filter(|it| *it > 0 && !has_failed) {
-        return Err(format!("`numFailedTestSuites` is {failed}, and nothing in it failed"));
+        return Err(format!("`numFailedTestSuites` is {failed}, but nothing failed"));
     }
     match report.success {
-        Some(false) if !has_failed => {
-            Err("`success` is false, and nothing in it failed".to_owned())
-        }
-        Some(true) if has_failed => Err("`success` is true, and a test in it failed".to_owned()),
+        Some(false) if !has_failed => Err("`success` is false, but nothing failed".to_owned()),
+        Some(true) if has_failed => Err("`success` is true, but a test failed".to_owned()),
         _ => Ok(()),
     }
 }

@@ -94,7 +94,7 @@ fn check_count(suite: Node<'_, '_>, own: usize) -> Result<(), String> {
         return Ok(());
     }
     let name = suite.attribute("name").unwrap_or_default();
-    Err(format!("the suite `{name}` says that it has {told} tests, and {all} are told"))
+    Err(format!("the suite `{name}` declares {told} tests, but {all} are listed"))
 }
 
 /// Returns the tests of a suite, without the tests of nested suites.
@@ -128,7 +128,7 @@ fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
         return Ok(());
     }
     let name = suite.attribute("name").unwrap_or_default();
-    Err(format!("the suite `{name}` counts {counted} failures and errors, and {told} are told"))
+    Err(format!("the suite `{name}` counts {counted} failures and errors, but {told} are listed"))
 }
 
 /// Returns true if the element is supported inside a test.
@@ -166,7 +166,7 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
     };
     if let Some(it) = case.children().find(|it| it.is_element() && !is_known(it)) {
         let tag = it.tag_name().name();
-        return Err(format!("the test `{name}` has an element `{tag}`, which says nothing known"));
+        return Err(format!("the test `{name}` has an unsupported element `{tag}`"));
     }
     let bad = case.children().filter(is_bad).map(words).collect::<Vec<_>>();
     let is_skipped = case.children().any(|it| it.has_tag_name("skipped"));

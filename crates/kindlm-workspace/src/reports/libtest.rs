@@ -97,14 +97,14 @@ impl Counts {
         let of = |status| tests.iter().filter(|it| it.status == status).count();
         let Self { begun, ended, passed, failed, ignored, .. } = *self;
         if begun == 0 || begun != ended {
-            return Err(format!("{begun} suites were begun, and {ended} came to their end"));
+            return Err(format!("{begun} suites were started, but {ended} ended"));
         }
         for (word, counted, listed) in
             [("passed", passed, of(TestStatus::Passed)), ("failed", failed, of(TestStatus::Failed))]
         {
             if counted != listed {
                 return Err(format!(
-                    "the suites count {counted} {word} tests, and {listed} are listed"
+                    "the suites count {counted} {word} tests, but {listed} are listed"
                 ));
             }
         }
@@ -113,11 +113,11 @@ impl Counts {
         let listed = tests.len() + open.len();
         // After a failure, nextest may stop early. The tests have failed anyway, so missing tests do not matter.
         if listed < expected && failed == 0 {
-            return Err(format!("the suites have {expected} tests, and {listed} are listed"));
+            return Err(format!("the suites have {expected} tests, but {listed} are listed"));
         }
         match open.first() {
             Some(name) if ignored < of(TestStatus::Skipped) + open.len() => {
-                Err(format!("the test `{name}` was begun and did not end"))
+                Err(format!("the test `{name}` was started, but did not end"))
             }
             _ => Ok(()),
         }

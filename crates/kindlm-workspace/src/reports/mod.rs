@@ -33,7 +33,7 @@ pub fn read(
 ) -> Result<Vec<TestRan>, String> {
     let report = report.trim_start_matches('\u{feff}');
     if report.trim().is_empty() {
-        return Err("there is no report: the tests have written nothing".to_owned());
+        return Err("there is no report: the tests wrote nothing".to_owned());
     }
     let read = match format {
         TestFormat::Vitest => jest::read(report, folder),
@@ -47,7 +47,7 @@ pub fn read(
     };
     let mut tests = read.map_err(|why| {
         let why = why.replace(&format!("{folder}/"), "");
-        format!("the report is no readable `{}`: {why}", format.as_str())
+        format!("the report is not a readable `{}`: {why}", format.as_str())
     })?;
     finish(&mut tests, folder);
     Ok(tests)
@@ -60,17 +60,17 @@ pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String
     let failed = tests.iter().filter(|it| it.status == TestStatus::Failed).count();
     let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();
     if tests.is_empty() {
-        return Some("no test was run: the report names none".to_owned());
+        return Some("no test was run: the report lists none".to_owned());
     }
     if skipped == tests.len() {
         return Some(format!("no test was run: all {skipped} in the report were skipped"));
     }
     match exit_code {
         Some(0) if failed > 0 => {
-            Some(format!("the exit code is 0, and the report says that {failed} tests failed"))
+            Some(format!("the exit code is 0, but the report lists {failed} failed tests"))
         }
         Some(code) if code != 0 && failed == 0 => {
-            Some(format!("the exit code is {code}, and the report says that no test failed"))
+            Some(format!("the exit code is {code}, but the report lists no failed test"))
         }
         _ => None,
     }

@@ -56,7 +56,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     let report: Report = serde_json::from_str(report).map_err(|err| err.to_string())?;
     if report.summary.total != report.tests.len() {
         let (total, told) = (report.summary.total, report.tests.len());
-        return Err(format!("`summary.total` is {total}, and {told} tests are told"));
+        return Err(format!("`summary.total` is {total}, but {told} tests are listed"));
     }
     check_failures(&report)?;
     let broken = report.collectors.iter().filter(|it| it.outcome == "failed").map(|it| {
@@ -80,7 +80,7 @@ fn check_failures(report: &Report) -> Result<(), String> {
         [("failed", report.summary.failed, failed), ("error", report.summary.error, error)]
     {
         if let Some(counted) = counted.filter(|it| *it != told) {
-            return Err(format!("`summary.{outcome}` is {counted}, and {told} are told"));
+            return Err(format!("`summary.{outcome}` is {counted}, but {told} are listed"));
         }
     }
     let has_broken = report.collectors.iter().any(|it| it.outcome == "failed");
@@ -108,7 +108,7 @@ fn check_failures(report: &Report) -> Result<(), String> {
         Some(code) if !fits => {
             let tests = report.tests.len();
             let failed = failed + error;
-            Err(format!("`exitcode` is {code}, and of {tests} tests that are told {failed} failed"))
+            Err(format!("`exitcode` is {code}, but of {tests} listed tests {failed} failed"))
         }
         _ => Ok(()),
     }
@@ -123,7 +123,7 @@ fn one(it: &Test) -> Result<TestRan, String> {
         "passed" | "xpassed" if was_called => TestStatus::Failed,
         "passed" | "xpassed" => {
             let name = it.nodeid.replace("::", " > ");
-            let message = "it was set up and never called: the session ended before that";
+            let message = "it was set up, but not called before the session ended";
             return Ok(test(name, TestStatus::Failed, Some(message.to_owned()), None));
         }
         "failed" | "error" => TestStatus::Failed,

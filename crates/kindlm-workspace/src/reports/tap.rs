@@ -53,7 +53,7 @@ pub(super) fn read(
         if text.trim_end() == "---" && points.last().is_some_and(|it| depth > it.depth) {
             details = Some(depth);
         } else if let Some(why) = text.strip_prefix("Bail out!") {
-            return Err(format!("the tests were given up:{why}"));
+            return Err(format!("the tests were aborted:{why}"));
         } else if let Some(name) = text.strip_prefix("# Subtest: ") {
             subtest = name;
         } else if let Some(mut point) = point(text, depth) {
@@ -70,18 +70,17 @@ pub(super) fn read(
             }
         }
     }
-    let plan =
-        plan.ok_or("there is no plan (`1..N`), so nobody knows whether all tests were run")?;
+    let plan = plan.ok_or("there is no plan (`1..N`), so tests may be missing")?;
     if points.iter().any(|it| it.depth > 0) {
-        return Err("nested tests have no test that they belong to".to_owned());
+        return Err("nested tests have no parent test".to_owned());
     }
     if points.len() != plan {
-        return Err(format!("the plan is 1..{plan}, and {} tests are told", points.len()));
+        return Err(format!("the plan is 1..{plan}, but {} tests are listed", points.len()));
     }
     if let Some(number) =
         points.iter().filter_map(|it| it.number).find(|it| !(1..=plan).contains(it))
     {
-        return Err(format!("the plan is 1..{plan}, and there is a test {number}"));
+        return Err(format!("the plan is 1..{plan}, but there is a test {number}"));
     }
     each_once(&points)?;
     let passed = |it: &&Point| it.status == TestStatus::Passed && it.within.is_empty();
@@ -94,7 +93,7 @@ pub(super) fn read(
     let tests: Vec<TestRan> = points.into_iter().flat_map(tests).collect();
     match failed {
         Some(count @ 1..) if tests.iter().all(|it| it.status != TestStatus::Failed) => {
-            Err(format!("it ends with `# fail {count}`, and no test of it has failed"))
+            Err(format!("it ends with `# fail {count}`, but no test failed"))
         }
         _ => Ok(tests),
     }
@@ -116,7 +115,7 @@ fn group(points: &mut Vec<Point>, mut point: Point) -> Result<(), String> {
 fn each_once(points: &[Point]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let twice = points.iter().filter_map(|it| it.number).find(|it| !seen.insert(*it));
-    twice.map_or(Ok(()), |number| Err(format!("test {number} is reported twice")))
+    twice.map_or(Ok(()), |number| Err(format!("test {number} is a duplicate")))
 }
 
 /// Returns the tests of a point: the point itself, or the tests in it.

@@ -98,7 +98,7 @@ fn every_test_of_a_report_is_read() {
             TestFormat::PytestJson,
             "{\"exitcode\":0,\"summary\":{\"total\":1,\"collected\":1},\"tests\":[{\"nodeid\":\"t.py::a\",\
              \"outcome\":\"passed\",\"setup\":{\"outcome\":\"passed\"}}]}",
-            "Failed t.py > a: it was set up and never called: the session ended before that\n",
+            "Failed t.py > a: it was set up, but not called before the session ended\n",
         ),
         // The temporary folder is removed from names.
         (
@@ -116,10 +116,9 @@ fn every_test_of_a_report_is_read() {
         (
             TestFormat::GoTestJson,
             GO,
-            "Passed shop > TestCart > adds\n\
-             Failed shop > TestCart > rounds: cart_test.go:9: got 119, want 120\n\
-             Skipped shop > TestTax\nFailed shop > TestHangs: it was begun and did not end\n\
-             Failed shop/broken: broken/a.go:3:1: syntax error\n",
+            "Passed shop > TestCart > adds\nFailed shop > TestCart > rounds: cart_test.go:9: got 119, want \
+             120\nSkipped shop > TestTax\nFailed shop > TestHangs: it was started, but did not end\nFailed \
+             shop/broken: broken/a.go:3:1: syntax error\n",
         ),
         (
             TestFormat::GoTestJson,
@@ -155,54 +154,54 @@ fn missing_parts_of_a_report_are_noticed() {
     for (format, report, why) in [
         (TestFormat::Vitest, String::new(), "there is no report"),
         (TestFormat::Vitest, " \n".to_owned(), "there is no report"),
-        (TestFormat::Vitest, "Error: no such file".to_owned(), "no readable `vitest`"),
+        (TestFormat::Vitest, "Error: no such file".to_owned(), "not a readable `vitest`"),
         (TestFormat::Vitest, "{}".to_owned(), "missing field `numTotalTests`"),
         (
             TestFormat::Vitest,
             VITEST.replace("\"numTotalTests\": 4", "\"numTotalTests\": 5"),
-            "`numTotalTests` is 5, and 4 are told",
+            "`numTotalTests` is 5, but 4 are listed",
         ),
         (TestFormat::Vitest, VITEST[..VITEST.len() - 20].to_owned(), "EOF"),
         (TestFormat::Tap, without(NODE, "\n1..2\n"), "there is no plan"),
-        (TestFormat::Tap, NODE.replace("\n1..2\n", "\n1..3\n"), "the plan is 1..3, and 2 tests"),
+        (TestFormat::Tap, NODE.replace("\n1..2\n", "\n1..3\n"), "the plan is 1..3, but 2 tests"),
         (TestFormat::Tap, format!("{NODE}1..2\n"), "there are two plans"),
-        (TestFormat::Tap, "1..2\nok 1 - a\nok 1 - a\n".to_owned(), "test 1 is reported twice"),
-        (TestFormat::Tap, "1..2\nok 1\nok 3\n".to_owned(), "the plan is 1..2, and there is a test 3"),
-        (TestFormat::Tap, "1..1\n    ok 1 - a\n    ok 1 - b\n    1..2\nok 1 - c\n".to_owned(), "test 1 is reported twice"),
-        (TestFormat::Tap, "1..2\nok 1\nBail out! no disk\n".to_owned(), "given up: no disk"),
-        (TestFormat::Tap, "    ok 1 - a\n1..0\n".to_owned(), "no test that they belong to"),
+        (TestFormat::Tap, "1..2\nok 1 - a\nok 1 - a\n".to_owned(), "test 1 is a duplicate"),
+        (TestFormat::Tap, "1..2\nok 1\nok 3\n".to_owned(), "the plan is 1..2, but there is a test 3"),
+        (TestFormat::Tap, "1..1\n    ok 1 - a\n    ok 1 - b\n    1..2\nok 1 - c\n".to_owned(), "test 1 is a duplicate"),
+        (TestFormat::Tap, "1..2\nok 1\nBail out! no disk\n".to_owned(), "aborted: no disk"),
+        (TestFormat::Tap, "    ok 1 - a\n1..0\n".to_owned(), "no parent test"),
         (TestFormat::Tap, "1..1\nok 1 - a\n# tests 1\n# fail 1\n".to_owned(), "ends with `# fail 1`"),
         (
             TestFormat::Junit,
             JUNIT.replace("tests=\"4\"", "tests=\"9\""),
-            "says that it has 9 tests",
+            "declares 9 tests",
         ),
         (
             TestFormat::Junit,
             "<testsuites tests='2'><testcase name='a'/></testsuites>".to_owned(),
-            "says that it has 2 tests, and 1 are told",
+            "declares 2 tests, but 1 are listed",
         ),
         (
             TestFormat::Junit,
             "<testsuite><testcase name='a' status='perhaps'/></testsuite>".to_owned(),
             "a `testcase` has the status `perhaps`",
         ),
-        (TestFormat::Junit, JUNIT.replace("</testsuites>", ""), "no readable `junit`"),
+        (TestFormat::Junit, JUNIT.replace("</testsuites>", ""), "not a readable `junit`"),
         (TestFormat::Junit, "<html/>".to_owned(), "the root element is `html`"),
         (
             TestFormat::CargoNextest,
             without(NEXTEST, "\"failed\":1,"),
-            "count 0 failed tests, and 1 are listed",
+            "count 0 failed tests, but 1 are listed",
         ),
         (
             TestFormat::CargoNextest,
             NEXTEST.lines().take(3).collect::<Vec<_>>().join("\n"),
-            "1 suites were begun, and 0",
+            "1 suites were started, but 0",
         ),
         (
             TestFormat::CargoNextest,
             "error: could not compile `shop`".to_owned(),
-            "0 suites were begun",
+            "0 suites were started",
         ),
         (TestFormat::CargoTest, without(CARGO, "test cart::adds ... ok\n"), "counts other tests"),
         (
@@ -210,27 +209,27 @@ fn missing_parts_of_a_report_are_noticed() {
             CARGO.replace("running 4 tests", "running 5 tests"),
             "counts other tests",
         ),
-        (TestFormat::CargoTest, CARGO[..60].to_owned(), "1 times tests were begun, and 0"),
+        (TestFormat::CargoTest, CARGO[..60].to_owned(), "1 test runs were started, but 0"),
         (
             TestFormat::CargoTest,
             "error[E0308]: mismatched types".to_owned(),
-            "0 times tests were begun",
+            "0 test runs were started",
         ),
         (
             TestFormat::Vitest,
             VITEST.replace("\"numFailedTests\": 1", "\"numFailedTests\": 2"),
-            "`numFailedTests` is 2, and 1 failed tests are told",
+            "`numFailedTests` is 2, but 1 failed tests are listed",
         ),
         (TestFormat::Vitest, VITEST.replace("\"success\": false", "\"success\": true"), "`success` is true"),
         (
             TestFormat::Vitest,
             passed_in_vitest(r#""success":false,"#),
-            "`success` is false, and nothing in it failed",
+            "`success` is false, but nothing failed",
         ),
         (
             TestFormat::Vitest,
             passed_in_vitest(r#""success":true,"numFailedTestSuites":1,"#),
-            "`numFailedTestSuites` is 1, and nothing",
+            "`numFailedTestSuites` is 1, but nothing",
         ),
         (
             TestFormat::Vitest,
@@ -241,18 +240,18 @@ fn missing_parts_of_a_report_are_noticed() {
             TestFormat::Junit,
             "<testsuites failures='1'><testsuite name='s' tests='1'><testcase name='a'/></testsuite></testsuites>"
                 .to_owned(),
-            "the suite `` counts 1 failures and errors, and 0 are told",
+            "the suite `` counts 1 failures and errors, but 0 are listed",
         ),
         (TestFormat::Junit, JUNIT.replace("errors=\"1\" skipped", "errors=\"2\" skipped"), "counts 3 failures"),
         (
             TestFormat::Junit,
             "<testsuite name='s'><testcase name='a'><Failure/></testcase></testsuite>".to_owned(),
-            "the test `a` has an element `Failure`",
+            "the test `a` has an unsupported element `Failure`",
         ),
         (
             TestFormat::CargoNextest,
             "{\"type\":\"suite\",\"event\":\"started\",\"test_count\":3}\n{\"type\":\"test\",\"event\":\"ok\",\"name\":\"a\"}\n{\"type\":\"suite\",\"event\":\"ok\",\"passed\":1,\"filtered_out\":1}".to_owned(),
-            "the suites have 2 tests, and 1 are listed",
+            "the suites have 2 tests, but 1 are listed",
         ),
         (
             TestFormat::CargoNextest,
@@ -261,7 +260,7 @@ fn missing_parts_of_a_report_are_noticed() {
                 "\n{\"type\":\"test\",\"event\":\"started\",\"name\":\"shop::shop$hangs\"}\n",
                 1,
             ),
-            "the test `shop::shop$hangs` was begun and did not end",
+            "the test `shop::shop$hangs` was started, but did not end",
         ),
         (
             TestFormat::PytestJson,
@@ -278,12 +277,12 @@ fn missing_parts_of_a_report_are_noticed() {
         (
             TestFormat::GoTestJson,
             without(GO, "{\"Action\":\"fail\",\"Package\":\"shop\",\"Elapsed\":0.02}\n"),
-            "the package `shop` was begun and did not end",
+            "the package `shop` was started, but did not end",
         ),
         (
             TestFormat::PytestJson,
             PYTEST.replace("\"exitcode\": 1", "\"exitcode\": 3"),
-            "`exitcode` is 3, and of 4 tests that are told 2 failed",
+            "`exitcode` is 3, but of 4 listed tests 2 failed",
         ),
         (
             TestFormat::PytestJson,
@@ -293,13 +292,13 @@ fn missing_parts_of_a_report_are_noticed() {
         (
             TestFormat::PytestJson,
             PYTEST.replace("\"failed\": 1", "\"failed\": 2"),
-            "`summary.failed` is 2, and 1 are told",
+            "`summary.failed` is 2, but 1 are listed",
         ),
         (TestFormat::GoTestJson, "no go files".to_owned(), "no line of it is JSON"),
         (
             TestFormat::PytestJson,
             PYTEST.replace("\"total\": 4", "\"total\": 3"),
-            "`summary.total` is 3, and 4",
+            "`summary.total` is 3, but 4",
         ),
     ] {
         let read = shown(format, &report);
@@ -316,15 +315,15 @@ fn a_differing_exit_code_is_a_contradiction() {
     for (exit_code, statuses, why) in [
         (Some(0), &[passed, skipped][..], None),
         (Some(1), &[passed, failed], None),
-        (Some(0), &[], Some("no test was run: the report names none")),
-        (Some(1), &[], Some("no test was run: the report names none")),
+        (Some(0), &[], Some("no test was run: the report lists none")),
+        (Some(1), &[], Some("no test was run: the report lists none")),
         (Some(0), &[skipped, skipped], Some("no test was run: all 2 in the report were skipped")),
         (
             Some(0),
             &[passed, failed],
-            Some("the exit code is 0, and the report says that 1 tests failed"),
+            Some("the exit code is 0, but the report lists 1 failed tests"),
         ),
-        (Some(3), &[passed], Some("the exit code is 3, and the report says that no test failed")),
+        (Some(3), &[passed], Some("the exit code is 3, but the report lists no failed test")),
     ] {
         let tests = of(statuses);
         assert_eq!(contradiction(exit_code, &tests).as_deref(), why, "{exit_code:?} {statuses:?}");

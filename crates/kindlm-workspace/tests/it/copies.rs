@@ -159,7 +159,7 @@ fn hidden_files_appear_after_the_agent_has_finished() {
     assert_eq!(tap.tests.iter().map(|it| it.status).collect::<Vec<_>>(), [TestStatus::Passed]);
     assert_eq!(tap.problem, None);
     assert_eq!(junit.tests, []);
-    assert!(junit.problem.as_deref().unwrap().contains("have not written `planted.xml`"));
+    assert!(junit.problem.as_deref().unwrap().contains("did not write `planted.xml`"));
     // A result is found by all parameters of its check.
     assert_eq!(wanted.iter().map(|it| tap.answers(it)).filter(|it| *it).count(), 1);
     assert!(tap.answers(&wanted[5]) && junit.answers(&wanted[6]) && check.answers(&wanted[3]));
@@ -176,12 +176,12 @@ fn limits_are_kept() {
         (
             WorkspaceSpec { max_files: 3, ..spec() },
             "touch b c d",
-            "what the agent left behind has more than the 3 files",
+            "the agent's result has more than the 3 files",
         ),
         (
             WorkspaceSpec { max_bytes: 100, ..spec() },
             "head -c 200 /dev/zero > big",
-            "what the agent left behind has more than the 100 bytes",
+            "the agent's result has more than the 100 bytes",
         ),
         (
             WorkspaceSpec { max_bytes: 1, ..spec() },
@@ -196,7 +196,7 @@ fn limits_are_kept() {
         (
             WorkspaceSpec { setup: Some("no-such-program-here".to_owned()), ..spec() },
             "true",
-            "`workspace.setup` did not do its work: the command was not found (exit code 127): ",
+            "`workspace.setup` failed: the command was not found (exit code 127): ",
         ),
         (
             WorkspaceSpec { setup: Some("echo why >&2; exit 7".to_owned()), ..spec() },
@@ -302,9 +302,9 @@ fn a_replaced_workspace_is_neither_read_nor_written() {
     let outside_path = outside.display();
     let at = "\"$KINDLM_WORKSPACE\"";
     for (agent, expected) in [
-        (format!("mv {at} ../away && ln -s {outside_path} {at}"), "no longer the one"),
-        (format!("mv {at} ../away && cp -r ../away {at}"), "no longer the one"),
-        (format!("rm -rf {at}"), "is gone or cannot be read"),
+        (format!("mv {at} ../away && ln -s {outside_path} {at}"), "was replaced"),
+        (format!("mv {at} ../away && cp -r ../away {at}"), "was replaced"),
+        (format!("rm -rf {at}"), "was removed or cannot be read"),
     ] {
         let words = suite.agent(&spec, &agent, &[]).unwrap_err().to_string();
         assert!(words.contains(expected), "{agent}: {words}");
@@ -322,7 +322,7 @@ fn a_replaced_workspace_is_neither_read_nor_written() {
     let workspace = suite.agent(&spec, "true", &[swap, command("echo ran"), tests]).unwrap();
     assert_eq!(workspace.commands[0].exit_code, Some(0));
     let ran = &workspace.commands[1];
-    assert!(ran.problem.as_deref().unwrap().contains("no longer the one"), "{ran:?}");
+    assert!(ran.problem.as_deref().unwrap().contains("was replaced"), "{ran:?}");
     assert_eq!((ran.exit_code, ran.stdout.as_str()), (None, ""));
     assert_eq!(workspace.tests[0].problem, None, "tests have a copy of their own");
     assert_eq!((fs::read_dir(&outside).unwrap().count(), suite.left()), (0, 0));
@@ -342,7 +342,7 @@ fn nothing_is_held_against_a_start_that_an_agent_has_written_to() {
         let folders = Folders::new(suite.options.clone());
         let words = suite.agent_in(&folders, &spec, agent, &[]).unwrap_err().to_string();
         assert!(words.contains(why), "{words}");
-        assert_eq!(words.contains("no longer the folder"), agent == away, "{words}");
+        assert_eq!(words.contains("was replaced by another folder"), agent == away, "{words}");
     }
     // A change is detected even if the time and the size were reset.
     let poison =

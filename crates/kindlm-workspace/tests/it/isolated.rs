@@ -393,7 +393,8 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             1,
             "bwrap: setting up uid map: Permission denied",
             None,
-            "the sandbox of `isolation: bubblewrap`: the sandbox did not start, says `bwrap`: bwrap: setting up uid map",
+            "the sandbox of `isolation: bubblewrap`: the sandbox did not start; `bwrap` reported: bwrap: setting up \
+             uid map",
         ),
         (
             "docker",
@@ -401,7 +402,9 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             125,
             "Unable to find image 'node:22' locally\ndocker: Error response from daemon: pull access denied.\n\nRun 'docker run --help' for more information",
             None,
-            "the container did not start, says `docker` with exit code 125 of the image `node:22`: docker: Error response from daemon: pull access denied; see that `docker info` answers, and that the image can be had",
+            "the container did not start; `docker` ended with exit code 125 for the image `node:22`: docker: Error \
+             response from daemon: pull access denied; check that `docker info` works, and that the image is \
+             available",
         ),
         (
             "docker",
@@ -409,7 +412,7 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             127,
             "docker: Error response from daemon: exec: \"sh\": executable file not found",
             Some("true"),
-            "the container has no `sh` that it can run, says `docker` with exit code 127",
+            "the container has no usable `sh`; `docker` ended with exit code 127",
         ),
         (
             "podman",
@@ -417,7 +420,7 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             126,
             "Error: crun: open executable: Permission denied",
             None,
-            "the container has no `sh` that it can run, says `podman` with exit code 126",
+            "the container has no usable `sh`; `podman` ended with exit code 126",
         ),
         ("podman", container, 1, "usage: git", None, "ended with exit code 1: usage: git"),
     ] {
