@@ -49,18 +49,18 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
         Kind::ContextLength => "shorten the prompt, or use a model that reads more",
         Kind::InvalidRequest if response.status == 413 => "shorten the prompt",
         Kind::Overloaded | Kind::Server | Kind::Timeout => {
-            "the trouble is the provider's: try again later"
+            "the provider has a problem: try again later"
         }
         Kind::MalformedResponse if is_page(response) => {
             return Some(format!(
-                "it is a page for people: check `{key}`, and whether a proxy wants you to sign in"
+                "it is a web page: check `{key}`, and whether a proxy wants you to sign in"
             ));
         }
         Kind::MalformedResponse if str::from_utf8(&response.body).is_err() => {
             "it is not UTF-8: the server, or a proxy on the way, has damaged it"
         }
         Kind::MalformedResponse if breaks_off(response) => {
-            "it breaks off: the server, or a proxy on the way, has cut it; try again"
+            "it is incomplete: the server, or a proxy on the way, has cut it; try again"
         }
         Kind::MalformedResponse if err.message.contains("which is unsupported") => return None,
         Kind::MalformedResponse if is_of_a_model(&err.message) => {
@@ -82,7 +82,7 @@ fn is_of_a_model(message: &str) -> bool {
         "`tool_calls` is",
         "the `type` of a",
         "of the answer is",
-        "twice in one object",
+        "duplicate key",
         "surrogate pair",
     ]
     .iter()

@@ -23,7 +23,7 @@ impl HttpTransport {
     ) -> Result<Fetched, String> {
         let client = self.client("scripts").map_err(|err| err.to_string())?;
         let method = reqwest::Method::from_bytes(method.as_bytes())
-            .map_err(|_| format!("`{method}` is no HTTP method"))?;
+            .map_err(|_| format!("`{method}` is not an HTTP method"))?;
         let mut request = client.request(method, url).timeout(timeout);
         for (name, value) in headers {
             request = request.header(name, value);

@@ -25,9 +25,9 @@ pub(super) fn follow(
 ) -> Result<Url, String> {
     let location = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
     let Some(location) = location else {
-        return Err("redirected without saying where".to_owned());
+        return Err("redirected without an address".to_owned());
     };
-    let to = from.join(location).map_err(|_| "redirected to what is no address".to_owned())?;
+    let to = from.join(location).map_err(|_| "redirected to an invalid address".to_owned())?;
     if to.origin() != from.origin() {
         return Err(format!(
             "redirected to `{}`, which is not followed because the request carries credentials",

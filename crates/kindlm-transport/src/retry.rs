@@ -59,7 +59,8 @@ impl RetryPolicy {
     /// Returns the error for a requested wait that exceeds the accepted maximum.
     fn too_long(&self, err: ProviderError, wait: Duration) -> ProviderError {
         let message = format!(
-            "{}; it asks to wait {} s, and at most {} s are waited: try again later, `kindlm test --resume` sends what is missing",
+            "{}; it asks to wait {} s, longer than the limit of {} s: try again later, `kindlm test --resume` sends \
+             the missing requests",
             err.message,
             wait.as_secs_f64().ceil(),
             self.max_retry_after.as_secs_f64(),
@@ -70,7 +71,8 @@ impl RetryPolicy {
     /// Returns the error for a model that has refused every request for too long.
     fn given_up(err: ProviderError, silence: Duration) -> ProviderError {
         let message = format!(
-            "{}; it has refused every request for {} s: try again later, `kindlm test --resume` sends what is missing",
+            "{}; it has refused every request for {} s: try again later, `kindlm test --resume` sends the missing \
+             requests",
             err.message,
             silence.as_secs(),
         );
@@ -228,7 +230,7 @@ where
 
 /// Returns the error for a request that was not sent because of a stop. The error is retryable.
 pub(crate) fn stopped_before() -> ProviderError {
-    let message = "not sent: stopped while waiting for its turn";
+    let message = "not sent: stopped while waiting for a permit";
     let err = ProviderError::new(ProviderErrorKind::Overloaded, "", message).retryable();
     ProviderError { attempts: 0, ..err }
 }

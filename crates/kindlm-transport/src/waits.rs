@@ -133,10 +133,10 @@ impl Notice {
                     StructuredOutput::None => ("with instructions alone", "none"),
                 };
                 let help = format!(
-                    "`structuredOutput: {word}` in the settings of the provider saves the request that finds this out"
+                    "set `structuredOutput: {word}` for the provider to avoid the failed request"
                 );
                 format!(
-                    "{target} refuses the form in which judges must answer ({why}): it is asked {now} from now on; {help}"
+                    "{whom} rejects the format of judge answers ({why}): later requests ask for it {now}; {help}"
                 )
             }
         }
@@ -153,7 +153,7 @@ impl BackOff {
                 format!("{target} asks to wait {seconds} s: requests to it wait")
             }
             WaitReason::TooLong => format!(
-                "{target} asks to wait {seconds} s, which is too long to wait for: what would be sent to it until then is errored"
+                "{whom} asks to wait {seconds} s, which is too long: requests to it until then are errored"
             ),
             WaitReason::Refused => {
                 format!(
@@ -161,7 +161,8 @@ impl BackOff {
                 )
             }
             WaitReason::GivenUp => format!(
-                "{target} refuses everything: what would be sent to it in the next {seconds} s is errored; `kindlm test --resume` sends it later"
+                "{whom} refuses everything: requests to it in the next {seconds} s are errored; `kindlm test \
+                 --resume` sends them later"
             ),
         }
     }

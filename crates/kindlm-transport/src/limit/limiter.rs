@@ -457,7 +457,7 @@ fn not_sent(why: &ProviderError) -> ProviderError {
     let because = match why.retry_after {
         Some(_) => "because the provider has asked for a longer wait",
         None if is_refusal(why) => "because the provider refuses everything",
-        None => "because an earlier request failed for good",
+        None => "because an earlier request failed permanently",
     };
     ProviderError {
         message: format!("not sent, {because}: {}", why.message),

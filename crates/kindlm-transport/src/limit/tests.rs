@@ -244,7 +244,7 @@ async fn account_errors_open_the_circuit_of_the_provider() {
                 assert_eq!((refused.attempts, refused.retryable), (0, false));
                 assert_eq!(
                     refused.message,
-                    "not sent, because an earlier request failed for good: go away"
+                    "not sent, because an earlier request failed permanently: go away"
                 );
             }
         }
@@ -456,7 +456,7 @@ async fn a_stop_ends_only_waiting_requests() {
     let (waiting, waited) = waiting;
     assert_eq!(
         waiting.unwrap_err(),
-        ("not sent: stopped while waiting for its turn".to_owned(), 0)
+        ("not sent: stopped while waiting for a permit".to_owned(), 0)
     );
     assert!(waited < ms(500));
 
@@ -531,7 +531,8 @@ async fn too_long_waits_fail_all_requests_immediately() {
     );
     assert_eq!(
         ended[0].message,
-        "slow down; it asks to wait 600 s, and at most 60 s are waited: try again later, `kindlm test --resume` sends what is missing"
+        "slow down; it asks to wait 600 s, longer than the limit of 60 s: try again later, `kindlm test --resume` \
+         sends the missing requests"
     );
     for err in &ended[1..] {
         assert_eq!((err.kind, err.attempts, err.retryable), (Kind::RateLimited, 0, false));
