@@ -62,7 +62,7 @@ impl Reader<'_> {
         response: &HttpResponse,
     ) -> Result<&'v Value, ProviderError> {
         if part.is_null() {
-            let what = "there is no message of a model in the answer, so check the address";
+            let what = "the answer has no message of a model: check the address";
             return Err(self.malformed(what, response));
         }
         Ok(part)
@@ -157,7 +157,7 @@ fn parse(body: &[u8]) -> Result<Value, String> {
     let twice =
         str::from_utf8(body).ok().and_then(|it| duplicate_key_among(it, |key| SAID.contains(&key)));
     match twice {
-        Some(key) => Err(format!("the answer has the key \"{key}\" twice in one object")),
+        Some(key) => Err(format!("the answer has the duplicate key \"{key}\" in one object")),
         None => Ok(value),
     }
 }

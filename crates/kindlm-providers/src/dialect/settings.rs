@@ -20,7 +20,7 @@ pub(crate) fn check_variable(pointer: &str, name: &str) -> Option<Problem> {
     let is_key = kindlm_redact::looks_like_key(name);
     (!named || is_key).then(|| {
         Problem::new(pointer, "this is not the name of an environment variable").with_help(
-            "write the name, such as `OPENAI_API_KEY`; the key itself belongs into that variable, never into the file",
+            "write the name, such as `OPENAI_API_KEY`; put the key into that variable, never into the file",
         )
     })
 }
@@ -30,7 +30,7 @@ pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let problem = match host {
-        None => "this is not an address of the web",
+        None => "this is not a web address",
         Some("") => "this address has no host",
         Some(host) if host.contains('@') => "this address carries a user name or a password",
         Some(_) if url.chars().any(|it| it.is_whitespace() || it.is_control()) => {
@@ -39,9 +39,9 @@ pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
         Some(_) => return None,
     };
     let help = if problem.contains("password") {
-        "take it out, and put the secret into an environment variable"
+        "remove it, and put the secret into an environment variable"
     } else {
-        "write it whole, such as `https://example.com/v1`"
+        "write the whole address, such as `https://example.com/v1`"
     };
     Some(Problem::new(pointer, problem).with_help(help))
 }

@@ -25,11 +25,11 @@ impl CallsPath {
             Some(calls @ (Value::Array(_) | Value::Null)) => Ok(calls),
             None if self.is_optional => Ok(Value::Null),
             None => Err(Malformed(format!(
-                "`toolCallsPath` `{path}` finds nothing in the answer; if answers without calls leave the list out, write \
+                "`toolCallsPath` `{path}` finds nothing in the answer; if answers without calls have no list, write \
                  `{path}?`"
             ))),
             Some(other) => Err(Malformed(format!(
-                "`toolCallsPath` `{path}` finds no list, but `{}`",
+                "`toolCallsPath` `{path}` finds `{}`, not a list",
                 excerpt(&other.to_string())
             ))),
         }
@@ -55,7 +55,7 @@ pub(super) fn results(
                 "pending" => None,
                 other => {
                     return Err(Malformed(format!(
-                        "a call has the `status` `{other}`, which is none of completed, failed, rejected, pending"
+                        "a call has the unknown `status` `{other}`; use completed, failed, rejected or pending"
                     )));
                 }
             },

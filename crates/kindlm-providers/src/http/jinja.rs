@@ -28,7 +28,8 @@ impl Reading {
             Ok(read) => {
                 for (name, _) in read.entangled {
                     let message = format!(
-                        "`env.{name}` stands within something bigger, and its value is only known when it is sent"
+                        "`env.{name}` is part of a larger expression, but its value is inserted only when the \
+                         request is sent"
                     );
                     let help = format!("write it alone: `{{{{ env.{name} }}}}`");
                     self.problems.push(Problem::new(pointer, message).with_help(help));

@@ -413,9 +413,9 @@ fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderV
         let value = match value.strip_prefix("env:") {
             Some("") => {
                 let problem =
-                    Problem::new(&pointer, "`env:` without the name of an environment variable");
+                    Problem::new(&pointer, "`env:` needs the name of an environment variable");
                 problems
-                    .push(problem.with_help("write it behind the colon, such as `env:MY_TOKEN`"));
+                    .push(problem.with_help("write it after the colon, such as `env:MY_TOKEN`"));
                 continue;
             }
             Some(variable) => HeaderValue::FromEnv { prefix: "", variable: variable.to_owned() },

@@ -29,7 +29,7 @@ pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
         };
         if !ENDINGS.iter().any(|it| path.ends_with(it)) {
             let help = format!("scripts are {} files", ENDINGS.join(", "));
-            let message = format!("`{path}` is no script that can read an answer");
+            let message = format!("`{path}` is not a supported script");
             return Err(Problem::new("/transformResponse", message).with_help(help));
         }
         let path = path.trim_start_matches("./").to_owned();

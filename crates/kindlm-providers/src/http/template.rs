@@ -50,7 +50,8 @@ impl Template {
                 Piece::Inside(name) => inside(&value(name, prompt)),
             })
             .collect();
-        Value::from_str(&text).map_err(|err| format!("the body template does not make JSON: {err}"))
+        Value::from_str(&text)
+            .map_err(|err| format!("the body template does not produce JSON: {err}"))
     }
 }
 

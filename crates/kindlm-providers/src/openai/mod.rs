@@ -86,15 +86,15 @@ impl OpenAi {
         if let Some(key) = TAKEN.iter().find(|it| config.body.contains_key(**it)) {
             let help = match *key {
                 "max_tokens" | "max_completion_tokens" => {
-                    "give the model `params: { maxTokens: … }`: budgets reckon with that"
+                    "give the model `params: { maxTokens: … }`: budgets use it"
                 }
                 "n" => "one answer is read; ask again with `repeat`",
                 _ => {
-                    "it is said elsewhere in the suite: by the model, its prompt and the tools of the test"
+                    "it is set elsewhere in the suite: by the model, its prompt and the tools of the test"
                 }
             };
             let problem =
-                Problem::key(format!("/body/{key}"), format!("`{key}` cannot stand here"));
+                Problem::key(format!("/body/{key}"), format!("`{key}` is not allowed here"));
             return Err(vec![problem.with_help(help)]);
         }
         Ok(Self {

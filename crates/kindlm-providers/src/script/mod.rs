@@ -69,7 +69,7 @@ impl Config {
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
         let ending = read.ending();
         if ending != "py" && !JAVASCRIPT.contains(&ending.as_str()) {
-            let message = format!("`{}` is no program that can be run", read.file);
+            let message = format!("`{}` is not a supported program", read.file);
             let help = "programs are .js, .mjs, .cjs, .ts, .mts, .cts and .py files";
             return Err(vec![Problem::new("/file", message).with_help(help)]);
         }

@@ -25,7 +25,7 @@ pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<R
         ScriptOutcome::Returned(ScriptValue::Number(number)) => json!(number),
         ScriptOutcome::Returned(ScriptValue::Undefined) => Value::Null,
         ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
-            return Err(format!("`{file}` answered with a {type_name}"));
+            return Err(format!("`{file}` returned a {type_name}"));
         }
         ScriptOutcome::Threw { message, thrown, .. } => {
             let what = message.as_ref().unwrap_or(thrown);
@@ -33,7 +33,7 @@ pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<R
         }
     };
     match value {
-        Value::Null => Err(format!("`{file}` answered with nothing")),
+        Value::Null => Err(format!("`{file}` returned nothing")),
         Value::Object(answer) => of_object(file, prompt, &answer),
         value => Ok(Reply { model: prompt.model.clone(), ..output(&value) }),
     }
@@ -45,7 +45,7 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
         Some(error) => return Err(format!("`{file}`: {}", text(error))),
     }
     let Some(said) = answer.get("output").filter(|it| !it.is_null()) else {
-        return Err(format!("`{file}` answered without an `output`"));
+        return Err(format!("`{file}` returned no `output`"));
     };
     let tokens = |key: &str| {
         let count = answer.get("tokenUsage").and_then(|it| it.get(key)).and_then(Value::as_f64);
@@ -134,8 +134,8 @@ mod tests {
     fn incomplete_answers_name_the_missing_key() {
         for (answer, message) in [
             (json!({"error": "no luck"}), "`p.js`: no luck"),
-            (json!({}), "`p.js` answered without an `output`"),
-            (Value::Null, "`p.js` answered with nothing"),
+            (json!({}), "`p.js` returned no `output`"),
+            (Value::Null, "`p.js` returned nothing"),
         ] {
             assert_eq!(reply(answer.clone()).unwrap_err(), message, "{answer}");
         }

@@ -51,7 +51,7 @@ impl Config {
                 vec![Problem::key("/replies", "`file` and `replies` exclude each other")]
             }
             (None, None) => vec![
-                Problem::new("", "no replies: neither `file` nor `replies` is given")
+                Problem::new("", "no replies: `file` or `replies` is required")
                     .with_help("give `file: ./replies.yaml`, or a list of `replies`"),
             ],
             (Some(_), None) => Vec::new(),
@@ -190,8 +190,8 @@ fn check_one(reply: &ScriptedReply) -> Option<Problem> {
     let given: Vec<&str> = says.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
     // Text or JSON may be combined with tool calls. All other kinds exclude each other.
     match given[..] {
-        [] => Some(Problem::new("", "the reply says nothing").with_help(
-            "give one of `text`, `json`, `toolCalls`, `refusal`, `embedding` and `error`",
+        [] => Some(Problem::new("", "the reply is empty").with_help(
+            "add one of `text`, `json`, `toolCalls`, `refusal`, `embedding` and `error`",
         )),
         [_] | ["text" | "json", "toolCalls"] => zero_times(reply),
         [first, second, ..] => Some(Problem::key(
@@ -202,5 +202,5 @@ fn check_one(reply: &ScriptedReply) -> Option<Problem> {
 }
 
 fn zero_times(reply: &ScriptedReply) -> Option<Problem> {
-    (reply.times == Some(0)).then(|| Problem::new("/times", "0 is no number of times; at least 1"))
+    (reply.times == Some(0)).then(|| Problem::new("/times", "`times` must be at least 1"))
 }

@@ -155,16 +155,16 @@ impl When {
                 Some("calls tools, and a tool result is already there".to_owned())
             }
             Some(ToolResult::Present(true)) if results.is_empty() => {
-                Some("wants a tool result".to_owned())
+                Some("requires a tool result".to_owned())
             }
             Some(ToolResult::Present(false)) if !results.is_empty() => {
-                Some("wants no tool result".to_owned())
+                Some("requires that there is no tool result".to_owned())
             }
             Some(ToolResult::Of(tools)) => {
                 let missing = tools.0.iter().find(|tool| {
                     !results.iter().any(|it| it.tool_name.as_deref() == Some(tool.as_str()))
                 })?;
-                Some(format!("wants a result of tool `{missing}`"))
+                Some(format!("requires a result of tool `{missing}`"))
             }
             _ => None,
         }

@@ -125,7 +125,7 @@ impl Script {
         reasons: &[(usize, String)],
     ) -> ProviderError {
         let mut message = format!(
-            "no reply in {} fits this request to `{}`; its last message: {}",
+            "no reply in {} matches this request to `{}`; its last message: {}",
             self.source,
             request.model,
             request.last_message(),
@@ -137,9 +137,9 @@ impl Script {
             let _ = write!(message, "; and {} more", reasons.len() - MOST_EXPLAINED);
         }
         if reasons.is_empty() {
-            message.push_str("; the script has no reply of this sort at all");
+            message.push_str("; the script has no reply of this kind");
         }
-        message.push_str("; add a reply with a fitting `when`, or one without `when` at the end");
+        message.push_str("; add a reply with a matching `when`, or one without `when` at the end");
         ProviderError::new(Kind::InvalidRequest, provider, message)
     }
 }

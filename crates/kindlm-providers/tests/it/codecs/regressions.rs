@@ -336,12 +336,12 @@ fn content_of_a_wrong_type_is_an_error() {
             "openai",
             r#"{"choices":[{"finish_reason":"stop","message":{"content":"bad","content":"good"}}]}"#
                 .to_owned(),
-            "the answer has the key \"content\" twice in one object",
+            "the answer has the duplicate key \"content\" in one object",
         ),
         (
             "anthropic",
             r#"{"content":[{"type":"text","text":"bad","text":"good"}]}"#.to_owned(),
-            "the answer has the key \"text\" twice in one object",
+            "the answer has the duplicate key \"text\" in one object",
         ),
     ] {
         let err = usual(provider).decode(&hi(), &raw(200, &body)).expect_err(&body);
@@ -369,8 +369,8 @@ mistral   {"tool_calls":"pay()"}                                     | `tool_cal
 cohere    {"tool_calls":"pay()"}                                     | `tool_calls` is a text, not a list
 ollama    {"tool_calls":[{"function":{}}]}                           | a call in the answer has no `name`
 http      {"tool_calls":["pay()"]}                                   | a call in the answer is a text, not an object
-http      {"tool_calls":{"name":"pay"}}                              | `toolCallsPath` `choices.0.message.tool_calls` finds no list
-http      {"tool_calls":"pay()"}                                     | `toolCallsPath` `choices.0.message.tool_calls` finds no list
+http      {"tool_calls":{"name":"pay"}}                              | `toolCallsPath` `choices.0.message.tool_calls` finds `
+http      {"tool_calls":"pay()"}                                     | `toolCallsPath` `choices.0.message.tool_calls` finds `
 anthropic {"text":"sorry"}                                           | the `type` of a block is null, not a text
 anthropic "sorry"                                                    | a block of the answer is a text, not an object
 anthropic {"type":"tool_use","id":"c","input":{}}                    | a call in the answer has no `name`
@@ -433,14 +433,14 @@ fn calls_of_an_agent_are_read_or_refused() {
         codec.decode(&hi(), &response(200, &json!({"text": "Done.", "calls": calls})))
     };
     for (calls, expected) in [
-        (json!({"name": "pay"}), "`toolCallsPath` `calls` finds no list"),
-        (json!("pay()"), "`toolCallsPath` `calls` finds no list"),
+        (json!({"name": "pay"}), "`toolCallsPath` `calls` finds `{\"name\":\"pay\"}`, not a list"),
+        (json!("pay()"), "`toolCallsPath` `calls` finds `\"pay()\"`, not a list"),
         (json!([{"id": "c"}]), "a call in the answer has no `name`"),
         (
             json!([{"name": "pay", "is_error": "yes"}]),
             "`is_error` of a call is a text, not a boolean",
         ),
-        (json!([{"name": "pay", "status": "lost"}]), "a call has the `status` `lost`"),
+        (json!([{"name": "pay", "status": "lost"}]), "a call has the unknown `status` `lost`"),
     ] {
         let err = decode(calls.clone()).expect_err(expected);
         assert!(err.message.starts_with(expected), "{calls}: {}", err.message);

@@ -193,7 +193,7 @@ async fn the_last_words_of_codex_are_the_reason() {
     let (_, err, _) = talk(&start, &["hi"], LONG).await;
     let said = err.unwrap().message;
     assert!(
-        said.contains("exit code 1 before") && said.contains("said last: no such model"),
+        said.contains("exit code 1 before") && said.contains("last error: no such model"),
         "{said}"
     );
 }
@@ -391,7 +391,7 @@ async fn requests_of_an_agent_that_fail_are_named() {
     let (_, err, _) = talk(&start, &["hi"], Duration::from_millis(400)).await;
     let said = err.unwrap().message;
     assert!(
-        said.contains("it said last: a request to its model failed: 529 why (attempt 1)"),
+        said.contains("its last error: a request to its model failed: 529 why (attempt 1)"),
         "{said}"
     );
     assert!(is_gone("sleep\u{0}3131").await);

@@ -71,7 +71,7 @@ async fn every_fault_has_a_kind_and_a_message() {
             MockReply::raw(307, "text/plain", ""),
             Kind::InvalidRequest,
             1,
-            "without saying where",
+            "redirected without an address",
         ),
         (
             "redirect loop",

@@ -75,7 +75,7 @@ async fn the_form_that_a_server_refuses_is_asked_for_once() {
             std::iter::from_fn(|| waits.try_next()).map(|it| it.in_words()).collect();
         assert_eq!(told.len(), notices, "{told:?}");
         for (told, word) in told.iter().zip(["tool", "none"]) {
-            assert!(told.starts_with("openai:m refuses"), "{told}");
+            assert!(told.starts_with("openai:m rejects"), "{told}");
             assert!(told.contains(&format!("`structuredOutput: {word}`")), "{told}");
         }
         // Another model may support the form.
