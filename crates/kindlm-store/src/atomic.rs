@@ -162,7 +162,7 @@ pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
             Err(TryLockError::Error(_)) => return Ok(file),
         }
     }
-    Err(io::Error::other("its temporary file is removed again and again"))
+    Err(io::Error::other("its temporary file is removed repeatedly"))
 }
 
 /// Removes the temporary files of killed processes from a folder.

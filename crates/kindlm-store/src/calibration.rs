@@ -110,7 +110,7 @@ impl Calibration {
         told.into_iter().find_map(|(name, told, counted)| {
             let told = told?;
             let agrees = counted.is_some_and(|it| (told - it).abs() <= 1e-6);
-            let words = || format!("`{name}` has {told}, which is not what the counts say");
+            let words = || format!("`{name}` has {told}, which does not match the counts");
             (!agrees).then(words)
         })
     }

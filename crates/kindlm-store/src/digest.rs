@@ -23,7 +23,7 @@ pub struct Digest(u64);
 
 /// The error of parsing a text that is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a digest: 16 hexadecimal digits are")]
+#[error("`{0}` is not a digest: it needs 16 hexadecimal digits")]
 pub struct DigestError(String);
 
 impl Digest {

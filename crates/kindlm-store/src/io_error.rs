@@ -22,7 +22,9 @@ pub fn describe_io_error(err: &io::Error) -> String {
     let text = text.split(" (os error").next().unwrap_or(&text);
     let text = text.strip_prefix("failed to persist temporary file: ").unwrap_or(text);
     let advice = match err.kind() {
-        io::ErrorKind::PermissionDenied => ": this user may not; check the owner and mode",
+        io::ErrorKind::PermissionDenied => {
+            ": this user has no permission; check the owner and mode"
+        }
         io::ErrorKind::ReadOnlyFilesystem => ": it is mounted read-only; choose another folder",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": make room, then try again",
         _ => "",

@@ -135,7 +135,7 @@ impl CaseSource for SavedCases {
         let failed = |why: String| {
             let path = self.path.display();
             CaseError::new(format!(
-                "cannot read result {position} of the report `{path}`: {why}; it must stay as it is while it is used"
+                "cannot read result {position} of the report `{path}`: {why}; it must not change while it is used"
             ))
         };
         let Some(case) = self.cases.get(position) else {

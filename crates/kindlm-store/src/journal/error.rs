@@ -21,7 +21,8 @@ pub enum JournalError {
     },
     /// A finished execution could not be stored. The journal has no part of it.
     #[error(
-        "cannot write `{path}`: {message}; {what} is not counted, everything before it is kept and the run can be resumed"
+        "cannot write `{path}`: {message}; {what} is not counted, everything before it is saved and the run can be \
+         resumed"
     )]
     NotKept {
         /// The path of the journal.

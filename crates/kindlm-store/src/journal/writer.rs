@@ -428,7 +428,8 @@ mod tests {
         let err = writer.append_all([&result("a"), &result("b")]).unwrap_err().to_string();
         assert!(
             err.ends_with(
-                "journal.jsonl`: no space left on device: make room, then try again; repeat 1 of `a` on `m` with 1 more is not counted, everything before it is kept and the run can be resumed"
+                "journal.jsonl`: no space left on device: make room, then try again; repeat 1 of `a` on `m` with 1 \
+                 more is not counted, everything before it is saved and the run can be resumed"
             ),
             "{err}"
         );

@@ -34,7 +34,7 @@ pub(super) fn differences(recorded: &Value, asked: &Value) -> String {
         gone.map(|(place, value)| format!("{place}: recorded {}, not asked", shown(value))),
     );
     if said.is_empty() {
-        return "nothing but its name".to_owned();
+        return "only its name".to_owned();
     }
     let more = said.len().saturating_sub(NAMED);
     said.truncate(NAMED);
@@ -111,7 +111,7 @@ mod tests {
     fn names_places_and_the_part_that_differs() {
         let long = "x".repeat(100);
         for (recorded, asked, expected) in [
-            (json!({"a": 1}), json!({"a": 1}), "nothing but its name".to_owned()),
+            (json!({"a": 1}), json!({"a": 1}), "only its name".to_owned()),
             (json!({"a": 1}), json!({"a": 2, "sample": 2}), "/a: recorded 1, asked 2; /sample: recorded 0, asked 2".to_owned()),
             (
                 json!({"a": {"b/c": ["x", "y"]}}),

@@ -100,8 +100,8 @@ impl Agents for NoReplay {
         &'a self,
         start: &'a AgentStart,
     ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
-        let message = "what agents do is not recorded, so it cannot be replayed; leave its tests out, with tags for example, \
-                       or give another mode: `--responses cache` runs it and asks models only for what is new";
+        let message = "agent runs are not recorded, so they cannot be replayed; exclude its tests, for example with \
+            tags, or use another mode: `--responses cache` runs it and requests only new answers";
         let err = ProviderError::new(ProviderErrorKind::NotRecorded, &*start.id, message);
         Box::pin(std::future::ready(Err(ProviderError { attempts: 0, ..err })))
     }

@@ -198,9 +198,7 @@ pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option
     let mut asked = recording.request;
     asked.sort_all_objects();
     if request::digest(&asked) != request.digest {
-        return Err(spoiled(
-            "its request was changed, and is not the one that its name stands for",
-        ));
+        return Err(spoiled("its request does not match its name"));
     }
     Ok(Some(recording.response.into()))
 }

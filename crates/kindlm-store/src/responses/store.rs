@@ -33,7 +33,7 @@ pub enum Mode {
 
 /// The error of parsing a word that is not a [`Mode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no way to use responses: `live`, `cache`, `record` and `replay` are")]
+#[error("unknown mode `{0}`: use `live`, `cache`, `record` or `replay`")]
 pub struct ModeError(String);
 
 impl Mode {
@@ -285,7 +285,7 @@ impl Responses {
             (Mode::Live, _) | (Mode::Record, None) => return Ok(None),
             (Mode::Record, Some(failure)) => {
                 return Err(refused(format!(
-                    "not sent, as the answer could not be kept: {failure}"
+                    "not sent, because the answer could not be stored: {failure}"
                 )));
             }
             (Mode::Cache | Mode::Replay, _) => {

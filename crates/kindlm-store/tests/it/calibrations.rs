@@ -120,12 +120,12 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
         (good.replace(r#""version": "2""#, r#""version": "9""#), "version \"9\""),
         (good.replace(r#""model": "gpt-4o""#, r#""model": "other""#), "`openai:other`"),
         (good.replace("bothPass", "bothPasses"), "bothPasses"),
-        (with("kappa", json!(0.9)), "`kappa` has 0.9, which is not what the counts say"),
+        (with("kappa", json!(0.9)), "`kappa` has 0.9, which does not match the counts"),
         (with("kappaInterval", json!([0.5, 0.6])), "`kappaInterval` has 0.5"),
-        (good.replace(r#""bothPass": 1"#, r#""bothPass": 90"#), "not what the counts say"),
+        (good.replace(r#""bothPass": 1"#, r#""bothPass": 90"#), "does not match the counts"),
         (
             good.replace(r#""bothPass": 1"#, &format!(r#""bothPass": {}"#, u64::MAX)),
-            "not what the counts say",
+            "does not match the counts",
         ),
         (with("baseRate", json!(7.2)), "`baseRate` has 7.2"),
     ] {

@@ -477,7 +477,7 @@ fn a_spoiled_recording_is_named_and_not_used() {
         ("[]".to_owned(), "invalid"),
         (good.replace("\"schemaVersion\": 1", "\"schemaVersion\": 2"), "it has `schemaVersion` 2"),
         ("{\"schemaVersion\": 3, \"other\": 1}".to_owned(), "it has `schemaVersion` 3"),
-        (good.replace("Be kind.", "Be rude."), "its request was changed"),
+        (good.replace("Be kind.", "Be rude."), "its request does not match its name"),
         (good.replace("\"x\"", "7"), "invalid type"),
     ] {
         fs::write(&file, text).unwrap();
@@ -521,7 +521,7 @@ fn an_answer_that_cannot_be_stored_is_not_lost() {
         if let Err(err) = again {
             assert_eq!(
                 err.message,
-                format!("not sent, as the answer could not be kept: {failure}")
+                format!("not sent, because the answer could not be stored: {failure}")
             );
         }
         assert_eq!(fake.asked(), 1 + usize::from(second));
@@ -582,7 +582,7 @@ fn modes_are_words() {
     }
     assert_eq!(
         "Cache".parse::<Mode>().unwrap_err().to_string(),
-        "`Cache` is no way to use responses: `live`, `cache`, `record` and `replay` are"
+        "unknown mode `Cache`: use `live`, `cache`, `record` or `replay`"
     );
 }
 

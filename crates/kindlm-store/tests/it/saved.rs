@@ -80,5 +80,5 @@ fn a_report_that_changes_while_it_is_used_is_an_error() {
     file.write_all(&vec![b'x'; json.len()]).unwrap();
     let err = report.cases.read(0).unwrap_err().to_string();
     assert!(err.starts_with("cannot read result 0 of the report `"), "{err}");
-    assert!(err.ends_with("it must stay as it is while it is used"), "{err}");
+    assert!(err.ends_with("it must not change while it is used"), "{err}");
 }
