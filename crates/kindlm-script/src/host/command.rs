@@ -99,7 +99,7 @@ pub(crate) fn not_found(runtime: ScriptRuntime, program: &str, err: &io::Error) 
         ScriptRuntime::Ruby => "install Ruby 3 or newer from https://www.ruby-lang.org",
     };
     if err.kind() == io::ErrorKind::NotFound {
-        format!("there is no program `{program}`: {install}, and see that it is in `PATH`")
+        format!("there is no program `{program}`: {install}, and check that it is in `PATH`")
     } else {
         format!("`{program}`: {err}")
     }

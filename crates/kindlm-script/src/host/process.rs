@@ -75,14 +75,14 @@ impl Worker {
         match ready {
             Ok(Ok(Some(Frame { header: FromWorker::Ready, .. }))) => {}
             Ok(Ok(Some(_)) | Err(_)) => {
-                return Err(not_started("it says something else than that it is ready".to_owned()));
+                return Err(not_started("its first message is not `ready`".to_owned()));
             }
             Ok(Ok(None)) => {
                 let why = worker.last_words().await;
                 return Err(not_started(why));
             }
             Err(_) => {
-                return Err(not_started(format!("it says nothing for {} s", START.as_secs())));
+                return Err(not_started(format!("it sent nothing for {} s", START.as_secs())));
             }
         }
         let hello = ToWorker::Hello {

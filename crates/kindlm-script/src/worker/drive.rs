@@ -199,7 +199,7 @@ impl<'js> Driver<'_, 'js> {
         let gone = |err: std::io::Error| {
             Trouble::Halt(Halt {
                 why: Stop::Internal,
-                message: format!("the host of this script is gone: {err}"),
+                message: format!("the script host has stopped: {err}"),
             })
         };
         let mut sleep = None;

@@ -82,8 +82,8 @@ pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Va
         }
         if !ctx.execute_pending_job() {
             let message = format!(
-                "require() of the ES module {path} is not possible, as it waits for something at its top level: \
-                 load it with `await import(…)`"
+                "require() of the ES module {path} is not possible, because it has a top-level `await`: load it with \
+                 `await import(…)`"
             );
             return Err(Exception::throw_message(ctx, &message));
         }

@@ -132,7 +132,7 @@ fn powers<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
         let headers = pairs.map(|[name, value]| (name, value)).collect();
         let body = pure::bytes_of(&body);
         let id = it.ask(Ask::Fetch { url, method, headers }, &body).map_err(|err| {
-            let message = format!("the host of this script is gone: {err}");
+            let message = format!("the script host has stopped: {err}");
             throw(&ctx, &Refusal { code: "EPIPE".to_owned(), message })
         })?;
         it.call.borrow_mut().pending += 1;

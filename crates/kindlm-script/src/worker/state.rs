@@ -267,7 +267,7 @@ impl State {
     pub(crate) fn ask_and_wait(&self, ask: Ask) -> Result<(serde_json::Value, Vec<u8>), Refusal> {
         let gone = |err: io::Error| Refusal {
             code: "EPIPE".to_owned(),
-            message: format!("the host of this script is gone: {err}"),
+            message: format!("the script host has stopped: {err}"),
         };
         let id = self.ask(ask, &[]).map_err(gone)?;
         let first = self.call.borrow().first_ask;
@@ -331,7 +331,7 @@ impl Link {
             let frame = frame::decode::<ToWorker>(&bytes)?;
             match frame.header {
                 ToWorker::Call(_) | ToWorker::Hello { .. } => {
-                    return Err(io::Error::other("it sent a call in the middle of another"));
+                    return Err(io::Error::other("it sent a call during another call"));
                 }
                 ToWorker::Reply { id, .. } if id < first => {}
                 ToWorker::Reply { id, error, facts } => {

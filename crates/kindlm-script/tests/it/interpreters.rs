@@ -157,7 +157,7 @@ async fn an_interpreter_that_is_missing_is_named() {
     assert_eq!(
         shown(&answer),
         "Runtime: a worker for scripts does not start: there is no program `no-such-ruby`: install Ruby 3 or newer \
-         from https://www.ruby-lang.org, and see that it is in `PATH`"
+         from https://www.ruby-lang.org, and check that it is in `PATH`"
     );
 }
 
