@@ -39,7 +39,7 @@ fn add(all: &mut String, change: &FileChange) {
             }
             (kind, None) if change.cut => {
                 let size = plural(change.bytes, "byte");
-                format!("{}, {size}, of which nothing was kept", kind.as_str())
+                format!("{}, {size}, content not stored", kind.as_str())
             }
             (kind, None) => kind.as_str().to_owned(),
         };
@@ -52,7 +52,7 @@ fn add(all: &mut String, change: &FileChange) {
         }
     }
     if let Some(executable) = change.executable {
-        let now = if executable { "may be executed now" } else { "may not be executed any more" };
+        let now = if executable { "is executable now" } else { "is no longer executable" };
         let _ = writeln!(all, "    {path} {now}");
     }
 }
@@ -85,9 +85,9 @@ mod tests {
             ..Workspace::default()
         };
         assert_eq!(listed(&workspace).as_deref(), Some("a.ts, +b.ts, +c.png, d.js, +e, -f.ts"));
-        let expected = "--- a/a.ts\n+++ b/a.ts\n@@ -1 +1 @@\n-1\n+2\n    a.ts may be executed now\n\
-            +++ b.ts (added)\n+x\n+y\n+++ c.png (added, no text, 1 byte)\n\
-            +++ d.js (changed, 9,000 bytes, of which nothing was kept)\n+++ e (a link to a.ts)\n--- f.ts (deleted)\n";
+        let expected = "--- a/a.ts\n+++ b/a.ts\n@@ -1 +1 @@\n-1\n+2\n    a.ts is executable now\n+++ b.ts \
+            (added)\n+x\n+y\n+++ c.png (added, no text, 1 byte)\n+++ d.js (changed, 9,000 bytes, content not \
+            stored)\n+++ e (a link to a.ts)\n--- f.ts (deleted)\n";
         assert_eq!(diff(&workspace), expected);
         assert_eq!(
             (listed(&Workspace::default()), diff(&Workspace::default())),

@@ -22,7 +22,7 @@
 //! let mut text = String::new();
 //! let pretty = find("pretty").expect("a reporter of this crate");
 //! (pretty.render)(&report, &Style { width: 60, ..Style::default() }, &mut text)?;
-//! assert!(text.contains("FAILED") && text.ends_with("the gate is broken; exit code 1\n"), "{text}");
+//! assert!(text.contains("FAILED") && text.ends_with("the gate is violated; exit code 1\n"), "{text}");
 //! # Ok::<(), kindlm_reporters::RenderError>(())
 //! ```
 #![deny(clippy::disallowed_methods)]

@@ -62,7 +62,7 @@ pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
             Verdict::Pass => doubt(result),
             Verdict::Fail { code, message } if is_held && *code == FailureCode::SCRIPT_THREW => {
                 let first = message.lines().next().unwrap_or_default();
-                Some(format!("its script gave no verdict: {}", one_line(first)))
+                Some(format!("its script returned no verdict: {}", one_line(first)))
             }
             _ => None,
         };
@@ -104,7 +104,7 @@ fn asked(judging: &Judging) -> Option<String> {
 /// Several outputs are the best, or the two orders give different answers.
 fn tie(result: &AssertionResult) -> &'static str {
     if result.metadata.contains_key("driftByOrder") {
-        return "the judge finds more drift than is allowed in one order of reading, and not in the other";
+        return "the drift is above the limit in one order of reading only";
     }
     if result.metadata.contains_key("scores") {
         return "several have the highest score";
@@ -113,9 +113,9 @@ fn tie(result: &AssertionResult) -> &'static str {
     let mut best = choices.into_iter().flatten().filter_map(|it| it.get("best"));
     let first = best.next();
     if best.any(|it| Some(it) != first) {
-        "the judge has not chosen the same in each order"
+        "the judge's choice depends on the order"
     } else {
-        "several said the same, word for word"
+        "several outputs are identical"
     }
 }
 
@@ -190,9 +190,7 @@ mod tests {
             (
                 json!({"tie": true}),
                 json!({"driftByOrder": [0.1, 0.9]}),
-                Some(
-                    "a tie: the judge finds more drift than is allowed in one order of reading, and not in the other",
-                ),
+                Some("a tie: the drift is above the limit in one order of reading only"),
             ),
             (json!({"borderline": true}), json!({}), Some("borderline: judgements differ")),
             (json!({"asked": 1}), json!({}), None),
@@ -246,7 +244,7 @@ mod tests {
                 "vote: judge errored: down",
                 "choice: `b` of `a`, `b`: It is short.",
                 "choice: `a` of `b`, `a`",
-                "tie: the judge has not chosen the same in each order",
+                "tie: the judge's choice depends on the order",
             ]
         );
     }
@@ -255,10 +253,10 @@ mod tests {
     fn the_reason_of_a_tie_is_named() {
         let choice = |best: &str| json!({"order": ["`a`", "`b`"], "best": best});
         for (metadata, expected) in [
-            (json!({"choices": [choice("`a`"), choice("`b`")]}), "has not chosen the same"),
-            (json!({"choices": [choice("`a` and `b`"), choice("`a` and `b`")]}), "said the same"),
+            (json!({"choices": [choice("`a`"), choice("`b`")]}), "depends on the order"),
+            (json!({"choices": [choice("`a` and `b`"), choice("`a` and `b`")]}), "are identical"),
             // All outputs are equal, so the judge was not asked.
-            (json!({"choices": []}), "said the same"),
+            (json!({"choices": []}), "are identical"),
             (json!({"scores": {"a": 0.5, "b": 0.5}}), "several have the highest score"),
         ] {
             let last = lines(&judged(&json!({"tie": true}), &metadata)).pop().unwrap();

@@ -71,7 +71,7 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
             format!("{}; {} did not hold", held(report), plural(trouble, "case"))
         }
         (0, _) => format!("every gate held, although {} did not", plural(trouble, "case")),
-        (1, 1) => "the gate is broken".to_owned(),
+        (1, 1) => "the gate is violated".to_owned(),
         _ => format!("{} of {} broken", count(broken), plural(all, "gate")),
     }
 }

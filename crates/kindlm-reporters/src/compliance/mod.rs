@@ -143,7 +143,7 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     let gates = match (broken, report.gates.len()) {
         (_, 0) => "the suite has no gates".to_owned(),
         (0, _) => quality(report),
-        (broken, all) => format!("{broken} of {all} quality gates broken"),
+        (broken, all) => format!("{broken} of {all} quality gates violated"),
     };
     let word = match summary.exit_status {
         ExitStatus::Success => "passed",

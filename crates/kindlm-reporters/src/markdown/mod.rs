@@ -146,7 +146,10 @@ fn assertions(page: &mut String, summary: &Summary) {
     if all.is_empty() {
         return;
     }
-    page.push_str("\n### Prompt assertions\n\n| | Assertion | Kept | Broken in | For example |\n|---|---|---|---|---|\n");
+    page.push_str(
+        "\n### Prompt assertions\n\n| | Assertion | Kept | Violated in | For example \
+        |\n|---|---|---|---|---|\n",
+    );
     let (held, broken): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.held());
     let lines = broken.into_iter().chain(held).map(assertion);
     rows(page, lines, all.len(), ASSERTIONS_ROOM, "prompt assertion");
@@ -218,7 +221,7 @@ fn cases(
     if total == 0 {
         return Ok(());
     }
-    let title = format!("\n### What did not hold: {}\n", plural(total, "case"));
+    let title = format!("\n### Did not hold: {}\n", plural(total, "case"));
     let room = room.saturating_sub(length(&title));
     page.push_str(&title);
     let wanted = |it: CaseMark<'_>| matches!(it.outcome, Outcome::Failed | Outcome::Errored);
@@ -324,7 +327,7 @@ fn scored(
     if total == 0 {
         return Ok(());
     }
-    let title = format!("\n### Scores below those that are wanted: {}\n\n", plural(total, "case"));
+    let title = format!("\n### Scores below their thresholds: {}\n\n", plural(total, "case"));
     let mut left = room.saturating_sub(length(&title));
     let mut told = 0;
     page.push_str(&title);
