@@ -1,6 +1,6 @@
 //! Developer tasks of the KindLM workspace: `cargo xtask <task>`.
 //!
-//! All steps of CI are tasks here, so that developers can run them in the same way.
+//! `cargo xtask ci` runs the main checks of CI, so that developers can run them in the same way.
 #![expect(clippy::print_stdout, reason = "a task tells its developer what it did")]
 #![expect(clippy::print_stderr, reason = "a task tells its developer what went wrong")]
 

@@ -392,7 +392,9 @@ impl Run {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }
         if report.shard.is_some() && !self.quiet {
-            world.notify("`kindlm merge` combines the reports of all shards and evaluates the gates");
+            world.notify(
+                "`kindlm merge` combines the reports of all shards and evaluates the gates",
+            );
         }
         if let Some(err) = failure {
             let failure = Failure::internal(err.to_string());

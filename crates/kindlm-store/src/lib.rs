@@ -7,7 +7,8 @@
 //! - [`Baselines`] stores results for [`Baseline::compare`], which compares later runs with them.
 //! - [`Calibrations`] stores the agreement of judges with people.
 //!
-//! Every write except to the journal is atomic: a reader sees either the old file or the new file.
+//! Files are replaced atomically: a reader sees either the old file or the new file. Only the journal and `runs/order` are
+//! appended to.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};

@@ -136,7 +136,7 @@ impl Notice {
                     "set `structuredOutput: {word}` for the provider to avoid the failed request"
                 );
                 format!(
-                    "{whom} rejects the format of judge answers ({why}): later requests ask for it {now}; {help}"
+                    "{target} rejects the format of judge answers ({why}): later requests ask for it {now}; {help}"
                 )
             }
         }
@@ -153,7 +153,7 @@ impl BackOff {
                 format!("{target} asks to wait {seconds} s: requests to it wait")
             }
             WaitReason::TooLong => format!(
-                "{whom} asks to wait {seconds} s, which is too long: requests to it until then are errored"
+                "{target} asks to wait {seconds} s, which is too long: requests to it until then are errored"
             ),
             WaitReason::Refused => {
                 format!(
@@ -161,7 +161,7 @@ impl BackOff {
                 )
             }
             WaitReason::GivenUp => format!(
-                "{whom} refuses everything: requests to it in the next {seconds} s are errored; `kindlm test \
+                "{target} refuses everything: requests to it in the next {seconds} s are errored; `kindlm test \
                  --resume` sends them later"
             ),
         }

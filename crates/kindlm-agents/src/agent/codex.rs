@@ -191,7 +191,8 @@ impl Codex {
                 "web_search" => self.search(&id, &item, reported),
                 "agent_message" => {
                     reported.lost.insert(Channel::Messages);
-                    reported.mark_incomplete("a message was started, but never completed".to_owned());
+                    reported
+                        .mark_incomplete("a message was started, but never completed".to_owned());
                 }
                 _ => {
                     reported.lost.insert(Channel::Thinking);

@@ -127,7 +127,8 @@ pub(crate) fn no_act_reason(execution: &Execution) -> Option<String> {
 
 /// Makes a result errored, because the missing rest of an answer could change it.
 pub(crate) fn mark_incomplete(why: &str, result: &mut AssertionResult) {
-    let message = format!("the answer is incomplete, and its missing part may change the verdict: {why}");
+    let message =
+        format!("the answer is incomplete, and its missing part may change the verdict: {why}");
     (result.score, result.reasoning) = (None, None);
     result.verdict = Verdict::Errored { code: EVIDENCE_MISSING, message };
 }

@@ -246,9 +246,9 @@ fn beta(input: &Value) -> Vec<AssertionResult> {
 
 const CORE: [&str; 3] = ["passed", "score", "failureCode"];
 
-/// Returns the judge's reply of a vector to the check with this index.
+/// Returns the judge's reply with this index from a vector.
 ///
-/// Every request gets the same reply.
+/// The index is that of the check, or of the sample in `beta`. A repeated request gets the same reply.
 fn core_reply(input: &Value, index: usize) -> Result<Answer, AskError> {
     match &input["judgeReplies"][index] {
         Value::String(reply) => Ok(judge_answer(reply)),

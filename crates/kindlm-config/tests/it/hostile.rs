@@ -146,7 +146,7 @@ fn words_that_were_booleans_are_texts() {
     }
 }
 
-/// Generates JSON values for a config file, with finite numbers in shortest form.
+/// Generates JSON values for a config file. All numbers are integers.
 fn json() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),

@@ -26,7 +26,7 @@ const MAX_ROUNDS: usize = 16;
 pub struct Judgement {
     /// The results, in the order of the checks.
     pub results: Vec<AssertionResult>,
-    /// The outcome of the results.
+    /// The overall outcome, derived from `results`.
     pub outcome: Outcome,
     /// The cost of the questions in US dollars; `None` if a price is not known.
     ///

@@ -169,7 +169,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the columns for the backslash that [`Page::indent`] may write.
+/// Returns the number of columns to reserve for the backslash that [`Page::indent`] may write: 0 or 1.
 fn reserve(text: &str) -> usize {
     usize::from(text.contains("::"))
 }

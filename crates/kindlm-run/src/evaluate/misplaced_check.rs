@@ -29,11 +29,8 @@ pub(super) fn misplaced_check(
     suspects.find_map(|key| {
         let value = all.get(key.as_ref())?;
         if let Some(meant) = evidence_key(key) {
-            return is_evidence(meant, value).then(|| {
-                format!(
-                    "unknown key `{key}`: did you mean `{meant}`?"
-                )
-            });
+            return is_evidence(meant, value)
+                .then(|| format!("unknown key `{key}`: did you mean `{meant}`?"));
         }
         let near = meant(key).filter(|_| !KNOWN_ELSEWHERE.contains(&key.as_ref()));
         let meant = match near {

@@ -36,7 +36,7 @@ enum Work {
     Lines(Vec<u8>),
     /// A line and its earlier result.
     Known(Vec<u8>, Vec<u8>),
-    /// A line that exceeds [`LONGEST`]. The flag is true if it has an earlier result.
+    /// A line that exceeds [`LONGEST`]. `was_known` is true if the line has an earlier result.
     TooLong { was_known: bool },
 }
 

@@ -66,8 +66,9 @@ fn system_calls() -> Result<(), String> {
         .map_err(|err| format!("seccomp: {err}"))
 }
 
-/// The system calls with which a process signals itself. They occur in `abort` and in fault handlers. They must kill
-/// the process, because the process could retry a failed call forever.
+/// The system calls that send signals or set signal handlers, as `abort` and fault handlers do.
+///
+/// Each kills the process. If it only failed, the process could retry it forever.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const FATAL: &[i64] = &[
     libc::SYS_kill,

@@ -90,8 +90,8 @@ impl Window {
 
     /// Records a refusal, and narrows the window. Returns true if the refused request was the only one in flight.
     ///
-    /// `in_flight` includes this request. A lone request is refused because of its time, not because of the number of
-    /// requests.
+    /// `in_flight` includes this request. If only one request was in flight, the provider refused it because it came
+    /// too soon, not because of too many parallel requests.
     pub(super) fn refused(&mut self, sent: Sent, in_flight: u32) -> bool {
         let left = in_flight.saturating_sub(1);
         let load = sent.load.max(in_flight);

@@ -104,12 +104,12 @@ pub enum FileError {
         /// The offset of the first invalid byte.
         offset: usize,
     },
-    /// Any other error of the operating system.
+    /// Any other error, such as an error of the operating system or a path that is a folder.
     #[error("cannot read `{path}`: {message}")]
     Other {
         /// The path as written.
         path: String,
-        /// The error message of the operating system.
+        /// The error message.
         message: String,
     },
 }

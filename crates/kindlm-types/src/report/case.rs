@@ -26,7 +26,7 @@ pub struct ScoreSummary {
 pub struct Cost {
     /// The sum of the known costs, in US dollars.
     pub known_usd: f64,
-    /// The number of executions without a known cost. If it is above 0, the true cost is higher than `known_usd`.
+    /// The number of executions whose cost is not fully known. If above 0, the true cost may be higher than `known_usd`.
     pub unknown: u32,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Frame {
 pub(crate) struct Graded {
     /// The grade.
     pub(crate) grade: Grade,
-    /// The error message of a failure; `None` if it is the reason.
+    /// The message if the check fails; `None` to use the reason of `grade` as the message.
     pub(crate) message: Option<String>,
     /// The additional metadata.
     pub(crate) metadata: Map<String, Value>,

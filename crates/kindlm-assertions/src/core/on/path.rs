@@ -73,7 +73,7 @@ fn bracket(after: &str) -> Result<(Step, &str), &'static str> {
     Ok((Step::Item(index), rest))
 }
 
-/// Returns the value at the end of the steps. The error names the step that leads nowhere.
+/// Returns the value at the end of the steps. The error names the first step that finds no value.
 pub(super) fn follow<'v>(from: &'v Value, root: &str, steps: &[Step]) -> Result<&'v Value, String> {
     let mut value = from;
     let mut place = root.to_owned();

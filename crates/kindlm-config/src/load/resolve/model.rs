@@ -135,12 +135,7 @@ impl Resolved<'_> {
         let span = locate(piece.source, piece.root, at, MemberPart::Value).span;
         if let Some(first) = self.models.get(id) {
             let diagnostic = piece
-                .error(
-                    Code::DUPLICATE,
-                    at,
-                    MemberPart::Value,
-                    format!("duplicate model id `{id}`"),
-                )
+                .error(Code::DUPLICATE, at, MemberPart::Value, format!("duplicate model id `{id}`"))
                 .with_label("given again")
                 .with_related(&first.source, first.span, "given first")
                 .with_help("give each model a unique `id`");

@@ -70,7 +70,7 @@ impl Slot {
     }
 }
 
-/// The prompt of a check: KindLM's own, or a replacement of the user.
+/// The prompt of a check: KindLM's own prompt, or the prompt that the user wrote instead.
 #[derive(Clone, Debug)]
 pub(crate) struct GradingPrompt {
     /// KindLM's instructions, which never vary, so that prompt caches hit.
