@@ -178,7 +178,7 @@ fn a_judge_that_is_not_reached_is_not_calibrated() {
 #[test]
 fn an_unlabelled_unjudged_output_is_reported() {
     for (reply, code, words) in [
-        (MockReply::error(400, "no"), 3, "`--responses cache` asks only for those again"),
+        (MockReply::error(400, "no"), 3, "`--responses cache` requests only those again"),
         (MockReply::text("I would rather not say."), 1, "the judge's replies cannot be read"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -265,7 +265,8 @@ fn an_interrupted_evaluation_can_be_resumed() {
         drop(stdin);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(130), "{stderr}");
-        let kept = if at == 10 { String::new() } else { ", 10 of them from before".to_owned() };
+        let kept =
+            if at == 10 { String::new() } else { ", 10 of them from an earlier run".to_owned() };
         let words = format!("results.jsonl: {at} results ({at} passed){kept}\n");
         assert!(stderr.contains(&words), "{stderr}");
         assert!(stderr.contains("the same command with `--resume`"), "{stderr}");
@@ -282,7 +283,7 @@ fn an_interrupted_evaluation_can_be_resumed() {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert_eq!(
         stderr,
-        format!("results.jsonl: 40 results (40 passed), {seen} of them from before\n")
+        format!("results.jsonl: 40 results (40 passed), {seen} of them from an earlier run\n")
     );
     assert!(!folder.path().join("results.jsonl.before").exists());
 }

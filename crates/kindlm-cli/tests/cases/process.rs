@@ -98,7 +98,7 @@ fn nothing_is_sent_if_the_run_cannot_be_stored() {
     let output = kindlm(folder.path(), &["test", "--no-journal"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("warning: the run is not kept: "), "{stderr}");
+    assert!(stderr.contains("warning: the run was not saved:  "), "{stderr}");
 }
 
 #[cfg(target_os = "linux")]

@@ -58,7 +58,7 @@ fn a_run_stops_on_a_full_disk_and_resumes() {
     for said in ["error: cannot write `", "journal.jsonl`: file too large; repeat 1 of `c"] {
         assert!(stderr.contains(said), "{stderr}");
     }
-    assert!(stderr.contains("help: once that is mended, `kindlm test --resume "), "{stderr}");
+    assert!(stderr.contains("help: after fixing this, `kindlm test --resume "), "{stderr}");
     assert!(stdout.contains("were not run") || stdout.contains("not sent"), "{stdout}");
     let kept = journaled(folder).unwrap().len();
     let asked = counting.by("full").len();
@@ -238,8 +238,8 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
     let whole: String = text.split_inclusive('\n').take(2).collect();
     fs::remove_file(second.join("report.json")).unwrap();
     for (text, why) in [
-        (text.as_str(), "has no report, as it was not written"),
-        (whole.as_str(), "has no report, as it was never finished: 1 of "),
+        (text.as_str(), "has no report, because writing it failed"),
+        (whole.as_str(), "has no report, because it was never finished: 1 of "),
     ] {
         fs::write(&journal, text).unwrap();
         for args in [&["test", "--failed"][..], &["report"], &["gate"], &["baseline", "set"]] {
@@ -248,7 +248,7 @@ fn a_run_that_never_ended_is_the_last_run_all_the_same() {
             let expected = format!("the last run `{second_id}` {why}");
             assert!(stderr.contains(&expected), "{args:?}: {stderr}");
             let help = format!(
-                "`kindlm test --resume {second_id}`, where it was begun, or start a new run"
+                "`kindlm test --resume {second_id}` in the folder where it was started, or start a new run"
             );
             assert!(stderr.contains(&help), "{stderr}");
         }

@@ -232,7 +232,7 @@ fn spans_that_never_end_are_not_waited_for_without_end() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let (_, report, stderr) = waiting.end();
-    let words = "spans still came 3000 ms after the command had ended";
+    let words = "spans still arrived 3000 ms after the command had ended";
     assert!(stderr.contains(words), "{stderr}");
     assert!(report["warnings"].to_string().contains(words), "{report}");
 }
@@ -241,7 +241,7 @@ fn spans_that_never_end_are_not_waited_for_without_end() {
 fn without_spans_nothing_is_green() {
     let folder = suite();
     for (args, words) in [
-        (&["--timeout", "200ms", "--port", "0"][..], "no span came within 200 ms"),
+        (&["--timeout", "200ms", "--port", "0"][..], "no span arrived within 200 ms"),
         (
             &["--command", "echo done", "--settle", "50ms"],
             "the command ended with exit code 0, and no span came",

@@ -78,7 +78,7 @@ fn a_wait_that_is_too_long_is_reported() {
     let said = output_text(&output);
     for part in [
         "openai:gpt asks to wait 3600 s, which is too long to wait for",
-        "it asks to wait 3600 s, and at most 60 s are waited",
+        "it asks to wait 3600 s, longer than the limit of 60 s",
         "not sent, because the provider has asked for a longer wait",
     ] {
         let words = said.split_whitespace().collect::<Vec<_>>().join(" ");

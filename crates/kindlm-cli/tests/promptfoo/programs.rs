@@ -225,7 +225,7 @@ const FAILS: &[Fails] = &[
             (CONFIG, "prompts: ['x']\nproviders: [echo]\ntests: file://t.js\n"),
             ("t.js", "module.exports = () => ({ a: 1 });"),
         ],
-        "`t.js` made no list of tests, but `{\"a\":1}`",
+        "`t.js` returned `{\"a\":1}`, not a list of tests",
     ),
     (
         "a variable without an output",

@@ -237,9 +237,7 @@ fn conversation() -> CaseResult {
             label: "asks for a refund".to_owned(),
             user: Some("I want my money back.".to_owned()),
             text: "Let me look at your order.".to_owned(),
-            unread: Some(
-                "`audio_note` at /1/content/1 is of a type that is not understood here".to_owned(),
-            ),
+            unread: Some("`audio_note` at /1/content/1 has an unsupported type".to_owned()),
             output_json: Some(json!({"intent": "refund"})),
             tool_calls: 0..1,
             events: 0..0,
