@@ -142,9 +142,15 @@ fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
     let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
     let is_mod = |line: &str| line.starts_with("mod ") && line.ends_with(';');
     let new_mod = format!("mod {module};");
+    // Attributes and comments belong to the `mod` line below them.
+    let start_of = |line: usize| {
+        let is_above = |it: &String| it.starts_with("#[") || it.starts_with("//");
+        line - lines[..line].iter().rev().take_while(|it| is_above(it)).count()
+    };
     let place = lines
         .iter()
         .position(|line| is_mod(line) && line.as_str() > new_mod.as_str())
+        .map(start_of)
         .or_else(|| lines.iter().rposition(|line| is_mod(line)).map(|last| last + 1))
         .or_else(|| lines.iter().position(|line| line.contains("static REGISTRY")))
         .context("the registry's file has no place for a `mod` line")?;
@@ -204,6 +210,9 @@ mod tests {
             appended,
             "//! Doc.\n\nmod alpha;\nmod beta;\nmod gamma;\n\npub static REGISTRY: &[&Registration] =\n    &[\n    &gamma::REGISTRATION,\n    &alpha::REGISTRATION,\n    &beta::REGISTRATION,\n];\n"
         );
+        let gated = source.replace("mod alpha;", "#[cfg(unix)]\nmod alpha;");
+        let first = add_lines(&gated, "able", Kind::Provider).unwrap();
+        assert!(first.contains("\nmod able;\n#[cfg(unix)]\nmod alpha;\n"), "{first}");
         let sorted = add_lines(source, "zeta", Kind::Reporter).unwrap();
         assert!(sorted.contains("mod gamma;\nmod zeta;\n"), "{sorted}");
         assert!(

@@ -258,7 +258,7 @@ fn a_judge_that_could_mostly_not_be_read_is_not_calibrated() {
     fs::write(&path, whole.replace(r#""kappa": 1.0"#, r#""kappa": 5"#)).unwrap();
     let refused = kindlm(folder, &["test"]);
     assert!(
-        output_text(&refused).contains("`kappa` has 5, which is not"),
+        output_text(&refused).contains("`kappa` has 5, which does not match the counts"),
         "{}",
         output_text(&refused)
     );
@@ -295,7 +295,7 @@ fn changed_provider_settings_make_another_judge() {
     let output = kindlm(folder.path(), &["test", "-q"]);
     assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
     assert!(
-        output_text(&output).contains("when its provider had other settings"),
+        output_text(&output).contains("with other settings of its provider"),
         "{}",
         output_text(&output)
     );

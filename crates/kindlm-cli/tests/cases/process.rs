@@ -98,7 +98,7 @@ fn nothing_is_sent_if_the_run_cannot_be_stored() {
     let output = kindlm(folder.path(), &["test", "--no-journal"]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("warning: the run was not saved:  "), "{stderr}");
+    assert!(stderr.contains("warning: the run was not saved: "), "{stderr}");
 }
 
 #[cfg(target_os = "linux")]
@@ -214,7 +214,7 @@ fn an_interrupt_finishes_requests_in_flight_and_reports() {
         let server = held_server();
         slow_suite(folder.path(), &server.url());
         let mut child = started(folder.path(), &server);
-        let stderr = stop(&mut child, name, &format!("{words}: nothing new is begun"));
+        let stderr = stop(&mut child, name, &format!("{words}: no new calls"));
         server.release();
         let (report, code, stderr) = stopped(child, stderr);
         assert_eq!(code, Some(130), "{stderr}");

@@ -79,7 +79,7 @@ fn a_replay_sends_nothing_and_costs_nothing() {
     let said = String::from_utf8_lossy(&recorded.stderr).into_owned();
     assert_eq!(recorded.status.code(), Some(0), "{said}");
     let asked = server.count() - before;
-    assert!(said.contains("secrets were removed from 1 kept answer"), "{said}");
+    assert!(said.contains("secrets were removed from 1 stored answer"), "{said}");
     // Three answers, one reply of the judge for both repeats, and one vector, because the outputs are equal.
     assert_eq!(asked, 5);
     assert!(server.requests()[before..].iter().any(|it| it.path.ends_with("/embeddings")));

@@ -244,11 +244,11 @@ fn without_spans_nothing_is_green() {
         (&["--timeout", "200ms", "--port", "0"][..], "no span arrived within 200 ms"),
         (
             &["--command", "echo done", "--settle", "50ms"],
-            "the command ended with exit code 0, and no span came",
+            "the command ended with exit code 0, and no span arrived",
         ),
         (
             &["--command", "exit 3", "--settle", "50ms"],
-            "the command ended with exit code 3, and no span came",
+            "the command ended with exit code 3, and no span arrived",
         ),
         (&["--command", "no-such-agent"], "the command was not found (exit code 127)"),
         (&["--command", "kill -9 $$"], "a signal ended the command"),

@@ -77,7 +77,7 @@ fn a_wait_that_is_too_long_is_reported() {
     assert!(server.count() <= 2, "{} were sent", server.count());
     let said = output_text(&output);
     for part in [
-        "openai:gpt asks to wait 3600 s, which is too long to wait for",
+        "openai:gpt asks to wait 3600 s, which is too long: requests to it until then are errored",
         "it asks to wait 3600 s, longer than the limit of 60 s",
         "not sent, because the provider has asked for a longer wait",
     ] {
@@ -136,6 +136,6 @@ fn a_judge_that_refuses_json_schema_is_asked_with_a_tool() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     // One request for each test, one for each verdict, and the rejected request.
     assert!((11..=12).contains(&server.count()), "{}: {said}", server.count());
-    assert_eq!(said.matches("openai:gpt refuses the form in which judges must answer").count(), 1);
+    assert_eq!(said.matches("openai:gpt rejects the format of judge answers").count(), 1);
     assert!(said.contains("`structuredOutput: tool`"), "{said}");
 }

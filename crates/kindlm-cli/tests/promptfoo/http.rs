@@ -209,7 +209,7 @@ fn errors_name_their_place() {
         ("{ method: GET, headers: { X: '{{ name | uper }}' } }", "there is no filter `uper`"),
         (
             "{ method: GET, headers: { X: '{{ env.A | upper }}' } }",
-            "`env.A` stands within something bigger",
+            "`env.A` is part of a larger expression",
         ),
         ("{ method: POST, body: { a: [{ b: '{{ name' }] } }", "the template cannot be read"),
         ("{ method: GET, transformResponse: 'file://nope.js' }", "nope.js"),
