@@ -28,10 +28,10 @@ pub fn duplicate_key(json: &str) -> Option<String> {
 /// All depths of the JSON text are searched. Returns `None` without such a key.
 ///
 /// ```
-/// use kindlm_types::twice_of;
+/// use kindlm_types::duplicate_key_among;
 ///
 /// let json = r#"{"id": 1, "id": 2, "a": {"text": 1, "text": 2}}"#;
-/// assert_eq!(twice_of(json, |key| key == "text").as_deref(), Some("text"));
+/// assert_eq!(duplicate_key_among(json, |key| key == "text").as_deref(), Some("text"));
 /// ```
 pub fn duplicate_key_among(json: &str, is_meant: impl Fn(&str) -> bool) -> Option<String> {
     Some(find(json, &is_meant)?.key)
@@ -42,9 +42,9 @@ pub fn duplicate_key_among(json: &str, is_meant: impl Fn(&str) -> bool) -> Optio
 /// Returns `None` without a duplicate key.
 ///
 /// ```
-/// use kindlm_types::place_of_twice;
+/// use kindlm_types::duplicate_key_pointer;
 ///
-/// assert_eq!(place_of_twice(r#"[1, {"a": {"b": 1, "b": 2}}]"#).as_deref(), Some("/1/a/b"));
+/// assert_eq!(duplicate_key_pointer(r#"[1, {"a": {"b": 1, "b": 2}}]"#).as_deref(), Some("/1/a/b"));
 /// ```
 pub fn duplicate_key_pointer(json: &str) -> Option<String> {
     let DuplicateKey { key, mut above } = find(json, &|_| true)?;

@@ -35,7 +35,7 @@ const NOT: &str = "not-";
 ///
 /// Checks come in the order of the [`Registry`]. Checks in list form come last, in the order of the file. Problems come
 /// in the order of the file, with pointers from the block. A check with a problem is left out, unless [all of its
-/// problems are warnings](kindlm_types::ProblemKind::is_mild).
+/// problems are warnings](kindlm_types::ProblemKind::is_warning).
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
     compile_with(expect, setup, &Map::new())
 }
