@@ -51,7 +51,7 @@
 //!     }
 //! }
 //!
-//! The models: here a backend that always gives the same answer. `kindlm-providers` has a backend for HTTP.
+//! // A model that always gives the same answer. `kindlm-providers` has models behind HTTP.
 //! struct Canned;
 //!
 //! impl Models for Canned {

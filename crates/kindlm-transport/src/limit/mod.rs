@@ -1,6 +1,6 @@
 //! Rate limits for providers.
 //!
-//! Each model of a provider has a rate limiter ([`Lane`]). It admits requests in the order of their calls. It limits
+//! Each model of a provider has a rate limiter ([`RateLimiter`]). It admits requests in the order of their calls. It limits
 //! their concurrency to the provider's capacity, and their rate to the model's [`Limits`]. A refusal for too many
 //! requests lowers the concurrency; answers raise it again.
 //!

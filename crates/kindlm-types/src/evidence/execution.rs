@@ -20,7 +20,7 @@ pub struct Turn {
     pub user: Option<String>,
     /// The last text of the agent in this turn.
     pub text: String,
-    /// The reason why the text is incomplete; see [`Execution::unread`].
+    /// The reason why the text is incomplete; see [`Completeness::unread`].
     pub unread: Option<String>,
     /// The turn's structured output, if the source reports it separately from the text.
     pub output_json: Option<Value>,
@@ -281,7 +281,7 @@ impl Execution {
     ///
     /// Returns `None` if it is not known.
     ///
-    /// This is [`cost_usd`](Self::cost_usd), less the cost of replies from the response store. Checks use the recorded
+    /// This is [`Spend::cost_usd`], less the cost of replies from the response store. Checks use the recorded
     /// cost of a stored reply, but it is not paid for again. Attempts without a result count.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.spend.earlier_usd)

@@ -245,7 +245,7 @@ impl Answers {
         Arc::make_mut(&mut self.by_question).insert(question.key(), Arc::new(answer));
     }
 
-    /// Returns the answers of one juror. A lookup redirects the question with [`Seat::put`] first.
+    /// Returns the answers of one juror. A lookup redirects the question with [`JurorSample::put`] first.
     #[must_use]
     pub fn for_juror(&self, juror: &JurorSample) -> Self {
         Self { juror: Some(juror.clone()), ..self.clone() }

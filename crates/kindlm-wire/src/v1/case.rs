@@ -270,7 +270,7 @@ impl CaseSummary {
     }
 }
 
-/// A writer of [`CaseHead`]s that serializes equal scores of consecutive cases only once.
+/// A writer of [`CaseSummary`]s that serializes equal scores of consecutive cases only once.
 #[derive(Debug, Default)]
 pub struct CaseSummaryWriter {
     scores: Same<kindlm_types::ScoreSummary>,
@@ -279,7 +279,7 @@ pub struct CaseSummaryWriter {
 }
 
 impl CaseSummaryWriter {
-    /// Serializes the part of a case before its executions, like [`CaseHead::of`].
+    /// Serializes the part of a case before its executions, like [`CaseSummary::of`].
     pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseSummary> {
         // Exclude negative numbers: -0.0 equals 0.0, but is serialized differently.
         let is_plain = |it: &kindlm_types::ScoreSummary| {
