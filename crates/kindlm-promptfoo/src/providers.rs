@@ -274,12 +274,11 @@ impl Translator<'_> {
     ) -> Option<(&'static str, String, String, Settings)> {
         let span = entry.span;
         match read(&entry.id) {
-            Provider::Embedding { kind, .. } if !is_extra => {
+            Provider::Embedding { .. } if !is_extra => {
                 let what = format!("`{}` for embeddings in this place", entry.id);
                 let help = "use it for embeddings: `provider` of a `similar` assertion, or `options: { provider: { \
                     embedding: … } }`";
                 self.unsupported(span, &format!("the provider {what}"), Some(help));
-                let _ = kind;
                 None
             }
             Provider::Known { kind, model } | Provider::Embedding { kind, model } => {

@@ -430,7 +430,7 @@ impl<'p> Fields<'p> {
             ("assertion" | "instruction", _) => self.problem(format!("`{name}` is not a text")),
             ("assertions", value) => self.row.question = Some(JudgeRequest::Assertions(value)),
             ("check", value @ Value::Object(_)) => {
-                self.row.question = Some(JudgeRequest::Check(value))
+                self.row.question = Some(JudgeRequest::Check(value));
             }
             ("check", _) => {
                 self.problem("`check` is not an object, such as {\"type\": \"llm-rubric\", …}");
