@@ -187,7 +187,7 @@ impl Worktrees {
 
     /// Removes a file or folder that agents must not see.
     ///
-    /// Git is told to skip it, so that `git status` does not show it as deleted.
+    /// Git skips the path, so that `git status` does not show it as deleted.
     async fn hide(
         &self,
         checkout: &Path,

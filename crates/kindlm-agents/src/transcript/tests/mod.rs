@@ -109,7 +109,11 @@ fn a_transcript_becomes_an_execution_with_labelled_turns() {
     let it = text(&chat).into_execution(&["asks", "ends", "never"], begun);
     let labels: Vec<&str> = it.turns.iter().map(|it| it.label.as_str()).collect();
     assert_eq!((it.case.as_str(), labels), ("c", vec!["asks", "ends"]));
-    assert_eq!((it.spend.cost_usd, it.latency_ms), (None, None), "nobody has told");
+    assert_eq!(
+        (it.spend.cost_usd, it.latency_ms),
+        (None, None),
+        "neither cost nor latency was recorded"
+    );
     assert!(!it.completeness.coverage.includes(Channel::Usage));
 }
 
