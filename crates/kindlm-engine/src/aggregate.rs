@@ -54,6 +54,7 @@ pub fn aggregate(
         tags,
         digest: None,
         plan_index: None,
+        source: None,
         outcome: Outcome::Skipped,
         pass_rate: 0.0,
         repeats: 0,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::{Check, Transform, View};
-use kindlm_types::{ActionStatus, Channel, Message, Role, ToolSpec, Transcript, WorkspaceSpec};
+use kindlm_types::{
+    ActionStatus, Channel, Message, Role, SourcePlace, ToolSpec, Transcript, WorkspaceSpec,
+};
 use serde_json::{Map, Value};
 
 use crate::Fingerprint;
@@ -58,6 +60,8 @@ pub struct TestCase {
     pub timeout: Option<Duration>,
     /// The digest of the case's input and checks; `None` if it was not computed.
     pub digest: Option<Fingerprint>,
+    /// The place of the test in the files of the suite; `None` for suites that are not read from files.
+    pub source: Option<SourcePlace>,
     /// The source of the input and the checks.
     pub body: Arc<dyn BodySource>,
 }
@@ -115,6 +119,7 @@ impl TestCase {
             skip: None,
             timeout: None,
             digest: None,
+            source: None,
             body: Arc::new(body),
         }
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use kindlm_engine::{Comparison, Suite};
 use kindlm_template::{environment, is_template};
 use kindlm_types::{
-    AssertionResult, CaseResult, Event, Execution, ExecutionError, ExecutionResult, FinishReason,
-    InputOption, InputRequest, Judging, Message, Report, ToolCall, Trace, Turn, Verdict, Workspace,
+    AssertionResult, CaseResult, CheckedText, Event, Execution, ExecutionError, ExecutionResult,
+    FinishReason, InputOption, InputRequest, Judging, Message, Mismatch, Report, ResultEvidence,
+    ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 
@@ -96,7 +97,9 @@ impl Secrets {
 
     /// Masks secrets in one execution, in its results and in its error.
     pub(crate) fn redact_execution(&self, result: &mut ExecutionResult) {
-        self.evidence(&mut result.execution);
+        if self.evidence(&mut result.execution) {
+            forget_spans(&mut result.results);
+        }
         self.redact_results(&mut result.results);
         match &mut result.error {
             Some(ExecutionError::Provider(err)) => self.text(&mut err.message),
@@ -123,9 +126,51 @@ impl Secrets {
             self.redact_results(&mut result.components);
             result.named_scores.iter_mut().for_each(|it| self.text(&mut it.name));
             self.map(&mut result.metadata);
+            result.evidence.iter_mut().for_each(|it| self.result_evidence(it));
             if let Some(judging) = &mut result.judging {
                 self.judging(judging);
             }
+        }
+    }
+
+    fn result_evidence(&self, evidence: &mut ResultEvidence) {
+        let mismatch = |it: &mut Mismatch| {
+            self.text(&mut it.pointer);
+            self.text(&mut it.expected);
+            self.texts(&mut it.actual);
+        };
+        match evidence {
+            ResultEvidence::Diff { expected, actual, .. } => {
+                self.text(expected);
+                self.text(actual);
+            }
+            ResultEvidence::Matches { spans, .. } => {
+                spans.iter_mut().for_each(|it| self.text(&mut it.what));
+            }
+            ResultEvidence::Absent { expected, .. } => {
+                expected.iter_mut().for_each(|it| self.text(it));
+            }
+            ResultEvidence::Schema { errors } => errors.iter_mut().for_each(mismatch),
+            ResultEvidence::ToolCall { tool, call_id, mismatches } => {
+                self.text(tool);
+                self.texts(call_id);
+                mismatches.iter_mut().for_each(mismatch);
+            }
+            ResultEvidence::Trajectory { expected, actual } => {
+                expected.iter_mut().chain(actual).for_each(|it| self.text(it));
+            }
+            ResultEvidence::Command { stdout, stderr, .. } => {
+                self.text(stdout);
+                self.text(stderr);
+            }
+            ResultEvidence::Tests { failed, .. } => {
+                for test in failed {
+                    self.text(&mut test.name);
+                    self.texts(&mut test.message);
+                }
+            }
+            // A measure has only numbers and the names that assertions define.
+            _ => {}
         }
     }
 
@@ -143,9 +188,10 @@ impl Secrets {
         }
     }
 
-    fn evidence(&self, execution: &mut Execution) {
+    /// Masks secrets in the record of an execution. Returns true if the output had one.
+    fn evidence(&self, execution: &mut Execution) -> bool {
         execution.input.iter_mut().for_each(|it| self.message(it));
-        self.text(&mut execution.output);
+        let is_output_masked = self.0.redact_text(&mut execution.output);
         self.value_if_any(&mut execution.output_json);
         execution.tool_calls.iter_mut().for_each(|it| self.call(it));
         for Turn { user, text, output_json, .. } in &mut execution.turns {
@@ -169,6 +215,7 @@ impl Secrets {
         if let Some(workspace) = &mut execution.workspace {
             self.workspace(workspace);
         }
+        is_output_masked
     }
 
     fn event(&self, event: &mut Event) {
@@ -298,6 +345,16 @@ impl Secrets {
 
     fn text(&self, text: &mut String) {
         self.0.redact_text(text);
+    }
+}
+
+/// Removes the places of matches in the output. Masking has moved the texts behind a secret.
+fn forget_spans(results: &mut [AssertionResult]) {
+    for result in results {
+        result
+            .evidence
+            .retain(|it| !matches!(it, ResultEvidence::Matches { of: CheckedText::Output, .. }));
+        forget_spans(&mut result.components);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{MemberPart, Problem, ProblemKind, pointer};
+use kindlm_types::{MemberPart, Problem, ProblemKind, SourcePlace, pointer};
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Source;
@@ -37,6 +37,14 @@ impl Piece<'_> {
             Some(used_at) => diagnostic.with_related(self.source, used_at, "used here"),
             None => diagnostic,
         }
+    }
+
+    /// Returns the place of the value or key of a pointer.
+    pub fn place(&self, pointer: &str, part: MemberPart) -> SourcePlace {
+        let found = locate(self.source, self.root, pointer, part);
+        let position = self.source.position(found.span.start);
+        let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        SourcePlace::new(self.source.name(), number(position.line), number(position.column))
     }
 
     /// Converts a problem into a diagnostic at its place.

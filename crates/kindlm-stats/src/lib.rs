@@ -30,6 +30,7 @@ mod kappa;
 mod ppi;
 mod prevalence;
 mod proportion;
+mod quantiles;
 mod threshold;
 mod weighted;
 
@@ -39,6 +40,7 @@ pub use kappa::{Kappa, KappaInterval};
 pub use ppi::{Labelled, PredictionPowered, Tuning, Unlabelled, prediction_powered};
 pub use prevalence::{Corrected, rogan_gladen, rogan_gladen_rate};
 pub use proportion::Tally;
+pub use quantiles::Quantiles;
 pub use threshold::{BestThreshold, best_threshold};
 pub use weighted::{Weights, weighted_kappa};
 

@@ -27,6 +27,7 @@ mod present;
 mod problem;
 mod registry;
 mod report;
+mod source_place;
 mod sum;
 mod verdict;
 
@@ -51,15 +52,17 @@ pub use problem::{MemberPart, Problem, ProblemKind, nearest, nearest_few, sugges
 pub use registry::{DuplicateId, Registered, Registry};
 pub use report::{
     AnyReport, AssertionSetInfo, AssertionSummary, Breakdown, CaseError, CaseMark, CaseResult,
-    CaseSource, CheckCounts, ComplianceInfo, Cost, DerivedMetric, DerivedValue, ErrorFinding,
-    ExitStatus, FailingCase, Finding, GateOutcome, GateResult, ModelInfo, ModelTotals,
-    NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, PromptInfo, RateCount, RepeatCounts, Report,
-    RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals,
-    Tally, prompt_assertion_id,
+    CaseSource, CauseTotals, CheckCounts, ComplianceInfo, Cost, DerivedMetric, DerivedValue,
+    ErrorFinding, ExitStatus, FailingCase, Finding, GateOutcome, GateResult, ModelInfo,
+    ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, PromptInfo, RateCount,
+    RepeatCounts, Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals,
+    Summary, TagTotals, Tally, cause_key, prompt_assertion_id,
 };
+pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};
 pub use verdict::{
-    AGGREGATE_SCORE, ASSERT_SET, AssertionResult, Class, CodeFamily, FailureCode, JudgePanel,
-    JudgeVote, Judging, NamedScore, Outcome, Score, ScoreError, SetRule, Severity, Verdict,
-    VoteStatus, named_scores, weighted_score,
+    AGGREGATE_SCORE, ASSERT_SET, AssertionResult, Bound, CheckedText, Class, CodeFamily,
+    DiffFormat, FailedTest, FailureCode, JudgePanel, JudgeVote, Judging, Mismatch, NamedScore,
+    Outcome, ResultEvidence, Score, ScoreError, SetRule, Severity, TextSpan, Verdict, VoteStatus,
+    named_scores, weighted_score,
 };

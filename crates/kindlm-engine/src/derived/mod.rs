@@ -89,9 +89,8 @@ mod tests {
         let model = ModelTotals {
             model: "m".to_owned(),
             totals: SuiteTotals { executions: 2, ..SuiteTotals::default() },
-            latency_avg_ms: None,
-            latency_total_ms: 0.0,
             named_scores: vec![total("P", 1.5, 2.0), total("R", 2.5, 4.0)],
+            ..ModelTotals::default()
         };
         let derivations = [
             ("F1", "2 * P * R / (P + R)"),

@@ -115,6 +115,7 @@ pub(crate) fn case_of(
     let pass_rate_min = case.map_or(1.0, |it| it.pass_rate_min);
     let tags = case.map(|it: &TestCase| it.tags.to_vec()).unwrap_or_default();
     let mut done = aggregate(executions, pass_rate_min, tags).ok()?;
+    done.source = case.and_then(|it| it.source.clone());
     done.digest = case.and_then(|it| it.digest).map(|it| it.to_string());
     Some(done)
 }

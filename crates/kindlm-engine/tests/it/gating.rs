@@ -176,6 +176,7 @@ impl Written {
             tags: Vec::new(),
             digest: None,
             plan_index: None,
+            source: None,
             outcome: self.outcome,
             pass_rate: if self.outcome.held() { 1.0 } else { 0.0 },
             repeats: 1,

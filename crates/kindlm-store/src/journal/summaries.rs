@@ -158,6 +158,7 @@ mod tests {
             tags: vec!["a".to_owned()],
             digest: Some("0f".to_owned()),
             plan_index: None,
+            source: None,
             outcome: Outcome::Passed,
             pass_rate: 1.0,
             repeats,

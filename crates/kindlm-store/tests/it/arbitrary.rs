@@ -344,6 +344,8 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
                 set: None,
                 components: Vec::new(),
                 named_scores: Vec::new(),
+                evidence: Vec::new(),
+                source: None,
                 metadata,
             }
         },

@@ -97,6 +97,7 @@ fn case(name: &str, model: &str) -> CaseResult {
         tags: Vec::new(),
         digest: None,
         plan_index: None,
+        source: None,
         outcome: Outcome::Passed,
         pass_rate: 1.0,
         repeats: 1,

@@ -93,6 +93,7 @@ pub(super) fn case(
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
         digest: None,
         plan_index: None,
+        source: None,
         outcome: executions.iter().map(|it| it.outcome).max().unwrap_or(Outcome::Passed),
         pass_rate: if judged == 0 { 0.0 } else { held as f64 / judged as f64 },
         repeats: u32::try_from(executed.count()).unwrap_or(u32::MAX),

@@ -1,6 +1,6 @@
 //! The results of cases and gates.
 
-use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome};
+use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome, SourcePlace};
 
 /// The scores of one check over the repeats of a case.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +69,8 @@ pub struct CaseResult {
     pub digest: Option<String>,
     /// The position in the plan of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
+    /// The place of the test in the suite, if it is known.
+    pub source: Option<SourcePlace>,
     /// The outcome of the case.
     ///
     /// It is `errored` if any repeat is errored, and otherwise determined by the pass rate.

@@ -7,13 +7,15 @@ mod summary;
 
 use std::borrow::Cow;
 
+use kindlm_stats::{Confidence, Interval};
+
 pub use case::{CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary};
 pub use cases::{CaseError, CaseMark, CaseSource};
 pub use exit::ExitStatus;
 pub use summary::{
-    AssertionSummary, Breakdown, ErrorFinding, FailingCase, Finding, ModelTotals, NAMED_FAILURES,
-    NamedTotal, PROMPT_ASSERTION, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally,
-    prompt_assertion_id,
+    AssertionSummary, Breakdown, CauseTotals, ErrorFinding, FailingCase, Finding, ModelTotals,
+    NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, RepeatCounts, SuiteTotals, Summary,
+    TagTotals, Tally, cause_key, prompt_assertion_id,
 };
 
 /// Data that identifies the run.
@@ -156,6 +158,12 @@ impl RateCount {
     #[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
     pub fn rate(self) -> Option<f64> {
         (self.total > 0).then(|| self.count as f64 / self.total as f64)
+    }
+
+    /// Returns Wilson's 95% confidence interval of the rate; `None` if the total is 0.
+    pub fn interval(self) -> Option<Interval> {
+        let tally = kindlm_stats::Tally::new(self.count, self.total).ok()?;
+        Some(tally.wilson(Confidence::P95))
     }
 }
 

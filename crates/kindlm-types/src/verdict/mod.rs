@@ -1,5 +1,6 @@
 //! Scores, verdicts, and the outcome of an execution derived from its verdicts.
 
+mod evidence;
 mod judging;
 mod result;
 mod scores;
@@ -10,6 +11,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use evidence::{
+    Bound, CheckedText, DiffFormat, FailedTest, Mismatch, ResultEvidence, TextSpan,
+};
 pub use judging::{JudgePanel, JudgeVote, Judging, VoteStatus};
 pub use result::{AGGREGATE_SCORE, ASSERT_SET, AssertionResult, NamedScore, SetRule};
 pub use scores::{named_scores, weighted_score};

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Class, FailureCode, Judging, Score, Severity, Verdict};
+use crate::{Class, FailureCode, Judging, ResultEvidence, Score, Severity, SourcePlace, Verdict};
 
 /// The id of the assertion that groups several checks into one.
 pub const ASSERT_SET: &str = "assert-set";
@@ -45,6 +45,10 @@ pub struct AssertionResult {
     pub components: Vec<AssertionResult>,
     /// Further named scores of the check.
     pub named_scores: Vec<NamedScore>,
+    /// The evidence of the verdict, for reports. A failed check has at least one piece of it.
+    pub evidence: Vec<ResultEvidence>,
+    /// The place of the check in the suite, if it is known. Only results that do not hold have it.
+    pub source: Option<SourcePlace>,
     /// Other data: matches, differences, thresholds.
     pub metadata: Map<String, Value>,
 }
@@ -100,6 +104,8 @@ impl AssertionResult {
             set: None,
             components: Vec::new(),
             named_scores: Vec::new(),
+            evidence: Vec::new(),
+            source: None,
             metadata: Map::new(),
         }
     }
@@ -211,6 +217,13 @@ impl AssertionResult {
     #[must_use]
     pub fn with_reasoning(mut self, reasoning: impl Into<String>) -> Self {
         self.reasoning = Some(reasoning.into());
+        self
+    }
+
+    /// Adds a piece of evidence.
+    #[must_use]
+    pub fn with_evidence(mut self, evidence: ResultEvidence) -> Self {
+        self.evidence.push(evidence);
         self
     }
 

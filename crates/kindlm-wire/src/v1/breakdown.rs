@@ -42,6 +42,12 @@ pub struct FailingCase {
     pub model: String,
 }
 
+impl From<kindlm_types::FailingCase> for FailingCase {
+    fn from(it: kindlm_types::FailingCase) -> Self {
+        Self { case: it.case, model: it.model }
+    }
+}
+
 impl From<AssertionSummary> for AssertionBreakdown {
     fn from(summary: AssertionSummary) -> Self {
         Self {
@@ -52,11 +58,7 @@ impl From<AssertionSummary> for AssertionBreakdown {
             errored: summary.errored,
             skipped: summary.skipped,
             more_failing: summary.unnamed(),
-            failing: summary
-                .failing
-                .into_iter()
-                .map(|it| FailingCase { case: it.case, model: it.model })
-                .collect(),
+            failing: summary.failing.into_iter().map(Into::into).collect(),
             example: summary.example,
         }
     }

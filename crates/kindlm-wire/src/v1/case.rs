@@ -7,7 +7,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 
 use super::same::{Json, Same};
-use super::{Execution, WireError};
+use super::{Execution, SourcePlace, WireError};
 use kindlm_types::{CaseResult, Class, FailureCode, Outcome};
 
 /// One test case on one model, over all its repeats.
@@ -27,6 +27,9 @@ pub struct Case {
     /// The position in the plan of the whole run, from 0, if the report covers a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
+    /// The place of the test in the suite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourcePlace>,
     /// The outcome of the case.
     pub outcome: Outcome,
     /// True if the case counts as passed (`scored` counts).
@@ -219,6 +222,7 @@ impl CaseSummary {
             tags: &case.tags,
             case_digest: case.digest.as_deref(),
             plan_index: case.plan_index,
+            source: case.source.as_ref().map(SourcePlace::from),
             outcome: case.outcome,
             pass: case.passed(),
             pass_rate: case.judged_pass_rate(),
@@ -305,6 +309,8 @@ struct Bare<'a> {
     case_digest: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_index: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<SourcePlace>,
     outcome: Outcome,
     pass: bool,
     pass_rate: Option<f64>,
@@ -359,6 +365,7 @@ impl From<CaseResult> for Case {
             tags: case.tags,
             case_digest: case.digest,
             plan_index: case.plan_index,
+            source: case.source.as_ref().map(SourcePlace::from),
             outcome: case.outcome,
             pass,
             pass_rate,
@@ -385,6 +392,7 @@ impl TryFrom<Case> for CaseResult {
             tags: wire.tags,
             digest: wire.case_digest,
             plan_index: wire.plan_index,
+            source: wire.source.map(Into::into),
             outcome: wire.outcome,
             pass_rate: wire.pass_rate.unwrap_or_default(),
             repeats: wire.repeats,

@@ -15,7 +15,9 @@ mod line;
 mod metrics;
 mod result;
 mod same;
+mod source_place;
 mod suite_inputs;
+mod totals;
 
 use std::collections::BTreeMap;
 
@@ -32,7 +34,9 @@ pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use line::LineWriter;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
+pub use source_place::SourcePlace;
 pub use suite_inputs::{AssertionSet, SuitePrompt};
+pub use totals::{Cause, ModelCount, ModelTotals, Percentiles, Rate};
 
 use super::WireError;
 use kindlm_types::{CaseSource, Params};
@@ -64,6 +68,12 @@ pub struct Report<Cases = Vec<Case>> {
     /// The totals of each prompt assertion over all cases, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
+    /// The share of cases that held, the flaky cases, and the percentiles of latency, tokens and cost of each model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub model_totals: Vec<ModelTotals>,
+    /// The causes of failures, the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
     /// The totals of the named scores of each model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_scores: Vec<NamedTotal>,
@@ -274,6 +284,8 @@ impl<Cases> Report<Cases> {
             gates_passed: report.gates_passed(),
             totals: Totals::from(summary.totals),
             assertion_breakdown: breakdown::by_id(summary.assertions),
+            model_totals: summary.models.iter().map(ModelTotals::from).collect(),
+            causes: summary.causes.into_iter().map(Cause::from).collect(),
             named_scores: metrics::named(&summary.models),
             derived_metrics: report.derived.iter().map(DerivedMetric::from).collect(),
             gates: report.gates.iter().map(Gate::from).collect(),

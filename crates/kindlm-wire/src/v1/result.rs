@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{WireError, facts};
+use super::{SourcePlace, WireError, facts};
 use kindlm_types::{
-    Class, FailureCode, GateOutcome, GateResult, NamedScore, Score, Severity, Verdict,
+    Class, FailureCode, GateOutcome, GateResult, NamedScore, ResultEvidence, Score, Severity,
+    Verdict,
 };
 
 /// The status of a check.
@@ -88,6 +89,12 @@ pub struct AssertionResult {
     /// Further named scores of the check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_scores: Vec<NamedScore>,
+    /// The evidence of the verdict: differences, marks in texts, lists of errors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<ResultEvidence>,
+    /// The place of the check in the suite, if it does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourcePlace>,
     /// Other data.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -135,6 +142,8 @@ impl From<kindlm_types::AssertionResult> for AssertionResult {
             metric: result.metric,
             component_results: result.components.into_iter().map(Self::from).collect(),
             named_scores: result.named_scores,
+            evidence: result.evidence,
+            source: result.source.as_ref().map(SourcePlace::from),
             metadata: metadata.unwrap_or(result.metadata),
         }
     }
@@ -187,6 +196,8 @@ impl TryFrom<AssertionResult> for kindlm_types::AssertionResult {
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
             named_scores: wire.named_scores,
+            evidence: wire.evidence,
+            source: wire.source.map(Into::into),
             metadata: wire.metadata,
         })
     }

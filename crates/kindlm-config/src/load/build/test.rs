@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_assertions::Transform;
 use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase};
 use kindlm_source::{Code, Node, Piece, meant_key};
-use kindlm_types::MemberPart;
+use kindlm_types::{MemberPart, SourcePlace};
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -105,6 +105,8 @@ impl Builder<'_> {
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
         let skip = entry.skip.reason().map(|why| self.pool.text(why));
         let tags = self.pool.list(&entry.tags);
+        let place = piece.place(at, MemberPart::Value);
+        let source = SourcePlace::new(self.pool.text(&place.file), place.line, place.column);
         let compiler = Arc::clone(&self.pool.compiler);
         let limits = (entry.max_turns, entry.answer_tools);
         let scripts = self.base.setup.scripts.deciding();
@@ -175,6 +177,7 @@ impl Builder<'_> {
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(digest.finish()),
+            source: Some(source),
             body: Arc::new(Row { shared, vars, more, checks: parts.checks, expect: parts.written }),
         })
     }

@@ -388,6 +388,7 @@ mod tests {
             tags: Vec::new(),
             digest: None,
             plan_index: None,
+            source: None,
             outcome: Outcome::Passed,
             pass_rate: 1.0,
             repeats: 1,

@@ -268,6 +268,7 @@ mod tests {
             tags: vec!["tone".to_owned(), "tone".to_owned()],
             digest: None,
             plan_index: None,
+            source: None,
             outcome: Outcome::Failed,
             pass_rate: 0.5,
             repeats: 2,

@@ -2,12 +2,14 @@
 
 mod breakdown;
 mod case;
+mod causes;
 mod tally;
 
 pub use breakdown::{
     AssertionSummary, Breakdown, FailingCase, NAMED_FAILURES, PROMPT_ASSERTION, prompt_assertion_id,
 };
 pub use case::{ErrorFinding, Finding, RepeatCounts};
+pub use causes::{CauseTotals, cause_key};
 pub use tally::Tally;
 
 use crate::{
@@ -66,7 +68,7 @@ impl SuiteTotals {
 }
 
 /// The totals of the cases of one model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelTotals {
     /// The model's id in the suite.
     pub model: String,
@@ -76,8 +78,26 @@ pub struct ModelTotals {
     pub latency_avg_ms: Option<f64>,
     /// The time spent waiting for the provider over all cases and repeats, in milliseconds.
     pub latency_total_ms: f64,
+    /// The cases with several repeats that held in some repeats and failed in others, out of all such cases.
+    pub flaky: RateCount,
+    /// The latency of an execution in milliseconds; `None` if nothing was measured. Replies from the store are excluded.
+    pub latency_ms: Option<Percentiles>,
+    /// The tokens of an execution; `None` without executions.
+    pub tokens: Option<Percentiles>,
+    /// The cost of an execution in US dollars; `None` if no cost is known.
+    pub cost_usd: Option<Percentiles>,
     /// The totals of the model's named scores, in order of first appearance.
     pub named_scores: Vec<NamedTotal>,
+}
+
+/// The percentiles of a quantity, to three significant digits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Percentiles {
+    /// The median.
+    pub p50: f64,
+    /// The 95th percentile.
+    pub p95: f64,
 }
 
 /// The total of one named score over the executions of a model.
@@ -130,6 +150,10 @@ pub struct Summary {
     pub untagged: Option<SuiteTotals>,
     /// The totals of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
+    /// The causes of failures, the most frequent first; at most 500.
+    pub causes: Vec<CauseTotals>,
+    /// The cases with several repeats that held in some repeats and failed in others, out of all such cases.
+    pub flaky: RateCount,
     /// The distinct failure codes of all cases, including provider errors.
     ///
     /// The codes are in order of first appearance.

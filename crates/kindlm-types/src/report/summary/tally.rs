@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Breakdown, ModelTotals, NamedTotal, SuiteTotals, Summary, TagTotals};
+use kindlm_stats::Quantiles;
+
+use super::causes::Causes;
+use super::{Breakdown, ModelTotals, NamedTotal, Percentiles, SuiteTotals, Summary, TagTotals};
 use crate::{
     CaseResult, ExactSum, ExecutionError, ExecutionResult, ExitStatus, FailureCode, Mean,
     ModelInfo, Outcome, ProviderErrorKind, RateCount, SkippedCase,
@@ -22,6 +25,8 @@ pub struct Tally {
     tags: BTreeMap<String, Totals>,
     untagged: Totals,
     assertions: Breakdown,
+    causes: Causes,
+    flaky: RateCount,
     failure_codes: OrderedMap<FailureCode, ()>,
     /// The failure codes without those of aborted executions.
     case_codes: OrderedMap<FailureCode, ()>,
@@ -59,6 +64,15 @@ impl Tally {
         if let Some(latency) = case.latency_avg_ms {
             model.latency.add(latency);
         }
+        model.measure(case);
+        if case.repeat_counts().executed() > 1 {
+            let is_flaky = u64::from(case.is_flaky());
+            for flaky in [&mut model.flaky, &mut self.flaky] {
+                flaky.total += 1;
+                flaky.count += is_flaky;
+            }
+        }
+        self.causes.observe(position, case);
         let named = case.executions.iter().flat_map(ExecutionResult::named_scores);
         for (at, it) in named.enumerate() {
             let Named { sum, weight, count } = model.named.entry((position, at), it.name.as_str());
@@ -155,6 +169,8 @@ impl Tally {
             tags: tags.collect(),
             untagged: (untagged.listed() > 0).then_some(untagged),
             assertions: self.assertions.summaries(),
+            causes: self.causes.totals(),
+            flaky: self.flaky,
             failure_codes: self.failure_codes.in_order().map(|(code, ())| code.clone()).collect(),
             first_code: self.case_codes.in_order().next().map(|(code, ())| code.clone()),
             provider_error_kinds: self.provider_errors.in_order().map(|(it, ())| *it).collect(),
@@ -181,6 +197,10 @@ impl Tally {
                 totals: of.totals.totals(),
                 latency_avg_ms: of.latency.value(),
                 latency_total_ms: of.waited.value(),
+                flaky: of.flaky,
+                latency_ms: percentiles(&of.latencies),
+                tokens: percentiles(&of.tokens),
+                cost_usd: percentiles(&of.costs),
                 named_scores: of.named.in_order().map(|(name, it)| it.total(name)).collect(),
             })
             .collect()
@@ -192,7 +212,34 @@ struct OfModel {
     totals: Totals,
     latency: Mean,
     waited: ExactSum,
+    flaky: RateCount,
+    latencies: Quantiles,
+    tokens: Quantiles,
+    costs: Quantiles,
     named: OrderedMap<String, Named>,
+}
+
+impl OfModel {
+    /// Adds the latency, tokens and cost of the executions of a case.
+    #[expect(clippy::cast_precision_loss, reason = "only three digits of a percentile are shown")]
+    fn measure(&mut self, case: &CaseResult) {
+        let was_run =
+            |it: &&ExecutionResult| !matches!(it.error, Some(ExecutionError::NotRun { .. }));
+        for it in case.executions.iter().filter(was_run) {
+            let execution = &it.execution;
+            if let Some(latency) = execution.latency_ms.filter(|_| !execution.spend.cached) {
+                self.latencies.add(latency);
+            }
+            self.tokens.add(execution.usage.total_tokens as f64);
+            if let Some(usd) = execution.spent() {
+                self.costs.add(usd);
+            }
+        }
+    }
+}
+
+fn percentiles(of: &Quantiles) -> Option<Percentiles> {
+    Some(Percentiles { p50: of.quantile(0.5)?, p95: of.quantile(0.95)? })
 }
 
 /// The running totals of one named score.
@@ -322,6 +369,7 @@ mod tests {
             tags: Vec::new(),
             digest: None,
             plan_index: None,
+            source: None,
             outcome,
             pass_rate: 0.5,
             repeats: 2,
