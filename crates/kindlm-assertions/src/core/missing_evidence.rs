@@ -19,8 +19,8 @@ pub(crate) fn no_output(execution: &Execution) -> String {
 
 /// Returns true if the output of an execution was not recorded.
 ///
-/// The output is empty and the source does not record all messages, or the record has gaps that may contain the last
-/// message.
+/// Either the record has gaps, which may contain the last message. Or the output is empty and the source does not
+/// record all messages.
 pub(crate) fn is_output_missing(execution: &Execution) -> bool {
     !execution.completeness.gaps.is_empty()
         || (execution.output.is_empty()
@@ -50,9 +50,9 @@ pub(crate) fn is_input_missing(execution: &Execution, input: &Value) -> bool {
     execution.trace.is_some() && input.is_null()
 }
 
-/// Returns true if the arguments of a conversation's call are unknown.
+/// Returns true if spans show this call without its arguments.
 ///
-/// `call.arguments` is then an empty object.
+/// `call.arguments` may then be an empty object.
 pub(crate) fn are_arguments_missing(execution: &Execution, call: &ToolCall) -> bool {
     let is_it = |it: &Event| {
         matches!(it, Event::ActionCalled { call_id, name, input, .. }

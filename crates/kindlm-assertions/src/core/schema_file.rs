@@ -1,6 +1,6 @@
-//! The JSON Schemas of checks, each read and compiled once per suite.
+//! The JSON Schemas of checks. A schema file is read and compiled once per suite.
 //!
-//! Schemas with unknown keywords are rejected, because such keywords check nothing.
+//! Schemas with unknown keywords or formats are rejected, because these check nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

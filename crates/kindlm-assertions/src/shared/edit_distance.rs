@@ -1,4 +1,4 @@
-//! The edit distance of two texts: the letters to insert, delete or replace.
+//! The edit distance of two texts: the lowest number of letters to insert, delete or replace.
 
 use rapidfuzz::HashableChar;
 use rapidfuzz::distance::levenshtein::{Args, distance_with_args};
@@ -20,8 +20,8 @@ pub(crate) enum Distance {
 
 /// Returns the distance of two texts.
 ///
-/// If the exact distance would take too long, the distance is only compared with `limit`. If that would take too long
-/// too, the result is [`Distance::Unknown`].
+/// If the exact distance would take too long, it is computed only up to `limit`. If that would take too long too, the
+/// result is [`Distance::Unknown`].
 pub(crate) fn distance<T: HashableChar + Copy + PartialEq>(
     left: &[T],
     right: &[T],

@@ -1,4 +1,4 @@
-//! Folding of texts: look-alike letters become plain, invisible ones disappear.
+//! Folding of texts: variants of letters become plain (NFKC), invisible characters disappear.
 
 use std::ops::Range;
 

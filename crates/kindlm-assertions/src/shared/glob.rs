@@ -1,4 +1,4 @@
-//! Patterns for whole names: `*` matches any text, `?` one character. Case is ignored, and line ends do not match.
+//! Patterns for whole names: `*` matches any text and `?` one character, both without line ends. Case is ignored.
 
 /// Returns true if a name matches a pattern.
 ///
@@ -7,7 +7,7 @@ pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     let name: Vec<char> = name.chars().flat_map(char::to_lowercase).collect();
     let pattern: Vec<char> = pattern.chars().flat_map(char::to_lowercase).collect();
     let (mut at, mut next) = (0, 0);
-    // The last `*` of the pattern and its position in the name, to retry one character further on.
+    // For the last `*` so far: the end of its match in the name, and its place in the pattern. A retry extends the match.
     let mut star: Option<(usize, usize)> = None;
     while at < name.len() {
         match pattern.get(next) {

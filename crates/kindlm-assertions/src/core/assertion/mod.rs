@@ -113,7 +113,7 @@ pub enum Build {
     Plain(fn(&Value, &Setup<'_>) -> Built),
     /// An assertion that applies `not-` and `threshold` itself, in its own way.
     ///
-    /// Templates in its `value` are rendered first. A `value` of `file://` and the path of a text or JSON file is
+    /// Templates in its `value` are rendered first. A `value` of `file://` and the path of a text, JSON or YAML file is
     /// replaced by the content of the file.
     EntryOptions(fn(&Value, EntryOptions, &Setup<'_>) -> Built),
     /// Like `EntryOptions`, but `value` may also name a script.

@@ -31,7 +31,7 @@ pub struct Setup<'a> {
     pub assertion_templates: Map<String, Value>,
     /// The default runtime and permissions of scripts, for checks that do not set them.
     pub scripts: ScriptSettings,
-    /// The default judges, for checks and `expect` blocks that do not name judges.
+    /// The default judging options, for those that a check and its `expect` block do not set.
     pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,

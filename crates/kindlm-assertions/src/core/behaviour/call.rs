@@ -203,7 +203,7 @@ impl CallPattern {
             match neighbour.among(range, calls)? {
                 Fit::Is => {}
                 Fit::Open(what) => open = Some(what),
-                // The source does not record all calls, so the missing call may have happened.
+                // If the source does not record all calls, the missing call may have happened.
                 Fit::Differs(_) if !calls.evidence.execution.is_complete_for(Channel::Actions) => {
                     let tool = &neighbour.tool;
                     open = Some(format!("no call of `{tool}` was recorded {word} it"));

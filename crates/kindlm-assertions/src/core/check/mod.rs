@@ -155,8 +155,9 @@ impl Check {
     /// Judges the evidence and applies the options: the threshold, then `not-`, then the others.
     ///
     /// Without `not-`, there is one result for each item that the assertion judged. With `not-`, there is one result
-    /// for the whole check, because "not all of these" is a single statement. A check of weight 0 reports its score but
-    /// does not fail. A skipped check is not evaluated.
+    /// for the whole check, because "not all of these" is a single statement. Errored and skipped results that leave
+    /// this statement undecided are returned unchanged. A check of weight 0 reports its score but does not fail. A
+    /// skipped check is not evaluated.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(reason) = &self.options.skip {
             return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
@@ -282,7 +283,7 @@ impl Check {
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
         } else if options.weight != 0.0 && result.weight == 0.0 {
-            // Results of weight 0 beside others keep their verdict, but they do not decide the outcome.
+            // A result of weight 0 keeps its verdict, but it does not decide the outcome.
             result.severity = Severity::Soft;
         }
     }

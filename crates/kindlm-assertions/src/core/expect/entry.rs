@@ -28,7 +28,7 @@ const TOOL: &str = "tool";
 const VALUE: &str = "value";
 
 impl<'a> Compiler<'a> {
-    /// Compiles a list of entries. Entries with a problem are left out.
+    /// Compiles a list of entries. An entry with a problem other than a warning is left out.
     pub(super) fn entries(&mut self, value: &Value, at: &str) -> Vec<Check> {
         let Value::Array(items) = value else {
             let message = format!("expected a list, found {}", name(value));
@@ -42,7 +42,7 @@ impl<'a> Compiler<'a> {
 
     /// Compiles one entry, merged with the template that it refers to.
     ///
-    /// Returns `None` if the entry has a problem, which is reported.
+    /// Returns `None` if a problem prevents the check. All problems are reported.
     fn entry(&mut self, item: &Value, at: &str) -> Option<Check> {
         let Value::Object(written) = item else {
             let message = format!("expected an object, found {}", name(item));
@@ -67,7 +67,7 @@ impl<'a> Compiler<'a> {
         check
     }
 
-    /// Builds the check of an entry; `None` if the entry has a problem.
+    /// Builds the check of an entry; `None` if a problem prevents it.
     fn check(&mut self, entry: &Map<String, Value>, at: &str) -> Option<Check> {
         let (known, negate) = self.which(entry, at)?;
         let registration = known.registration;
@@ -107,7 +107,7 @@ impl<'a> Compiler<'a> {
         self.render_outer(registration.build, &mut value, at);
         let built = self.build(registration, &mut value, options, at);
         self.merge_problems(first_problem);
-        // Skip this problem if the check reported the threshold itself, or if its threshold is not a score.
+        // Report the number only if the check was built and the number is a score. `atLeast` always is a score.
         let is_score = |it: &Check| is_at_least || !it.traits.measures;
         if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score)) {
             let key = if is_at_least { "atLeast" } else { "threshold" };

@@ -15,7 +15,7 @@ static SHAPE: LazyLock<Shape> = LazyLock::new(Shape::of::<JudgeBlock>);
 /// The judges of a check.
 pub(super) struct Judges {
     pub(super) panel: Panel,
-    /// True if neither the check nor its block names a judge: the suite decides.
+    /// True if the check asks judges, and neither the check nor its block names one. The suite then chooses.
     pub(super) is_left_open: bool,
     /// The merged `judging` options; `None` for a check that asks no judge.
     pub(super) judging: Option<Arc<JudgeBlock>>,

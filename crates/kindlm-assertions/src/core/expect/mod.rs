@@ -34,8 +34,8 @@ const NOT: &str = "not-";
 /// Returns the checks of a whole `expect` block, and all of its problems.
 ///
 /// Checks come in the order of the [`Registry`]. Checks in list form come last, in the order of the file. Problems come
-/// in the order of the file, with pointers from the block. A check with a problem is left out, unless [all of its
-/// problems are warnings](kindlm_types::ProblemKind::is_warning).
+/// in the order of the file, except those of `judging`. Their pointers start at the block. A check with a problem is
+/// left out, unless [all of its problems are warnings](kindlm_types::ProblemKind::is_warning).
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
     compile_with(expect, setup, &Map::new())
 }
@@ -77,7 +77,7 @@ struct Compiler<'a> {
     vars: &'a Map<String, Value>,
     /// The variables as templates see them, created when the first template needs them.
     variables: OnceCell<Variables>,
-    /// The judges for checks that do not name any.
+    /// The judging options of the suite and the block, for those that a check does not set.
     judging: JudgeBlock,
     /// True while the entries of a set are compiled.
     in_set: bool,
@@ -155,7 +155,7 @@ impl Compiler<'_> {
         if self.faults() > before {
             return;
         }
-        // A check in its own place has no options.
+        // A check in its own place has no entry options.
         let Some(judges) = self.panel(registration, &mut value, at) else { return };
         let built = match registration.build {
             Build::Plain(build) | Build::Judged(build) => build(&value, self.setup),
@@ -199,7 +199,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The advice for an entry without a known `type`.
+/// The advice for an entry whose `type` is missing or not a text.
 const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` lists all";
 
 /// The number of suggestions for an unknown assertion.

@@ -1,6 +1,6 @@
-//! Templates of a check outside its `value`.
+//! The templates of a check that `Compiler::value` does not render.
 //!
-//! These are the texts in prompts for judges, and all texts of an assertion of the kind [`Build::Plain`].
+//! These are texts in prompts for judges, and all texts of a [`Build::Plain`] assertion except those in [`AS_WRITTEN`].
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ const AS_WRITTEN: [&str; 6] =
     ["schema", "schemaFile", "argsSchema", "argsSchemaResolved", "run", "report"];
 
 impl Compiler<'_> {
-    /// Renders the templates outside `value`, and reports missing variables.
+    /// Renders these templates, except those in rules, and reports missing variables.
     pub(super) fn render_outer(&mut self, build: Build, config: &mut Value, at: &str) {
         if let (Build::Plain(_), Some(map)) = (build, config.as_object_mut()) {
             let texts = map.iter_mut().filter(|(key, _)| !AS_WRITTEN.contains(&key.as_str()));

@@ -1,6 +1,4 @@
-//! The question and the retrieved context of a test.
-//!
-//! Checks of retrieval judge the question and the context together with the output.
+//! The question of the user and the retrieved context, for checks that judge them.
 
 use std::sync::Arc;
 

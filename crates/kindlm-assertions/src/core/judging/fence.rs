@@ -1,6 +1,6 @@
 //! Fences around text that is data, so that the text cannot pretend to end its fence.
 //!
-//! The mark of a fence is a digest of everything between its lines. An author must finish the text before the mark
+//! The mark of a fence is a digest of the fenced texts and their names. An author must finish the text before the mark
 //! exists. A text that contains its own digest would be a fixed point of SHA-256, so an author cannot write such a
 //! text. The mark needs no secret and no random number. Equal texts give equal questions, which the response store can
 //! answer.
@@ -41,7 +41,7 @@ pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> Fenced {
     Fenced { text, mark }
 }
 
-/// Adds the mark to the JSON Schema of an answer, as its first property.
+/// Adds a property for the mark to the JSON Schema of an answer, before the others.
 ///
 /// The schema does not contain the mark itself, for two reasons. Providers can cache the schema, because it is equal
 /// for all questions of a kind. A schema that dictates the mark would also put it into an answer that only repeats the
@@ -78,7 +78,7 @@ pub(super) fn marked(reply: &str, mark: &str) -> Result<String, String> {
     Ok(own.join("\n"))
 }
 
-/// Returns the digest of a prompt, by which two reports can be compared.
+/// Returns the digest of texts, such as those of a prompt. Two reports can be compared by it.
 pub(crate) fn digest(texts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for text in texts {

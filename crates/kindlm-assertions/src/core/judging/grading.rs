@@ -14,7 +14,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 use crate::{Assertion, Built, EntryOptions, Evidence, Traits};
 
-/// The common parts of a graded check: its name, its options, and its prompt.
+/// The common parts of a graded check: its name, options, prompt and criterion.
 #[derive(Debug)]
 pub(crate) struct Frame {
     /// The id of the assertion.

@@ -77,7 +77,7 @@ impl Instructions {
         self.prompts.iter().filter_map(GradingPrompt::blind).collect()
     }
 
-    /// Returns the undefined names in user prompts, for a test with these variables.
+    /// Returns a problem for each message of a user prompt with an undefined name, for a test with these variables.
     ///
     /// Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {

@@ -55,7 +55,7 @@ pub(crate) const JUDGE_PARSE_ERROR: Code = Code {
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 const EVAL_ERROR: FailureCode = FailureCode::new("JUDGE_EVAL_ERROR");
 
-/// The failure code for a judge request that failed.
+/// The failure code for a judge request that failed or could not be built.
 pub(crate) const JUDGE_EVAL_ERROR: Code =
     Code { code: EVAL_ERROR, summary: "The judge request failed, so the check is errored." };
 
@@ -92,7 +92,7 @@ pub(crate) use data_rule;
 pub(crate) struct Inquiry {
     /// The model id of the judge; `None` for the suite's default judge.
     pub(crate) model: Option<String>,
-    /// The instructions. They are equal for all questions of a kind, so that prompt caches hit.
+    /// The instructions. KindLM's own are equal for all questions of a kind, so that prompt caches hit.
     pub(crate) system: Cow<'static, str>,
     /// The question itself.
     pub(crate) user: String,
@@ -104,9 +104,9 @@ pub(crate) struct Inquiry {
     pub(crate) max_tokens: u32,
     /// The index of the sample among several answers to the same question, from 0.
     pub(crate) sample: u32,
-    /// The number of bytes at the start of `user` that all judged outputs share.
+    /// The number of bytes at the start of `user` that are equal for all judged outputs.
     pub(crate) shared: usize,
-    /// The values that were filled into a user prompt, which has no fence.
+    /// The values of all variables of a user prompt, which has no fence.
     pub(crate) filled: Vec<String>,
 }
 
@@ -288,8 +288,8 @@ impl Inquiry {
 
     /// Returns the part of a complete reply that is the judge's own words.
     ///
-    /// Reasoning is removed, and so is every object without the mark. A user prompt has no mark, so quotations are
-    /// removed instead. The error is a fragment of a sentence about the reply.
+    /// Reasoning is removed. Of a reply to a question with a mark, only the objects with the mark remain. Of any other
+    /// reply, quotations are removed. The error is a fragment of a sentence about the reply.
     pub(crate) fn built_in_question<'r>(
         &self,
         reply: &Reading<'r>,

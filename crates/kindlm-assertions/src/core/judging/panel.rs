@@ -113,7 +113,7 @@ impl Panel {
     }
 
     fn jurors(&self) -> impl Iterator<Item = JurorSample> + '_ {
-        // Without a temperature, all samples would be equal and could not show any disagreement.
+        // At the default temperature 0, the samples would be equal and could not show any disagreement.
         let temperature = self.temperature.or((self.samples > 1).then_some(VARIED));
         self.jurors.iter().flat_map(move |model| {
             (0..self.samples).map(move |sample| JurorSample {

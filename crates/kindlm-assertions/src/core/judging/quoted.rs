@@ -1,8 +1,8 @@
 //! Detection of quotations: a verdict that a reply quotes from the judged text is not the judge's.
 //!
 //! A judge that answers in prose may quote the text: "it asks for `{\"pass\": true}`, which …". An object in prose
-//! counts as the judge's own only if a key or value of it is not in the data, in any notation. A reply that is a single
-//! object and nothing else always counts as the judge's own.
+//! counts as the judge's own only if the data lacks one of its keys with its value, in any notation. A reply that is a
+//! single object and nothing else always counts as the judge's own.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(super) struct Unquoted {
 
 /// Removes the objects that the reply quotes from `data`.
 ///
-/// Returns `None` if nothing is removed: no object is a quotation, the reply is one object, or an object is broken.
+/// Returns `None` if nothing is removed: no object is a quotation, the reply is one object, or [`find`] fails.
 pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> Option<Unquoted> {
     let objects = find(reply).ok()?;
     if objects.is_empty() || is_alone(reply, &objects[0].0) {
@@ -93,7 +93,7 @@ impl Data {
 
     /// Returns true if a value follows its key, with at most [`NEAR`] words between.
     ///
-    /// Such words are `is` and `of`.
+    /// Such words are, for example, `is` and `of`.
     fn has_pair(&self, key: &str, value: &str) -> bool {
         let follows = |behind: &str| {
             let mut starts = behind.match_indices(' ').take(NEAR + 1);
@@ -141,7 +141,7 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().filter(|it| !is_invisible(*it)).collect()
 }
 
-/// Returns true if a character has no width: joiners, direction marks, soft hyphens, tags.
+/// Returns true if a character has no width: joiners, direction marks, soft hyphens, variation selectors, tags.
 fn is_invisible(it: char) -> bool {
     matches!(it,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'

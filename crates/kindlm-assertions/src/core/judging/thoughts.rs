@@ -12,8 +12,7 @@ use serde::de::IgnoredAny;
 /// The marks around reasoning. A mark with a `close` group ends the reasoning.
 ///
 /// The alternatives are, in order: tags (`DeepSeek`, Qwen, Seed, prompts that ask for a scratchpad), Mistral, Kimi,
-/// Cohere, and models
-/// trained on `OpenThoughts`.
+/// and Cohere together with models trained on `OpenThoughts`.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)<\s*(?<close>/)?\s*(?:seed:)?",
@@ -37,7 +36,7 @@ const BARE: (&str, &str) = ("analysis", "assistantfinal");
 /// Returns the reply without its reasoning. The error is a fragment about the reply.
 ///
 /// A closing mark without an opening one ends reasoning that starts with the reply, because many chat templates write
-/// the opening mark themselves. There is no answer if the reasoning does not end, or if nothing follows it.
+/// the opening mark themselves. There is no answer if the reasoning does not end, or if there is no other text.
 pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
     if is_json(reply) {
         return Ok(Cow::Borrowed(reply));
@@ -84,7 +83,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns the text of the `final` channels, or a reply without channels unchanged.
+/// Returns the text before the first channel and in the `final` channels, or a reply without channels unchanged.
 ///
 /// It is an error if no text remains.
 fn final_channel(reply: &str) -> Result<Cow<'_, str>, String> {

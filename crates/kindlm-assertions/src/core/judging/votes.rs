@@ -97,7 +97,7 @@ fn one(
     let judging = result.judging_mut();
     judging.panel = Some(panel);
     if jurors.len() > 1 || several_samples {
-        // The combined verdict has no single judge.
+        // The votes name their judges. The combined verdict comes from several requests, so it names none.
         judging.model = None;
         judging.answered = None;
     }
@@ -128,7 +128,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     let readable: Vec<&AssertionResult> =
         votes.iter().copied().filter(|it| is_readable(it)).collect();
     let fails = |it: &&&AssertionResult| matches!(it.verdict, Verdict::Fail { .. });
-    // A single failure decides, however many votes are unreadable.
+    // If all votes must pass, a single failure decides, however many votes are unreadable.
     let is_settled = ballot.how == VoteRule::All && readable.iter().any(|it| fails(&it));
     if readable.len() < ballot.quorum && !is_settled {
         return uncounted(votes, readable.len(), ballot);

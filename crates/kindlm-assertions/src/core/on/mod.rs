@@ -117,7 +117,7 @@ impl Selector {
         Ok(Self { root, steps })
     }
 
-    /// Returns true if the path names the output, or a part of it.
+    /// Returns true if the path names the output or a part of it; `stdout` is the output of a program.
     pub(crate) fn is_of_output(&self) -> bool {
         matches!(self.root, "output" | "json" | "stdout")
     }
@@ -364,7 +364,7 @@ fn of_output(execution: &Execution) -> Value {
     output_value(execution)
 }
 
-/// Returns the execution with this value as its output, without turns and calls.
+/// Returns the execution with this value as its output, without turns, calls, finish reason and gaps.
 pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execution {
     let (output, output_json) = match value {
         Value::String(text) => (text, None),

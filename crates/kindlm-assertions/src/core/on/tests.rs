@@ -147,7 +147,7 @@ fn unrecorded_facts_of_calls_are_unknown_on_every_path() {
     ] {
         assert_eq!(find(written, &traced), Selected::Value(value), "{written}");
     }
-    // An agent that reports its own calls also reports that a call has no arguments.
+    // Without a trace, a call without `input` has no arguments.
     let told = Execution { trace: None, ..traced };
     assert_eq!(find("toolCalls[1].input", &told), Selected::Value(json!(null)));
 }

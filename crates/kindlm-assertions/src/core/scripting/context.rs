@@ -20,7 +20,7 @@ pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
 
 /// Returns the `context` of a script, as JSON, with the keys in promptfoo's order.
 ///
-/// `config` is the configuration of the check.
+/// `config` is the value under the key `config` of the check.
 pub(crate) fn context(evidence: &Evidence<'_>, config: Option<&Value>) -> Arc<str> {
     match config {
         None => evidence.answers.shared("context", "", || text(evidence.execution, None)),
@@ -89,7 +89,9 @@ fn workspace(workspace: &Workspace) -> Value {
     json!({"changes": workspace.changes, "diff": workspace.diff().ok()})
 }
 
-/// Returns the list of checks as written in the configuration, if it is known.
+/// Returns the `assert` list of the test as written in the configuration.
+///
+/// Returns `None` if the block is unknown or has no such list.
 fn listed(written: &Written) -> Option<Value> {
     let mut expect: Value = serde_json::from_str(written.expect.as_deref()?).ok()?;
     expect.get_mut("assert").map(Value::take)
@@ -119,11 +121,9 @@ fn provider_config(execution: &Execution) -> Value {
     Value::Object(config)
 }
 
-/// Returns the prompt; a prompt that was written as messages is indented JSON.
+/// Returns the prompt; a prompt that was written as messages is indented JSON, as in promptfoo.
 ///
-/// The format is that of promptfoo. Without a message, the result is `None`.
-///
-/// The format is that of promptfoo.
+/// Without a message, the result is `None`.
 fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
     if !is_chat || input.is_empty() {
         return prompt(input);

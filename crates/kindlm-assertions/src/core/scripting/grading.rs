@@ -100,9 +100,7 @@ fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
 
 /// Returns a number, or a `NaN` or infinity that is written under the key `$num`.
 ///
-/// For any other value, the result is `None`.
-///
-/// JSON itself has no notation for `NaN` and infinities.
+/// JSON itself has no notation for `NaN` and infinities. For any other value, the result is `None`.
 pub(crate) fn number_of(value: &Value) -> Option<f64> {
     match value.get("$num").and_then(Value::as_str) {
         Some("NaN") => Some(f64::NAN),

@@ -149,7 +149,8 @@ fn read_verdict(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
 ///
 /// The code follows the rules of the `javascript` assertion.
 fn called(code: &str, param: &str) -> String {
-    // The code has its own lines, so that positions in errors refer to it.
+    // The code starts on the first line, so that line numbers in errors refer to it. The line break after it ends a
+    // trailing `//` comment.
     let code = body(code);
     format!(
         "const said = await (async () => {{{code}\n}})();\n\

@@ -112,7 +112,7 @@ pub struct ScriptSettings {
 impl ScriptSettings {
     /// Returns the settings of the suite, overridden by the `scripts` block of a check.
     ///
-    /// If `files` is given, missing folders of the block are problems.
+    /// If `files` is given, folders of the block that are missing or not permitted are problems.
     pub(crate) fn of_check(
         &self,
         block: Option<&ScriptsBlock>,

@@ -4,8 +4,8 @@
 //! `\w` and `\b` are ASCII, and `.` stops at every line separator. A reference to a group that has not matched matches
 //! the empty text.
 //!
-//! Patterns are translated and run in linear time. Only look-around and back-references need a backtracking engine,
-//! which stops after [`STEP_LIMIT`] steps.
+//! Patterns are translated and run in linear time. Look-around, back-references, `\B`, and `^` and `$` in a group with
+//! the flag `m` need a backtracking engine, which stops after [`STEP_LIMIT`] steps.
 //!
 //! Two things differ from JavaScript, because texts in Rust are Unicode, not UTF-16. A character outside the basic
 //! plane counts as one character, and half a surrogate pair (`\uD83D` alone) matches nothing.
@@ -60,7 +60,7 @@ pub enum PatternError {
         /// The advice.
         help: Option<String>,
     },
-    /// The pattern is valid, but it needs too much memory or an unsupported feature.
+    /// The pattern is valid, but it needs too much memory, is nested too deeply, or has an unsupported feature.
     #[error("the regular expression `{source_text}` cannot be used: {reason}")]
     Unusable {
         /// The pattern.

@@ -18,9 +18,11 @@ pub use traits::{LooksAt, Traits};
 pub struct Options {
     /// The effect of a failure.
     pub severity: Severity,
-    /// True if the check was written with `not-`, so that pass and fail are swapped.
+    /// True if pass and fail are swapped for `not-`. It is false if the assertion applies `not-` itself.
     pub negate: bool,
-    /// The lowest score that passes. It replaces the assertion's own decision.
+    /// The lowest score that passes, in place of the assertion's own decision.
+    ///
+    /// It is `None` if the assertion applies the threshold itself.
     pub threshold: Option<f64>,
     /// The weight of the score in the weighted mean; 1 by default.
     pub weight: f64,
@@ -62,7 +64,9 @@ pub struct Check {
     pub options: Options,
     /// The changes to the output before the assertion sees it, in order.
     pub views: Vec<View>,
-    /// The configured value with rendered templates; `None` if it is unchanged.
+    /// The `value` after its templates were rendered or its file was read.
+    ///
+    /// It is `None` if it is equal to the written value, or if it may contain a secret.
     pub rendered: Option<Value>,
     /// The place of the check in the configuration.
     ///
@@ -70,9 +74,11 @@ pub struct Check {
     pub at: String,
     /// The judges and their options; `None` if the check asks no judge.
     ///
-    /// A judge without a model uses the model of the suite.
+    /// If the options name no judge, the suite chooses it.
     pub judging: Option<Arc<JudgeBlock>>,
-    /// True if the suite chooses the judge; false if the check or block names a judge.
+    /// True if neither the check nor its block names a judge, so that the suite chooses it.
+    ///
+    /// For a set, it is true if this holds for a check inside.
     pub leaves_judge_open: bool,
 }
 

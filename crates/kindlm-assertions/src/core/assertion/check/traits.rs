@@ -38,7 +38,7 @@ pub struct Traits {
     pub gathers: Vec<Gather>,
     /// True if the rendered configuration may contain a secret. Results then leave out the value.
     pub hides_value: bool,
-    /// The problems of configuration parts that have no effect.
+    /// A problem for each part of the configuration that has no effect.
     pub no_effect: Vec<Problem>,
     /// The instructions for the judges; `None` if the assertion asks no judge.
     pub instructions: Option<Instructions>,

@@ -37,7 +37,7 @@ pub(crate) struct RubricMessage {
     content: String,
 }
 
-/// The names of the judged texts in prompts. All other names belong to criteria.
+/// The names by which prompts insert the judged texts.
 const JUDGED: [&str; 8] = [
     "output",
     "outputs",
@@ -127,7 +127,7 @@ impl GradingPrompt {
         Ok(Self { system, slot, replaced, digest })
     }
 
-    /// Returns the undefined names in the prompt, for a test with these variables.
+    /// Returns a problem for each message with an undefined name, for a test with these variables.
     ///
     /// Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
@@ -160,8 +160,8 @@ impl GradingPrompt {
 
     /// Builds the question from KindLM's prompt, or from the user's template.
     ///
-    /// The template can use the variables of the test and `vars`. If it cannot be rendered, the error is the error
-    /// message.
+    /// The template can use the variables of the test and `vars`. Returns the error message if the template cannot be
+    /// rendered.
     pub(crate) fn inquiry(
         &self,
         evidence: &Evidence<'_>,

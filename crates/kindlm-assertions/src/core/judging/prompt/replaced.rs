@@ -18,9 +18,9 @@ pub(super) struct RubricPart {
     pub(super) content: String,
     /// The JSON pointer from the place of the prompt.
     at: String,
-    /// The start of an error message: the file, and the index of the chat message.
+    /// The start of an error message: the file, and the number of the message in it.
     ///
-    /// It is empty if the pointer leads to the chat message.
+    /// It is empty if the pointer leads to the message.
     within: String,
     /// The names that the template needs and does not set itself.
     refers: Vec<String>,
