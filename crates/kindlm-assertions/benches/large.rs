@@ -1,4 +1,4 @@
-//! The time of each check of the text on outputs that are meant to be slow.
+//! The time of checks of the output on outputs that are meant to be slow.
 //!
 //! The outputs have 250 KB and 1 MB. Four times the text must not take much more than four times as long.
 //!
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const SMALL: usize = 250_000;
 const LARGE: usize = 1_000_000;
 
-/// Returns each check with a value that is expensive to check.
+/// Returns the measured checks, each with a value that is expensive to check.
 fn entries() -> Value {
     json!([
         {"type": "equals", "value": {"a": 1}},

@@ -16,7 +16,7 @@ pub(crate) struct Load<'e> {
     pub(crate) state: ActionState,
 }
 
-/// Returns the skill that a tool call loads; `None` if the tool loads no skills.
+/// Returns the skill that a tool call loads; `None` if the tool loads no skills, or the call names no skill.
 pub(crate) fn of_call<'e>(tool: &str, arguments: &'e Value) -> Option<&'e str> {
     let is_tool = TOOLS.iter().any(|it| it.eq_ignore_ascii_case(tool));
     let name = NAMES.iter().find_map(|key| arguments.get(*key)?.as_str());

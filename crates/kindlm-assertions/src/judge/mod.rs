@@ -1,4 +1,4 @@
-//! The assertions that ask a judge model about the output.
+//! The assertions that a judge model or a scoring service decides, and `max-score`, which compares scores of checks.
 
 mod answer_relevance;
 mod classifier;

@@ -7,7 +7,8 @@ pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     let name: Vec<char> = name.chars().flat_map(char::to_lowercase).collect();
     let pattern: Vec<char> = pattern.chars().flat_map(char::to_lowercase).collect();
     let (mut at, mut next) = (0, 0);
-    // For the last `*` so far: the end of its match in the name, and its place in the pattern. A retry extends the match.
+    // For the last `*` so far: the end of its match in the name, and its place in the pattern. A retry extends the
+    // match.
     let mut star: Option<(usize, usize)> = None;
     while at < name.len() {
         match pattern.get(next) {

@@ -86,7 +86,7 @@ impl RequiredElements {
     }
 }
 
-/// Returns the paths that lead to no element below any of these roots.
+/// Returns the paths that lead to no element. The first name of a path is that of a root.
 ///
 /// An element that occurs several times in its parent is addressed by name and index: `items.item.1`.
 fn missing<'p>(paths: &'p [String], roots: &[Node<'_, '_>]) -> Vec<&'p str> {

@@ -1,6 +1,4 @@
-//! The vectors of the reference implementations for checks without a judge.
-//!
-//! They cover `schema`, `tool-calls`, `latency` and `cost`.
+//! The vectors of the reference implementations for `schema`, `tool-calls`, `latency` and `cost`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,7 +62,7 @@ fn read(vector: &Value) -> (Execution, Value, Value) {
 
 /// Returns our result in the format of the reference result.
 ///
-/// A message that the reference result lacks is left out.
+/// A message or metadata that the reference result lacks is left out.
 fn in_their_words(result: &AssertionResult, theirs: &Value) -> Value {
     let mut ours = json!({
         "label": result.label,

@@ -1,7 +1,6 @@
 //! Outputs that address the judge: they are data in the question, and do not change how the reply is read.
 //!
-//! `tests/injections.jsonl` has the outputs. Each is judged by `prompt-assertion`, by `judge`, and by every other check
-//! that a model grades.
+//! `tests/injections.jsonl` has the outputs. Each is judged by every check that asks a judge, except `drift`.
 
 use std::borrow::Cow;
 
@@ -176,6 +175,7 @@ fn a_quoted_output_does_not_change_the_verdict() {
 }
 
 /// A row of the table: a check in list form that a model grades.
+///
 /// `passes` and `fails` are the judge's replies, step by step, that pass and fail the check. `fence` is the name of the
 /// fence with the output, or `None` if the judge does not see the output.
 pub(crate) struct Graded {
@@ -303,7 +303,7 @@ fn injected_outputs_do_not_change_a_grade() {
             let name = &it.name;
             for (replies, expected) in [(row.passes, "passed"), (row.fails, "failed")] {
                 let (said, asked) = graded_by(&check, &it.output, replies);
-                // An empty output has no statements to judge, so there may be no question.
+                // Some checks ask no question about an empty output.
                 if asked.is_empty() {
                     assert!(it.output.trim().is_empty(), "{kind}: {name}: nobody was asked");
                     continue;
@@ -325,10 +325,9 @@ fn injected_outputs_do_not_change_a_grade() {
     }
 }
 
-/// Checks that the table has all checks that ask a judge.
+/// Checks that the table has all checks that ask a judge, except those in `elsewhere`.
 ///
-/// The table does not have `conversation-relevance`, because its fence contains the whole conversation and has another
-/// name.
+/// `conversation-relevance` is not in the table, because its fence contains the whole conversation.
 #[test]
 fn every_check_that_asks_a_judge_is_in_the_table() {
     let elsewhere = ["judge", "prompt-assertion", "drift", "conversation-relevance"];

@@ -1,4 +1,4 @@
-//! Evidence that the source did not record completely: no check passes on it.
+//! Evidence that the source did not record completely: no check passes because something is absent from it.
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support;
 
-/// The failure codes of the reference implementation. Some assertion must give each of them.
+/// The failure codes of the reference implementation. An assertion or an error must give each of them.
 const ORIGINAL: [&str; 19] = [
     "SCHEMA_INVALID",
     "SCHEMA_PARSE_ERROR",
@@ -154,7 +154,7 @@ fn every_code_has_an_example_and_every_example_a_declared_code() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// The checks of an agent's actions, of structured output and of arbitrary values.
+/// The checks whose reference pages must show a pass, a failure and missing evidence.
 const OF_EVIDENCE: [&str; 26] = [
     "includes",
     "excludes",

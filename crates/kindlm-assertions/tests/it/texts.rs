@@ -49,7 +49,7 @@ fn an_impossible_check_is_a_config_problem() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
-/// Returns every check of the text, with a value that is expensive to check.
+/// Returns checks of the text, each with a value that is expensive to check.
 fn entries() -> Value {
     json!([
         {"type": "equals", "value": {"a": 1}},

@@ -1,4 +1,4 @@
-//! `message-includes`: one of the agent's messages contains a text.
+//! `message-includes`: the agent's messages contain a text.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `succeeded`: the agent finished without an error or a limit.
+//! `succeeded`: the agent finished without an error, a limit, or an open question to a person.
 
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@ pub(super) fn closest<'a>(
     best
 }
 
-/// Returns one line for every expected argument that the call does not have.
+/// Returns one line for each expected argument that is missing or differs; for invalid JSON, a single line.
 pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<String> {
     if let Some(raw) = &call.malformed_arguments {
         return vec![unreadable(raw)];
@@ -48,7 +48,7 @@ pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<
         .collect()
 }
 
-/// Returns one line for each violation of the schema by the call's arguments.
+/// Returns one line for each violation of the schema by the call's arguments; for invalid JSON, a single line.
 ///
 /// At most [`NAMED`] violations are named.
 pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {

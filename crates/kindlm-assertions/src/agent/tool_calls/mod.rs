@@ -78,7 +78,7 @@ struct Config {
     /// True if the tool must not be called. The other keys then have no effect.
     #[serde(default)]
     should_not_call: bool,
-    /// The arguments that a call of the tool must have. Objects may have more keys; lists must be equal.
+    /// The arguments that a call of the tool must have. Objects may have more keys, but lists may not have more items.
     args_match: Option<Map<String, Value>>,
     /// A file with the JSON Schema of the arguments, relative to the config file.
     #[schemars(length(min = 1))]

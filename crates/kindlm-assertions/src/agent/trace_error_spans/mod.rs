@@ -72,7 +72,7 @@ enum Limit {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "TraceErrorSpansLimit")]
 struct Spans {
-    /// The highest number of failed spans that passes; 0 by default.
+    /// The highest number of failed spans that passes; 0 by default, unless `max_percentage` is set.
     max_count: Option<f64>,
     /// The highest share of failed spans that passes, in percent.
     max_percentage: Option<f64>,

@@ -73,7 +73,7 @@ const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
 /// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 3] = ["goal", "trajectory", "output"];
 const MAX_TOKENS: u32 = 1024;
-/// The highest number of steps that the judge sees, from the start and the end.
+/// The highest number of steps that the judge sees: one half from the start, the other from the end.
 const SHOWN: usize = 200;
 
 #[derive(Debug)]

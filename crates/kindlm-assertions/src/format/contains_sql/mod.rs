@@ -61,7 +61,7 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 impl ContainsSql {
     /// Returns the first problem if no SQL in the output is accepted, else `None`.
     ///
-    /// Without SQL code blocks, the whole output is checked.
+    /// If the output has no code block that is marked as SQL or has no language, the whole output is checked.
     fn fault(&self, output: &str) -> Option<Fault> {
         let blocks = blocks(output);
         let texts = if blocks.is_empty() { vec![output.to_owned()] } else { blocks };

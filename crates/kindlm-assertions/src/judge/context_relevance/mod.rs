@@ -145,7 +145,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
     let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
-    // After a line with these words only, all further lines are reasons, not quotes.
+    // If the first line has these words only, all further lines are reasons, not quotes.
     if lines.first().is_some_and(|it| is_insufficient(it)) {
         return Ok(Vec::new());
     }

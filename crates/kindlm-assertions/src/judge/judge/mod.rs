@@ -53,7 +53,7 @@ struct Config {
     #[serde(default = "default_min_score")]
     #[schemars(range(min = 0, max = 1))]
     min_score: f64,
-    /// The id of the model that judges; the suite's `defaults.judge.model` if it is not given.
+    /// The id of the model that judges; by default, the judge of the `judging` block or of the suite.
     #[serde(default)]
     #[schemars(length(min = 1))]
     model: Option<String>,

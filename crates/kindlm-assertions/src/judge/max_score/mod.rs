@@ -69,7 +69,7 @@ struct Config {
 struct ScoreRule {
     /// `average` or `sum` of the weighted scores.
     method: Method,
-    /// A weight for each type of check. Other types keep the weight of the check itself.
+    /// The weights by type of check. A check whose type is not listed keeps its own `weight`.
     weights: BTreeMap<String, f64>,
     /// The lowest score that the best output must have; the same as `threshold` beside `type`.
     threshold: Option<f64>,

@@ -68,7 +68,7 @@ struct Config {
     api_key_env: String,
     /// The permitted hosts and variables, and the time limit.
     ///
-    /// By default, those of the suite apply.
+    /// By default, the hosts and variables of the suite apply.
     #[serde(default)]
     scripts: Option<Block>,
 }

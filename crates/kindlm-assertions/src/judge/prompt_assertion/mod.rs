@@ -1,4 +1,4 @@
-//! `prompt-assertion`: the rules of a prompt, all judged in one call.
+//! `prompt-assertion`: the rules of a prompt, judged together.
 
 mod question;
 mod reply;
@@ -34,7 +34,7 @@ const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 
 /// The highest number of rules per question.
 ///
-/// The token limit of an answer is enough for this number of verdicts.
+/// It bounds the token limit of an answer, which grows with the number of rules.
 const MOST_RULES: usize = 100;
 
 /// The registration of `prompt-assertion`.
@@ -71,7 +71,7 @@ struct Config {
     /// The rules, each with a unique id.
     #[schemars(length(min = 1))]
     assertions: Vec<Rule>,
-    /// The id of the model that judges; the suite's `defaults.judge.model` if it is not given.
+    /// The id of the model that judges; by default, the judge of the `judging` block or of the suite.
     #[serde(default)]
     #[schemars(length(min = 1))]
     model: Option<String>,
@@ -245,7 +245,7 @@ impl Assertion for PromptAssertion {
         });
         let scripts: Vec<Question> = scripts.collect();
         let rules = applicable(&applies);
-        // All rules are judged in one call, so the question waits until every `when` script has answered.
+        // The rules are judged together, so the question waits until every `when` script has answered.
         if !scripts.is_empty() || rules.is_empty() {
             return scripts;
         }

@@ -1,4 +1,4 @@
-//! The single question to the judge about all rules that apply.
+//! The question to the judge about rules that apply.
 
 use std::borrow::Cow;
 

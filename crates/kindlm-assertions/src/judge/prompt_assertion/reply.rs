@@ -1,4 +1,4 @@
-//! The parser of a judge's verdicts on a set of rules, with each id exactly once.
+//! The parser of a judge's verdicts on a set of rules.
 
 use serde_json::{Map, Value};
 
@@ -23,8 +23,8 @@ pub(super) struct Judgements {
 impl Judgements {
     /// Reads the verdicts of a reply on the rules with these ids.
     ///
-    /// `reply` is an error if no part of the reply is the judge's. A verdict that cannot be read is a flaw of its rule,
-    /// so this function never fails.
+    /// `reply` is the judge's own part of the reply, or the reason why there is none. A verdict that cannot be read is
+    /// a flaw of its rule, so this function never fails.
     pub(super) fn read<'a>(reply: Result<&str, &str>, ids: impl Iterator<Item = &'a str>) -> Self {
         let objects = reply.map_err(Flaw::from).and_then(objects);
         let found = objects.as_deref().unwrap_or_default();

@@ -24,7 +24,7 @@ pub(super) struct Rule {
     /// Questions that must all be answered with yes. They may be templates. By default, only the instruction counts.
     #[serde(default)]
     pub(super) criteria: Vec<String>,
-    /// The weight of the rule in the mean score, at least 0; 1 by default. A rule of weight 0 does not fail.
+    /// The weight of the rule in the mean score, at least 0; 1 by default. A rule of weight 0 does not fail the test.
     #[serde(default, skip_serializing)]
     #[schemars(range(min = 0.0))]
     pub(super) weight: Option<f64>,

@@ -76,7 +76,7 @@ fn build(
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_usd, own.threshold) {
-        // As in all other assertions, `threshold` then applies to the score.
+        // As in most assertions, `threshold` then applies to the score.
         (Some(max_usd), threshold) => {
             Ok(Arc::new(Cost { max_usd, threshold, negate: own.negate }))
         }

@@ -74,7 +74,7 @@ fn build(
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_ms, own.threshold) {
-        // As in all other assertions, `threshold` then applies to the score.
+        // As in most assertions, `threshold` then applies to the score.
         (Some(max_ms), threshold) => {
             Ok(Arc::new(Latency { max_ms, threshold, negate: own.negate }))
         }

@@ -116,8 +116,8 @@ impl Assertion for Guardrails {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let flagged = flagged(execution);
-        // promptfoo treats a missing result as a pass. But a missing result is no proof that the content was not
-        // blocked.
+        // promptfoo treats a missing result as not flagged, so `not-guardrails` fails there. But a missing result does
+        // not prove that the filter blocked nothing. So the check is errored here.
         if self.negate && flagged.is_none() && guardrails(execution).is_none() {
             return missing(ID, LABEL, NOT_REPORTED);
         }

@@ -1,7 +1,7 @@
 //! The named detectors: a form to search for, and a rule that rejects look-alikes.
 //!
 //! The rules and test vectors follow the public specifications of the identifiers and Microsoft Presidio's recognizers.
-//! An identifier without a checksum and separators counts only if a related word is near.
+//! A number of a kind without a checksum, written without separators, counts only shortly after a related word.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -109,7 +109,7 @@ const IP: &str = concat!(
     r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:\.[0-9]{1,3}){0,3}",
 );
 
-/// The highest length of a number with separators, in bytes.
+/// The highest length of a match, in bytes, that is also tried without its last groups.
 const LONGEST_GROUPED: usize = 64;
 
 impl Detector {

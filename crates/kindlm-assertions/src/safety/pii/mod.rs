@@ -224,7 +224,7 @@ struct Searched<'a> {
     text: Cow<'a, str>,
 }
 
-/// Returns the reason why a part of the searched evidence is unknown, if any is.
+/// Returns the reason why tool calls or their arguments are unknown, if they are searched.
 fn unknown_part(execution: &Execution, scan: &[SearchedPart]) -> Option<String> {
     if !scan.contains(&SearchedPart::ToolArgs) {
         return None;

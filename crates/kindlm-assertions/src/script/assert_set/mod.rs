@@ -179,7 +179,7 @@ impl Set {
         result
     }
 
-    /// Returns the result for checks that all have a verdict.
+    /// Returns the result of a set without errored checks.
     fn judged(&self, parts: &[AssertionResult], score: f64) -> AssertionResult {
         let failures: Vec<&str> = parts.iter().filter_map(failure).collect();
         let (held, code, reason) = match self.threshold {
@@ -240,7 +240,7 @@ fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
 
 /// Returns the errored result of a set with an errored check.
 ///
-/// The errored check could have decided. The message includes the checks that certainly failed.
+/// The errored check could have decided. The message includes the messages of failed gates.
 fn errored(parts: &[AssertionResult]) -> AssertionResult {
     not_judged(parts, parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. })))
 }

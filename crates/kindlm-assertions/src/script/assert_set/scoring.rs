@@ -98,7 +98,7 @@ fn cannot(err: &AskError) -> String {
     format!("the scoring function did not finish: {err}")
 }
 
-/// Returns a check of the set, in the format of promptfoo's scoring functions.
+/// Returns the result of a check of the set, in the format of promptfoo's scoring functions.
 fn component(part: &AssertionResult) -> Value {
     let reason = part.reasoning.clone().unwrap_or_default();
     json!({

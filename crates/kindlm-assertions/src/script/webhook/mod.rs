@@ -52,7 +52,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The URL that receives the output with `POST`; `http` or `https`.
     value: String,
-    /// The permitted hosts, and the time limit, if they differ from those of the suite.
+    /// The permitted hosts, if they differ from those of the suite, and the time limit.
     #[serde(default)]
     scripts: Option<Block>,
 }

@@ -8,7 +8,7 @@ use sqlparser::tokenizer::Token;
 /// The highest number of brackets, `CASE`s and prefixes around one place.
 const DEEPEST: usize = 16;
 
-/// The highest number of tokens in one chain, such as `a = 1 OR a = 2 OR …`.
+/// The highest number of tokens in the chains around one place. A chain is, for example, `a = 1 OR a = 2 OR …`.
 ///
 /// Each operator of a chain is a level of the tree.
 const LONGEST: usize = 300;
@@ -54,7 +54,7 @@ const UNIONS: &[Keyword] = &[Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT
 struct Level {
     /// The number of tokens since the start of the chain, such as the last comma.
     chain: usize,
-    /// The number of chained queries.
+    /// The number of keywords that chain queries.
     unions: usize,
 }
 

@@ -41,6 +41,8 @@ impl Comparison {
 
 /// Compares the fields at these paths; without paths, all top-level fields.
 ///
+/// Without paths, documents are compared as a whole if one of them is not an object.
+///
 /// # Errors
 ///
 /// Returns the paths that exist in neither document, because they are probably misspelled.

@@ -90,7 +90,7 @@ impl Meteor {
     }
 }
 
-/// The weight of precision against recall.
+/// The weight of recall in the harmonic mean of precision and recall.
 const ALPHA: f64 = 0.9;
 
 /// The exponent of the penalty for the number of chunks.

@@ -20,8 +20,8 @@ const JOINED: [(&str, usize); 10] = [
 /// Returns the tokens of a text, in lower case.
 ///
 /// The rules are those of Robert MacIntyre's `tokenizer.sed` for the Penn Treebank (1995), without the distinction of
-/// opening and closing quotes. Commas and quotes count as punctuation only at the end of a word, and a full stop only
-/// at the end of a line.
+/// opening and closing quotes. Commas and single quotes count as punctuation only at the end of a word, and a full stop
+/// only at the end of a line.
 pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     for line in text.to_lowercase().split('\n') {
@@ -56,7 +56,7 @@ fn pieces(word: &str, tokens: &mut Vec<String>) {
     piece(&word[start..], tokens);
 }
 
-/// Adds the tokens of a piece: its word, contractions, and final commas and quotes.
+/// Adds the tokens of a piece: its word, contractions, and final commas and single quotes.
 fn piece(piece: &str, tokens: &mut Vec<String>) {
     if piece.is_empty() {
         return;

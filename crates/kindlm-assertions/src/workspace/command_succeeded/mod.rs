@@ -17,7 +17,7 @@ use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
 
-/// The command itself is broken, so its failure proves nothing about the agent.
+/// The command was not found, was ended by a signal, or took too long, which proves nothing about the agent.
 const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
 const ID: &str = "command-succeeded";
 
@@ -107,7 +107,7 @@ impl Assertion for CommandSucceeded {
 
 /// Returns the last ten lines of the command's output, for an error message.
 ///
-/// They are empty after exit code 0. The evidence has all recorded output.
+/// The text is empty after exit code 0. The evidence has all recorded output.
 fn last_output_lines(ran: &CommandRan) -> String {
     let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();

@@ -131,8 +131,8 @@ impl InDiff {
     fn searched<'c>(&self, change: &'c FileChange) -> Vec<Cow<'c, str>> {
         let text = || Cow::Borrowed(change.text.as_deref().unwrap_or_default());
         let lines = |sign: char| {
-            // The lines before the first hunk are the names of the file. Inside a hunk, `--- x` is the removed line `--
-            // x`.
+            // The lines before the first hunk are the names of the file. Inside a hunk, `--- x` is the removed line
+            // `-- x`.
             let patch = change.patch.as_deref().unwrap_or_default().lines();
             let hunks = patch.skip_while(|it| !it.starts_with("@@"));
             let lines: Vec<&str> = hunks.filter_map(|it| it.strip_prefix(sign)).collect();

@@ -262,7 +262,7 @@ fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
     vec![AssertionResult::fail(ID, label, PROTECTED_FILE_CHANGED, why)]
 }
 
-/// Returns the last ten lines of the test runner's output, for an error message.
+/// Returns the last ten lines of the test runner's output, at most 2000 characters, for an error message.
 fn last_output_lines(ran: &TestsRan) -> String {
     let command = &ran.command;
     let text = if command.stderr.trim().is_empty() { &command.stdout } else { &command.stderr };

@@ -1,4 +1,4 @@
-//! promptfoo's results for checks that need no model, compared with ours.
+//! promptfoo's results compared with ours: those of checks without a model, and in `graded` and `similar` the others.
 //!
 //! A module for each family of types lists its types and the exact vectors that differ, with the reason. If promptfoo
 //! itself threw, our check must be errored or a problem of the configuration.

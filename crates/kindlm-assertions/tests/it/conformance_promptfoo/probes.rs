@@ -1,4 +1,4 @@
-//! The types of checks beyond the text: cost, latency, probabilities, tool calls, traces.
+//! The types of checks beyond the text, such as cost, latency, refusals, tool calls and traces.
 
 use kindlm_types::ToolSpec;
 use serde_json::Value;
