@@ -28,7 +28,8 @@ pub struct Traits {
     pub measures: bool,
     /// True if the assertion compares the output with other outputs.
     ///
-    /// It is evaluated when all outputs exist, and reads them from [`Evidence::comparison`](crate::Evidence::comparison).
+    /// It is evaluated when all outputs exist. It reads them from
+    /// [`Evidence::comparison`](crate::Evidence::comparison).
     pub compares: bool,
     /// True if the assertion needs a workspace to decide.
     pub needs_workspace: bool,
