@@ -1,10 +1,10 @@
 //! Measures time, CPU time and memory of whole processes.
 //!
-//! It prints three tables:
+//! It prints these tables:
 //!
 //! - the time until the first request is sent, compared with an empty process and with reading the same file;
-//! - 5,000 cases, compared with a bare `reqwest` loop that sends the same requests, and with other tools (`-- --peer
-//!   promptfoo=<path>`);
+//! - 5,000 cases without latency, and 5,000 cases with a latency of 50 ms. Both are compared with a bare `reqwest` loop
+//!   that sends the same requests, and with other tools (`-- --peer promptfoo=<path>`);
 //! - the targets.
 //!
 //! CPU time is user plus system time, of a process and its children. It excludes the mock provider, which runs in the

@@ -113,7 +113,8 @@ impl Io {
         }
     }
 
-    /// Returns the output width in columns: `COLUMNS`, else the terminal's width, else 80. It is never 0.
+    /// Returns the output width in columns: `COLUMNS` if it is a number, else the terminal's width. 80 replaces a
+    /// missing width and 0.
     pub(crate) fn width(&self) -> usize {
         let said = self.var("COLUMNS").and_then(|it| it.parse().ok());
         said.or(self.screen.columns).filter(|&it| it > 0).unwrap_or(80)

@@ -43,7 +43,7 @@ fn keep_files_from_children() {
 #[cfg(not(unix))]
 fn keep_files_from_children() {}
 
-/// Raises the limit of open files as far as possible, and ignores errors.
+/// Raises the limit of open files to at most 10,240, and ignores errors.
 ///
 /// Each in-flight request is an open file. The default limit of a shell on macOS is 256.
 #[cfg(unix)]

@@ -77,10 +77,10 @@ impl Base<'_> {
     }
 }
 
-/// Returns the arguments that define the executions of a run and their judgement.
+/// Returns the arguments that define the executions of a run and their judgement, and the source of answers.
 ///
-/// The order and the format are fixed. Arguments that may differ after resuming are omitted: reports, progress,
-/// concurrency, timeouts, and the limits that stop the run.
+/// The order and the format are fixed. Other arguments that may differ after resuming are omitted, such as reports,
+/// progress, concurrency, timeouts, and the limits that stop the run.
 fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let mut all = fixed(args, base);
     all.extend(sources(args, base));

@@ -95,8 +95,6 @@ async fn received(signal: &mut Option<Signal>) {
 /// Returns true if the process was started to outlive its terminal.
 ///
 /// `nohup` starts such a process. This is detected on Linux only.
-///
-/// This is detected on Linux only.
 #[cfg(unix)]
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

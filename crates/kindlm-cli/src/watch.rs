@@ -32,7 +32,7 @@ const UNTIL_GONE: u32 = 5;
 
 /// Runs the suite again after each change, until the user interrupts it.
 ///
-/// Returns the status of the last run, or `Interrupted` if the user interrupted that run.
+/// Returns the status of the last run, which is `Interrupted` if the user interrupted it.
 pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     args.watch = false;
     args.responses.responses.get_or_insert(Source::Cache);
@@ -77,13 +77,14 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
 /// The files of a suite, with their last changes.
 struct Files(BTreeMap<PathBuf, Mark>);
 
-/// The modification time and size of a file; `None` if the file does not exist.
+/// The modification time and size of a file; `None` if they cannot be read, as for a missing file.
 ///
 /// They change when the file is saved.
 type Mark = Option<(SystemTime, u64)>;
 
 impl Files {
-    /// Returns the files that were read when the suite was loaded. If loading failed, these are the files read so far.
+    /// Returns the config file, and the files and folders that loading requested. If the config could not be read, it
+    /// is the only file.
     fn of(io: &Io, config: &ConfigArgs, read: Option<&(SuiteFolder, Folder, Loaded)>) -> Self {
         let paths = match read {
             Some((place, folder, loaded)) => {

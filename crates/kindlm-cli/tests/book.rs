@@ -41,7 +41,7 @@ fn pages() -> BTreeSet<PathBuf> {
 
 /// Returns all documents for people.
 ///
-/// These are the book, the pages of checks and providers, and the pages at the root.
+/// These are the book, the pages in the crates, and the pages at the root.
 fn documents() -> BTreeSet<PathBuf> {
     let root = root();
     let mut files = markdown(&root.join("docs"));

@@ -44,7 +44,8 @@ pub(crate) fn head(url: &str) -> String {
 pub(crate) struct Sample {
     /// The time from start to end.
     pub(crate) wall: Duration,
-    /// The peak resident set in MiB, as reported by the kernel; `None` if the process ended before it was measured.
+    /// The peak resident set in MiB, as reported by the kernel; `None` without `/proc`, or if the process ended before
+    /// it was measured.
     pub(crate) peak_mib: Option<f64>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
 struct Insist {
     /// True if cases may have failed, or may not have been judged.
     force: bool,
-    /// True if cases may not have been run.
+    /// True if the run may be incomplete.
     partial: bool,
 }
 
@@ -147,7 +147,7 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
     if totals.failed > 0 {
         return Some(format!("{} failed", cases(totals.failed)));
     }
-    // Cases to which no check applied are allowed, because a first baseline consists of them.
+    // Cases to which no check applied are allowed, because a first baseline may consist of them.
     (totals.cases == 0 && !totals.unchecked()).then(|| "no test case ran".to_owned())
 }
 
@@ -182,7 +182,7 @@ fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Out
     Ok(if comparison.held() { ExitStatus::Success } else { ExitStatus::GatesFailed })
 }
 
-/// Formats all changes, one per line, followed by their numbers.
+/// Formats all changes, followed by their counts.
 fn describe(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (title, changes) in [

@@ -18,7 +18,7 @@ struct Page {
 
 /// The maximum number of pages that are printed for a failure code.
 ///
-/// If more assertions have the code, only their names are listed.
+/// If more assertions have the code, their pages are not printed.
 const PAGES: usize = 5;
 
 /// The codes that any execution may give, with their explanations.
@@ -254,7 +254,7 @@ fn codes() -> String {
 
 /// Returns the explanation of a failure code; `None` for an unknown code.
 ///
-/// The pages of the assertions with this code are appended.
+/// The pages of the assertions with this code are appended, if there are at most [`PAGES`].
 fn code(topic: &str) -> Option<String> {
     let meanings: Vec<(String, String)> =
         all_codes().into_iter().filter(|(code, _)| code.eq_ignore_ascii_case(topic)).collect();

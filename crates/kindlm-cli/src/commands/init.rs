@@ -16,7 +16,8 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
         return Err(Failure::input(format!("`{CONFIG}` already exists; nothing was written"))
             .with_help("replace it with `--force`"));
     }
-    // The schema is generated, so it may be overwritten. It is written first, so that an error leaves no files behind.
+    // The schema is generated, so it may be overwritten. It is written first, so that an error does not leave a config
+    // without its schema.
     let schema = pretty(&kindlm_config::json_schema());
     for (path, text) in [(SCHEMA, schema.as_str()), (CONFIG, text(args.template))] {
         kindlm_store::write(&io.working_dir.join(path), text.as_bytes())

@@ -49,7 +49,7 @@ impl Counting {
         self.asked.lock().unwrap().get(&format!("Bearer {key}")).map_or(0, BTreeMap::len)
     }
 
-    /// Writes a suite with this number of cases that uses this server; two of them fail.
+    /// Writes a suite with this number of cases that uses this server. The cases 7, 257 and so on fail.
     pub(crate) fn suite(&self, folder: &Path, cases: usize) {
         let mut yaml = format!(
             "kindlm: 1\nproject: p\nsuite: {{ name: many }}\n\

@@ -32,7 +32,7 @@ fn children(of: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the CPU time of a process, in hundredths of a second.
+/// Returns the user CPU time of a process, in hundredths of a second.
 fn computed(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let user = stat.rsplit(')').next().and_then(|it| it.split_whitespace().nth(11));

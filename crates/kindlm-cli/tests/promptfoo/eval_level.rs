@@ -28,7 +28,7 @@ fn vectors() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The result of a run, in a common format.
+/// The result of a run of KindLM or promptfoo, in one format so that the two can be compared.
 #[derive(Debug, PartialEq)]
 struct Ran {
     passed_run: bool,
