@@ -19,7 +19,7 @@ use crate::written::{
 /// They are compiled on first use, because compiling them takes longer than checking a file.
 #[derive(Debug)]
 pub(crate) struct Shapes {
-    /// The document, without the items of models, prompts, tests and gates.
+    /// The document, without the items of models, prompts, tests, gates and sets.
     pub(crate) root: Shape,
     pub(crate) model: Shape,
     pub(crate) prompt: Shape,
@@ -129,8 +129,8 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
 
 /// Returns the JSON Schema of `kindlm.yaml`, for editors.
 ///
-/// Editors use the schema for completion, hover texts and error marks. The structure is the same as in
-/// [`load`](crate::load).
+/// Editors use the schema for completion, hover texts and error marks. It describes the structure that
+/// [`load`](crate::load) checks.
 ///
 /// The schema is draft 7, because the YAML language server of editors supports this draft completely. The server
 /// silently ignores parts of newer drafts.

@@ -2,9 +2,9 @@
 //!
 //! An unquoted value in `sh -c` would run as code. Therefore every value becomes exactly one piece of text inside its
 //! word. A value outside of quotes is quoted. Inside of quotes, the quotes are closed before the value and opened again
-//! after the value, which gets its own quotes. Placeholders are refused where the shell has no quoting: in comments,
-//! here-documents, back-ticks, `${…}` and `$((…))`. They are also refused in text that a second program parses as code
-//! (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of this shell have no effect there.
+//! after the value, which gets its own quotes. Placeholders are refused where the shell has no such quoting: in
+//! comments, here-documents, back-ticks, `${…}`, `$((…))` and `$'…'`. They are also refused in text that a second
+//! program parses as code (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of this shell have no effect there.
 
 use std::ops::Range;
 

@@ -122,11 +122,10 @@ pub(crate) enum Form {
 /// The dialect of a Jinja template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Values are printed as JSON, and a variable without a value is an error.
-    ///
-    /// Texts are printed unchanged.
+    /// Texts are printed unchanged, and other values as JSON. A variable without a value is an error.
     Kindlm,
-    /// Values are printed as JavaScript does, and a variable without a value is empty.
+    /// Values are printed as in JavaScript, but objects become JSON, and `null` becomes an empty text. A variable
+    /// without a value is empty.
     Promptfoo,
 }
 
@@ -192,7 +191,7 @@ impl Form {
         Ok(text)
     }
 
-    /// Returns the variables without a value in a Jinja template.
+    /// Returns the variables without a value in a Jinja template, or in JSON whose texts are templates.
     ///
     /// The result is empty for a plain template. Returns an error if the template cannot be rendered.
     pub(crate) fn missing(&self, vars: &Map<String, Value>) -> Result<Vec<Missing>, Unrendered> {
@@ -451,7 +450,7 @@ impl Jinja {
         })?;
         for (name, it) in read.alone {
             if !read.entangled.iter().any(|(it, _)| *it == name) {
-                // Without a known position, the range is empty and the whole text is marked.
+                // Without a known position, the range is empty, and the place is near the start of the text.
                 let range = start.map_or(0..0, |at| it.start + at..it.end + at);
                 self.plain_env.push((name, range));
             }

@@ -3,7 +3,7 @@
 //! These are its main file, and the files that it imports or names.
 //!
 //! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. A missed
-//! file would keep results of an outdated program. The search does not follow packages of npm and pip, and paths that
+//! file would keep results of an outdated program. The search follows neither packages of npm and pip, nor paths that
 //! programs build at run time.
 
 mod search;
@@ -22,7 +22,7 @@ use search::{Language, Search, joined};
 
 /// The most files that belong to one program.
 const MOST: usize = 4096;
-/// Paths below the folder of the config file, with digests of the files' content.
+/// Paths relative to the folder of the config file, with digests of the files' content.
 pub type Parts = BTreeMap<String, Fingerprint>;
 
 /// A search for the files that programs import and name.
@@ -45,7 +45,7 @@ pub struct Programs<'a> {
 
 #[derive(Default)]
 struct ImportCache {
-    /// Files by path. `None` stands for a file that does not exist.
+    /// Files by path. `None` stands for a file that cannot be read.
     files: HashMap<String, Option<File>>,
     /// Results by the set of their start files.
     found: HashMap<BTreeSet<String>, (Arc<Parts>, Fingerprint)>,

@@ -211,7 +211,7 @@ impl<'s> Search<'s> {
 
     /// Adds the named file from the folders of the program and of the config file.
     ///
-    /// Programs run in the config file's folder. Returns true if a file was added.
+    /// Programs run in the config file's folder. Returns true if at least one of the files exists.
     fn beside(&mut self, folder: &str, named: &str) -> bool {
         let path_like = !named.contains(|it: char| it.is_whitespace() || "*?<>|\"'`$".contains(it));
         if !path_like || named.contains("://") || !ending(named).is_some_and(is_known) {

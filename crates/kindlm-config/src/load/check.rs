@@ -20,7 +20,7 @@ const OPEN: [&str; 4] = ["models", "prompts", "tests", "gates"];
 
 /// A document whose shape is checked, except the items of the keys in [`OPEN`].
 ///
-/// These items are checked when they are resolved.
+/// The later passes check these items.
 #[derive(Debug)]
 pub(super) struct Checked {
     /// The document. The values of the keys in [`OPEN`] are replaced by placeholders.

@@ -54,7 +54,7 @@ pub struct Sources<'a> {
     pub files: &'a dyn Files,
     /// The lookup of environment variables for `{{env.NAME}}`. It is not used for secrets.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The runner of programs that generate parts of a promptfoo config. These parts are prompts, tests and variables.
+    /// The runner of programs that generate parts of a promptfoo config, such as prompts, tests and variables.
     pub scripts: Arc<RunScript>,
     /// The compiler of the scripts of checks. If `None`, syntax errors in scripts are found only when they run.
     pub compile_script: Option<Arc<CompileScript>>,
@@ -154,7 +154,8 @@ fn read_all(
 ) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
     let (parsed, sink) = parse(name, bytes, sources)?;
     let Parsed { source, root, is_translated } = parsed;
-    // Parts that could not be translated are absent. This avoids a second error for them.
+    // Parts that could not be translated are absent. If all tests or models are absent, do not build the suite: it
+    // would only report their absence.
     let is_empty = |root: &Node, key| root.get(key).is_none_or(|it| it.items().is_empty());
     let is_cut = |root: &Node| {
         !sink.errors.is_empty() && (is_empty(root, "tests") || is_empty(root, "models"))

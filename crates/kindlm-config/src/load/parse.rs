@@ -19,7 +19,7 @@ pub(super) struct Parsed {
     pub(super) is_translated: bool,
 }
 
-/// Parses the text of a config file. Returns an error if the bytes are not text.
+/// Parses the text of a config file. Returns an error if the file is too large or is not UTF-8 text.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],

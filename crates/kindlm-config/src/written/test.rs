@@ -16,8 +16,8 @@ pub(crate) struct TestEntry {
     /// The name of the test in reports. It must be unique in the suite.
     #[schemars(length(min = 1))]
     pub(crate) name: String,
-    /// The prompt to send: a key of `prompts`. A test has either `prompt` or `command`; with an `agent`, both are
-    /// optional.
+    /// The prompt to send: a key of `prompts`. A test has either `prompt`, `command`, `agent` or `transcript`; a test
+    /// with an `agent` may also have a `prompt`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
@@ -37,7 +37,8 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(schema_with = "transcript")]
     pub(crate) transcript: Option<Value>,
-    /// Values for the placeholders `{{name}}` in the prompt or command. Values other than texts are inserted as JSON.
+    /// Values for the placeholders `{{name}}` in the prompt, the turns, the command and the checks. Values other than
+    /// texts are inserted as JSON.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) vars: Map<String, Value>,

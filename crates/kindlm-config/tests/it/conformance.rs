@@ -1,6 +1,7 @@
 //! Test vectors of the original implementation of KindLM.
 //!
-//! This crate must accept the same configs and report errors at the same paths.
+//! This crate must accept the same configs and report errors at the same paths. Intended differences are listed with
+//! the reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,11 +60,10 @@ const STRICTER: &[(&str, &str, &str)] = &[
     ("trace-full", "CONFIG_INVALID_VALUE trace.spanFilter.namePattern", "patterns must compile"),
 ];
 
-/// Checks that configs of the original are accepted here.
+/// Checks that this crate accepts the configs that the original accepts, except for those in `STRICTER`.
 ///
-/// Many vectors use `{{name}}` without a value. The original reports that at run time, but we report it when reading.
-/// The original reports that at run time, but we report it when reading. Therefore this test removes the placeholder
-/// first.
+/// Many vectors use `{{name}}` without a value. The original reports that at run time, but this crate reports it when
+/// it reads the config. Therefore this test removes the placeholder first.
 #[test]
 fn configs_that_the_original_accepts_are_accepted() {
     let vectors = vectors("config_valid.jsonl");

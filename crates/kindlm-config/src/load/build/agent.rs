@@ -53,7 +53,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Checks that each turn has a user message for the agent. Messages of the assistant are errors.
+    /// Checks that the agent gets a user message in each turn. Messages of the assistant in the prompt are errors.
     pub(super) fn check_messages(
         &mut self,
         piece: Piece<'_>,

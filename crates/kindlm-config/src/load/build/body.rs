@@ -67,7 +67,7 @@ pub(super) struct TestParts {
     pub(super) workspace: Option<Arc<WorkspaceSpec>>,
     /// The checks of the prompt and of sets. They are added to checks that are compiled again from JSON.
     pub(super) prompt_checks: Arc<[Check]>,
-    /// The digest of the subject, turns, tools, limits, declared evidence and rules.
+    /// The digest of the subject, turns, tools, limits, declared evidence, rules and the block `scripts`.
     pub(super) digest: Fingerprint,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Row {
     pub(super) vars: Box<str>,
     /// The values that few tests have; `None` if all are empty.
     pub(super) more: Option<Box<More>>,
-    /// The checks of the whole test. A `Part::Ready` contains the checks of the prompt too.
+    /// The checks of the whole test. A `Part::Ready` contains the checks of the prompt and of sets too.
     pub(super) checks: Part<[Check]>,
     /// The `expect` block as JSON for scripts, if it has a list of checks.
     pub(super) expect: Option<Arc<str>>,

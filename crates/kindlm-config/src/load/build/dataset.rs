@@ -1,6 +1,6 @@
 //! Tests from other files.
 //!
-//! The files are `file://cases.jsonl`, `.json`, `.yaml`, `.csv`, or a glob of such files.
+//! A text such as `file://cases.jsonl` names a dataset, or a glob of datasets.
 
 use std::ops::Range;
 use std::rc::Rc;

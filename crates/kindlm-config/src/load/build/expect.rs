@@ -1,4 +1,4 @@
-//! The `expect` blocks of tests. Equal blocks are compiled once.
+//! The `expect` blocks of tests. Equal blocks without problems are compiled once, as long as the pool has room.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::load::resolve::Rules;
 impl Builder<'_> {
     /// Compiles the checks of an `expect` block, and adds rules of prompt and sets.
     ///
-    /// Returns the checks in the form that the test stores, and the whole block. Equal blocks without errors are
-    /// compiled once.
+    /// Returns the checks in the form that the test stores, and the whole block. A block of the pool is not compiled
+    /// again.
     pub(super) fn expect(
         &mut self,
         piece: Piece<'_>,

@@ -152,7 +152,7 @@ impl Builder<'_> {
 }
 
 impl Builder<'_> {
-    /// Checks that a simulated response has either one answer or a list of answers.
+    /// Checks that a simulated response has either one answer or a list of answers, and no `status` beside a list.
     fn check_responses(&mut self, piece: Piece<'_>, at: &str, tool: &Value) {
         let responses = tool.get("responses").and_then(Value::as_array).into_iter().flatten();
         for (index, response) in responses.enumerate() {

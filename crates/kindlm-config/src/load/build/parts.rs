@@ -40,7 +40,8 @@ pub(super) struct Parts<'p> {
 }
 
 impl Builder<'_> {
-    /// Resolves the subject, the checks and the turns of a test. Their problems are reported at their places.
+    /// Resolves the subject, the checks, the turns and the workspace of a test. Their problems are reported at their
+    /// places.
     pub(super) fn parts<'p>(
         &mut self,
         piece: Piece<'_>,

@@ -28,7 +28,7 @@ pub(super) struct Pool {
 /// A compiled `expect` block.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// The checks of the block and of the prompt.
+    /// The checks of the block, and the rules of the prompt and of sets.
     pub(super) checks: Arc<[Check]>,
     /// True if a check has a result or a question, even for an empty execution.
     pub(super) is_active: bool,
@@ -50,7 +50,8 @@ impl Pool {
 
     /// Stores a block without errors.
     ///
-    /// Returns the checks in the form that a test stores. If the pool is full, this form is JSON.
+    /// Returns the checks in the form that a test stores. If the pool is full and the block has checks, this form is
+    /// JSON.
     pub(super) fn keep(&mut self, key: String, block: &Block) -> Part<[Check]> {
         if self.blocks.contains_key(&key) || self.blocks.len() < MOST {
             self.blocks.entry(key).or_insert_with(|| block.clone());

@@ -84,7 +84,7 @@ impl Builder<'_> {
         self.cases.extend(case);
     }
 
-    /// Builds a test case, or returns `None` if it has errors.
+    /// Builds a test case, or returns `None` if its subject or a transform has errors.
     ///
     /// `key` identifies the parts that the test shares with other tests.
     fn case(

@@ -36,7 +36,8 @@ pub(super) fn parts_key(test: &Value) -> Value {
 
 /// Returns the digest of the shared parts of tests.
 ///
-/// The digest covers the subject, turns, tools, limits, declared evidence and rules, but no variables.
+/// The digest covers the subject, turns, tools, limits, declared evidence, rules and the block `scripts`, but no
+/// variables.
 pub(super) fn digest(
     subject: &SubjectForm,
     conversation: &Turns,

@@ -13,7 +13,7 @@ use crate::load::object;
 pub(in crate::load) struct Agents {
     /// The names of all agents, including those with errors.
     pub(in crate::load) names: Vec<String>,
-    /// The agents without errors, as models that the runner can use.
+    /// The agents whose blocks match the schema, as models for the runner.
     pub(in crate::load) ready: Vec<Model>,
 }
 

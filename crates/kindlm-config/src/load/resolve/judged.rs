@@ -1,4 +1,5 @@
-//! Records the judge of each check for `kindlm calibrate`. Reports checks whose judge cannot be calibrated.
+//! Records the judges of checks, with their locations, for the gate `judgeKappaMin`. If the gate is set, reports checks
+//! that `kindlm calibrate` cannot measure.
 
 use kindlm_assertions::{Check, JudgeBlock};
 use kindlm_engine::JudgedCheck;
@@ -57,7 +58,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports settings of judges that no check uses.
+    /// Reports options of `defaults.judge` that have no effect.
     pub(in crate::load) fn idle_judging(&mut self, piece: Piece<'_>) {
         let judge = self.defaults.judge.clone();
         // The method `judges` already reports these problems.

@@ -91,7 +91,7 @@ pub(super) fn resolve<'a>(
         most_samples: None,
     };
     resolved.blocks(piece, checked);
-    // The settings of judges come first, because the rules of sets and prompts use them.
+    // The settings of judges come before sets and prompts, because their rules use these settings.
     resolved.judging();
     resolved.assertion_sets(piece);
     resolved.prompts = resolved.prompts(piece);

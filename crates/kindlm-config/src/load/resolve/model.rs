@@ -201,9 +201,9 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns help for a `provider:model` with an unusable provider, or `None`.
+/// Returns help for an unusable `provider:model`, or `None`.
 ///
-/// The name may have a typo, or the provider must be configured first.
+/// The provider may have a typo or must be configured first, or the name of the model is missing.
 pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
     if known.find(provider).is_some() {
@@ -244,7 +244,7 @@ fn configured(
     }
 }
 
-/// Returns the models that an `expect` block names as judges, with their pointers.
+/// Returns the models that an `expect` block names as judges or for embeddings, with their pointers.
 pub(in crate::load) fn judges(expect: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     named(expect, "/judging", &mut found);

@@ -104,7 +104,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports conflicting settings, invalid globs and paths outside of the workspace.
+    /// Reports conflicting or missing settings, invalid globs, and paths outside of the workspace.
     fn check_settings(&mut self, piece: Piece<'_>, at: &str, block: &WorkspaceBlock) {
         let isolation = block.isolation;
         let word = isolation.as_str();
