@@ -25,9 +25,9 @@ pub enum AggregateError {
 /// Aggregates all repeats of one case on one model.
 ///
 /// The name and the model are those of the first repeat. A repeat passes if its outcome is `passed` or `scored`. The
-/// pass rate is over the repeats that could be judged. The case is errored if any repeat is errored. Otherwise it
-/// passes if the rate reaches `pass_rate_min` (0 to 1, with a tolerance of 1e-9). A passing case is `scored` if one of
-/// its repeats is.
+/// pass rate is over the repeats that could be judged. The case is errored if any repeat is errored, and skipped if no
+/// repeat was judged. Otherwise it passes if the rate reaches `pass_rate_min` (0 to 1, with a tolerance of 1e-9). A
+/// passing case is `scored` if one of its repeats is.
 ///
 /// The numbers exclude:
 ///
@@ -35,7 +35,7 @@ pub enum AggregateError {
 /// - from the number of repeats: executions with a not-run error;
 /// - from the pass rate: repeats in which no check applied;
 /// - from scores and counts of checks: skipped and errored checks;
-/// - from the mean latency: cached replies and aborted executions.
+/// - from the mean latency: executions with cached replies, and executions with an error.
 ///
 /// The failure codes are those of gate-severity failures, errored checks, and errors of executions.
 ///

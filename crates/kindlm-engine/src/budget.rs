@@ -18,7 +18,7 @@ pub(crate) const LONGEST_ANSWER: u32 = 16_384;
 /// Each request reserves its maximum cost. If the budget does not allow this, the request waits until in-flight
 /// requests are settled, which mostly cost less than they reserved. Without in-flight requests, the budget is
 /// exhausted, and no further request is sent. So a run exceeds its budget only if an answer costs more than was
-/// reserved for it.
+/// reserved for it, or by costs without a reservation, such as those of agents.
 #[derive(Debug)]
 pub(crate) struct Budget {
     usd: f64,

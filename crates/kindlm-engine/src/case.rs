@@ -271,7 +271,7 @@ pub enum Subject {
         /// The initial messages: system, user, and an assistant prefill.
         messages: Vec<Message>,
     },
-    /// A program, run by `sh -c` in the folder of the config file.
+    /// A program, run by `sh -c` in the workspace or, without one, in the folder of the config file.
     Command {
         /// The command line.
         command_line: String,

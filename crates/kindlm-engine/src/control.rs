@@ -6,8 +6,8 @@ use kindlm_types::{CaseResult, ExecutionResult};
 
 /// A switch that stops a run.
 ///
-/// In-flight requests are finished, but no further request is sent. Clones share one switch, so that a signal handler
-/// can hold a clone.
+/// Executions in progress are finished, but no further execution starts. Clones share one switch, so that a signal
+/// handler can hold a clone.
 ///
 /// ```
 /// let control = kindlm_engine::Control::default();
@@ -49,7 +49,7 @@ pub enum RunProgress<'a> {
         /// The index of the repeat, from 0.
         repeat: u32,
     },
-    /// An execution ended, or will not start because the run was stopped.
+    /// An execution ended, was loaded from the record, or will not start because the run was stopped.
     ExecutionFinished(&'a ExecutionResult),
     /// All repeats of a case on one model have ended. Cases may finish in any order.
     CaseFinished(&'a CaseResult),

@@ -39,7 +39,7 @@ pub struct Filter {
     pub without_tags: Vec<String>,
     /// The patterns of which at least one must match the name of a selected case.
     pub tests: Vec<Pattern>,
-    /// The ids of the selected models; `command` selects the command tests.
+    /// The ids of the selected models; `command` selects the command tests, and `transcript` the transcript tests.
     pub models: Vec<String>,
     /// The selected cases with their models, such as those that failed in an earlier run.
     pub only: Option<Targets>,
@@ -58,7 +58,7 @@ pub struct Filter {
 pub struct Targets(HashMap<String, HashSet<String>>);
 
 impl Targets {
-    /// Adds a case on a model; `command` for command tests.
+    /// Adds a case on a model; `command` for command tests, and `transcript` for transcript tests.
     pub fn insert(&mut self, case: &str, model: &str) {
         match self.0.get_mut(case) {
             Some(models) => _ = models.insert(model.to_owned()),

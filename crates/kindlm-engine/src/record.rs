@@ -6,8 +6,8 @@ use kindlm_types::{CaseResult, ExecutionResult};
 
 /// A store for finished executions, outside the memory of the run.
 ///
-/// It holds the executions of this run and of earlier processes. An execution is counted, reported and aggregated only
-/// after it was stored. `()` stores nothing.
+/// It holds the executions of this run and of earlier processes. A new execution is stored before it is counted,
+/// reported and aggregated. `()` stores nothing.
 pub trait Record: Sync {
     /// Returns a stored execution of a case on a model.
     ///
@@ -17,7 +17,7 @@ pub trait Record: Sync {
     /// unjudged](ExecutionResult::is_unjudged), only the judgement is repeated.
     ///
     /// The run calls this once for each execution in the order of the plan, before any request is sent. It calls this
-    /// again for unjudged executions when they start.
+    /// again for unjudged executions, and for executions that are compared.
     fn recall(
         &self,
         at: usize,
@@ -40,13 +40,13 @@ pub trait Record: Sync {
     /// not be stored, such as secrets, is removed from the executions.
     ///
     /// After success, the run counts the executions. After an error with several executions, the run passes each of
-    /// them again, one by one. An execution that still cannot be stored is lost. The run then finishes the in-flight
-    /// requests, and sends no further request.
+    /// them again, one by one. An execution that still cannot be stored is lost. The run then finishes the executions
+    /// in progress, and starts no others.
     fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError>;
 
     /// Returns the reason to stop the run, if the stored data may not persist.
     ///
-    /// The run then finishes the in-flight requests, and counts them. Returns `None` if the data is safe.
+    /// The run then finishes the executions in progress, and counts them. Returns `None` if the data is safe.
     fn failure(&self) -> Option<RecordError> {
         None
     }

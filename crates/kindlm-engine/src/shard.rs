@@ -183,7 +183,7 @@ fn deal(
     owners
 }
 
-/// Returns a digest of the plan, its options, and the shard of each case. All shards of one run share it.
+/// Returns a digest of the plan, the option `strict`, and the shard of each case. All shards of one run share it.
 fn digest(
     suite: &Suite,
     plan: &Plan,

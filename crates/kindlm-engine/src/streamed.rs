@@ -37,7 +37,7 @@ pub struct Streamed {
 enum Missing {
     /// The execution was not run, for this reason.
     NotRun(Arc<str>),
-    /// The execution was run, but could not be stored.
+    /// Any other execution, such as one that could not be stored or loaded.
     Lost(Box<ExecutionResult>),
 }
 

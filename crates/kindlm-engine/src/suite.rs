@@ -22,7 +22,7 @@ pub struct Suite {
     pub info: SuiteInfo,
     /// The configuration of each provider by key, in the format of its registry entry.
     pub providers: Map<String, Value>,
-    /// The models in the order of the file, followed by the agents that tests use.
+    /// The models of the list `models`, then the models that other parts name as `provider:model`, and then the agents.
     pub models: Vec<Model>,
     /// The test cases, in the order of the file.
     pub cases: Vec<TestCase>,
@@ -40,7 +40,7 @@ pub struct Suite {
     pub judging: JudgeBlock,
     /// The judges of each kind of check, with their locations in the file.
     ///
-    /// The entries are in the order of the file, without duplicates. Empty for a suite that is built in code.
+    /// The entries have no duplicates. Empty for a suite that is built in code.
     pub judged: Vec<JudgedCheck>,
     /// The checks that list entries may reference by name, as written.
     pub assertion_templates: Map<String, Value>,

@@ -8,7 +8,7 @@ use crate::{Suite, TestCase, Unit, aggregate};
 
 /// A receiver of the cases of a run, which finish in any order.
 pub(crate) trait Sink: Send {
-    /// Receives an execution that the run's record did not store.
+    /// Receives an execution that the run's record did not store, or could not load.
     ///
     /// `at` is its position in the plan.
     fn not_kept(&mut self, at: usize, result: &ExecutionResult);

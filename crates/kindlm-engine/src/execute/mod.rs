@@ -71,7 +71,7 @@ pub trait Observed: Sync {
 }
 
 impl<'a> Run<'a> {
-    /// Creates a run without a baseline, a record, a progress listener or a stop switch.
+    /// Creates a run with the required parameters only.
     pub fn new(
         suite: &'a Suite,
         plan: &'a Plan,
@@ -114,15 +114,16 @@ pub struct Executed {
 ///
 /// - [`Run::control`] requests it;
 /// - the number of failed cases reaches [`RunOptions::max_failures`];
-/// - an execution cannot be stored;
+/// - an execution cannot be stored or loaded;
 /// - the maximum cost of a request exceeds the rest of the budget: the lowest of
 ///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
 ///
-/// When the run stops, in-flight requests are finished, and all other executions are reported as not run.
+/// When the run stops, executions in progress are finished, and all other executions are reported as not run. Without
+/// budget, executions in progress send no further request.
 ///
-/// Each request reserves its maximum cost before it is sent. This is one token for each byte of the prompt, and the
-/// longest allowed answer (16,384 tokens by default). For models without a price, the costs that their answers report
-/// are counted.
+/// Each request to a model with a price reserves its maximum cost before it is sent. This is one token for each byte of
+/// the prompt, and the longest allowed answer (16,384 tokens by default). For models without a price, the costs that
+/// their answers report are counted.
 ///
 /// This function runs on any tokio runtime with time enabled. It is a single task, so the checks run on one thread.
 /// All results are held in memory; see also [`execute_streamed`].

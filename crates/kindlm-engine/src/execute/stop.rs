@@ -17,7 +17,7 @@ impl Failures {
         Self { most, seen: 0 }
     }
 
-    /// Counts a failed case; returns the reason to stop the run if the limit is reached.
+    /// Counts the case if it did not pass; returns the reason to stop the run if the limit is reached.
     pub(super) fn count(&mut self, case: &CaseResult) -> Option<String> {
         let most = self.most.filter(|_| !case.passed())?;
         self.seen = self.seen.saturating_add(1);

@@ -11,8 +11,8 @@ use crate::judge::{Halt, not_run};
 
 /// Returns the part of an execution that belongs to one turn, as an execution.
 ///
-/// Text, tool calls, tokens, time and cost are those of the turn. `input` has the system messages of the conversation
-/// and the user's last message. Returns `None` if the turn was not reached.
+/// Text, tool calls, tokens, time and cost are those of the turn. `input` has the system messages and the user's last
+/// message; for turns of the first message, it has all initial messages. Returns `None` if the turn was not reached.
 pub(super) fn evidence(
     execution: &Execution,
     index: usize,

@@ -73,7 +73,7 @@ impl Running<'_> {
         if case.compared.is_none() {
             return self.concluded(case, execution, sum).into();
         }
-        // A required check failed: the comparison is skipped, and the result is final.
+        // A required check did not hold: the comparison is skipped, and the result is final.
         if let Some(halt) = &sum.halt {
             sum.results.extend(comparing.iter().map(|it| not_run(it, halt)));
             return self.concluded(case, execution, sum).into();

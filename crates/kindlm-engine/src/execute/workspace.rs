@@ -1,4 +1,4 @@
-//! Opens workspaces for agents, and closes them after the execution.
+//! Opens the workspaces of tests, and closes them after the execution.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -42,11 +42,9 @@ pub trait Gate: fmt::Debug + Send + Sync {
         measurement.finish()
     }
 
-    /// Returns the budget of the run in US dollars, if the gate sets one.
+    /// Returns the budget of the run in US dollars, if the gate sets one; `None` by default.
     ///
-    /// Returns `None` by default.
-    ///
-    /// The run stops before it spends more.
+    /// The run then sends no request whose maximum cost exceeds the rest of the budget.
     fn budget_usd(&self) -> Option<f64> {
         None
     }
@@ -59,7 +57,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
     }
 }
 
-/// The measurement of one gate while the cases of a run finish.
+/// The measurement of one gate. It is updated with each case.
 ///
 /// A measurement is pure: the same cases give the same result in any order. Its size does not depend on the number of
 /// cases.
@@ -71,7 +69,7 @@ pub trait Measurement: fmt::Debug + Send {
     fn finish(&self) -> GateResult;
 }
 
-/// The measurements of all gates of a suite while the cases of a run finish.
+/// The measurements of all gates of a suite. They are updated with each case.
 #[derive(Debug)]
 pub struct Measurements(Vec<Box<dyn Measurement>>);
 
@@ -137,7 +135,7 @@ pub struct Registration {
     pub build: fn(f64) -> Box<dyn Gate>,
 }
 
-/// Function that creates a gate from an options object.
+/// A function that creates a gate from an options object.
 pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>>;
 
 /// An options object that may replace the threshold.

@@ -230,7 +230,8 @@ impl Model {
         if !question.after_cut {
             return limit;
         }
-        // A model with an unknown limit rejects requests for more tokens than it supports.
+        // If the model's limit is unknown, stay below the usual limit: models reject requests for more tokens than they
+        // support.
         let most = if reasons || own.is_some() { u32::MAX } else { OUTPUT_LIMIT.max(limit) };
         limit.saturating_mul(2).min(most)
     }

@@ -1,4 +1,4 @@
-//! `erroredMax`: the maximum number of executions that could not be judged.
+//! `erroredMax`: the maximum number of executions that could not be judged, for reasons other than a provider.
 
 use kindlm_types::{CaseResult, ExecutionError, ExecutionResult, GateResult, Outcome, ecma};
 
@@ -30,7 +30,7 @@ impl Gate for ErroredMax {
     }
 }
 
-/// Returns true if an execution has no verdict, although all providers answered.
+/// Returns true if an execution was run but has no verdict, although all providers answered.
 fn is_errored(execution: &ExecutionResult) -> bool {
     execution.outcome == Outcome::Errored
         && !execution.failed_by_provider()
