@@ -262,7 +262,7 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Returns the number of characters in the JSON description of a tool.
+/// Returns the number of bytes in the JSON description of a tool.
 fn described(tool: &kindlm_engine::SimulatedTool) -> usize {
     serde_json::to_string(&tool.spec).map_or(0, |it| it.len())
 }

@@ -114,7 +114,7 @@ impl SuiteFolder {
     ///
     /// # Errors
     ///
-    /// Fails if the file does not exist, is not a regular file, or exceeds [`MAX_FILE_BYTES`].
+    /// Fails if the file cannot be read, is not a regular file, or exceeds [`MAX_FILE_BYTES`].
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         let failed = |err: &std::io::Error| {
             Failure::input(format!(

@@ -120,9 +120,9 @@ pub fn check_target(target: &Path, named: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Returns the same path for all names of a file.
+/// Returns the same path for all names of a file, as far as possible.
 ///
-/// Links of the existing part are resolved, and `.` and `..` are removed.
+/// Links, `.` and `..` in the existing part are resolved.
 pub fn resolved(target: &Path) -> PathBuf {
     let mut rest = Vec::new();
     for folder in target.ancestors() {

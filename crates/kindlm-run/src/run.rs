@@ -80,7 +80,7 @@ pub struct RunConfig {
     pub keep_workspaces: bool,
     /// True to show only warnings as notices.
     pub quiet: bool,
-    /// The arguments stored with the run. The run can only be resumed with the same arguments.
+    /// The arguments stored with the run, with which the caller can resume it.
     pub arguments: Vec<String>,
 }
 
@@ -104,8 +104,8 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// Fails if the run cannot start: an empty selection, a baseline of another suite, or a changed suite of a resumed
-    /// run.
+    /// Fails if the run cannot start, for example because of an empty selection, a baseline of another suite, or a
+    /// changed suite of a resumed run.
     pub fn new(
         world: &World,
         project: Project,
@@ -286,7 +286,7 @@ impl Run {
 
     /// Performs the executions in a new runtime, and handles interrupts.
     ///
-    /// Also returns the error of a result that could not be stored.
+    /// Also returns the error of a result that could not be stored or loaded.
     fn execute(
         &self,
         world: &World,

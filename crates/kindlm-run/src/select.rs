@@ -38,7 +38,7 @@ pub struct Selection {
     pub failed: bool,
     /// True to select only failed and changed executions.
     ///
-    /// They did not pass in the last run, or their test has changed since the last run.
+    /// They never ran or did not pass in their last run, or their test has changed since.
     pub changed: bool,
     /// The part of the executions to run; `None` for all.
     pub shard: Option<Shard>,

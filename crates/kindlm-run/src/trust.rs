@@ -85,7 +85,7 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
-/// Copies the worst earlier result of each gate with options, after a merge.
+/// Copies the worst earlier result of each gate with options, after a merge or for `kindlm gate`.
 ///
 /// Reports do not record the options of gates or the judge models, so these gates cannot be evaluated again.
 pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]) {

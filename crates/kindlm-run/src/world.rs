@@ -15,7 +15,7 @@ pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A source of interrupts, such as Ctrl-C.
 pub trait Interrupt: Send {
-    /// Waits for the next interrupt, and returns one word such as `interrupted`.
+    /// Waits for the next interrupt, and returns its description, such as `interrupted`.
     fn next(&mut self) -> BoxFuture<'_, &'static str>;
 }
 

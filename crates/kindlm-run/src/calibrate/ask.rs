@@ -1,4 +1,4 @@
-//! Asks the judge about every labelled output, each question once.
+//! Asks the judge about every output of a label file, each question once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -46,7 +46,7 @@ pub(super) struct Plan {
 
 /// The judge's verdicts and their cost.
 pub(super) struct JudgedLabels {
-    /// The labelled outputs with the verdicts.
+    /// The outputs with their labels and verdicts.
     pub(super) samples: Vec<Sample>,
     /// The cost of the questions in US dollars; `None` if a price is unknown.
     pub(super) cost_usd: Option<f64>,

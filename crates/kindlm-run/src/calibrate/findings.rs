@@ -18,7 +18,7 @@ pub(super) const CONFIDENCE: Confidence = Confidence::P95;
 /// The verdicts of people and of a judge about the same outputs.
 #[derive(Debug)]
 pub(super) struct Findings {
-    /// The outputs with labels and verdicts.
+    /// All outputs, with their labels, if any, and the judge's verdicts or errors.
     pub(super) samples: Vec<Sample>,
     /// The counts of outputs by the verdict of people and the verdict of the judge.
     pub(super) confusion: Confusion,
@@ -121,7 +121,8 @@ impl Findings {
         })
     }
 
-    /// Returns the counts of verdicts for each criterion with a digest.
+    /// Returns, for each criterion with a digest, the counts of labelled outputs by the verdicts of people and the
+    /// judge.
     fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
         let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
         for sample in &self.samples {

@@ -131,11 +131,8 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Joins rows with the same question about the same output.
-    ///
-    /// The judge is then asked once.
-    ///
-    /// The joined label is the mean.
+    /// Joins rows with the same question about the same output, so that the judge is asked once. The joined label is
+    /// the mean.
     ///
     /// A pass (at least `label_threshold`) and a fail for the same question are a contradiction, which is added to
     /// `problems`.

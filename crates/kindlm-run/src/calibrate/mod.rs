@@ -64,11 +64,11 @@ enum JudgeOutcome {
 /// The reason for a missing verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
-    /// The judge's reply could not be parsed.
+    /// The judge's reply could not be parsed, or another error that is not listed here.
     Unreadable,
     /// The provider failed.
     Provider,
-    /// The judge was not asked, for example because the budget was used up.
+    /// The judge was not asked, because none is configured.
     Unasked,
 }
 

@@ -270,8 +270,8 @@ impl Planned<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the judge's key or price is missing, or if the stored responses cannot be used. An output that cannot
-    /// be judged is not a failure, but is counted in the result.
+    /// Fails if the judge's key is missing, if its price is unknown and a budget is set, or if the stored responses
+    /// cannot be used. An output that cannot be judged is not a failure, but is counted in the result.
     pub fn run(
         self,
         world: &World,

@@ -61,7 +61,7 @@ impl Files for Referred<'_> {
 
 /// True if a JSON text contains a path.
 ///
-/// The path is a whole string, follows a `/`, or stands before a function name.
+/// The path begins a string or follows a `/`, and it ends the string or stands before a `:`.
 fn names(text: &str, path: &str) -> bool {
     text.match_indices(path).any(|(at, _)| {
         let before = text.get(..at).and_then(|it| it.chars().next_back());
@@ -73,7 +73,7 @@ fn names(text: &str, path: &str) -> bool {
 /// The settings that the results of all records depend on.
 pub(super) struct Basis<'a> {
     files: &'a Referred<'a>,
-    /// The judges, scripts, named checks and provider settings, as JSON text.
+    /// The models, the judges, and the settings of the suite, as text.
     setup: String,
 }
 

@@ -288,7 +288,7 @@ impl<'a> Evaluator<'a> {
 
     /// Evaluates the checks of a record.
     ///
-    /// The judges are only used if a check asks a question, or if the failure of a check skips other checks.
+    /// The judges are only used if a check asks a question, or is required.
     ///
     /// The flag is true if a required check failed.
     fn results(
@@ -307,7 +307,7 @@ impl<'a> Evaluator<'a> {
         Ok((checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false))
     }
 
-    /// Compiles the checks of a record. Prompt assertions come first, because one request judges them all.
+    /// Compiles the checks of a record. Prompt assertions come first.
     fn compile(
         &self,
         expect: Option<&str>,

@@ -231,7 +231,7 @@ impl Evaluation<'_> {
         });
         let status = status.map_err(|_| Failure::internal("the evaluation stopped"));
         let status = match status? {
-            // The interrupt was received before the first record.
+            // For example, the interrupt was received before the first record.
             Err(_) if interrupted => ExitStatus::Interrupted,
             Err(failure) => return Err(failure),
             Ok(status) => status,

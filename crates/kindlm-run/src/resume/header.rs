@@ -61,7 +61,7 @@ fn model(suite: &Suite, programs: &Programs<'_>, model: &Model) -> Digest {
     let params = serde_json::to_value(&model.params).unwrap_or_default();
     let mut parts =
         vec![Value::from(&*model.provider), Value::from(&*model.name), params, provider];
-    // The limits of an agent do not change its behavior.
+    // The time limit and the environment variables of an agent may change before a run is resumed.
     if let Some(Ok(Value::Object(mut agent))) = model.agent.as_deref().map(serde_json::to_value) {
         agent.retain(|key, _| key != "timeoutMs" && key != "env");
         let agent = Value::Object(agent);
@@ -94,7 +94,7 @@ fn planned<'a>(
     })
 }
 
-/// Returns the digest of the prompt, command or transcript, and the conversation.
+/// Returns the digest of the prompt, command or transcript, the conversation, and `maxTurns`.
 fn prompt(body: &CaseBody, programs: &Programs<'_>) -> Digest {
     let sum = Fingerprint::default().number(body.max_turns.into());
     let sum = match &body.subject {

@@ -179,7 +179,7 @@ impl<'a> Identity<'a> {
 
     /// Checks that a resumed run is unchanged, and takes its id and start time.
     ///
-    /// Fails if the suite, a model, a test, the baseline or an argument has changed.
+    /// Fails if the suite, a judge setting, a model, a test or the baseline has changed.
     pub(crate) fn settle(&mut self, world: &World, past: &Past) -> Result<(), Failure> {
         let then = past.0.header();
         let differences = then.compare(&self.header()?);

@@ -8,12 +8,12 @@ use kindlm_otlp::{Received, decode_file};
 use super::GatheredTraces;
 use crate::{Failure, World};
 
-/// The maximum size of a file in bytes, after decompression: 256 MiB.
+/// The maximum size of a file in bytes, before and after decompression: 256 MiB.
 const MAX_FILE: usize = 256 * 1024 * 1024;
 
 /// Reads the spans of all files as one sequence.
 ///
-/// Fails if a file cannot be read or decoded, or is too large.
+/// Fails if a file cannot be read or decoded, or is too large, or if the files have no spans.
 pub(crate) fn read_files(world: &World, files: &[PathBuf]) -> Result<GatheredTraces, Failure> {
     let mut received = Received::default();
     let (mut rejected, mut notes) = (Vec::new(), Vec::new());

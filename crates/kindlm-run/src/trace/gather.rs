@@ -27,7 +27,7 @@ pub(crate) struct Gathering<'a> {
     pub port: u16,
     /// True if another port may be used when this one is taken.
     pub any_port: bool,
-    /// The maximum wait for the first span, or for the end of the command.
+    /// The maximum wait for the spans, or for the end of the command.
     pub timeout: Duration,
     /// The time without new spans after which the traces are complete.
     pub settle: Duration,
