@@ -71,7 +71,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     }
     sh.write_file(root.join(PAGE), page).context("write the page")
 }
-/// Returns the properties of the machine that affect the results. Unknown properties are omitted.
+/// Returns the properties of the machine that affect the results. An unknown memory size is omitted.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -4,7 +4,6 @@
 //!
 //! A `pub use` in a `mod.rs` is a facade: using it counts as using the file that defines the item. A module and its
 //! submodules may depend on each other, because the module lists them and defines their common items.
-//! submodules may depend on each other, because the module lists them and defines their common items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -52,7 +52,7 @@ enum Task {
         /// The folder with `kindlm`, `kindlm-core` and `promptfoo`.
         folder: PathBuf,
     },
-    /// Checks rules that the compiler does not: pages, module docs, names in documents, dependencies.
+    /// Checks rules that the compiler does not, such as pages, module docs, names in documents and dependencies.
     Tidy,
     /// Runs the benches, prints the results, and writes them to `docs/benchmarks.md`.
     Bench {
@@ -62,7 +62,7 @@ enum Task {
     },
     /// Builds the release archive for this platform in `target/dist-archive`.
     Dist,
-    /// Runs all checks that must pass before a change is merged.
+    /// Runs the main checks of CI.
     Ci,
 }
 
@@ -144,7 +144,7 @@ fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
         cmd!(sh, "cargo test --workspace").run()?;
     }
     cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
-    // Each library crate must compile alone, with its default features and without features.
+    // `kindlm-providers` must also compile alone, without its default features.
     cmd!(sh, "cargo check -p kindlm-providers --no-default-features").run()?;
     let _docs = sh.push_env("RUSTDOCFLAGS", "-D warnings");
     cmd!(sh, "cargo doc --workspace --no-deps --quiet").run()?;

@@ -96,7 +96,7 @@ pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
 
 /// Checks the folders of the assertions.
 ///
-/// Their source folder must contain only group folders, and only groups may contain assertions.
+/// Their source folder may contain only `lib.rs` and folders. Only the folders of groups may contain assertions.
 fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
     let groups = Kind::Assertion.files(root)?;
     let mut findings = Vec::new();
@@ -157,7 +157,7 @@ fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the Rust files below a folder, except fixtures and templates.
+/// Returns the Rust files below a folder, except those in `target`, `fixtures` and `templates`.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = vec![folder.to_owned()];
     let mut files = Vec::new();
