@@ -111,7 +111,7 @@ pub fn stringify_indented(value: &Value, indent: usize) -> String {
 
 /// Encodes a text like `encodeURIComponent(text)` of ECMAScript.
 ///
-/// The result can be used in any part of a URL.
+/// The result can be used in a path segment or a query of a URL.
 pub fn encode_uri_component(text: &str) -> String {
     use std::fmt::Write as _;
 

@@ -142,8 +142,9 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Returns up to `most` candidates that are similar to an unknown word.
 ///
-/// Candidates that [`nearest`] accepts come first. Candidates that share a part with the word come next; parts are
-/// separated by `-`, `:`, `_` or a space. Within each group, the most similar candidates come first.
+/// Candidates that [`nearest`] accepts come first, except those that are much less similar than the best one.
+/// Candidates that share a part with the word come next; parts are separated by `-`, `:`, `_` or a space. Within each
+/// group, the most similar candidates come first.
 pub fn nearest_few<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

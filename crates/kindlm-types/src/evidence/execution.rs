@@ -195,10 +195,9 @@ impl Execution {
 
     /// Derives the events of a plain conversation.
     ///
-    /// Its texts and tool calls are a complete record.
-    ///
-    /// Within one answer, the text precedes the tool calls, as in the APIs of the vendors. A call without a response
-    /// has no result event. The usage event comes first, so that the last event is the last text or call.
+    /// They are in this order: the user's messages, the usage, the tool calls and their results, and the output. A call
+    /// without a response has no result event. The usage precedes the calls, so that the last event is the last text or
+    /// call.
     fn conversation(&self) -> Vec<Event> {
         let user = self.input.iter().filter(|it| it.role == Role::User);
         let mut events: Vec<Event> = user
@@ -245,7 +244,7 @@ impl Execution {
     ///
     /// Returns `None` if all of it is in [`output`](Self::output).
     ///
-    /// A part of the answer is unsupported, or a token limit or a filter cut it off.
+    /// A part of the answer is unsupported or was cut off, or the model stopped because of a failure.
     pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
         let unread = self.completeness.unread.as_deref().map(Cow::Borrowed);
         unread.or_else(|| self.finish_reason.as_ref()?.cut().map(Cow::Owned))
@@ -259,7 +258,7 @@ impl Execution {
         self.incomplete_output().or_else(earlier)
     }
 
-    /// Returns the kinds of evidence that are complete only because the suite declares it.
+    /// Returns the declared kinds of evidence that the source neither records completely nor is known to have lost.
     pub fn only_declared(&self) -> BTreeSet<Channel> {
         let is_known = |it: &Channel| {
             self.completeness.coverage.includes(*it)
@@ -281,8 +280,8 @@ impl Execution {
     ///
     /// Returns `None` if it is not known.
     ///
-    /// This is [`Spend::cost_usd`], less the cost of replies from the response store. Checks use the recorded
-    /// cost of a stored reply, but it is not paid for again. Attempts without a result count.
+    /// This is [`Spend::cost_usd`], less the cost of replies from the response store, plus that of earlier attempts.
+    /// Checks use the recorded cost of a stored reply, but it is not paid for again.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.spend.earlier_usd)
     }
@@ -306,7 +305,7 @@ impl Execution {
         known.map(|it| it + self.spend.earlier_usd).or(earlier)
     }
 
-    /// Returns true if requests were answered, but the answers do not report all tokens. Their cost is then unknown.
+    /// Returns true if requests were answered, but the numbers of input and output tokens are not fully known.
     pub fn is_uncounted(&self) -> bool {
         self.requests > 0 && !self.usage.has_parts()
     }
@@ -333,7 +332,7 @@ impl Execution {
 pub enum ExecutionError {
     /// A provider failed, after all retries.
     Provider(ProviderError),
-    /// The execution was not started, because the run stopped before.
+    /// The run stopped before the execution was started or finished.
     ///
     /// The cause is the budget, fail-fast or an interrupt.
     NotRun {
@@ -396,7 +395,7 @@ impl ExecutionResult {
 
     /// Returns true if all evidence is present, but a judge's answer is missing.
     ///
-    /// The judge failed, or the budget did not allow the question.
+    /// The provider of a judge failed, or the run stopped before all questions were answered.
     pub fn is_unjudged(&self) -> bool {
         match &self.error {
             None => {

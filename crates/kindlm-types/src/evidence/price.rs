@@ -41,8 +41,8 @@ impl Price {
 
     /// Returns the cost of a usage in US dollars; `None` if it is unknown.
     ///
-    /// The cost is unknown if the provider did not count all tokens and the price is not zero. Some compatible servers
-    /// omit the usage. Treating their answers as free would defeat every budget.
+    /// The cost is unknown if the numbers of input and output tokens are not known, and the price is not zero. Some
+    /// compatible servers omit the usage. Treating their answers as free would defeat every budget.
     pub fn cost_if_counted(&self, usage: &Usage) -> Option<f64> {
         let counted = usage.has_parts();
         let free = self.input <= 0.0 && self.output <= 0.0;

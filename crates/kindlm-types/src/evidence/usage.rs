@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Tokens as the provider counted them.
 ///
-/// In JSON, a count that was not reported is absent.
+/// In JSON, a count that was not reported is absent. If no count was reported, the input, output and total are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The tokens of the prompt, including cached ones.
@@ -152,7 +152,7 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// The sum of the tokens of several answers. It is partial if one of them was not counted.
+/// The sum of the tokens of several answers. It is partial if some answers were counted and others were not.
 ///
 /// ```
 /// use kindlm_types::{Usage, UsageSum};
@@ -196,7 +196,7 @@ impl UsageSum {
         self.lacks_some && self.counted != Usage::default()
     }
 
-    /// Returns the sum. It is marked as partial if an answer was not counted.
+    /// Returns the sum. It is partial if an answer is partial, or if some answers were counted and others were not.
     pub fn total(&self) -> Usage {
         Usage { partial: self.counted.partial || self.lacks_some(), ..self.counted }
     }

@@ -72,7 +72,7 @@ pub struct JudgeQuestion {
     pub sample: u32,
     /// The temperature, from 0 to 2; 0 if absent.
     pub temperature: Option<f64>,
-    /// True if an earlier reply to this question was cut off at the token limit. The limit is then doubled.
+    /// True if an earlier reply to this question was cut off at the token limit. The limit is then at most doubled.
     pub after_cut: bool,
     /// The length of the start of `user` that is equal in other questions, in bytes.
     ///
@@ -90,7 +90,9 @@ pub struct EmbeddingQuestion {
 }
 
 impl Question {
-    /// Returns a key that is equal for equal questions, and differs for different ones.
+    /// Returns a key that identifies the question.
+    ///
+    /// It ignores [`JudgeQuestion::shared`] and the name of the response format.
     pub fn key(&self) -> String {
         match self {
             Self::Judge(q) => serde_json::json!([
@@ -111,7 +113,7 @@ impl Question {
     }
 }
 
-/// A seat on a judge panel: one juror, and the index of one of the juror's answers.
+/// A juror of a judge panel, and the index of one of the juror's answers.
 ///
 /// A check asks its question as if there were one judge. The sample redirects the question to one juror.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -198,7 +200,7 @@ pub enum AskError {
         /// The error message with the budget, the money spent and the maximum cost.
         message: String,
     },
-    /// No judge or script host is configured.
+    /// No model can answer the question, because none is configured or the named one is unknown.
     #[error("{message}")]
     NobodyToAsk {
         /// The error message with the reason and the advice.
@@ -236,7 +238,7 @@ struct Shared {
     text: Arc<str>,
 }
 
-/// The maximum number of cached texts. Transforms create new ones.
+/// The maximum number of cached texts. Each transformed output is another text.
 const SHARED: usize = 16;
 
 impl Answers {

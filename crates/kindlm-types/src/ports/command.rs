@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{BoxFuture, Coverage, Event, ProviderError, ToolCall};
 
-/// A command to run, as an agent under test.
+/// A command to run: an agent under test, or a command in a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
     /// The command line, for `sh -c`. Variables are already quoted into it.
@@ -47,7 +47,7 @@ pub struct CommandOutput {
     pub output_json: Option<Value>,
     /// The tool calls that the command reported.
     pub tool_calls: Vec<ToolCall>,
-    /// The events that the command reported; empty without reported events.
+    /// The events that the command reported, in order.
     pub events: Vec<Event>,
     /// The kinds of evidence that are complete.
     pub coverage: Coverage,
@@ -107,7 +107,7 @@ impl CommandOutput {
     }
 }
 
-/// Commands: programs that run once, as agents under test or to set up a workspace.
+/// Commands: programs that run once, as agents under test or in a workspace.
 pub trait Commands: Send + Sync {
     /// Runs a command and parses the protocol lines of its output.
     fn run_command<'a>(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The files of a suite, by the path written in the suite.
 ///
 /// An implementation decides which files may be read. The `kindlm` program reads only files below the folder of the
-/// config file.
+/// config file, unless the user passes `--allow-outside`.
 pub trait Files: Send + Sync {
     /// Reads a text file. `path` is relative to the suite, with `/` as separator.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
@@ -43,7 +43,7 @@ impl TreeLimits {
 pub struct FileTree {
     /// True for a folder.
     pub is_folder: bool,
-    /// The digest. It changes if a name, a content or a mode changes.
+    /// The digest. It changes if a name, a content, a link target or the permission to execute a file changes.
     pub digest: String,
 }
 
@@ -70,7 +70,7 @@ pub enum FileError {
     },
     /// The path leads outside the suite's folder.
     ///
-    /// It contains `..`, is absolute, or leads through a symbolic link.
+    /// It leaves the folder with `..`, is absolute, or follows a symbolic link out of the folder.
     #[error("`{path}` is outside the folder of the config file")]
     Outside {
         /// The path as written.

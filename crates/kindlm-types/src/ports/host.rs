@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::Problem;
 
-/// A host or all its subdomains, optionally with a port: `example.com`, `*.example.com`, `localhost:8080`, `[::1]:80`.
+/// A host, or all subdomains of a host, with or without a port.
+///
+/// Examples are `example.com`, `*.example.com`, `localhost:8080` and `[::1]:80`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     name: Name,

@@ -224,7 +224,7 @@ impl FinishReason {
 
     /// Returns the reason why an answer with this finish reason is incomplete.
     ///
-    /// Returns `None` if it is complete.
+    /// Returns `None` if it is complete, or if the name of the finish reason is unknown.
     ///
     /// The names that vendors and frameworks use for failures are included.
     pub fn broke_off(&self) -> Option<String> {
@@ -342,13 +342,14 @@ pub struct Reply {
     ///
     /// A call that already has a response was carried out by the provider. It is evidence.
     pub tool_calls: Vec<ToolCall>,
-    /// The events before the answer, in order.
+    /// The events of the reply, in order.
     ///
     /// Empty unless the source reports more than the other fields hold.
     pub events: Vec<Event>,
     /// The kinds of evidence that the source records completely.
     ///
-    /// These are all kinds for a model's own API, and only the declared kinds for a program that wraps an agent.
+    /// For a model's own API, these are all kinds. For a provider that wraps an agent, see
+    /// [`of_wrapped_agent`](Self::of_wrapped_agent).
     pub coverage: Coverage,
     /// The tokens, as the provider counted them.
     pub usage: Usage,

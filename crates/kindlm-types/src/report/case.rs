@@ -73,7 +73,8 @@ pub struct CaseResult {
     pub source: Option<SourcePlace>,
     /// The outcome of the case.
     ///
-    /// It is `errored` if any repeat is errored, and otherwise determined by the pass rate.
+    /// It is `errored` if any repeat is errored, and else `skipped` if no repeat was judged. Otherwise the pass rate
+    /// decides.
     pub outcome: Outcome,
     /// Passed repeats / judged repeats, from 0 to 1; 0 if no repeat could be judged.
     pub pass_rate: f64,

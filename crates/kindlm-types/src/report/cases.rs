@@ -24,7 +24,8 @@ pub trait CaseSource: fmt::Debug {
     /// Loads the case at `position`, from 0. Fails if there is no such case, or it cannot be loaded.
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
-    /// Returns the case as compact JSON; `None` if loading the case is as cheap.
+    /// Returns the case as compact JSON; `None` if the source has no such text. The caller then loads the case with
+    /// [`read`](Self::read).
     ///
     /// The format is `Case` of `kindlm-wire`. The text is copied into reports without a check. A source that reads the
     /// text from a file must verify that it is unchanged.

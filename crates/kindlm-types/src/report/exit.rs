@@ -3,9 +3,9 @@
 /// The exit status of the program. The numbers are part of the public interface, because CI scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
-    /// All gates passed.
+    /// All gates passed, and all executions were run.
     Success,
-    /// One or more gates failed.
+    /// One or more gates failed, or some executions were not run.
     GatesFailed,
     /// The configuration or the arguments are invalid; nothing was sent.
     InvalidInput,

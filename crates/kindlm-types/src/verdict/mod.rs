@@ -103,7 +103,7 @@ impl FailureCode {
     pub const PROVIDER_TIMEOUT: Self = Self::new("PROVIDER_TIMEOUT");
     /// The provider rejected the credentials.
     pub const PROVIDER_AUTH_FAILED: Self = Self::new("PROVIDER_AUTH_FAILED");
-    /// The provider could not be reached, or answered with an error.
+    /// Any other error of a provider.
     pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
     /// A user's script was aborted, or could not be run.
     pub const SCRIPT_ERROR: Self = Self::new("SCRIPT_ERROR");
@@ -270,8 +270,8 @@ impl Outcome {
 
     /// Returns the outcome of an execution that has a threshold for its mean score.
     ///
-    /// The execution passes if the weighted mean score reaches the threshold, with a tolerance of 1e-9. The verdicts
-    /// of individual checks do not matter, but an errored check keeps the outcome errored.
+    /// The execution fails if the weighted mean score is below the threshold, with a tolerance of 1e-9. Otherwise it is
+    /// scored if a soft check failed, and else passed. An errored check keeps the outcome errored.
     ///
     /// Without any score, the checks decide. If they hold but one was skipped, the outcome is skipped, because that
     /// check might have given a score.

@@ -159,7 +159,7 @@ fn tokens_reported_in_parts_are_added_up() {
         let usage = Event::usage(&events).0.unwrap();
         assert_eq!((usage.total_tokens, usage.is_whole()), (total, true));
     }
-    // If one event reports no tokens, the sum of all other events is incomplete.
+    // If one event reports no tokens, the sum is incomplete.
     let usage = Event::usage(&[event(900, 100, 0), event(0, 0, 0)]).0.unwrap();
     assert!(!usage.is_whole());
 }

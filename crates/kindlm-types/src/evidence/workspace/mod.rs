@@ -99,10 +99,10 @@ pub struct FileChange {
     pub binary: bool,
     /// The text after the change, with replacement characters for invalid UTF-8.
     ///
-    /// Absent if the file was deleted, is binary, or was cut.
+    /// Absent if the file was deleted, is binary, is not a regular file, or was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The unified diff, if the file was a text before, even if it was deleted; absent if it was cut.
+    /// The unified diff, if the file was a text before and is now a text or deleted; absent if it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
     /// True if the text or diff was omitted because it is too large.
@@ -117,7 +117,7 @@ pub struct FileChange {
 }
 
 impl FileChange {
-    /// Returns true if the file has content that is in neither its text nor its patch.
+    /// Returns true if a change without text, patch and link has new content.
     ///
     /// False for a deleted file, and if only the permission to execute the file changed.
     fn has_unread_content(&self) -> bool {

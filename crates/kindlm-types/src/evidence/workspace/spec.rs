@@ -18,9 +18,9 @@ pub struct WorkspaceSpec {
     pub hidden: Vec<HiddenFiles>,
     /// Globs of paths whose changes are not reported.
     pub ignore: Vec<String>,
-    /// The maximum total size of the files after the agent has finished, in bytes.
+    /// The maximum total size of the files in bytes: in the source, after the setup, and after the agent.
     pub max_bytes: u64,
-    /// The maximum number of files after the agent has finished.
+    /// The maximum number of files: in the source, after the setup, and after the agent.
     pub max_files: u64,
     /// The maximum size of the stored texts and diffs of changed files, in bytes.
     pub max_diff_bytes: u64,
@@ -107,7 +107,7 @@ pub enum Gather {
         /// The path in the workspace.
         path: String,
     },
-    /// A command in a fresh copy.
+    /// A command in a fresh copy, which all commands share.
     ///
     /// The copy has the initial state, the agent's changes and the hidden files.
     Command {
@@ -122,7 +122,7 @@ pub enum Gather {
         run: String,
         /// The format of the report.
         format: TestFormat,
-        /// The report file that the tests write; stdout if absent.
+        /// The report file that the tests write; the default of the format if absent.
         report: Option<String>,
         /// The time limit; the agent's time limit if absent.
         timeout: Option<Duration>,

@@ -33,7 +33,7 @@ pub struct AssertionSummary {
     pub failing: Vec<FailingCase>,
     /// The number of cases that violated the rule.
     pub failing_cases: u64,
-    /// The judge's reason for the first violation; without violations, the reason for the first missing verdict.
+    /// The reason or the message of the first violation; without violations, that of the first missing verdict.
     pub example: Option<String>,
 }
 
@@ -61,8 +61,7 @@ pub struct FailingCase {
 
 /// Counts of the results of prompt assertions, by id.
 ///
-/// The counts are updated while cases finish, in any order. Their size depends on the number of assertions, not on the
-/// number of cases.
+/// Cases may be added in any order. The size depends on the number of assertions, not on the number of cases.
 #[derive(Clone, Debug, Default)]
 pub struct Breakdown {
     entries: BTreeMap<String, Entry>,

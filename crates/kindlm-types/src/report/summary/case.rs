@@ -26,7 +26,7 @@ impl RepeatCounts {
         self.passed + self.scored
     }
 
-    /// Returns the number of repeats that were executed and checked.
+    /// Returns the number of repeats that were not skipped.
     pub fn executed(self) -> u32 {
         self.held() + self.failed + self.errored
     }
@@ -69,7 +69,7 @@ impl ExecutionResult {
 
     /// Returns the share of checks that passed, from 0 to 1.
     ///
-    /// Returns `None` if no check applies or the execution was aborted.
+    /// Returns `None` if all checks were skipped, or there are none.
     ///
     /// Errored checks count as not passed; skipped ones are not counted.
     pub fn passed_share(&self) -> Option<f64> {
@@ -226,7 +226,7 @@ impl CaseResult {
         self.executions.iter().filter_map(|it| it.execution.latency_ms).sum()
     }
 
-    /// Returns the number of repeats that were answered from the response store.
+    /// Returns the number of repeats with a reply from the response store.
     pub fn cached_repeats(&self) -> u32 {
         let cached = self.executions.iter().filter(|it| it.execution.spend.cached).count();
         u32::try_from(cached).unwrap_or(u32::MAX)

@@ -20,7 +20,7 @@ use crate::{
 /// The totals over all cases of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SuiteTotals {
-    /// The number of cases in which something was checked.
+    /// The number of cases that were not skipped.
     pub cases: u64,
     /// The number of cases in which everything held.
     pub passed: u64,
@@ -51,12 +51,12 @@ pub struct SuiteTotals {
 }
 
 impl SuiteTotals {
-    /// Returns the number of cases that held, out of those in which something was checked.
+    /// Returns the number of cases that held, out of those that were not skipped.
     pub fn held(&self) -> RateCount {
         RateCount { count: self.passed + self.scored, total: self.cases }
     }
 
-    /// Returns true if executions were counted, but no case has a checked result.
+    /// Returns true if executions were counted, but all cases were skipped.
     pub fn unchecked(&self) -> bool {
         self.cases == 0 && self.executions > 0
     }
@@ -158,19 +158,19 @@ pub struct Summary {
     ///
     /// The codes are in order of first appearance.
     pub failure_codes: Vec<FailureCode>,
-    /// The first failure code of a case, without codes of aborted executions.
+    /// The first of the failure codes that the cases list themselves.
     pub first_code: Option<FailureCode>,
     /// The distinct kinds of provider errors that aborted executions.
     ///
     /// The kinds are in order of first appearance.
     pub provider_error_kinds: Vec<ProviderErrorKind>,
-    /// The number of executions that were answered from the response store.
+    /// The number of executions with a reply from the response store.
     pub cached_executions: u64,
     /// The number of executions of unknown cost because an answer did not report its tokens.
     pub uncounted_executions: u64,
-    /// The number of executions that were aborted, or were not run.
+    /// The number of executions that were aborted or not run.
     pub broken_off: u64,
-    /// The number of executions that were not run.
+    /// The number of executions that the run stopped before they were started or finished.
     pub not_run: u64,
     /// The number of executions that are unanswered or unjudged because of provider errors.
     pub failed_by_provider: u64,
