@@ -68,7 +68,7 @@ pub struct Entry {
     pub outcome: Option<Outcome>,
     /// The share of repeats that passed, from 0 to 1.
     pub pass_rate: f64,
-    /// The output of the first executed repeat; empty if none was executed.
+    /// The output of the first repeat without an execution error; empty if there is none.
     #[serde(default)]
     pub output_text: String,
     /// The text of each labelled turn in that repeat.
@@ -92,10 +92,10 @@ pub struct Entry {
     /// The digest of everything that the case sends and expects, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// All checks of all repeats; empty in files of the original KindLM.
+    /// The checks of the case over all repeats; empty in files of the original KindLM.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<EntryCheck>,
-    /// The mean score of each check.
+    /// The mean score of each check that has a score.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<EntryScore>,
 }

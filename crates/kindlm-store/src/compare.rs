@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 0.001;
 pub struct Comparison {
     /// The cases whose pass rate fell, in the order of the new run.
     pub regressions: Vec<Change>,
-    /// The cases whose pass rate rose, in the order of the new run.
+    /// The cases whose pass rate rose or became known, in the order of the new run.
     pub improvements: Vec<Change>,
     /// The cases whose pass rate did not change, in the order of the new run.
     pub unchanged: Vec<Change>,

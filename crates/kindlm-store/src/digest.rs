@@ -1,4 +1,4 @@
-//! SHA-256 digests. Shortened digests detect changes; complete digests name files.
+//! SHA-256 digests, shortened and complete.
 
 use std::fmt;
 use std::str::FromStr;

@@ -17,7 +17,7 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// The files in one folder. Files outside the folder cannot be read.
 ///
 /// A path that leads out of the folder is refused, unless [`allow_outside`](Folder::allow_outside) permits it. Such a
-/// path has `..`, is absolute on any system, or follows a symbolic link.
+/// path leaves the folder with `..`, is absolute on any system, or follows a symbolic link out of the folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
@@ -149,7 +149,8 @@ impl Files for Folder {
     ///
     /// `*`, `?`, `[…]` and `{a,b}` match within one path component; `**` matches across components.
     ///
-    /// A name with a leading dot only matches if the pattern has this dot. Symbolic links to folders are not followed.
+    /// Names with a leading dot are skipped, unless a component of the pattern, from its first wildcard on, begins
+    /// with a dot. Symbolic links to folders are not followed.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
         let other = |message: String| FileError::Other { path: pattern.to_owned(), message };
         if !self.outside && leads_out(pattern) {

@@ -9,7 +9,7 @@ pub(crate) fn is_absent(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Returns the system's error message in lower case, with advice for some errors.
+/// Returns the system's error message with a lower-case first letter, and with advice for some errors.
 ///
 /// The error number is removed.
 ///

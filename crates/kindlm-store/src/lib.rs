@@ -1,14 +1,14 @@
 //! The storage of KindLM: runs, baselines, calibrations and responses on disk, and the files of a suite.
 //!
-//! - [`Folder`] reads the files that a suite refers to, and no file outside the suite's folder.
+//! - [`Folder`] reads the files that a suite refers to. By default, it reads no file outside the suite's folder.
 //! - [`Runs`] stores the report of each run.
 //! - [`journal`] stores executions as they finish, so that a run can be resumed.
 //! - [`responses`] stores the answers of models, so that no request is paid for again.
 //! - [`Baselines`] stores results for [`Baseline::compare`], which compares later runs with them.
 //! - [`Calibrations`] stores the agreement of judges with people.
 //!
-//! Files are replaced atomically: a reader sees either the old file or the new file. Only the journal and `runs/order` are
-//! appended to.
+//! Data files are replaced atomically: a reader sees either the old file or the new file. Only the journal and
+//! `runs/order` are appended to.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};

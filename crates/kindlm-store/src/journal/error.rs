@@ -19,7 +19,7 @@ pub enum JournalError {
         /// The system's error message, with advice for some errors.
         message: String,
     },
-    /// A finished execution could not be stored. The journal has no part of it.
+    /// One or more finished executions could not be stored.
     #[error(
         "cannot write `{path}`: {message}; {what} is not counted, everything before it is saved and the run can be \
          resumed"
@@ -73,7 +73,7 @@ pub enum JournalError {
     Unbegun {
         /// The path of the journal.
         path: String,
-        /// The description of the data in place of the line.
+        /// The description of the problem.
         message: String,
     },
     /// The first line is damaged, so the journal cannot be used.

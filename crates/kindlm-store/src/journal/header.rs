@@ -33,7 +33,7 @@ pub struct Header<'a> {
     pub config: Option<Cow<'a, str>>,
     /// The digest of the config file, if there is one.
     ///
-    /// A difference is only reported, because each relevant part has another digest.
+    /// A difference is only reported, because each relevant part has its own digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<Cow<'a, str>>,
     /// The digests of other data that affects results, such as `strict` or `baseline`.
@@ -100,7 +100,7 @@ impl<'a> Header<'a> {
 }
 
 impl<'a> PlannedCase<'a> {
-    /// Creates a case with digests of nothing.
+    /// Creates a case with digests of an empty text.
     pub fn new(
         case: impl Into<Cow<'a, str>>,
         model: impl Into<Cow<'a, str>>,

@@ -40,8 +40,8 @@ impl Lock {
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(err)) => return Err(JournalError::io("lock", &path, &err)),
         }
-        // If the disk is full, the id is missing; only an error message shows it. The journal's own writes report the
-        // full disk.
+        // If the disk is full, the id is missing, but it is only used in an error message. The journal's own writes
+        // report the full disk.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
     }
@@ -49,8 +49,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Remove the process id, because the process may end. Keep the file, because another process may have opened
-        // it.
+        // Remove the process id, because this process releases the lock. Keep the file, because another process may
+        // have opened it.
         let _ = self.0.set_len(0);
         // Unlock explicitly. A forked child process keeps the file open until it starts its program, and closing the
         // file here would not release the lock before.
@@ -61,7 +61,7 @@ impl Drop for Lock {
 impl Holder {
     /// Returns the process that holds the lock of a run's folder.
     ///
-    /// Returns `None` if no process holds it, or if the file system has no locks. The lock is not taken.
+    /// Returns `None` if no process holds it, or if the file system has no locks.
     pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
         let path = folder.join(FILE);
         let mut file = match File::open(&path) {

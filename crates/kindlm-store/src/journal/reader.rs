@@ -129,7 +129,9 @@ impl Journal {
         self.seal
     }
 
-    /// Returns the process that is writing the journal; `None` if the run has ended.
+    /// Returns the process that is writing the journal.
+    ///
+    /// Returns `None` if there is no such process, or if the file system has no locks.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
         Holder::of(&self.folder)
     }

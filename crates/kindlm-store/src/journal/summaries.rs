@@ -1,4 +1,4 @@
-//! The summaries of finished cases (cases without executions), stored until the report is written.
+//! The summaries of finished cases (their results without executions), stored until the report is written.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};

@@ -1,4 +1,4 @@
-//! Writes a journal. An execution is safe when `append` has returned.
+//! Writes a journal. When `append` has returned, the execution is stored even if the process is killed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -166,7 +166,7 @@ impl JournalWriter {
     /// [`Durability`] lists the events after which the execution still exists.
     ///
     /// Returns `None` for an execution that never started. It is not stored, and a resumed run executes it. After an
-    /// error, the journal has no part of the execution, which must not be counted.
+    /// error, the execution is not stored and must not be counted.
     pub fn append(&self, result: &ExecutionResult) -> Result<Option<EntryLocation>, JournalError> {
         Ok(self.append_all([result])?.pop().flatten())
     }
@@ -255,7 +255,7 @@ impl State {
     }
 }
 
-/// The initial size of the buffer in bytes, enough for most lines.
+/// The space in bytes that is reserved for each line, enough for most lines.
 const USUAL: usize = 4096;
 
 /// The maximum size in bytes of a buffer that is reused.

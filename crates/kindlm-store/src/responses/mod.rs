@@ -1,7 +1,7 @@
 //! The response store: the stored answers of models, for later runs.
 //!
-//! [`Recorded`] wraps any [`Models`](kindlm_types::Models). Its [`Mode`] decides when requests are sent. Each request
-//! has a readable file, `.kindlm/responses/ab/<digest>.json`:
+//! [`Recorded`] wraps any [`Models`](kindlm_types::Models). Its [`Mode`] decides when requests are sent. Each stored
+//! answer has a readable file, `.kindlm/responses/ab/<digest>.json`:
 //!
 //! ```json
 //! {
@@ -24,8 +24,8 @@
 //! ```
 //!
 //! The digest is the SHA-256 digest of the request with sorted keys and masked secrets. The ids of tool calls are
-//! replaced by numbers, because providers generate new ids for each answer. `sample` distinguishes repeats; the request
-//! of the first repeat has no `sample`.
+//! replaced by `call_1`, `call_2` and so on, because providers generate new ids for each answer. `sample` distinguishes
+//! repeats; the request of the first repeat has no `sample`.
 //!
 //! A file has no HTTP headers, and no time unless the caller sets one. If a new answer differs only in its time or
 //! latency, the file is not rewritten, so that git shows real changes only.

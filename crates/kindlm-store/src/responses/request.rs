@@ -10,7 +10,7 @@ use crate::digest::sha256;
 
 /// A request in its canonical form.
 ///
-/// Keys are sorted, secrets are masked, and the ids of tool calls are numbers.
+/// Keys are sorted, secrets are masked, and the ids of tool calls are `call_1`, `call_2` and so on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
     pub(super) value: Value,
@@ -99,7 +99,7 @@ pub(super) fn digest(request: &Value) -> String {
     sha256(&ecma::stringify(request))
 }
 
-/// Replaces the ids of tool calls by numbers.
+/// Replaces the ids of tool calls by `call_1`, `call_2` and so on.
 ///
 /// Providers generate new ids for each answer.
 fn number_tool_calls(prompt: &mut Value) {

@@ -31,7 +31,7 @@ impl Sketch {
         Self(smallest.into_iter().collect())
     }
 
-    /// Returns the number of hashes that both texts share, at most 64.
+    /// Returns how many of the 64 smallest hashes of both texts together are in both sketches.
     pub(super) fn in_common(&self, other: &Self) -> usize {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut common = 0;

@@ -135,7 +135,8 @@ impl Responses {
     ///
     /// An example of a setup is the URL and template of an `http` provider.
     ///
-    /// Without a setup, a change of the provider's configuration does not affect which stored answer is found.
+    /// Without a setup, settings and files, a change of the provider's configuration does not affect which stored
+    /// answer is found.
     #[must_use]
     pub fn with_setup(mut self, provider: impl Into<String>, setup: &str) -> Self {
         self.setups.entry(provider.into()).or_default().digest =
@@ -145,7 +146,7 @@ impl Responses {
 
     /// Adds the configured settings of a provider to each of its chat requests.
     ///
-    /// These settings may be keys of the request body. Embedding requests do not use them.
+    /// An example is `body` of the provider `openai`. Embedding requests do not use these settings.
     #[must_use]
     pub fn with_settings(
         mut self,
@@ -185,9 +186,9 @@ impl Responses {
         if wraps_agent { reply.of_wrapped_agent() } else { reply }
     }
 
-    /// Stores this time in new files.
+    /// Stores this time in the files that are written.
     ///
-    /// Without a time, a file only changes if its answer changes.
+    /// A file is not rewritten if only its time or its latency differs.
     #[must_use]
     pub fn with_recorded_at(mut self, time: impl Into<String>) -> Self {
         self.recorded_at = Some(time.into());
@@ -272,7 +273,7 @@ impl Responses {
         Request::embedding(provider, setup, model, text, &self.secrets)
     }
 
-    /// Returns the stored answer if the mode uses stored answers, otherwise `None`.
+    /// Returns the stored answer; `None` if the request must be sent.
     ///
     /// Fails if the request may not be sent and has no stored answer, or if the recording is unreadable.
     pub(super) fn recall<A: Answer>(

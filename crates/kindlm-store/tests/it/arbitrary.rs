@@ -168,7 +168,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
         vec(tool_call(), 0..3),
         vec(turn(), 0..3),
     );
-    // A cost of zero is not written, so it cannot be read back.
+    // A cost of earlier attempts is only written if it is above 0, so negative numbers cannot be read back.
     let spent = (of(number()), prop_oneof![Just(0.0), 0.001..9.0]);
     let numbers = (any::<u32>(), usage(), of(number()), of(number()), spent, of(finish_reason()));
     let gaps = vec(text(), 0..2);
@@ -402,7 +402,7 @@ fn error() -> impl Strategy<Value = ExecutionError> {
     ]
 }
 
-/// Returns the result as a passed result, without components, scores and metadata.
+/// Returns the result as a passed result, without components, named scores, metadata and facts about judgements.
 pub(crate) fn passed(result: &AssertionResult) -> AssertionResult {
     AssertionResult {
         verdict: Verdict::Pass,

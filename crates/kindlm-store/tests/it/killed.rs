@@ -68,7 +68,7 @@ fn a_killed_process_loses_no_stored_answer() {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        // The process is killed at a different time in each round; in the first round, before it stores anything.
+        // The process is killed at a different time in each round; in the first round, right after its start.
         let stop_after = (round * 7) % 23;
         let mut seen = 0;
         while seen < stop_after {

@@ -515,7 +515,7 @@ fn an_answer_that_cannot_be_stored_is_not_lost() {
         assert_eq!(ask(&store, &prompt("a")).unwrap().text, "paid for");
         let failure = store.responses().failure().unwrap().to_owned();
         assert!(failure.starts_with("cannot make the folder `"), "{failure}");
-        // In the record mode, a request whose answer cannot be stored is not sent.
+        // In the record mode, no further request is sent after an answer could not be stored.
         let again = ask(&store, &prompt("b"));
         assert_eq!(again.is_ok(), second, "{mode}");
         if let Err(err) = again {
