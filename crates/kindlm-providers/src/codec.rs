@@ -13,8 +13,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Encodes a prompt as a request of the vendor's API.
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError>;
 
-    /// Decodes a response with any status; an error status gives an error. The transport sets `latency_ms`, `attempts`
-    /// and `cached`.
+    /// Decodes a response with any status; an error status gives an error. The client sets `latency_ms` and `attempts`.
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError>;
 
     /// Returns the script that reads responses; `None` by default. The script replaces [`decode`](Self::decode).

@@ -2,7 +2,7 @@
 //!
 //! Some servers with OpenAI's API do not support `response_format: json_schema`. If a server refuses it, the client
 //! asks with a tool; if the server refuses that too, with instructions alone. The judge's instructions always
-//! describe the JSON, and the judge checks the reply.
+//! describe the JSON, and the check validates the reply.
 
 use kindlm_transport::StructuredOutput;
 

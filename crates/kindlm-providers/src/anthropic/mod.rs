@@ -54,7 +54,7 @@ const VERSION: &str = "2023-06-01";
 /// The output limit if the prompt sets no `maxTokens`. The API requires a limit.
 const MAX_TOKENS: u32 = 1024;
 
-/// The length of the shortest prompt that every model caches, in tokens.
+/// The length in tokens of the shortest prompt that Anthropic caches. Some models need longer prompts.
 const CACHED: usize = 1024;
 /// The estimated number of characters in a token.
 const CHARACTERS: usize = 4;
@@ -116,7 +116,7 @@ impl Codec for Anthropic {
             reader.read(blocks(content, part::calls_before(prompt)), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
-            // The forced tool only carries the structured answer, so it does not count as a call of the agent.
+            // The answer tool only carries the structured answer, so it does not count as a call of the agent.
             let (answers, others): (Vec<ToolCall>, Vec<ToolCall>) =
                 tool_calls.into_iter().partition(|call| call.name == wanted);
             tool_calls = others;
@@ -230,7 +230,7 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
         (Some(name), true, _) | (Some(name), false, Some(ToolChoice::None)) => {
             Some(json!({"type": "tool", "name": name, "disable_parallel_tool_use": true}))
         }
-        // The model may call a tool of the agent or the answer tool.
+        // The model must call a tool: one of the agent's, or the answer tool.
         (Some(_), false, _) | (None, false, Some(ToolChoice::Required)) => {
             Some(json!({"type": "any"}))
         }
@@ -240,8 +240,8 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
     }
 }
 
-/// Returns the text and the tool calls of content blocks. Thinking blocks are skipped. Fails at the first malformed
-/// block.
+/// Returns the text and the tool calls of content blocks. Blocks without text and calls, such as thinking, are skipped.
+/// Fails at the first malformed block.
 fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();

@@ -107,12 +107,19 @@ impl ClientOptions {
 /// The client for all providers of a suite. It connects on the first request.
 ///
 /// A rate limiter for each model keeps requests within the model's [`Limits`]. After hopeless errors the circuit opens:
-/// later calls fail at once, with an error of the same kind and 0 attempts. The circuit opens if:
+/// later calls fail at once, with an error of the same kind and 0 attempts. The circuit opens for all models of a
+/// provider if:
 ///
-/// - a provider refuses the key, or its account has no credit left;
-/// - three calls in a row cannot reach the provider (over at least 3 minutes, if it has answered before);
-/// - the first three calls of a model are refused (403, 404, 405);
-/// - the first ten calls of a model end with a server error, a timeout or an unreadable answer.
+/// - the provider refuses the key, or its account has no credit left;
+/// - three calls in a row cannot reach the provider (over at least 3 minutes, if it has answered before).
+///
+/// It opens for one model if:
+///
+/// - the provider refuses the key with status 403;
+/// - the model has never answered, three of its calls failed, and the last one was refused (403, 404, 405) or names an
+///   unknown model;
+/// - the model has never answered, ten of its calls failed, and the last one ended with a server error, a timeout or an
+///   unreadable answer.
 ///
 /// To try again, create a new client.
 ///

@@ -70,7 +70,8 @@ impl Provider {
         }
     }
 
-    /// Records the result of a call, which may open the circuit. The circuit never opens for local providers.
+    /// Records the result of a call, which may open the circuit. The circuit never opens for scripted replies and local
+    /// programs.
     pub(super) fn record_result<T>(
         &self,
         limiter: &RateLimiter,

@@ -196,8 +196,8 @@ fn describe(response: &HttpResponse) -> String {
 /// The upper limit of a plausible token count. A higher count is a fault of the server.
 const MOST_TOKENS: f64 = 1e12;
 
-/// Returns a token count, from a number or a text. Returns `None` if the count is absent, negative or implausibly
-/// large, because a missing count is not 0.
+/// Returns a token count, from a number or a text. Returns `None` if the count is absent or negative, or if it is a
+/// number that is implausibly large. A missing count is not 0.
 pub(crate) fn counted(value: &Value) -> Option<u64> {
     match value {
         #[expect(

@@ -21,7 +21,7 @@ pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
     (!stop.is_empty()).then(|| json!(stop))
 }
 
-/// Returns the conversation as JSON, for dialects that modify it.
+/// Returns the conversation as JSON values.
 pub(crate) fn messages(prompt: &Prompt) -> Vec<Value> {
     // Texts, and lists of texts, always serialize, so the fallback to `null` is never used.
     prompt

@@ -27,7 +27,7 @@ pub(crate) type Rule = fn(&Facts) -> Option<Kind>;
 pub(crate) struct Facts {
     /// The HTTP status.
     pub(crate) status: u16,
-    /// The vendor's error codes and types, in lower case.
+    /// The vendor's error codes, types and status names, in lower case.
     words: Vec<String>,
     /// The vendor's message, in lower case.
     message: String,

@@ -43,7 +43,7 @@ impl Malformed {
 /// The types of parts that hold reasoning or sources, not the answer itself.
 const BESIDE: [&str; 4] = ["thinking", "redacted_thinking", "reasoning", "reference"];
 
-/// Returns true if parts of this type hold neither text nor calls.
+/// Returns true if parts of this type hold neither text of the answer nor calls.
 pub(crate) fn is_silent(kind: &str) -> bool {
     kindlm_agents::MEDIA.contains(&kind) || BESIDE.contains(&kind)
 }

@@ -234,7 +234,7 @@ const SILENT: [&str; 6] =
     ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
 
 /// Returns the text and the calls of the parts of an answer, without thoughts. Calls get generated ids, because Gemini
-/// has no ids. Fails at the first malformed part.
+/// need not send ids. Fails at the first malformed part.
 fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();

@@ -72,8 +72,8 @@ pub(super) fn results(
     ended.collect()
 }
 
-/// Returns the failure mark of a call, or its `error` with the reason. The marks are `is_error` and `isError`. Returns
-/// `None` if the call did not fail.
+/// Returns the `error` of a failed call; without `error`, its failure mark (`is_error` or `isError`). Returns `None` if
+/// the call did not fail.
 fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     for key in ["is_error", "isError"] {
         match &call[key] {

@@ -8,7 +8,8 @@ use super::{Config, pointer};
 /// The placeholder names.
 const PLACEHOLDERS: [&str; 5] = ["input", "system", "model", "messages", "params"];
 
-/// Returns the arguments of the tool call. They are the template with the prompt filled in, or the whole prompt.
+/// Returns the arguments of the tool call. They are the template with the prompt filled in; without a template, the
+/// messages, the model and the parameters.
 ///
 /// A text that is a single placeholder becomes its value; in a longer text, JSON is inserted as text.
 pub fn arguments(config: &Config, prompt: &Prompt) -> Map<String, Value> {

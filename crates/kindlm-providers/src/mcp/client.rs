@@ -194,7 +194,8 @@ fn broken(fault: &Fault<'_>, how: &str) -> ProviderError {
     fault.error(Kind::Connection, format!("the MCP connection broke: {how}")).retryable()
 }
 
-/// Returns the error for a failed request. The request could not be sent, or its response could not be read.
+/// Returns the error for a failed request. The request could not be sent, or its response is an HTTP error or
+/// unreadable.
 fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError {
     let known =
         causes(Some(err)).find_map(|it| it.downcast_ref::<StreamableHttpError<reqwest::Error>>());

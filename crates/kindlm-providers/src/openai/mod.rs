@@ -62,7 +62,7 @@ struct Config {
     structured_output: Option<StructuredOutput>,
 }
 
-/// The keys of a request body that KindLM sets, so `body` cannot contain them.
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
 const TAKEN: [&str; 7] =
     ["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens", "n"];
 

@@ -1,4 +1,4 @@
-//! Recorded exchanges of every provider: prompt and request, response and reply.
+//! Exchanges of every provider with a codec: prompt and request, response and reply.
 //!
 //! The exchanges follow the vendors' published references and known server answers; keys and accounts are invented. An
 //! exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or `error`; or

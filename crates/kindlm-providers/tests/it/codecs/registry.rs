@@ -151,7 +151,7 @@ fn a_codec_shows_no_header_value_when_it_is_printed() {
     assert!(!format!("{codec:?}{request:?}").contains("very-secret"));
 }
 
-/// Checks the place of the response format in each API. Returns `None` for an API without structured output.
+/// Checks the place of the response format in each API. In the table, `None` means that the codec sends none.
 #[test]
 fn every_codec_asks_for_structured_output_where_its_api_has_it() {
     let schema = json!({
