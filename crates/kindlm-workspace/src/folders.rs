@@ -17,7 +17,7 @@ use crate::start::{Start, StartKey};
 
 /// The workspace folders of a run.
 ///
-/// All folders are removed on drop, unless the user keeps workspaces.
+/// On drop, all folders are removed, except the workspaces that the user keeps.
 #[derive(Debug)]
 pub struct Folders {
     options: FoldersOptions,

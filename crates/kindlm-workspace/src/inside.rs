@@ -3,8 +3,8 @@
 //! All paths are resolved by `cap-std` inside an open folder, so `..`, absolute paths and links cannot lead out of it.
 //! A write replaces the entry at its path.
 //!
-//! The folder is opened before the agent starts and stays open. So a folder that later replaces it is not used by
-//! mistake.
+//! The folder is opened before agents and checks run in it, and stays open. So a folder that later replaces it is not
+//! used by mistake.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -21,14 +21,14 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Opens a folder that KindLM created, before any program works in it.
+    /// Opens a folder that KindLM created, before agents and checks run in it.
     pub(crate) fn open(folder: &Path) -> Result<Self, String> {
         let dir = Dir::open_ambient_dir(folder, ambient_authority());
         let dir = dir.map_err(|err| format!("cannot open `{}`: {err}", folder.display()))?;
         Ok(Self { dir, at: folder.to_path_buf() })
     }
 
-    /// Fails if another folder is at the path now. Commands would use that folder.
+    /// Fails if the folder was removed, or if another folder is at the path now. Commands would use that folder.
     pub(crate) fn is_in_place(&self) -> Result<(), String> {
         let at = self.at.display();
         match is_same(&self.dir, &self.at) {

@@ -66,7 +66,7 @@ pub(crate) struct Parts {
     pub(crate) checkout: Option<Arc<Inside>>,
     /// The agent's changes.
     pub(crate) changes: Arc<Vec<FileChange>>,
-    /// The paths of the hidden files, by their paths in the workspace.
+    /// The source paths of the hidden files, by their paths in the workspace.
     pub(crate) hidden: Arc<BTreeMap<PathBuf, PathBuf>>,
     /// The agent's actions as JSON, for tests.
     pub(crate) summary: Arc<Vec<u8>>,

@@ -57,7 +57,7 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
     took_no_time && !case.children().any(|it| it.is_element()) && !case.has_attribute("status")
 }
 
-/// Marks the tests that the suite does not count as skipped.
+/// Marks as skipped the tests that the suite does not count.
 ///
 /// Returns a passed test that stands for the other tests, if needed.
 ///
@@ -201,7 +201,7 @@ fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
 
 /// Returns the message of a failure, joined with the element's text.
 ///
-/// If one contains the other or one is empty, only the longer one is returned.
+/// If one is empty, or the text contains the message, only the longer one is returned.
 fn words(bad: Node<'_, '_>) -> String {
     let message = bad.attribute("message").unwrap_or_default().trim();
     let text = bad.text().unwrap_or_default().trim();

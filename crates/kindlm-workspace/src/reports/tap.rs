@@ -14,7 +14,7 @@ struct Point {
     name: String,
     status: TestStatus,
     message: String,
-    /// True if Node.js added the point for a file without tests.
+    /// True if the point has the name of a test file. Node.js adds such a point for a file without tests.
     is_file: bool,
     /// The nested tests. If there are any, the point is a group.
     within: Vec<TestRan>,
