@@ -53,8 +53,8 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
 /// Returns the price of a provider's model, in US dollars per million tokens. Returns `None` if it is unknown.
 ///
 /// A model matches its exact name, or that name with a version or an effort: `gpt-4o-mini-2024-07-18` is `gpt-4o-mini`,
-/// `gemini-2.0-flash-001` is `gemini-2.0-flash`. The suffixes `-latest`, `-low`, `-medium` and `-high` are accepted too.
-/// If several names match, the longest name counts. A name with any other suffix (`gpt-4o-audio-preview`,
+/// `gemini-2.0-flash-001` is `gemini-2.0-flash`. The suffixes `latest`, `low`, `medium` and `high` are accepted too. If
+/// several names match, the longest name counts. A name with any other suffix (`gpt-4o-audio-preview`,
 /// `claude-opus-4-9`) is another model.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! Tests of the client with every provider of a suite.
+//! Tests of the client and its providers.
 
 use kindlm_providers::transport::TransportOptions;
 use kindlm_testing::mock::MockReply;

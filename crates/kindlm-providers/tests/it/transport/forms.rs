@@ -21,7 +21,7 @@ fn form(request: &MockRequest) -> &'static str {
     }
 }
 
-/// Returns a server that answers requests with these forms with an error.
+/// Returns a server that refuses requests with these forms.
 fn refusing(refused: &'static [(&'static str, u16, &'static str)]) -> MockServer {
     MockServer::answering(move |request| {
         let form = form(request);

@@ -38,7 +38,7 @@ const LONG: Duration = Duration::from_mins(2);
 /// The upper limit for every duration that a test measures.
 const NEVER: Duration = Duration::from_mins(5);
 
-/// Runs a test whose durations scale with a factor. Retries with larger factors on a slow machine.
+/// Runs a test whose durations scale with a factor. If it fails on a slow machine, a larger factor is tried.
 async fn at_some_pace(test: impl AsyncFn(u32) -> Result<(), String>) {
     let mut failure = String::new();
     for factor in [1, 5, 25] {

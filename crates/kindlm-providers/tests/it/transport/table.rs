@@ -344,7 +344,7 @@ async fn run_of_one(
     (result, said, report.exit_status().code())
 }
 
-/// Returns the row, the error message, and the exit code of a run.
+/// Runs a row. Returns it with the error message or the description of the reply, and the exit code.
 ///
 /// A timeout may expire before a busy machine has sent the request, so timeout rows are retried with longer timeouts.
 async fn run(row: Row) -> (Row, String, u8) {
