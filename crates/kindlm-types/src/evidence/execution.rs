@@ -49,7 +49,7 @@ pub struct Execution {
     pub repeat: u32,
     /// The messages at the start of the conversation.
     pub input: Vec<Message>,
-    /// The last text of the model or the agent.
+    /// The last text of the model or the agent, or the text that a command printed.
     pub output: String,
     /// The structured output, if the source reports it separately from the text.
     ///
@@ -83,7 +83,7 @@ pub struct Execution {
     pub log_probs: Option<Vec<f64>>,
     /// Other data of the source: skill calls, guardrail flags, …
     pub metadata: Map<String, Value>,
-    /// The provider's response as a record stores it, for scripts.
+    /// The provider's full response to the last request, for scripts.
     pub provider_response: Option<Value>,
     /// The events in order, if the source records more than texts and tool calls.
     ///

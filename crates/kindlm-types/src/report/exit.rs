@@ -7,7 +7,7 @@ pub enum ExitStatus {
     Success,
     /// One or more gates failed, or some executions were not run.
     GatesFailed,
-    /// The configuration or the arguments are invalid; nothing was sent.
+    /// The configuration, the arguments or other input is invalid.
     InvalidInput,
     /// At least one execution is errored because of a provider, after all retries.
     ProviderError,
