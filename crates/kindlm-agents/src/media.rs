@@ -1,6 +1,6 @@
 //! Parts of messages that are neither text nor calls.
 
-/// The types of parts for images, files and sounds.
+/// The types of parts for images, files, sounds and videos.
 pub const MEDIA: [&str; 11] = [
     "image",
     "image_url",

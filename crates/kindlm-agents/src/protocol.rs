@@ -1,8 +1,7 @@
-//! The protocol of programs on stdout.
-//!
-//! A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an `output_json`, an `event`, or the complete
-//! kinds of evidence (`evidence`). Every other line is text, and so is a line that only resembles the protocol. But an
-//! unreadable event or evidence line is an error, because evidence must not be lost silently.
+//! The protocol of programs on stdout.  A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an
+//! `output_json`, an `event`, or the complete kinds of evidence (`evidence`). Every other line is text, and so is a
+//! line that only resembles the protocol. Evidence must not be lost silently. So the key may stand anywhere in an
+//! `event` or `evidence` line, and such a line is an error if it cannot be read.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -25,7 +24,7 @@ pub struct ProtocolOutput {
     /// The complete kinds of evidence. Without a declaration, these are the kinds with any evidence. Messages are
     /// always complete, unless an unreadable line resembles the protocol.
     pub coverage: Coverage,
-    /// The unreadable declarations of events and evidence. Each has its line number and the reason.
+    /// The unreadable declarations. Each has its line number and the reason.
     pub unreadable: Vec<String>,
 }
 
@@ -164,11 +163,12 @@ impl Declaration {
             // A duplicate key is ambiguous, and one of the values would be lost.
             return Ok(Self::Unreadable(format!("`{word}` has a duplicate key `{key}`")));
         }
-        // Most JSON writers put a space after the brace.
+        // White space after the brace is allowed.
         let is_usual = line
             .strip_prefix('{')
             .is_some_and(|it| it.trim_start().strip_prefix("\"kindlm\":").is_some());
-        // As in the original, a call in another spelling is text. Events must not be lost, so they are accepted.
+        // As in the original, a call in another spelling is text. Events and evidence must not be lost, so they are
+        // accepted.
         let is_meant = is_usual || EVIDENCE.contains(&word);
         Some(word).filter(|_| is_meant).and_then(|word| Self::of(word, map)).ok_or(true)
     }
@@ -264,8 +264,8 @@ impl DeclaredCall {
     }
 }
 
-/// Returns arguments: an object or a list. Any other value is returned as malformed text, together with empty
-/// arguments.
+/// Returns arguments: an object or a list. A missing value or `null` becomes empty arguments. Any other value is
+/// returned as malformed text, together with empty arguments.
 fn arguments(declared: Option<Value>) -> (Value, Option<String>) {
     match declared {
         Some(structured @ (Value::Object(_) | Value::Array(_))) => (structured, None),

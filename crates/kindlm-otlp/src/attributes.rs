@@ -25,7 +25,7 @@ impl OtlpSpan {
 
     /// Returns the first of these attributes that is a whole number from 0.
     ///
-    /// The number may be written as text.
+    /// The number may be written as text. The fraction of a decimal number is cut off.
     pub(crate) fn count(&self, keys: &[&str]) -> Option<u64> {
         keys.iter().find_map(|key| {
             let value = self.attributes.get(*key)?;

@@ -60,7 +60,7 @@ impl Received {
         self.order.len()
     }
 
-    /// Returns the number of traces whose root span has arrived.
+    /// Returns the number of traces whose root span, or a span with a remote parent, has arrived.
     ///
     /// A span is sent when it ends, so these traces are usually complete.
     pub fn finished_traces(&self) -> usize {

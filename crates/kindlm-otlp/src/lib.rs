@@ -3,9 +3,8 @@
 //! [`decode_json`], [`decode_protobuf`] and [`decode_file`] decode spans. [`Received`] groups them by trace.
 //!
 //! [`read`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output, tokens and
-//! coverage. [`Encoding`] encodes the responses of a receiver.
-//! All functions work on bytes in memory, and open no ports or files. No input causes a panic.
-//! All functions work on bytes in memory and open no ports or files. No input makes them panic.
+//! coverage. [`Encoding`] encodes the responses of a receiver. All functions work on bytes in memory, and open no ports
+//! or files. No input causes a panic.
 //!
 //! ```
 //! use kindlm_otlp::{Filter, Received, decode_json, read};

@@ -115,7 +115,8 @@ impl RecordedMessage {
 
     fn add_content(&mut self, content: &Value) {
         match content {
-            // In a user or tool message, the text may be a list of parts as JSON. The text of a model is never parsed.
+            // The text of a user, system or tool message may be a list of parts as JSON. The text of a model is never
+            // parsed.
             Value::String(text) if self.role != Role::Assistant && text.starts_with("[{") => {
                 match unpacked(content) {
                     Some(Value::Array(parts)) if parts.iter().all(is_part) => {

@@ -321,7 +321,7 @@ fn in_order(events: &[Event], calls: &[Call]) -> Vec<ToolCall> {
 
 fn requests(tree: &Tree<'_>) -> u32 {
     let requests = tree.of_kind(Kind::Inference).count();
-    // An agent span without model spans implies at least one request.
+    // A trace of an agent without model spans implies at least one request.
     u32::try_from(requests).unwrap_or(u32::MAX).max(u32::from(shows_agent(tree)))
 }
 

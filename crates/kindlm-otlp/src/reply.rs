@@ -39,7 +39,7 @@ impl Encoding {
 
     /// Encodes the response to an accepted request.
     ///
-    /// The response contains the messages about rejected data.
+    /// The response contains up to three messages about rejected data.
     ///
     /// The response tells clients not to send the rejected data again.
     pub fn accepted(self, rejected: &[String]) -> Vec<u8> {

@@ -21,7 +21,7 @@ pub struct OtlpSpan {
     pub name: String,
     /// The kind: 0 unspecified, 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
     pub kind: i64,
-    /// The start time in nanoseconds since 1970.
+    /// The start time in nanoseconds since 1970; 0 if it is not recorded.
     pub start_ns: u64,
     /// The end time in nanoseconds since 1970; `None` if it is not recorded.
     pub end_ns: Option<u64>,

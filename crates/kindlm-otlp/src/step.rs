@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// The attributes of tool spans, by content.
+// The attributes of tool spans that may hold each fact of a call. The first one that is set counts.
 const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
 const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];
 const TOOL_ARGUMENTS: [&str; 6] = [

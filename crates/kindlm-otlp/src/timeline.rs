@@ -115,7 +115,7 @@ impl Timeline<'_, '_> {
     }
 
     fn call(&mut self, call: &Call) {
-        // Missing arguments are an empty object; arguments that were not recorded are null.
+        // Arguments that the trace does not contain are null, not an empty object.
         let input = match &call.malformed {
             Some(text) => Value::from(text.as_str()),
             None if call.shows_arguments => call.arguments.clone(),

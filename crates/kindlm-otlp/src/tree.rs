@@ -17,7 +17,7 @@ const MAX_CLIMB: usize = 256;
 pub(crate) struct Step<'s> {
     pub(crate) span: &'s OtlpSpan,
     pub(crate) kind: Kind,
-    /// The tokens that this span records; `None` if they are counted at another span.
+    /// The tokens that this span records; `None` if it records none, or if they are counted at another span.
     pub(crate) usage: Option<Usage>,
 }
 

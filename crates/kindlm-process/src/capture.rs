@@ -210,7 +210,7 @@ pub fn prepared(line: &str, folder: &Path) -> Command {
 
 /// Prepares a program for [`Group::spawn`]. All streams are pipes, and dropping the [`Child`] kills the program.
 ///
-/// The program gets its own process group, so that Ctrl-C in a terminal does not end it.
+/// On Unix, the program gets its own process group, so that Ctrl-C in a terminal does not end it.
 pub fn prepare(command: &mut Command) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]

@@ -271,7 +271,7 @@ impl Secrets {
         })
     }
 
-    /// Returns the ranges of encoded values that contain line breaks or colons.
+    /// Returns the ranges of encoded values that contain white space or colons.
     ///
     /// An example is the output of `base64`, which has a line break after 76 characters.
     fn wrapped<'a>(

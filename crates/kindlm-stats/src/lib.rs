@@ -53,7 +53,7 @@ pub enum Undefined {
     /// There are more passes than outputs.
     #[error("there are more passes than outputs")]
     MoreThanAll,
-    /// A value is not a number from 0 to 1.
+    /// A value is not a number from 0 to 1, or not a finite number.
     #[error("a value is not a number from 0 to 1")]
     OutOfRange,
     /// Both raters gave the same single answer to all outputs.

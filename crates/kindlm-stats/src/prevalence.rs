@@ -45,7 +45,7 @@ pub fn rogan_gladen_rate(
 /// same kind.
 ///
 /// The interval uses the delta method, with the variances of `observed` and of both error rates. For these variances,
-/// one output is added to each count. A judge without errors in five outputs may still err in the sixth.
+/// one hit and one miss are added to each count. A judge without errors in five outputs may still err in the sixth.
 pub fn rogan_gladen(
     observed: Tally,
     judged: &Confusion,

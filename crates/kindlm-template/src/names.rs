@@ -38,7 +38,7 @@ pub(crate) fn unknown<'n>(
 
 /// Returns the range of the last occurrence of a name in its expression.
 ///
-/// Returns `None` if the name does not occur as a whole word.
+/// Returns `None` if the name does not occur at the end of a word.
 fn place(template: &str, name: &str, within: Range<usize>) -> Option<Range<usize>> {
     let text = template.get(within.clone())?;
     let is_word = |it: char| it.is_alphanumeric() || it == '_';

@@ -47,11 +47,10 @@ impl HttpTransport {
         Ok(Self { options, client: OnceLock::new(), slots, preparations })
     }
 
-    /// Sends a request, with retries, and decodes the response with `decode`.
-    ///
-    /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter of
-    /// the `ticket` is not included. `decode` gets every response except redirects, with any status. Retryable errors
-    /// of the transport and of `decode` lead to a retry.
+    /// Sends a request, with retries, and decodes the response with `decode`.  `timeout` covers one attempt, from
+    /// connecting to the last byte of the response. The wait for the rate limiter of `queued` is not included, nor is
+    /// the wait for a slot of the concurrency limit. `decode` gets every response except redirects, with any status.
+    /// Retryable errors of the transport and of `decode` lead to a retry.
     pub async fn call<T>(
         &self,
         provider: &str,
@@ -73,8 +72,8 @@ impl HttpTransport {
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             let value = decode(&response).map_err(|err| {
-                // Decodes the redacted response again. Redaction of a truncated error message would miss a part of a
-                // key.
+                // Decode the redacted response again, because redaction of a truncated error message would miss a part
+                // of a key.
                 let again = |of: &Secrets| decode(&of.without(&response)?).err();
                 let mut err = again(&prepared.secrets).or_else(|| again(&secrets)).unwrap_or(err);
                 err.status = err.status.or(Some(response.status));
@@ -121,7 +120,7 @@ impl HttpTransport {
         ))
     }
 
-    /// Reads a response. Fails if its body exceeds the size limit, stalls or breaks off.
+    /// Reads a response. Fails if its body exceeds the size limit, stalls, breaks off or cannot be decompressed.
     async fn read(
         &self,
         mut response: reqwest::Response,

@@ -119,7 +119,7 @@ impl<'a> Fault<'a> {
         }
     }
 
-    /// Returns the error for a response that broke off or could not be decoded.
+    /// Returns the error for a response that broke off or could not be decompressed.
     pub(super) fn body(&self, err: &reqwest::Error) -> ProviderError {
         let host = self.host();
         if chain(err)

@@ -48,12 +48,12 @@ impl fmt::Debug for HeaderValue {
     }
 }
 
-/// An HTTP request, without secrets.
+/// An HTTP request of a codec, with placeholders instead of secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpRequest {
     /// The method.
     pub method: Method,
-    /// The address. It never contains a key.
+    /// The address. A key in it is a placeholder of `marks`.
     pub url: String,
     /// The headers, in order.
     pub headers: Vec<(String, HeaderValue)>,

@@ -13,7 +13,7 @@ pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// The default size limit of a response body, in bytes: 32 MiB.
 pub const MAX_BODY: u64 = 32 * 1024 * 1024;
 
-/// The default timeout for a connection, including TLS: 30 seconds.
+/// The default timeout for connecting, including TLS: 30 seconds.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default limit for a pause within a response: 1 minute.
@@ -30,7 +30,7 @@ pub struct TransportOptions {
     pub ca_pem: Option<Vec<u8>>,
     /// The size limit of a response body, in bytes after decompression.
     pub max_body: u64,
-    /// The timeout for a connection, independent of the request timeout.
+    /// The timeout for connecting, independent of the request timeout.
     pub connect_timeout: Duration,
     /// The limit for a pause within a response, independent of the request timeout.
     pub idle_timeout: Duration,

@@ -27,8 +27,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares a request. Fails, before anything is sent, if a variable is not set, or if a header or the address is
-    /// invalid.
+    /// Prepares a request. Fails, before anything is sent, if a variable is unset or empty, or if a header or the
+    /// address is invalid.
     fn new(provider: &str, request: &HttpRequest, env: &Env) -> Result<Self, ProviderError> {
         let (mut headers, secrets) = resolve(provider, &request.headers, &**env)?;
         let url = address(provider, request.address_key(), &request.url)?;

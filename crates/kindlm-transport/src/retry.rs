@@ -30,8 +30,8 @@ pub struct RetryPolicy {
     pub max_delay: Duration,
     /// The longest requested wait that is accepted.
     pub max_retry_after: Duration,
-    /// The longest time in which a model may refuse every request before calls fail. Refusals have the status 429, 503
-    /// or 529.
+    /// The longest time in which a model may refuse every request before calls fail. A refusal is a rate limit, an
+    /// overload, or another retryable error with a requested wait.
     pub max_silence: Duration,
 }
 
@@ -80,7 +80,7 @@ impl RetryPolicy {
         ProviderError { message, retryable: false, retry_after: None, ..err }
     }
 
-    /// Returns the longest gap between two refusals of one series. A refused request waits at most half of it.
+    /// Returns the longest gap between two refusals of one series. A refused request waits at most about half of it.
     fn apart(&self) -> Duration {
         self.max_retry_after.max(self.max_delay).saturating_mul(2)
     }
@@ -141,11 +141,12 @@ impl Way<'_> {
 pub(crate) enum NotBegun {
     /// The waits were stopped.
     Stopped,
-    /// The circuit is open, or the requested wait is too long.
+    /// The circuit is open, or all requests to the model fail immediately for a while.
     Refused(ProviderError),
 }
 
-/// Retries `attempt` until it succeeds or a retry is pointless. Returns the value and the number of attempts.
+/// Retries `attempt` until it succeeds, a retry is pointless, or the retry policy or the budget allows no further
+/// retry. Returns the value and the number of attempts.
 ///
 /// Each attempt first waits for the rate limiter. An error that is not `retryable` ends the retries. So does an error
 /// with 0 `attempts`, because nothing was sent. If the waits are stopped, the last error is returned, or an error with

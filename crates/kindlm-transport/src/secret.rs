@@ -32,8 +32,8 @@ impl Secrets {
     }
 }
 
-/// Resolves headers, and collects their secrets. Fails, before anything is sent, if a variable is not set or a header
-/// is invalid.
+/// Resolves headers, and collects their secrets. Fails, before anything is sent, if a variable is unset or empty, or a
+/// header is invalid.
 pub fn resolve(
     provider: &str,
     headers: &[(String, HeaderValue)],

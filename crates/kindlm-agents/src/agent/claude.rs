@@ -1,12 +1,11 @@
 //! The adapter for Claude Code, for output in the format `stream-json`.
 //!
 //! The adapter follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. Each line holds one part of
-//! an answer. The lines of one answer repeat its tokens, so tokens and cost are read from the `result` line. A `result`
-//! counts from the start of the process, so each turn gets the difference to the previous `result`.
-//!
-//! A command or a subagent in the background is a task. When a task ends, Claude Code starts another request and writes
-//! another `result`, unless the model learned of the end before its answer. So a turn ends at the first `result` that
-//! answers the user while no task is running.
+//! an answer. The lines of one answer repeat its tokens, so tokens and cost are read from the `result` line. In a
+//! `result`, `modelUsage` and the cost count from the start of the process, so each turn gets the difference to the
+//! previous `result`.  A command or a subagent in the background is a task. When a task ends, Claude Code starts
+//! another request and writes another `result`, unless the model learned of the end before its answer. So a turn ends
+//! at the first `result` at which the user has an answer and no task is open.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -91,7 +90,7 @@ pub(crate) struct Claude {
     stopped: HashSet<String>,
     /// The calls that request to run in the background.
     in_background: HashSet<String>,
-    /// The calls of background subagents whose own calls were not all reported.
+    /// The calls of background subagents whose own calls may not all have been reported.
     unreported: HashSet<String>,
     /// The number of reported calls of each subagent. The key is the id of the call that started the subagent.
     calls_of: HashMap<String, u64>,
@@ -321,7 +320,7 @@ impl Claude {
         reported.push(Event::ActionResult { call_id, output, status });
     }
 
-    /// Reads messages and calls of the agent. From the lines of a subagent, only calls are read.
+    /// Reads messages and calls of the agent. From the lines of a subagent, only calls and their results are read.
     fn answer(&mut self, line: &Value, reported: &mut Reported) -> Result<(), String> {
         let is_own = is_own(line);
         self.retry = None;

@@ -26,7 +26,7 @@ const CALLS: [&str; 5] =
 /// The item types whose content is only known when the item is completed.
 const TOLD_WHEN_DONE: [&str; 3] = ["agent_message", "reasoning", "web_search"];
 
-/// The kinds of evidence about subagents. The lines hold no such evidence.
+/// The kinds of evidence that lack the work of subagents. The lines do not report this work.
 pub(super) const OF_SPAWNED: [Channel; 6] = [
     Channel::Messages,
     Channel::Actions,
@@ -42,7 +42,7 @@ pub(crate) struct Codex {
     ignored: HashSet<String>,
     /// The ids of the calls whose start was reported.
     begun: HashSet<String>,
-    /// The items that are reported when they are completed, sorted by id.
+    /// The items that have begun and are reported when they are completed, sorted by id.
     open: BTreeMap<String, Value>,
     /// The id of the call that started each subagent's thread, by the id of the thread.
     threads: HashMap<String, String>,

@@ -12,12 +12,11 @@ use crate::protocol::calls;
 pub(crate) struct Reported {
     /// The events of the current turn.
     pub(crate) events: Vec<Event>,
-    /// Calls with arguments that are not JSON, which events cannot represent.
+    /// The calls as declared. Events cannot represent arguments that are not JSON.
     pub(crate) declared: Vec<ToolCall>,
     /// The answer, if it is reported separately from the messages.
     text: Option<String>,
-    /// The reason why the current message is incomplete: an unsupported part. The field is `None` if the message is
-    /// complete.
+    /// The reason why the current message is incomplete. The field is `None` if the message is complete.
     unread: Option<String>,
     /// The last structured output of the turn.
     pub(crate) output_json: Option<Value>,
@@ -35,7 +34,7 @@ pub(crate) struct Reported {
     pub(crate) lost: BTreeSet<Channel>,
     /// The metadata that the agent reports about itself.
     pub(crate) metadata: Map<String, Value>,
-    /// The number of lines of each unsupported type.
+    /// The number of lines and parts of each unsupported type.
     unknown: BTreeMap<String, u64>,
     /// The kinds of evidence that occurred in any turn.
     seen: BTreeSet<Channel>,

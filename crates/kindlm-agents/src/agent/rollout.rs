@@ -228,8 +228,8 @@ fn read(line: &str, thread: &str, is_own: bool) -> Result<Line, String> {
     })
 }
 
-/// Returns the records that Codex adds for executed calls, by call id. The calls are commands, patches, MCP calls and
-/// subagents.
+/// Returns the records that Codex adds for executed calls, by call id. The calls are commands, patches, MCP calls, web
+/// searches and subagents.
 fn details(lines: &[Line]) -> HashMap<&str, &Value> {
     let noted = lines.iter().filter(|it| text(&it.payload, "type") == "item_completed");
     let items = noted.filter_map(|it| it.payload.get("item"));

@@ -15,7 +15,8 @@ use super::rollout::Files;
 use super::{Dialect, Reported, Step, dialect, thread_files};
 use kindlm_process::{Ended, Fault, MAX_OUTPUT, Pipe, Tail, not_started};
 
-/// Starts an agent, and waits until it is ready. The concurrency slot stays occupied until the session is dropped.
+/// Starts an agent. An agent with KindLM's protocol must answer with `hello`, and Codex starts with its first turn. The
+/// concurrency slot stays occupied until the session is dropped.
 pub async fn start<'a>(
     start: &'a AgentStart,
     surroundings: Surroundings<'a>,
@@ -312,7 +313,7 @@ impl Session<'_> {
         read
     }
 
-    /// Records an abnormal end that the exit code does not show.
+    /// Records an abnormal end of the agent.
     fn ended_badly(&mut self, how: &str) {
         self.tail.note(how);
         self.reported.push(Event::Error { message: how.to_owned() });

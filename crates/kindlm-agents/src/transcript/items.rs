@@ -11,7 +11,7 @@ use super::{CHAT, Reading};
 
 const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 
-/// Reads an item: a message, a call, the output of a call, or reasoning.
+/// Reads an item, such as a message, a call, the output of a call, or reasoning.
 pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     // Messages may omit their type.
     let kind = match item.get("type") {

@@ -49,7 +49,8 @@ enum Format {
 ///
 /// - `usage` (in either vendor's format), `cost_usd` and `latency_ms`,
 /// - `finish_reason` or `stop_reason`,
-/// - `tools`,
+/// - `system` or `instructions`, and `tools`,
+/// - `status`, `incomplete_details`, `error`, `previous_response_id` and `conversation` of the Responses API,
 /// - `complete_for`: the complete kinds of evidence in the log. By default, the messages and the tool calls with their
 ///   results are complete.
 ///

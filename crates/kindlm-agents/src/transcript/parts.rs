@@ -48,7 +48,7 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
     ))
 }
 
-/// Returns the texts of a value, which is a text or a list of parts. Images, files and sounds are only counted.
+/// Returns the texts of a value, which is a text or a list of parts. Images, files, sounds and videos are only counted.
 /// `unknown` is called for each unsupported part.
 fn texts_of<'v>(
     value: &'v Value,
@@ -84,12 +84,12 @@ fn texts_of<'v>(
     Ok(texts)
 }
 
-/// Returns the text of a value, with one line for each part.
+/// Returns the text of a value. The texts of its parts are joined with line breaks.
 pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     Ok(texts_of(value, at, reading, Reading::not_understood)?.join("\n"))
 }
 
-/// Returns the text of a message's content, one line per part. The content may be absent.
+/// Returns the text of a message's content, which may be absent. The texts of its parts are joined with line breaks.
 pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     text_of(content, &format!("{at}/content"), reading)

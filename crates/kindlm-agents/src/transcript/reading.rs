@@ -137,7 +137,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Records a gap if an answer stopped to call tools, but holds no call.
+    /// Records missing evidence if the finish reason of an answer is tool calls, but the answer has no call.
     fn without_call(&mut self) {
         if let Some(at) = self.stopped_to_call.take().filter(|_| !self.calls) {
             self.broke_off(format!("the answer at {at} stopped to call tools, but has no call"));

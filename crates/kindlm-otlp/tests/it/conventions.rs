@@ -679,7 +679,7 @@ fn omitted_spans_do_not_count_their_parent_twice() {
         assert_eq!(execution.tool_calls.len(), 2, "{:?}", execution.tool_calls);
         assert_eq!(execution.latency_ms, Some(90.0));
     }
-    // Without the root span, the spans directly below it are the roots.
+    // Without the root span, the outermost selected spans are the roots.
     let matches = |name: &str| Ok(name.ends_with("inner"));
     let filter = Filter::new(&settings.filter, Some(&matches));
     let part = read(&spans, &settings.mapping, filter).unwrap();

@@ -62,7 +62,8 @@ pub(crate) fn call(
     })
 }
 
-/// Converts a worker's answer into the host's types. Fails if the script was stopped or the answer is malformed.
+/// Converts a worker's answer into the host's types. Fails if the script was stopped, its result nests too deeply, or
+/// the answer is malformed.
 pub(crate) fn read(
     ending: Ending,
     console: Vec<String>,

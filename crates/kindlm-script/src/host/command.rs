@@ -90,7 +90,7 @@ pub(crate) fn typescript(options: &HostOptions) -> Vec<String> {
     std::iter::once(program).chain(args).chain([TYPESCRIPT.to_owned()]).collect()
 }
 
-/// Returns the error message for a command that does not start. It has advice if the program is not found.
+/// Returns the error message for a command that does not start. It has advice if an interpreter is not found.
 pub(crate) fn not_found(runtime: ScriptRuntime, program: &str, err: &io::Error) -> String {
     let install = match runtime {
         ScriptRuntime::QuickJs => return format!("`{program}`: {err}"),

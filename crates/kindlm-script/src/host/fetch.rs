@@ -93,8 +93,8 @@ pub(crate) async fn send(
                     "fetch failed: redirected to '{location}', which is not a URL: {err}"
                 ))
             })?;
-            // As in the Fetch standard, a redirected POST becomes a GET, and credentials are dropped if the host
-            // changes.
+            // As in the Fetch standard, a `POST` becomes a `GET` for the statuses 301 to 303, and credentials are
+            // dropped if the origin changes.
             if response.status == 303 || (response.status <= 302 && method == "POST") {
                 "GET".clone_into(&mut method);
                 body.clear();

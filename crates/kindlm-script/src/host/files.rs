@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::frame::{Format, Loaded, Look, Refusal};
 use crate::limits;
 
-/// The file extensions that are tried, in order, if no file has the exact path.
+/// The file extensions that are tried, in order, if no file has the exact path. They are also tried for the `index`
+/// file of a folder.
 const ENDINGS: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
 /// TypeScript imports use the JavaScript file names, so these extensions are mapped.
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
@@ -26,7 +27,7 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) fn new(root: &Path) -> Self {
-        // If the root does not exist, each load reports this error.
+        // If the root does not exist, each load fails.
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         Self { root, read: Mutex::default() }
     }

@@ -21,7 +21,7 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The number of unwritten bytes above which further answers are delayed.
+/// The number of unwritten bytes above which pending answers are delayed.
 const UNREAD: usize = 2 * limits::CONTENT;
 /// The time for reading stderr after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -97,7 +97,8 @@ impl Worker {
         if runtime != ScriptRuntime::QuickJs
             && let Some(mut stderr) = worker.child.stderr.take()
         {
-            // Otherwise, the output of a script's child processes would fill the pipe and block them.
+            // Read and discard stderr. Otherwise, the output of a script's child processes could fill the pipe and
+            // block them.
             tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
         }
         Ok(worker)
@@ -334,7 +335,7 @@ impl UnwrittenFrames {
         self.length
     }
 
-    /// Writes as much as the pipe accepts. Cancelling neither loses nor repeats bytes.
+    /// Writes as much of the first frame as the pipe accepts. Cancelling neither loses nor repeats bytes.
     async fn write_some(&mut self, to: &mut ChildStdin) {
         let Some(frame) = self.frames.front() else { return };
         match to.write(&frame[self.written..]).await {

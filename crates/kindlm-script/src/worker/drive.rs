@@ -121,7 +121,7 @@ impl<'js> Driver<'_, 'js> {
 
     fn argument(&self, json: &[u8]) -> Result<Value<'js>, Trouble> {
         let value = self.ctx.json_parse(json)?;
-        // A value that starts with this text is a context. A value with the marker contains a function.
+        // A value that starts with `{"prompt":` is a context. A value with the marker contains a function.
         let marker = b"\"$returns\"";
         let is_context = json.starts_with(b"{\"prompt\":")
             || json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker);
@@ -248,7 +248,7 @@ impl<'js> Driver<'_, 'js> {
         call.interrupted.then(|| Halt { why: Stop::Timeout, message: String::new() })
     }
 
-    /// Encodes the return value of a script for the protocol. Fails if the result is too large or a limit is reached.
+    /// Encodes the return value of a script for the protocol. Fails if the result is too large or cannot be serialized.
     fn encode(&self, value: Value<'js>) -> Result<(Ending, Vec<u8>), Trouble> {
         let is_object = value.is_object();
         let json = match value.type_of() {
@@ -331,7 +331,7 @@ impl<'js> Driver<'_, 'js> {
                 Vec::new(),
             );
         };
-        // For a regular expression, the engine appends the location to this message.
+        // QuickJS appends ` in regexp execution` to `out of memory` if a regular expression ran out of memory.
         if name == "InternalError" && message.starts_with("out of memory") {
             return stop(memory());
         }

@@ -1,9 +1,8 @@
 //! Drops the privileges that a worker does not need, before the first script runs.
 
-/// Sets process limits, and restricts the system calls to a list.
-///
-/// On Linux, every other system call fails. On other Unix systems only the process limits apply. There, isolation
-/// depends on the engine, which has no function that opens a file or a connection.
+/// Sets process limits, and restricts the system calls to a list.  On Linux with x86-64 or AArch64, every other system
+/// call fails or kills the process. On other Unix systems only the process limits apply. There, isolation depends on
+/// the engine, which has no function that opens a file or a connection.
 pub(crate) fn lock_down() -> Result<(), String> {
     limits()?;
     system_calls()
@@ -17,7 +16,7 @@ fn limits() -> Result<(), String> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|err| format!("limit {resource:?}: {err}"))
     };
-    // The worker must not write files, start processes or dump memory.
+    // The worker must not dump memory, write files or, on Linux, start processes.
     limit(Resource::Core, 0)?;
     limit(Resource::Fsize, 0)?;
     #[cfg(target_os = "linux")]
@@ -80,7 +79,7 @@ const FATAL: &[i64] = &[
 ];
 
 /// The system calls that a worker needs. It uses its two pipes, allocates memory, reads the clock, waits for its own
-/// threads, and exits.
+/// threads, gets random numbers, handles faults, and exits.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
@@ -117,9 +116,9 @@ pub(crate) fn close_inherited() {
     {
         #[expect(
             unsafe_code,
-            reason = "this program has opened nothing yet, so nobody in it owns what is closed"
+            reason = "this program has opened no file yet, so nothing in it owns the closed files"
         )]
-        // SAFETY: guaranteed by the caller; the system call only takes numbers.
+        // SAFETY: the caller guarantees that this program has opened no file yet. The system call takes only numbers.
         let closed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
         // Kernels before 5.9 do not support this call. Inherited files then stay open, and the allow list prevents
         // opening other files.

@@ -25,7 +25,7 @@ const STACK: usize = 16 << 20;
 /// The argument that makes the worker program convert TypeScript from stdin. The next argument is the path of the file.
 pub(crate) const TYPESCRIPT: &str = "typescript";
 
-/// Runs a worker until its stdin ends, and returns the exit code for the process.
+/// Runs a worker until its stdin ends or it should be replaced, and returns the exit code for the process.
 ///
 /// The program must call this function for the arguments that [`HostOptions::args`](crate::HostOptions::args) defines.
 /// It must not have printed to stdout or opened files before.

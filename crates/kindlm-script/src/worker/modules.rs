@@ -43,7 +43,7 @@ fn is_drive(specifier: &str) -> bool {
     matches!(specifier.as_bytes(), [drive, b':', b'/' | b'\\', ..] if drive.is_ascii_alphabetic())
 }
 
-/// Node's modules that scripts may try to import, but that would need privileges.
+/// Modules of Node.js that the sandbox does not have. Their names only serve for error messages.
 const NODE: [&str; 20] = [
     "async_hooks",
     "child_process",

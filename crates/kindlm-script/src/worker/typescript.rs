@@ -1,6 +1,7 @@
 //! Converts TypeScript to JavaScript.
 
-/// Returns the JavaScript of a TypeScript file. Other files are returned unchanged. Fails if the file is invalid.
+/// Returns the JavaScript of a TypeScript file. Other files are returned unchanged. Fails if the file is invalid, or if
+/// this build does not support TypeScript.
 pub(crate) fn strip(path: &str, text: String) -> Result<String, String> {
     if [".ts", ".mts", ".cts"].iter().any(|ending| path.ends_with(ending)) {
         return javascript(path, &text);

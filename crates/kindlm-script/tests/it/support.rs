@@ -34,7 +34,7 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Returns an inline script with `output` and `context`.
+/// Returns an inline script with the parameters `output`, `context` and `process`.
 pub(crate) fn body(code: &str) -> ScriptQuestion {
     ScriptQuestion {
         runtime: ScriptRuntime::QuickJs,
@@ -58,7 +58,8 @@ pub(crate) fn permit(question: ScriptQuestion, permissions: ScriptPermissions) -
     ScriptQuestion { permissions: Arc::new(permissions), ..question }
 }
 
-/// Scripts that return objects with `toJSON` or wrapped values, and the results. Such values must not become verdicts.
+/// Scripts that return objects with `toJSON` or wrapped values, and the results. A boolean or a number from such an
+/// object must not become a verdict.
 pub(crate) const MADE_JSON: [(&str, &str); 8] = [
     ("return new Boolean(true)", "object true"),
     ("return { toJSON: () => true }", "object true"),

@@ -1,8 +1,8 @@
 //! A fast JSON parser, because most datasets are JSON.
 //!
 //! JSON is also YAML, and this parser returns the same tree with the same places. It rejects invalid JSON, and also
-//! JSON with duplicate keys, with tabs between values or with deep nesting. The YAML parser then reads the text and
-//! reports its errors.
+//! some valid JSON, such as JSON with duplicate keys, with tabs between values or with deep nesting. The YAML parser
+//! then reads the text and reports its errors.
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -20,8 +20,10 @@ pub struct LocatedSpan {
 
 /// Finds the place of a key or value, or of the nearest parent that exists.
 ///
-/// For an empty value, or a list or mapping over several lines, returns the place of the key. For other values, returns
-/// the first line.
+/// `MemberPart::Key` gives the key. `MemberPart::Value` gives the first line of the value, except in these cases, which
+/// give the key: an empty value, a block-style list or mapping, and a list or mapping over several lines.
+///
+/// An item of a list has no key, so its first line is returned.
 pub fn locate(source: &Source, root: &Node, pointer: &str, place: MemberPart) -> LocatedSpan {
     let mut node = root;
     let mut key: Option<Span> = None;

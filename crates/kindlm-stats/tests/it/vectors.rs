@@ -55,7 +55,7 @@ fn kappa_is_cohens() {
         // With the same agreement of 0.9, kappa depends on the base rate.
         (table(47, 3, 7, 43), 0.8),
         (table(85, 5, 5, 5), 0.444_444),
-        // A judge that passes everything agrees with people on 95 of 100 outputs but is useless.
+        // If one rater always gives the same answer, kappa is 0 although the agreement is 0.95.
         (table(95, 0, 5, 0), 0.0),
         (table(0, 0, 5, 95), 0.0),
     ] {

@@ -2,13 +2,13 @@
 
 use kindlm_types::Prompt;
 
-/// Characters per token: about right for English, and rarely too low.
+/// Characters per token: about right for English.
 const CHARACTERS: u64 = 4;
 
 /// The estimated tokens of an answer if the request sets no limit.
 const ANSWER: u64 = 1024;
 
-/// Estimates the tokens of a request and its longest answer.
+/// Estimates the tokens of a request and its answer.
 pub fn estimate(prompt: &Prompt) -> u64 {
     let said = prompt.messages.iter().map(|it| {
         let calls = it.tool_calls.iter().map(|call| json_length(&call.arguments));

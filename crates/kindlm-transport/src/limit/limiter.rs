@@ -20,7 +20,7 @@ use super::window::{Sent, Window};
 /// requests sleep until it is their turn.
 pub struct RateLimiter {
     state: Mutex<State>,
-    /// The number of tickets created so far.
+    /// The number of calls so far.
     calls: AtomicU64,
     counts_tokens: bool,
     /// The provider and the model, for notices and error messages; empty if not set.
@@ -36,11 +36,13 @@ struct State {
     closed: Option<Instant>,
     /// True if the provider requested the back-off and no request was answered since.
     is_asked: bool,
-    /// The time before which requests fail immediately, and their error. The requested wait is too long to wait for.
+    /// The time before which requests fail immediately, and their error. The requested wait is too long, or the
+    /// provider has refused every request for too long.
     failing_until: Option<(Instant, Arc<ProviderError>)>,
-    /// The number of consecutive refusals of a request that was alone in flight.
+    /// The number of refusals since the last answer that started or extended a back-off.
     refusals: u32,
-    /// The times of the first and the last refusal of the current series. The field is `None` after an answer.
+    /// The times of the first and the last refusal of the current series. The field is `None` after an answer or
+    /// another error of the provider.
     refused: Option<(Instant, Instant)>,
     /// The number of failed calls before the first answer; `None` after it.
     failed: Option<u32>,
@@ -93,7 +95,7 @@ enum Ended {
     Answered,
     /// The provider reported an error; no tokens were used.
     Failed,
-    /// The provider refused the request because of too many requests.
+    /// The provider refused the request because of its load.
     Refused,
 }
 
@@ -102,7 +104,7 @@ enum Entry {
     Now(Sent),
     /// The request may be sent at this time.
     At(Instant),
-    /// The request waits until another request ends.
+    /// The request waits until another request ends or leaves the queue.
     Later,
     Never(Arc<ProviderError>),
 }
@@ -141,7 +143,7 @@ impl RateLimiter {
         self.counts_tokens
     }
 
-    /// Creates the ticket of a new call, with its estimated tokens. Older tickets have priority.
+    /// Creates the queue position of a new call, with its estimated tokens. Older calls have priority.
     pub fn enqueue(&self, estimate: u64) -> QueuedCall<'_> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         QueuedCall { limiter: self, number, estimate, used: AtomicU64::new(0), budget: &Unlimited }
@@ -217,10 +219,9 @@ impl QueuedCall<'_> {
         self.used.store(tokens, Ordering::Relaxed);
     }
 
-    /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.
-    ///
-    /// Fails if the circuit is open or the provider requested too long a wait. The error has 0 attempts, because
-    /// nothing was sent.
+    /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.  Fails if
+    /// the circuit is open or the provider requested too long a wait or has refused every request for too long. The
+    /// error has 0 attempts, because nothing was sent.
     pub async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
         let mut waiting = None;
         loop {
@@ -364,8 +365,9 @@ impl Permit<'_> {
     /// Records a failed request, and starts a back-off if needed.
     ///
     /// The limiter backs off if a request was refused while it was alone in flight, or if the provider requested a
-    /// wait. All requests then wait together. `pause` computes the wait from the number of earlier consecutive
-    /// refusals. If a request that is still in flight is answered, a back-off that the provider requested ends early.
+    /// wait. All requests then wait together. `pause` computes the wait from the number of earlier such refusals since
+    /// the last answer. If a request that is still in flight is answered, a back-off that the provider requested ends
+    /// early.
     ///
     /// Returns the duration of a back-off that started now; `None` if no back-off started.
     pub fn failed(
@@ -402,8 +404,8 @@ impl Permit<'_> {
         was_open.then_some(wait)
     }
 
-    /// Records a refusal with a requested wait that is too long. During that wait, all requests fail immediately,
-    /// including requests that already wait.
+    /// Records a refusal after which all requests fail immediately for the duration `wait`. This includes requests that
+    /// already wait.
     pub fn fail_until(mut self, err: &ProviderError, wait: Duration) {
         self.ended = Ended::Refused;
         let mut state = self.queued.limiter.state();

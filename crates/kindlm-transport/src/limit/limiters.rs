@@ -75,7 +75,8 @@ impl RateLimiters {
     /// - A refused key, an exhausted account and an unreachable server affect all models.
     /// - A server that has answered before may be unreachable for a while.
     /// - A refused key with status 403 affects one model, because the account may lack access to this model only.
-    /// - Other errors open the circuit only to a model that has never answered, after several failed calls.
+    /// - A model that was not found, a status from 403 to 405, a server error, a timeout or an unreadable answer opens
+    ///   the circuit only to a model that has never answered, after several failed calls.
     pub fn record_failure(&self, limiter: &RateLimiter, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
@@ -122,7 +123,7 @@ impl Open {
     }
 }
 
-/// Returns the error of calls that are not sent, because all calls before failed.
+/// Returns the error of calls that are not sent, because the calls before failed.
 fn given_up(err: &ProviderError, failed: u32, target: &str) -> ProviderError {
     let message = format!(
         "{}; {failed} calls in a row have failed, so nothing more is sent to `{target}` in this run",

@@ -181,7 +181,7 @@ async fn refusals_of_single_requests_extend_the_back_off() {
         permit.failed(&refusal(None), |refusals| ms(100 << refusals));
     }
     assert_eq!(sent, [0, 100, 300, 700]);
-    // An answer ends the back-off immediately.
+    // An answer resets the back-off: later requests do not wait, and the next refusal causes the shortest wait.
     for _ in 0..3 {
         let queued = limiter.enqueue(0);
         queued.enter(0).await.unwrap().answered();
@@ -472,7 +472,7 @@ async fn a_stop_ends_only_waiting_requests() {
 }
 
 /// Simulates a provider that refuses requests until a given time. A refusal requests the remaining wait. Later requests
-/// are answered after 10 ms.
+/// are answered after 11 ms.
 async fn closed_until(until: Instant, sent: &Cell<u32>) -> Result<(), ProviderError> {
     sent.set(sent.get() + 1);
     sleep(ms(1)).await;

@@ -243,7 +243,7 @@ impl CaseSummary {
         Ok(Self(json.into()))
     }
 
-    /// Restores a case head from its stored text.
+    /// Restores a case summary from its stored text.
     pub fn kept(text: &str) -> Self {
         Self(text.into())
     }

@@ -46,8 +46,8 @@ impl LineWriter {
 
 /// Returns true if the JSON of a result depends only on equality.
 ///
-/// Only common results, without metadata, return true. Equal metadata may differ in the order of keys, and -0.0 equals
-/// 0.0.
+/// Only passed results without metadata, facts or named scores return true. Equal metadata may differ in the order of
+/// keys, and -0.0 equals 0.0.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()

@@ -227,7 +227,7 @@ pub struct Totals {
     pub cases: u64,
     /// The number of cases in which everything held.
     pub passed: u64,
-    /// The number of cases in which a soft check is below its threshold.
+    /// The number of cases in which every gate-severity check held, but a soft check is below its threshold.
     pub scored: u64,
     /// The number of cases in which a gate-severity check failed.
     pub failed: u64,
