@@ -8,7 +8,7 @@ use std::rc::Rc;
 use kindlm_source::{Key, Kind, Node, Span};
 
 impl Translator<'_> {
-    /// Translates the `assert` list of a test. Reports other values and returns no assertions.
+    /// Translates the `assert` list of a test. Reports any other value except null, and returns no assertions for it.
     pub(super) fn assertions(&mut self, block: Option<&Node>) -> Vec<Node> {
         let Some(block) = block else { return Vec::new() };
         match &block.kind {

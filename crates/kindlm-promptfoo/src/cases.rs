@@ -1,6 +1,7 @@
 //! Expands each test to several tests.
 //!
-//! There is one test per combination of variables, prompt and provider group.
+//! There is one test per combination of variables, prompt and provider group. There are more tests if programs give
+//! different results for the models.
 
 use std::collections::HashSet;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Tests that depend on programs: prompt functions, variables and custom filters.
+//! Tests that depend on programs: prompt functions, programs that compute variables, `transformVars`, and custom
+//! filters.
 
 use kindlm_source::{Kind, Node, Span};
 use serde_json::{Map, Value, json};

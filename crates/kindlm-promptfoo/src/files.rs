@@ -49,7 +49,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads a text file without its byte order mark. Reports an error at `span` and returns `None`.
+    /// Reads a text file without its byte order mark. If this fails, reports an error at `span` and returns `None`.
     pub(super) fn content(&mut self, span: Span, path: &str) -> Option<String> {
         match self.inputs.files.read(path) {
             Ok(text) => Some(text.trim_start_matches('\u{feff}').to_owned()),

@@ -85,7 +85,7 @@ pub fn suite_name(root: &Node) -> String {
     root.get("description").and_then(Node::text).unwrap_or(PROJECT).to_owned()
 }
 
-/// True if a document has a key of promptfoo and no key `kindlm`.
+/// True if a document has no key `kindlm`, but a key of promptfoo, or `prompts` or `providers` in promptfoo's form.
 pub fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
         return false;
@@ -114,7 +114,7 @@ pub struct Inputs<'a> {
     pub files: &'a dyn Files,
     /// The lookup of environment variables.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The runner of programs that generate prompts, tests and variables.
+    /// The runner of programs that generate prompts, tests and variables, or implement filters.
     pub scripts: Arc<RunScript>,
     /// The ids of the known reporters; empty if any id is valid.
     pub reporters: &'a [&'static str],
@@ -194,7 +194,7 @@ const READ: [&str; 16] = [
     "scripts",
 ];
 
-/// The keys that only affect promptfoo's web pages.
+/// The keys that have no effect in KindLM.
 const INERT: [&str; 4] = ["sharing", "writeLatestResults", "metadata", "tags"];
 
 impl Translator<'_> {

@@ -15,7 +15,8 @@ use super::vars::merged;
 /// The prefix of columns with assertions.
 const EXPECTED: &str = "__expected";
 
-/// The special columns. A column with one underscore instead of two is probably a typo and causes a warning.
+/// The special columns that are checked for typos. A column with one underscore instead of two is probably a typo and
+/// causes a warning.
 const SPECIAL: [&str; 7] = [
     EXPECTED,
     "__prefix",

@@ -98,8 +98,8 @@ impl Translator<'_> {
                 }
                 "rubricPrompt" => said.rubric = Some(self.permitted(value)),
                 "provider" => self.graders(value, &mut said.graders),
-                // `disableDefaultAsserts` is handled in `said`. The other two options have no effect, because tests do
-                // not share any state.
+                // `test_settings` handles `disableDefaultAsserts`. The other two options have no effect, because tests
+                // do not share any state.
                 "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
                 "storeOutputAs" => {
                     let help = "a test cannot use the answers of another test: write both as one `conversation` in a \

@@ -58,8 +58,9 @@ impl Translator<'_> {
 
     /// Returns the variables of all tests to which one test expands.
     ///
-    /// A list of texts expands to one test per text, in every combination. The last variable changes fastest. The
-    /// result is empty if there are too many tests.
+    /// A list of texts expands to one test per text, and a pattern to one test per file, in every combination. The last
+    /// variable changes fastest. The result is empty if there are too many tests, or if no file of a variable can be
+    /// read.
     pub(super) fn combinations(&mut self, vars: &[(Key, Node)], expand: bool) -> Vec<Vars> {
         let mut all: Vec<Vars> = vec![Vec::new()];
         for (key, value) in vars {

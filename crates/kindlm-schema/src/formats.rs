@@ -142,7 +142,7 @@ fn is_fragment(text: &str) -> bool {
     pointer.is_empty() || pointer.strip_prefix('/').is_some_and(|it| it.split('/').all(is_token))
 }
 
-/// Returns true for a web address with a public host.
+/// Returns true for an `http`, `https` or `ftp` address with a public host.
 ///
 /// The host is a name with a dot, or a public IPv4 address.
 fn is_url(text: &str) -> bool {

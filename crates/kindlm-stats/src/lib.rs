@@ -17,7 +17,7 @@
 //! let kappa = judged.kappa(Confidence::P95)?;
 //! assert_eq!(format!("{:.2}", kappa.value), "0.70");
 //!
-//! // Of 1000 others the judge passes 700; people would pass fewer, because it is too kind.
+//! // Of 1000 other outputs, the judge passes 700. People would pass a few more.
 //! let corrected = rogan_gladen(Tally::new(700, 1000)?, &judged, Confidence::P95)?;
 //! assert_eq!(format!("{:.3}", corrected.rate), "0.714");
 //! # Ok::<(), kindlm_stats::Undefined>(())

@@ -82,7 +82,7 @@ pub struct CheckError(pub Vec<String>);
 ///
 /// # Errors
 ///
-/// Fails if the block is invalid: an unknown check, a missing option, or an invalid pattern.
+/// Fails if the block is invalid, for example because of an unknown check, a missing option or an invalid pattern.
 pub fn check(execution: &Execution, expect: &Value) -> Result<Checked, CheckError> {
     let (checks, problems) = compile(expect, &Setup::new(&NoFiles, None));
     if !problems.is_empty() {

@@ -95,9 +95,9 @@ pub fn cases(docs: &str) -> Vec<Case> {
 }
 
 /// Runs every example of a page, and returns their number.
+///
 /// Blocks without an info word are not run. Fails if the results of an example differ from its `results` block, or if
 /// `run` fails.
-/// for which `run` fails.
 pub fn check(
     page: &Path,
     mut run: impl FnMut(&Case) -> Result<String, String>,

@@ -42,7 +42,8 @@ impl Dialect {
         [Self::OpenAi, Self::Embeddings, Self::Anthropic, Self::Gemini, Self::Cohere, Self::Ollama];
 }
 
-/// Returns an answer with this text, 10 input tokens and 5 output tokens. An embedding is always `[1, 0, 0]`.
+/// Returns an answer with this text, 10 input tokens and 5 output tokens. An embedding is always `[1, 0, 0]`, without
+/// output tokens.
 pub fn body(dialect: Dialect, text: &str) -> Value {
     match dialect {
         Dialect::OpenAi => json!({

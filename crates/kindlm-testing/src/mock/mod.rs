@@ -60,7 +60,7 @@ impl MockServer {
     ///
     /// It neither records nor parses requests.
     ///
-    /// Only [`count`](Self::count) and [`peak_in_flight`](Self::peak_in_flight) work with it.
+    /// [`push`](Self::push), [`requests`](Self::requests) and [`hold`](Self::hold) do not work with it.
     pub fn for_bench(latency: Duration) -> io::Result<Self> {
         Self::launch(Answers::Fixed(FixedReplies::new(), latency))
     }
@@ -124,7 +124,7 @@ impl MockServer {
 
     /// Holds all replies until [`release`](Self::release) is called.
     ///
-    /// A test can so control the order of events. It does not work for benchmark servers.
+    /// So a test can control the order of events. It does not work for benchmark servers.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);
     }

@@ -15,7 +15,7 @@ pub struct MockReply {
     pub(super) body: Body,
     pub(super) delay: Duration,
     pub(super) body_delay: Duration,
-    /// The pause between two pieces of the body.
+    /// The pause before each piece of the body.
     pub(super) drip: Duration,
     pub(super) ending: Ending,
 }
@@ -189,7 +189,7 @@ impl MockReply {
     pub fn body_after(self, body_delay: Duration) -> Self {
         Self { body_delay, ..self }
     }
-    /// Sends the body in eight pieces, with this pause before each one.
+    /// Sends the body in at most eight pieces, with this pause before each one.
     #[must_use]
     pub fn dripping(self, pause: Duration) -> Self {
         Self { drip: pause, ..self }

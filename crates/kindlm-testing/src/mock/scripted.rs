@@ -1,8 +1,9 @@
 //! A mock model that follows a script in its prompt, for tests of real agents.
 //!
 //! The script is `SCRIPT [step, …]` in the last user text that has one. Each step is one answer of the model: a text or
-//! a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. The step `{"status": 401}` refuses the
-//! request. After the last step, the model answers `done`.
+//! a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. In the Responses API, a part may also be
+//! `{"search": …}`. The step `{"status": 401}` refuses the request. After the last step, the model answers `done`;
+//! without a script, it answers `ok`.
 
 use std::fmt::Write;
 

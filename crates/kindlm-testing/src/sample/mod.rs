@@ -88,7 +88,7 @@ fn derived() -> Vec<DerivedMetric> {
     ]
 }
 
-/// Returns the report of a run without failures: two cases, one model and one gate.
+/// Returns the report of a run without failures: two cases, two models and one gate.
 pub fn green_report() -> Report {
     let mut report = sample_report();
     report.cases.retain(|case| case.outcome == kindlm_types::Outcome::Passed);
