@@ -1,7 +1,9 @@
-//! The protocol of programs on stdout.  A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an
-//! `output_json`, an `event`, or the complete kinds of evidence (`evidence`). Every other line is text, and so is a
-//! line that only resembles the protocol. Evidence must not be lost silently. So the key may stand anywhere in an
-//! `event` or `evidence` line, and such a line is an error if it cannot be read.
+//! The protocol of programs on stdout.
+//!
+//! A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an `output_json`, an `event`, or the complete
+//! kinds of evidence (`evidence`). Every other line is text, and so is a line that only resembles the protocol.
+//! Evidence must not be lost silently. So the key may stand anywhere in an `event` or `evidence` line, and such a line
+//! is an error if it cannot be read.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -47,10 +47,11 @@ impl HttpTransport {
         Ok(Self { options, client: OnceLock::new(), slots, preparations })
     }
 
-    /// Sends a request, with retries, and decodes the response with `decode`.  `timeout` covers one attempt, from
-    /// connecting to the last byte of the response. The wait for the rate limiter of `queued` is not included, nor is
-    /// the wait for a slot of the concurrency limit. `decode` gets every response except redirects, with any status.
-    /// Retryable errors of the transport and of `decode` lead to a retry.
+    /// Sends a request, with retries, and decodes the response with `decode`.
+    ///
+    /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter of
+    /// `queued` is not included, nor is the wait for a slot of the concurrency limit. `decode` gets every response
+    /// except redirects, with any status. Retryable errors of the transport and of `decode` lead to a retry.
     pub async fn call<T>(
         &self,
         provider: &str,

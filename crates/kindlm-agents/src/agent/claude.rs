@@ -3,9 +3,11 @@
 //! The adapter follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. Each line holds one part of
 //! an answer. The lines of one answer repeat its tokens, so tokens and cost are read from the `result` line. In a
 //! `result`, `modelUsage` and the cost count from the start of the process, so each turn gets the difference to the
-//! previous `result`.  A command or a subagent in the background is a task. When a task ends, Claude Code starts
-//! another request and writes another `result`, unless the model learned of the end before its answer. So a turn ends
-//! at the first `result` at which the user has an answer and no task is open.
+//! previous `result`.
+//!
+//! A command or a subagent in the background is a task. When a task ends, Claude Code starts another request and writes
+//! another `result`, unless the model learned of the end before its answer. So a turn ends at the first `result` at
+//! which the user has an answer and no task is open.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -50,7 +50,7 @@ enum Format {
 /// - `usage` (in either vendor's format), `cost_usd` and `latency_ms`,
 /// - `finish_reason` or `stop_reason`,
 /// - `system` or `instructions`, and `tools`,
-/// - `status`, `incomplete_details`, `error`, `previous_response_id` and `conversation` of the Responses API,
+/// - `error`, and `status`, `incomplete_details`, `previous_response_id` and `conversation` of the Responses API,
 /// - `complete_for`: the complete kinds of evidence in the log. By default, the messages and the tool calls with their
 ///   results are complete.
 ///

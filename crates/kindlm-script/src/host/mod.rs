@@ -117,9 +117,11 @@ impl ScriptHost {
         Self { shared, pools }
     }
 
-    /// Runs a script.  A script that throws has an answer; an error means that the script could not run to its end. The
-    /// function must be called inside a Tokio runtime with I/O and time enabled. If the future is dropped, a call that
-    /// already runs continues until it ends or times out.
+    /// Runs a script.
+    ///
+    /// A script that throws has an answer; an error means that the script could not run to its end. The function must
+    /// be called inside a Tokio runtime with I/O and time enabled. If the future is dropped, a call that already runs
+    /// continues until it ends or times out.
     pub async fn run(&self, question: &ScriptQuestion) -> Result<ScriptAnswer, ScriptError> {
         let pool = &self.pools[match question.runtime {
             ScriptRuntime::QuickJs => 0,

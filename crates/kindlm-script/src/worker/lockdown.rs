@@ -1,8 +1,10 @@
 //! Drops the privileges that a worker does not need, before the first script runs.
 
-/// Sets process limits, and restricts the system calls to a list.  On Linux with x86-64 or AArch64, every other system
-/// call fails or kills the process. On other Unix systems only the process limits apply. There, isolation depends on
-/// the engine, which has no function that opens a file or a connection.
+/// Sets process limits, and restricts the system calls to a list.
+///
+/// On Linux with x86-64 or AArch64, every other system call fails or kills the process. On other Unix systems only the
+/// process limits apply. There, isolation depends on the engine, which has no function that opens a file or a
+/// connection.
 pub(crate) fn lock_down() -> Result<(), String> {
     limits()?;
     system_calls()
@@ -79,7 +81,7 @@ const FATAL: &[i64] = &[
 ];
 
 /// The system calls that a worker needs. It uses its two pipes, allocates memory, reads the clock, waits for its own
-/// threads, gets random numbers, handles faults, and exits.
+/// threads, gets random numbers, and exits.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED: &[i64] = &[
     libc::SYS_read,

@@ -219,9 +219,10 @@ impl QueuedCall<'_> {
         self.used.store(tokens, Ordering::Relaxed);
     }
 
-    /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.  Fails if
-    /// the circuit is open or the provider requested too long a wait or has refused every request for too long. The
-    /// error has 0 attempts, because nothing was sent.
+    /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.
+    ///
+    /// Fails if the circuit is open or the provider requested too long a wait or has refused every request for too
+    /// long. The error has 0 attempts, because nothing was sent.
     pub async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
         let mut waiting = None;
         loop {

@@ -2,9 +2,10 @@
 //!
 //! Each model of a provider has a rate limiter ([`RateLimiter`]). It admits requests in the order of their calls. It
 //! limits their concurrency to the provider's capacity, and their rate to the model's [`Limits`]. A refusal for too
-//! many requests lowers the concurrency; answers raise it again.  If the provider refuses the key (except with the
-//! status 403) or the account has no credit left, the circuit opens for all its models. Later requests then fail with
-//! the same error. Repeated failures also open the circuit.
+//! many requests lowers the concurrency; answers raise it again.
+//!
+//! If the provider refuses the key (except with the status 403) or the account has no credit left, the circuit opens
+//! for all its models. Later requests then fail with the same error. Repeated failures also open the circuit.
 
 #[cfg(feature = "http")]
 mod bucket;
