@@ -1,4 +1,4 @@
-// A worker that runs scripts in Node.js: the same frames as the sandbox's worker, and no sandbox.
+// A worker that runs scripts in Node.js, without a sandbox. It uses the same frames as the sandbox's worker.
 "use strict";
 const { Module, createRequire, register } = require("node:module");
 const { execFileSync } = require("node:child_process");
@@ -31,7 +31,7 @@ function send(header, part) {
   raw(frame);
 }
 
-// The console of the current call, bounded.
+// Adds a line to the console of the current call, up to the limits.
 function log(text) {
   if (!current) return;
   const line = text.replace(/\n$/, "");
@@ -98,7 +98,7 @@ function returned(call, value) {
     return threw(call, error);
   }
   if (text === undefined) return finish(call, { e: "undefined" });
-  // `new Boolean(true)` and what `toJSON` makes are objects still, and no verdicts.
+  // `new Boolean(true)` and objects with such a `toJSON` are still objects, so they are not verdicts.
   if (typeof value === "object" && value !== null && /^[tf0-9-]/.test(text)) {
     return finish(call, { e: "opaque", type_name: "object", text });
   }
@@ -118,7 +118,7 @@ function revive(value) {
   return value;
 }
 
-// TypeScript: its types are removed by the program of the sandbox's workers, and nothing is written anywhere.
+// TypeScript: the program of the sandbox's workers converts it to JavaScript. No file is written.
 const isTypeScript = (file) => /\.[mc]?ts$/i.test(file);
 function strip(file, command, run, read) {
   try {
@@ -140,7 +140,7 @@ for (const ending of [".ts", ".cts"]) {
     module._compile(code, file);
   };
 }
-// ES modules are read in a thread of Node's own, which must know it too.
+// Node loads ES modules in a separate thread, which needs the same functions.
 const hooks = `
 import { existsSync, readFileSync } from "node:fs";
 import { execFileSync } from "node:child_process";
@@ -184,7 +184,7 @@ async function load(file) {
   try {
     return await import(pathToFileURL(file).href);
   } catch (error) {
-    // CommonJS in a package that says it is not: read as what it is.
+    // The file is CommonJS, although its package declares ES modules. So it is loaded as CommonJS.
     if (!/(module|exports|require) is not defined/.test(error?.message ?? "")) throw error;
     const module = new Module(file);
     module.filename = file;
@@ -250,7 +250,7 @@ function next() {
   }
   if (header.t !== "call") return next();
   current = Object.assign(header, { console: [], room: BYTES, dropped: 0, most: 16 << 20 });
-  // With the input not counting, the event loop ends when nothing is left that could resolve the promise.
+  // Without stdin, the event loop ends if no timer or other work is left that could resolve the promise.
   process.stdin.unref();
   run(current, parts);
 }

@@ -1,10 +1,10 @@
-# A worker that runs scripts in Python: the same frames as the sandbox's worker, and no sandbox.
+# A worker that runs scripts in Python, without a sandbox. It uses the same frames as the sandbox's worker.
 import asyncio, importlib.util, inspect, json, math, os, struct, sys, textwrap, traceback
 
 LINES, BYTES, MOST = 200, 64 * 1024, 16 << 20
 source = os.fdopen(os.dup(0), "rb")
 sink = os.fdopen(os.dup(1), "wb")
-# What a script prints must not get between the frames.
+# Redirect stdout, so that printed text does not get between the frames.
 os.dup2(2, 1)
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 

@@ -1,10 +1,10 @@
-# A worker that runs scripts in Ruby: the same frames as the sandbox's worker, and no sandbox.
+# A worker that runs scripts in Ruby, without a sandbox. It uses the same frames as the sandbox's worker.
 require "json"
 require "stringio"
 
 SOURCE = $stdin.dup.binmode
 SINK = $stdout.dup.binmode
-# What a script prints must not get between the frames.
+# Redirect stdout, so that printed text does not get between the frames.
 STDOUT.reopen(STDERR)
 STDIN.reopen(File::NULL)
 LINES = 200
@@ -97,7 +97,7 @@ def kindlm_function(what, parts, root)
   main.method(name)
 end
 
-# Where JavaScript has a function that returns a text, Ruby has the text.
+# `provider.id` is a function in JavaScript, but a text in Ruby.
 def kindlm_revive(value)
   %w[prompt logProbs provider].each do |key|
     value[key] = nil if value.is_a?(Hash) && value[key].is_a?(Hash) && value[key]["$undefined"] == true

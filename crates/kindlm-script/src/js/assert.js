@@ -56,7 +56,7 @@ assert.match = (text, pattern, message) => {
 assert.doesNotMatch = (text, pattern, message) => {
   if (typeof text === "string" && pattern.test(text)) fail(text, pattern, "doesNotMatch", message, `The input was expected to not match the regular expression ${pattern}. Input:\n\n${inspect(text)}\n`);
 };
-// Whether what was thrown is what was expected; otherwise throws.
+// Returns if the thrown value is the expected one; otherwise throws an error.
 function check(thrown, expected, message) {
   if (expected === undefined) return;
   if (typeof expected === "function") {

@@ -1,4 +1,4 @@
-// Buffer, as far as scripts that check text use it: a Uint8Array with encodings.
+// The parts of Buffer that scripts use to check text: a Uint8Array with encodings.
 const { exact } = require("encoding");
 const HEX = "0123456789abcdef";
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,4 +1,4 @@
-// Hashes; the work is done in Rust.
+// Hashes and random bytes, which Rust computes.
 const { Buffer } = require("buffer");
 const { exact, bytesOf } = require("encoding");
 const NAMES = { md5: "md5", sha1: "sha1", sha256: "sha256", sha512: "sha512", sha384: "sha384", sha224: "sha224" };

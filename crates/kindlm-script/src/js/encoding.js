@@ -1,4 +1,4 @@
-// UTF-8 and its neighbours. The work is done in Rust.
+// TextEncoder and TextDecoder. Rust encodes and decodes UTF-8.
 const bytesOf = (input) => {
   if (input === undefined) return new Uint8Array(0);
   if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
@@ -44,7 +44,7 @@ class TextDecoder {
       return text;
     }
     if (stream) {
-      // A character that is not complete yet waits for the next piece.
+      // Keep an incomplete character for the next piece.
       let end = bytes.length;
       for (let back = 1; back <= 3 && back <= bytes.length; back++) {
         const byte = bytes[bytes.length - back];
@@ -63,7 +63,7 @@ class TextDecoder {
     return !this.#keepBom && text.startsWith("\ufeff") ? text.slice(1) : text;
   }
 }
-// An ArrayBuffer of exactly these bytes.
+// Returns an ArrayBuffer of exactly these bytes.
 const exact = (bytes) =>
   bytes.byteLength === bytes.buffer.byteLength ? bytes.buffer : bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
 module.exports = { TextEncoder, TextDecoder, exact, bytesOf };

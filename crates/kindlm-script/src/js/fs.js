@@ -1,4 +1,4 @@
-// Reading, where `scripts.read` permits it; the host does the work, and nothing can be written.
+// The host reads files in the folders of `scripts.read`. Files cannot be written.
 const { Buffer } = require("buffer");
 const path = (value) => (typeof value === "string" ? value : value?.protocol === "file:" ? require("url").fileURLToPath(value) : String(value));
 const encoding = (options) => (typeof options === "string" ? options : options?.encoding ?? undefined);

@@ -1,4 +1,4 @@
-// POSIX paths; scripts see `/` on every system.
+// POSIX paths: scripts use `/` on every system.
 const text = (value, name = "path") => {
   if (typeof value !== "string") {
     throw Object.assign(

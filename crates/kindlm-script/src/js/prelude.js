@@ -1,5 +1,5 @@
-// The globals that scripts expect of Node and that the engine does not have. Runs once, before any script; what
-// it makes is part of the state that every call begins with.
+// The globals of Node that the engine does not have. This code runs once, before any script. The globals are a
+// part of the state in which every call begins.
 (function (native) {
   "use strict";
   const global = globalThis;
@@ -8,7 +8,7 @@
   const own = (object, name, value) =>
     defineProperty(object, name, { value, writable: true, configurable: true, enumerable: false });
 
-  // Built-in modules are compiled when they are first asked for.
+  // Built-in modules are compiled on first use.
   const builtins = new Map();
   function builtin(name) {
     let module = builtins.get(name);
@@ -80,7 +80,7 @@
   };
   own(global, "console", console);
 
-  // Timers: a list, soonest first.
+  // The timers, sorted by their due time.
   class Timeout {
     constructor(fn, delay, args, repeat) {
       if (typeof fn !== "function") {
@@ -135,7 +135,7 @@
 
   Math.random = native.random;
 
-  // process, without its powers
+  // process, without privileges
   const refuse = (what) => () => {
     throw Object.assign(new Error(`a script in the sandbox cannot ${what}; \`scripts.runtime: node\` runs it in Node.js, without a sandbox`), { code: "ERR_ACCESS_DENIED" });
   };
@@ -188,7 +188,7 @@
     require.extensions = {};
     return require;
   }
-  // Loads a file or a built-in module that was resolved.
+  // Loads a resolved file or built-in module.
   function load(path) {
     if (path.startsWith("node:")) return builtin(path.slice(5));
     const known = modules.get(path);
@@ -219,14 +219,14 @@
     try {
       return parse(native.source(path));
     } catch (error) {
-      // Without memory for an error object, the engine throws `null`.
+      // If no memory is left for an error object, the engine throws `null`.
       if (error !== null) error.message = `${path}: ${error.message}`;
       throw error;
     }
   }
   main.require = (specifier) => requireFrom("")(specifier);
 
-  // Which function a file means, as promptfoo finds it.
+  // Selects the function of a file in the same way as promptfoo.
   function pick(exported, name, shown, use) {
     const module = exported?.default?.default ?? exported?.default ?? exported;
     const wrong = (message) => {
@@ -248,7 +248,7 @@
     }
     if (use === "value") return typeof chosen === "function" ? chosen : () => chosen;
     if (use === "provider") {
-      // Its first argument is for the constructor, the others are for the call, whose context has a logger.
+      // The first argument is for the constructor, the others are for the call. A logger is added to the context.
       const told = ([prompt, context, ...rest]) => [prompt, context && { ...context, logger: globalThis.console }, ...rest];
       if (typeof chosen?.prototype?.callApi === "function") return (options, ...args) => new chosen(options).callApi(...told(args));
       if (typeof chosen?.callApi === "function") return (_, ...args) => chosen.callApi(...told(args));
@@ -260,7 +260,7 @@
     return wrong(`${shown} must export a function or have a default export as a function; ${there(chosen)}`);
   }
 
-  // What JSON cannot say about numbers.
+  // Marks numbers that JSON cannot represent.
   const numbers = (_, value) =>
     typeof value === "number" && !Number.isFinite(value) ? { $num: String(value) } : value;
 
@@ -275,9 +275,9 @@
   };
 
   return freeze({
-    // Milliseconds until the next timer; -1 if there is none.
+    // Returns the milliseconds until the next timer; -1 without a timer.
     wait: () => (timers.length === 0 ? -1 : Math.max(0, timers[0].due - native.now())),
-    // Runs the next timer that is due.
+    // Runs the next timer.
     fire() {
       const timer = timers.shift();
       if (timer === undefined) return;
@@ -289,7 +289,7 @@
       for (const name of Object.keys(env)) process.env[name] = env[name];
       main.filename = `${root}/[kindlm]`;
     },
-    // The context: JSON, in which what is not known is marked, and `provider.id` stands for a function that returns it.
+    // Converts JSON to a context: a mark becomes undefined, and `provider.id` a function that returns the id.
     revive(value) {
       for (const key of ["prompt", "logProbs", "provider"]) {
         if (value[key]?.$undefined === true) value[key] = undefined;
@@ -318,7 +318,7 @@
             stack = frames.startsWith(name) ? frames : `${head}\n${frames}`;
           }
         } catch {
-          // A getter that throws: there is nothing more to say.
+          // A getter threw, so the error has no more data.
         }
       }
       return [object && message !== undefined ? "1" : "0", message ?? "", stack.trimEnd(), show(error), code, name];
@@ -328,13 +328,13 @@
       return exports;
     },
     entry(path, name, shown, use) {
-      // An ES module comes as a promise of its namespace.
+      // The import of an ES module returns a promise of its namespace.
       if (native.format(path) === "module") {
         return native.import(path).then((namespace) => pick(namespace, name, shown, use));
       }
       return pick({ default: load(path), __cjs: true }, name, shown, use);
     },
-    // The parts of a module that is not an ES module, for `import`.
+    // Returns the value and the export names of a module that is not an ES module, for `import`.
     exportsOf(path) {
       const exports = load(path);
       const names = exports !== null && (typeof exports === "object" || typeof exports === "function")

@@ -1,4 +1,4 @@
-// URL and URLSearchParams; parsing is the `url` crate's, which follows the WHATWG standard.
+// URL and URLSearchParams. The `url` crate parses them by the WHATWG standard.
 const PARTS = ["href", "protocol", "username", "password", "host", "hostname", "port", "pathname", "search", "hash"];
 const invalid = (input) => Object.assign(new TypeError("Invalid URL"), { code: "ERR_INVALID_URL", input });
 class URLSearchParams {

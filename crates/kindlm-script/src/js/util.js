@@ -123,7 +123,7 @@ function inspect(value, options, depthOrNothing) {
       items.push(`${name === "cause" && value instanceof Error ? "[cause]" : key(name)}: ${shown}`);
     }
     if (!items.length) return `${head}${open}${close}`;
-    // As Node breaks lines: by the sum of what is shown, and never around more than three levels.
+    // As in Node, a value is on one line if it is short and contains fewer than three nested levels.
     const length = items.reduce((sum, it) => sum + it.length + 2, head.length + level * 2 + open.length + 10);
     if (compact || (length <= LINE && deepest - level < 3 && !items.some((it) => it.includes("\n")) && (items.length <= 6 || open === "{"))) {
       return `${head}${open} ${items.join(", ")} ${close}`;
@@ -161,7 +161,7 @@ function format(...values) {
   return [text, ...values.slice(next).map((it) => (typeof it === "string" ? it : inspect(it)))].join(" ");
 }
 
-// Deep equality. Strict: by Object.is and with prototypes; loose: by == and without.
+// Deep equality. Strict: compares with Object.is, and compares prototypes. Loose: compares with ==.
 function equal(a, b, strict, seen = new Map()) {
   if (strict ? Object.is(a, b) : a == b || (Number.isNaN(a) && Number.isNaN(b))) return true;
   if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return false;

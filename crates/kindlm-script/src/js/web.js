@@ -1,4 +1,4 @@
-// fetch and what belongs to it. The host sends the requests, to the hosts that `scripts.net` names.
+// fetch and its classes. The host sends the requests, if `scripts.net` permits their hosts.
 const { bytesOf } = require("encoding");
 const waiting = new Map();
 
@@ -70,7 +70,7 @@ class Headers {
   *values() { for (const [, value] of this.entries()) yield value; }
   [Symbol.iterator]() { return this.entries(); }
 }
-// A body as bytes, and the type that goes with it.
+// Returns a body as bytes, and its content type.
 function bodyOf(body) {
   if (body === null || body === undefined) return [new Uint8Array(0), null];
   if (body instanceof URLSearchParams) return [new TextEncoder().encode(String(body)), "application/x-www-form-urlencoded;charset=UTF-8"];
