@@ -35,8 +35,8 @@ pub(crate) enum BaselineAction {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Shows the changes since the baseline; exit code 1 if a pass rate fell or is unknown, or a case or a check is
-    /// missing
+    /// Shows the changes since the baseline; exit code 1 if a pass rate fell or is unknown, a case or a check is
+    /// missing, or a check became soft
     Compare {
         /// The label of the baseline
         #[arg(default_value = "default")]

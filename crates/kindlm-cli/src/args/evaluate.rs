@@ -61,9 +61,11 @@ pub(crate) struct EvaluateArgs {
     #[arg(long, value_name = "FILE", requires = "jsonl")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Resume a stopped evaluation: evaluate only the records whose result in `--output` is missing or errored
+    /// Resume a stopped evaluation: evaluate only the records whose result in `--output` is missing, errored or
+    /// outdated
     ///
-    /// Records and results are matched by order and id, so the input must be the same.
+    /// A result is outdated if its record, its checks, their files or the judge changed. Records and results are
+    /// matched by order and id, so keep the records in the same order.
     #[arg(long, requires = "output")]
     pub(crate) resume: bool,
 
