@@ -24,7 +24,7 @@ const BENCHES: [(&str, &str, &str); 3] = [
     ),
     (
         "Scripts",
-        "Microseconds for a call of a script that checks an output; Node.js keeps its worker between calls, as ours does.",
+        "Microseconds for a call of a script that checks an output; Node.js keeps its worker between calls, and so does KindLM.",
         "calls",
     ),
 ];
