@@ -143,6 +143,14 @@ pub(crate) fn finish(word: Option<&str>) -> FinishReason {
     }
 }
 
+/// Returns the model's refusal, from the message or from its parts. Returns `None` without a refusal.
+pub(crate) fn refusal(message: &Value) -> Option<String> {
+    let mut parts = message["content"].as_array().into_iter().flatten();
+    non_empty(&message["refusal"])
+        .or_else(|| parts.find_map(|part| non_empty(&part["refusal"])))
+        .map(str::to_owned)
+}
+
 /// Returns the structured answer from the calls of the answer tool. If calls differ, all are returned, one per line, so
 /// that the contradiction is visible.
 pub(crate) fn answers(calls: &[ToolCall]) -> String {
@@ -189,6 +197,20 @@ mod tests {
         let call = ToolCall { malformed_arguments: Some("{bad".to_owned()), ..ToolCall::default() };
         assert_eq!(arguments_text(&call), "{bad");
         assert_eq!(arguments_object(&call), json!({"_raw": "{bad"}));
+    }
+
+    #[test]
+    fn finds_a_refusal_in_the_message_or_its_parts() {
+        for (message, expected) in [
+            (json!({"content": null, "refusal": "I cannot."}), Some("I cannot.")),
+            (json!({"content": [{"type": "refusal", "refusal": "No."}]}), Some("No.")),
+            (json!({"content": "Yes.", "refusal": null}), None),
+            (json!({"content": "Yes.", "refusal": ""}), None),
+            (json!({"content": [{"type": "text", "text": "Yes."}]}), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(refusal(&message).as_deref(), expected, "{message}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::StructuredOutput;
 use crate::dialect::address::Address;
-use crate::dialect::answer::{Reader, counted, non_empty};
+use crate::dialect::answer::{Reader, counted};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, part, settings};
 use crate::form::FormChoice;
@@ -144,7 +144,7 @@ impl OpenAi {
         let answer = self.read(response)?;
         let choice = self.reader().message_part(&answer["choices"][0], response)?;
         let message = &choice["message"];
-        let refusal = refusal(message);
+        let refusal = chat::refusal(message);
         let mut tool_calls = self.reader().tool_calls(prompt, message, "call_", response)?;
         // `function_call` is the older form of a call: one call without an id. Scripts receive it unchanged. Some
         // servers repeat a call of `tool_calls` in this key.
@@ -350,14 +350,6 @@ fn is_strict(schema: &Value) -> bool {
         ),
     );
     (!is_object || (closed && complete)) && below.into_iter().all(is_strict)
-}
-
-/// Returns the model's refusal, from the message or from its parts. Returns `None` without a refusal.
-fn refusal(message: &Value) -> Option<String> {
-    let mut parts = message["content"].as_array().into_iter().flatten();
-    non_empty(&message["refusal"])
-        .or_else(|| parts.find_map(|part| non_empty(&part["refusal"])))
-        .map(str::to_owned)
 }
 
 fn usage(usage: &Value) -> Usage {
