@@ -5,6 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a task tells its developer what went wrong")]
 
 mod bench;
+mod bless;
 mod circles;
 mod dist;
 mod fixtures;
@@ -89,7 +90,7 @@ fn run() -> Result<()> {
             Ok(())
         }
         Task::Codegen { check } => codegen(&sh, check),
-        Task::Bless { id } => bless(&sh, &root, id.as_deref()),
+        Task::Bless { id } => bless::run(&sh, &root, id.as_deref()),
         Task::Fixtures { folder } => {
             println!("{}", fixtures::bring_in(&folder, &root.join("fixtures/conformance"))?);
             Ok(())
@@ -121,18 +122,9 @@ fn tidy_or_fail(root: &std::path::Path) -> Result<()> {
 /// Writes or checks the generated files, by running a test of `kindlm-cli`.
 fn codegen(sh: &Shell, check: bool) -> Result<()> {
     let _bless = (!check).then(|| sh.push_env("KINDLM_BLESS", "1"));
-    cmd!(sh, "cargo test --quiet -p kindlm-cli --test generated")
+    cmd!(sh, "cargo test -p kindlm-cli --test generated -- --quiet")
         .run()
         .context("generated files are stale: run `cargo xtask codegen` and commit what it writes")
-}
-
-fn bless(sh: &Shell, root: &std::path::Path, id: Option<&str>) -> Result<()> {
-    let _bless = sh.push_env("KINDLM_BLESS", "1");
-    let _insta = sh.push_env("INSTA_UPDATE", "always");
-    let Some(id) = id else { return Ok(cmd!(sh, "cargo test --workspace --quiet").run()?) };
-    let package = registries::package_of(root, id)?;
-    cmd!(sh, "cargo test --quiet -p {package} --test it").run()?;
-    codegen(sh, false)
 }
 
 fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
