@@ -27,7 +27,19 @@ fn template(kind: Kind) -> Template {
         Kind::Provider => Template {
             code: include_str!("../templates/provider/mod.rs.txt"),
             page: include_str!("../templates/provider/docs.md"),
-            extra: &[("exchanges/text.json", include_str!("../templates/provider/text.json"))],
+            extra: &[
+                ("exchanges/text.json", include_str!("../templates/provider/text.json")),
+                ("exchanges/tool-call.json", include_str!("../templates/provider/tool-call.json")),
+                (
+                    "exchanges/structured.json",
+                    include_str!("../templates/provider/structured.json"),
+                ),
+                ("exchanges/refusal.json", include_str!("../templates/provider/refusal.json")),
+                (
+                    "exchanges/error-auth.json",
+                    include_str!("../templates/provider/error-auth.json"),
+                ),
+            ],
         },
         Kind::Reporter => Template {
             code: include_str!("../templates/reporter/mod.rs.txt"),
@@ -39,7 +51,7 @@ fn template(kind: Kind) -> Template {
 
 /// Creates the files and lines of a new entry.
 ///
-/// Returns a list of the changes and the next step.
+/// Returns a line for each file that was made or changed, and the next step.
 pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     let (file, id) = place(root, kind, name)?;
     let names = Names::of(id, kind)?;
@@ -51,25 +63,22 @@ pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     let source = add_lines(&source, &names.module, kind)?;
 
     let template = template(kind);
-    std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("mod.rs"), names.fill(template.code))?;
-    std::fs::write(folder.join("docs.md"), names.fill(template.page))?;
-    for (name, text) in template.extra {
+    let pages = [("mod.rs", template.code), ("docs.md", template.page)];
+    let show = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+    let mut lines = Vec::new();
+    for (name, text) in pages.iter().chain(template.extra) {
         let path = folder.join(name);
         std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
-        std::fs::write(path, names.fill(text))?;
+        std::fs::write(&path, names.fill(text))?;
+        lines.push(format!("made {}", show(&path)));
     }
     std::fs::write(&file, source)?;
-
-    let show = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
-    Ok(vec![
-        format!("made {}/mod.rs and docs.md", show(&folder)),
-        format!("added a `mod` line and a line of `REGISTRY` to {}", show(&file)),
-        format!(
-            "next: write the logic and the page, then `cargo xtask bless {id} && cargo test -p {}`",
-            kind.package()
-        ),
-    ])
+    lines.push(format!("changed {}: a `mod` line and a line of `REGISTRY`", show(&file)));
+    lines.push(format!(
+        "next: write the logic and the page, then `cargo xtask bless {id} && cargo test -p {}`",
+        kind.package()
+    ));
+    Ok(lines)
 }
 
 /// Returns the file of the registry, and the id.
@@ -125,13 +134,22 @@ impl Names {
         Ok(Self { id: id.to_owned(), code: module.to_uppercase(), module, type_name })
     }
 
+    /// Replaces the placeholders of a template. The version is that of the workspace, which is the next release.
     fn fill(&self, template: &str) -> String {
         template
             .replace("{{id}}", &self.id)
             .replace("{{module}}", &self.module)
             .replace("{{Type}}", &self.type_name)
             .replace("{{CODE}}", &self.code)
+            .replace("{{version}}", env!("CARGO_PKG_VERSION"))
     }
+}
+
+/// Returns the name of the module that a `mod` line declares; `None` for another line.
+fn module_of(line: &str) -> Option<&str> {
+    let line =
+        line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+    line.strip_prefix("mod ")?.strip_suffix(';')
 }
 
 /// Adds `mod x;` in alphabetical order, and `&x::REGISTRATION` to the slice.
@@ -140,20 +158,31 @@ impl Names {
 /// and reporters are sorted.
 fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
     let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
-    let is_mod = |line: &str| line.starts_with("mod ") && line.ends_with(';');
-    let new_mod = format!("mod {module};");
-    // Attributes and comments belong to the `mod` line below them.
-    let start_of = |line: usize| {
-        let is_above = |it: &String| it.starts_with("#[") || it.starts_with("//");
-        line - lines[..line].iter().rev().take_while(|it| is_above(it)).count()
-    };
-    let place = lines
+    let registry = lines
         .iter()
-        .position(|line| is_mod(line) && line.as_str() > new_mod.as_str())
-        .map(start_of)
-        .or_else(|| lines.iter().rposition(|line| is_mod(line)).map(|last| last + 1))
-        .or_else(|| lines.iter().position(|line| line.contains("static REGISTRY")))
-        .context("the registry's file has no place for a `mod` line")?;
+        .position(|line| line.contains("static REGISTRY"))
+        .context("the registry's file has no `static REGISTRY`")?;
+    // Attributes and comments belong to the line below them.
+    let is_above = |line: &String| line.starts_with("#[") || line.starts_with("//");
+    let start_of =
+        |line: usize| line - lines[..line].iter().rev().take_while(|it| is_above(it)).count();
+    // The entries are in the last block of `mod` lines before the slice. Other modules may be in blocks before it.
+    let place = match lines[..registry].iter().rposition(|line| module_of(line).is_some()) {
+        None => start_of(registry),
+        Some(last) => {
+            let in_block = |line: &String| module_of(line).is_some() || is_above(line);
+            let first =
+                last + 1 - lines[..=last].iter().rev().take_while(|it| in_block(it)).count();
+            // A comment at the beginning belongs to the whole block.
+            let comments = lines[first..].iter().take_while(|it| it.starts_with("//")).count();
+            let first = first + comments;
+            // rustfmt sorts by the name, also if some lines begin with `pub`.
+            (first..=last)
+                .find(|&at| module_of(&lines[at]).is_some_and(|it| it > module))
+                .map_or(last + 1, |at| start_of(at).max(first))
+        }
+    };
+    let new_mod = format!("mod {module};");
     lines.insert(place, new_mod);
 
     let text = lines.join("\n") + "\n";
@@ -188,6 +217,22 @@ mod tests {
     }
 
     #[test]
+    fn fills_every_placeholder_and_the_version() {
+        let version = format!("since: \"{}\",", env!("CARGO_PKG_VERSION"));
+        for kind in Kind::ALL {
+            let names = Names::of("words", kind).unwrap();
+            let Template { code, page, extra } = template(kind);
+            let code = names.fill(code);
+            assert!(code.contains(&version), "{kind:?}: {code}");
+            for text in
+                [code, names.fill(page)].into_iter().chain(extra.iter().map(|it| names.fill(it.1)))
+            {
+                assert!(!text.contains("{{"), "{kind:?}: {text}");
+            }
+        }
+    }
+
+    #[test]
     fn refuses_names_that_are_no_ids() {
         for (name, kind) in [
             ("WordCount", Kind::Assertion),
@@ -213,6 +258,15 @@ mod tests {
         let gated = source.replace("mod alpha;", "#[cfg(unix)]\nmod alpha;");
         let first = add_lines(&gated, "able", Kind::Provider).unwrap();
         assert!(first.contains("\nmod able;\n#[cfg(unix)]\nmod alpha;\n"), "{first}");
+        let public = source.replace("mod gamma;", "pub mod gamma;");
+        let last = add_lines(&public, "zeta", Kind::Provider).unwrap();
+        assert!(last.contains("pub mod gamma;\nmod zeta;\n"), "{last}");
+        let blocks = source.replace("mod alpha;", "mod omega;\n\nmod alpha;");
+        let second = add_lines(&blocks, "beta", Kind::Gate).unwrap();
+        assert!(second.contains("mod omega;\n\nmod alpha;\nmod beta;\n"), "{second}");
+        let headed = source.replace("mod alpha;", "// Entries.\nmod alpha;");
+        let below = add_lines(&headed, "able", Kind::Reporter).unwrap();
+        assert!(below.contains("// Entries.\nmod able;\nmod alpha;\n"), "{below}");
         let sorted = add_lines(source, "zeta", Kind::Reporter).unwrap();
         assert!(sorted.contains("mod gamma;\nmod zeta;\n"), "{sorted}");
         assert!(
