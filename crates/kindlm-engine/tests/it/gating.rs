@@ -222,6 +222,20 @@ fn page(id: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/gates").join(module).join("docs.md")
 }
 
+#[test]
+fn the_guide_lists_every_key_of_cases() {
+    let message = serde_yaml::from_str::<Written>("unknown: 1").err().unwrap().to_string();
+    let (_, expected) = message.split_once("expected one of ").unwrap();
+    // The message continues with the position: `a`, `b` at line 1.
+    let expected: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../CONTRIBUTING.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, table) = guide.split_once("| Key of a case |").unwrap();
+    let rows = table.lines().skip(2).take_while(|it| it.starts_with('|'));
+    let listed: Vec<&str> = rows.filter_map(|it| it.split('`').nth(1)).collect();
+    assert_eq!(listed, expected, "list the fields of `Written` in CONTRIBUTING.md, in their order");
+}
+
 /// Runs one example: the inputs are `yaml gate` and `yaml cases`; the results are outcome and message.
 fn run_example(id: &str, example: &examples::Case) -> Result<(GateOutcome, String), String> {
     let block = example.input("gate").ok_or("the example has no `yaml gate` block")?;
