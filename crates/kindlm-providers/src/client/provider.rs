@@ -32,7 +32,7 @@ pub(super) enum Via {
     Echo(Echo),
     Script(Box<crate::script::Config>),
     #[cfg(feature = "mcp")]
-    Mcp(McpClient),
+    Mcp(Box<McpClient>),
     #[cfg(feature = "process")]
     Command(Command),
 }
@@ -120,7 +120,9 @@ pub(super) fn open(
             #[cfg(feature = "process")]
             "command" => Command::read(config).map(Via::Command),
             #[cfg(feature = "mcp")]
-            "mcp" => crate::mcp::Config::read(config).map(|it| Via::Mcp(McpClient::new(it))),
+            "mcp" => {
+                crate::mcp::Config::read(config).map(|it| Via::Mcp(Box::new(McpClient::new(it))))
+            }
             id => {
                 check(config)?;
                 let help = "`cargo install --path crates/kindlm-cli --features full` builds one that has it";
