@@ -6,9 +6,22 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use xshell::{Shell, cmd};
 
+/// The linker arguments of the shipped binary.
+///
+/// LLD folds identical functions, which saves 1 % of the size. The workspace compares no addresses of functions. QuickJS
+/// compares some, and LLD folds none of those. On other targets, Rust does not link with LLD.
+const LINK: &[&str] = if cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))
+{
+    &["-C", "link-arg=-Wl,--icf=all"]
+} else {
+    &[]
+};
+
 /// Builds the binary with the `dist` profile, and packs it with its documents and completions.
 pub(crate) fn build(sh: &Shell, root: &Path) -> Result<()> {
-    cmd!(sh, "cargo build --profile dist -p kindlm-cli --features full").run()?;
+    // `rustc` passes the arguments to the last step only, so no dependency is compiled again.
+    cmd!(sh, "cargo rustc --profile dist -p kindlm-cli --bin kindlm --features full -- {LINK...}")
+        .run()?;
     let binary = root.join("target/dist/kindlm");
     let version = cmd!(sh, "{binary} --version").read()?;
     let version = version.split_whitespace().last().context("`--version` prints a version")?;
