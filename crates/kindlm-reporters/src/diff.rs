@@ -1,0 +1,250 @@
+//! Compares an expected and an actual text, for all reports that show the difference.
+
+use kindlm_types::ResultEvidence;
+use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
+
+/// The maximum number of lines of both texts that are compared line by line.
+///
+/// Longer texts are compared only at their start and end, because the time grows with the square of the difference.
+const LINES: usize = 4_000;
+/// The maximum number of words of two lines that are compared word by word.
+const WORDS: usize = 2_000;
+/// The share of equal words below which two lines have nothing in common.
+const ALIKE: f32 = 0.3;
+
+/// One line of a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DiffLine {
+    /// The side or sides that have the line.
+    pub(crate) kind: LineKind,
+    /// The parts of the line in order. An emphasised part (`true`) is different from the line of the other side.
+    pub(crate) segments: Vec<(bool, String)>,
+}
+
+/// The side or sides of a difference that have a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineKind {
+    /// Both texts have the line.
+    Same,
+    /// Only the actual text has the line.
+    Added,
+    /// Only the expected text has the line.
+    Removed,
+}
+
+impl DiffLine {
+    fn new(kind: LineKind, segments: Vec<(bool, String)>) -> Self {
+        Self { kind, segments }
+    }
+
+    fn plain(kind: LineKind, line: &str) -> Self {
+        Self::new(kind, vec![(false, line.to_owned())])
+    }
+}
+
+/// Returns the difference that a piece of evidence shows; `None` for other evidence.
+pub(crate) fn of_evidence(evidence: &ResultEvidence) -> Option<Vec<DiffLine>> {
+    match evidence {
+        ResultEvidence::Diff { expected, actual, .. } => Some(between(expected, actual)),
+        ResultEvidence::Trajectory { expected, actual } => {
+            let (expected, actual): (Vec<&str>, Vec<&str>) = (
+                expected.iter().map(String::as_str).collect(),
+                actual.iter().map(String::as_str).collect(),
+            );
+            Some(between_lines(&expected, &actual))
+        }
+        _ => None,
+    }
+}
+
+/// Compares two texts by lines, and changed lines by words.
+///
+/// The result depends only on the texts. The text of a segment has no line break and is not escaped.
+pub(crate) fn between(expected: &str, actual: &str) -> Vec<DiffLine> {
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (expected.split('\n').collect(), actual.split('\n').collect());
+    between_lines(&old, &new)
+}
+
+fn between_lines(old: &[&str], new: &[&str]) -> Vec<DiffLine> {
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let start = old.iter().zip(new).take_while(same).count();
+    let (rest_old, rest_new) = (&old[start..], &new[start..]);
+    let end = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(same).count();
+    let (middle_old, middle_new) =
+        (&rest_old[..rest_old.len() - end], &rest_new[..rest_new.len() - end]);
+    let mut lines = Vec::new();
+    lines.extend(old[..start].iter().map(|it| DiffLine::plain(LineKind::Same, it)));
+    if middle_old.len() + middle_new.len() > LINES {
+        replace(&mut lines, middle_old, middle_new);
+    } else {
+        let diff =
+            TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(middle_old, middle_new);
+        for op in diff.ops() {
+            add(&mut lines, *op, middle_old, middle_new);
+        }
+    }
+    let last = &rest_old[rest_old.len() - end..];
+    lines.extend(last.iter().map(|it| DiffLine::plain(LineKind::Same, it)));
+    lines
+}
+
+fn add(lines: &mut Vec<DiffLine>, op: DiffOp, old: &[&str], new: &[&str]) {
+    let (old, new) = (&old[op.old_range()], &new[op.new_range()]);
+    if matches!(op, DiffOp::Equal { .. }) {
+        lines.extend(old.iter().map(|it| DiffLine::plain(LineKind::Same, it)));
+    } else {
+        replace(lines, old, new);
+    }
+}
+
+/// Adds the lines of a changed part: first all expected lines, then all actual lines.
+fn replace(lines: &mut Vec<DiffLine>, old: &[&str], new: &[&str]) {
+    let mut added = Vec::with_capacity(new.len());
+    for at in 0..old.len().max(new.len()) {
+        match (old.get(at), new.get(at)) {
+            (Some(old), Some(new)) => {
+                let (left, right) = words(old, new);
+                lines.push(DiffLine::new(LineKind::Removed, left));
+                added.push(DiffLine::new(LineKind::Added, right));
+            }
+            (Some(old), None) => lines.push(DiffLine::plain(LineKind::Removed, old)),
+            (None, Some(new)) => added.push(DiffLine::plain(LineKind::Added, new)),
+            (None, None) => {}
+        }
+    }
+    lines.append(&mut added);
+}
+
+type Segments = Vec<(bool, String)>;
+
+/// Compares two lines by words. Lines that have little in common are not emphasised.
+fn words(old: &str, new: &str) -> (Segments, Segments) {
+    let plain = |line: &str| vec![(false, line.to_owned())];
+    let (left, right) = (tokens(old), tokens(new));
+    if left.len() + right.len() > WORDS {
+        return (plain(old), plain(new));
+    }
+    let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&left, &right);
+    if diff.ratio() < ALIKE {
+        return (plain(old), plain(new));
+    }
+    let (mut removed, mut added) = (Segments::new(), Segments::new());
+    for change in diff.iter_all_changes() {
+        match change.tag() {
+            ChangeTag::Equal => {
+                push(&mut removed, false, change.value());
+                push(&mut added, false, change.value());
+            }
+            ChangeTag::Delete => push(&mut removed, true, change.value()),
+            ChangeTag::Insert => push(&mut added, true, change.value()),
+        }
+    }
+    (removed, added)
+}
+
+fn push(segments: &mut Segments, emphasised: bool, text: &str) {
+    match segments.last_mut() {
+        Some((last, before)) if *last == emphasised => before.push_str(text),
+        _ => segments.push((emphasised, text.to_owned())),
+    }
+}
+
+/// Splits a line into words, runs of white space, and other single characters.
+fn tokens(line: &str) -> Vec<&str> {
+    let kind = |c: char| match c {
+        c if c.is_alphanumeric() || c == '_' => 0,
+        c if c.is_whitespace() => 1,
+        _ => 2,
+    };
+    let mut tokens = Vec::new();
+    let (mut start, mut last) = (0, None);
+    for (at, c) in line.char_indices() {
+        let this = kind(c);
+        if last.is_some_and(|it| it != this || this == 2) {
+            tokens.push(&line[start..at]);
+            start = at;
+        }
+        last = Some(this);
+    }
+    if start < line.len() {
+        tokens.push(&line[start..]);
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a difference as text. `[…]` marks emphasised parts.
+    fn shown(expected: &str, actual: &str) -> String {
+        let mut all = String::new();
+        for line in between(expected, actual) {
+            all.push(match line.kind {
+                LineKind::Same => ' ',
+                LineKind::Added => '+',
+                LineKind::Removed => '-',
+            });
+            for (emphasised, text) in line.segments {
+                all += &if emphasised { format!("[{text}]") } else { text };
+            }
+            all.push('\n');
+        }
+        all
+    }
+
+    #[test]
+    fn changed_words_are_emphasised() {
+        for (expected, actual, diff) in [
+            ("a", "a", " a\n"),
+            ("", "", " \n"),
+            ("a\nb\nc", "a\nc", " a\n-b\n c\n"),
+            ("Total 78.90 EUR", "Total 78.80 EUR", "-Total 78.[90] EUR\n+Total 78.[80] EUR\n"),
+            ("first\nlast", "first\nlast\n", " first\n last\n+\n"),
+            ("alpha beta", "one-two-three", "-alpha beta\n+one-two-three\n"),
+            (
+                "{\n  \"amount\": 24.9,\n  \"id\": \"7\"\n}",
+                "{\n  \"amount\": 249,\n  \"id\": \"7\"\n}",
+                " {\n-  \"amount\": [24.9],\n+  \"amount\": [249],\n   \"id\": \"7\"\n }\n",
+            ),
+        ] {
+            assert_eq!(shown(expected, actual), diff);
+        }
+    }
+
+    #[test]
+    fn no_text_is_lost() {
+        let side = |lines: &[DiffLine], other: LineKind| -> String {
+            let kept = lines.iter().filter(|it| it.kind != other);
+            let text = kept.map(|it| it.segments.iter().map(|(_, text)| text.as_str()).collect());
+            text.collect::<Vec<String>>().join("\n")
+        };
+        let long = "line\n".repeat(30_000);
+        for (expected, actual) in [
+            ("a\r\nb\n\n", "\n\na b"),
+            ("äß 1,5 €", "äö 2,5 €\t"),
+            (long.as_str(), "other\nline"),
+            ("x", long.as_str()),
+        ] {
+            let lines = between(expected, actual);
+            assert_eq!(side(&lines, LineKind::Added), expected);
+            assert_eq!(side(&lines, LineKind::Removed), actual);
+        }
+    }
+
+    #[test]
+    fn only_some_evidence_has_a_difference() {
+        let actions = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        let evidence = ResultEvidence::Trajectory {
+            expected: actions(&["look", "refund"]),
+            actual: actions(&["look"]),
+        };
+        let kinds = |it: Vec<DiffLine>| it.iter().map(|it| it.kind).collect::<Vec<_>>();
+        assert_eq!(
+            of_evidence(&evidence).map(kinds),
+            Some(vec![LineKind::Same, LineKind::Removed])
+        );
+        assert_eq!(of_evidence(&ResultEvidence::Schema { errors: Vec::new() }), None);
+    }
+}
