@@ -3,9 +3,11 @@
 use std::fmt;
 
 use kindlm_types::{
-    CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role, ToolCall, ecma,
+    AnyReport, CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role,
+    ToolCall, ecma,
 };
 
+use super::command;
 use super::page::{Ink, Page};
 use super::result::{result_lines, result_tree};
 use super::text::{VALUE_BYTES, compact, field, head_of, paragraphs};
@@ -25,9 +27,16 @@ const EXCERPT_BYTES: usize = 320;
 const WHOLE_LINES: usize = 200;
 const WHOLE_BYTES: usize = 20_000;
 
-pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt::Result {
+/// Writes a case. `is_detailed` is false for a failure of which only the headline is shown.
+pub(super) fn render(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    case: &CaseResult,
+    (verbosity, is_detailed): (Verbosity, bool),
+) -> fmt::Result {
     headline(page, case, verbosity)?;
     match verbosity {
+        _ if !is_detailed => Ok(()),
         Verbosity::Quiet => {
             findings(page, case)?;
             errors(page, case)
@@ -49,6 +58,7 @@ pub(super) fn render(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosit
                     field(page, 4, "repeat ", &number)?;
                 }
                 evidence(page, 4, &telling.execution, Excerpt::Beginning)?;
+                field(page, 4, "again  ", &command::of_case(report, case))?;
             } else if let Some(curtailed) = case.curtailed() {
                 notes(page, 4, &curtailed.execution, false)?;
             }
@@ -85,6 +95,9 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
         );
     }
     let mut facts = Vec::new();
+    if let Some(place) = case.source.as_ref().filter(|_| !case.outcome.held()) {
+        facts.push(one_line(&place.to_string()));
+    }
     if case.executions.len() > 1 {
         facts.push(format!("{}/{} repeats held", counts.held(), counts.executed()));
     }

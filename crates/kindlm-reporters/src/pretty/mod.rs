@@ -2,8 +2,13 @@
 
 mod assertions;
 mod case;
+mod causes;
+mod command;
+mod difference;
 mod metrics;
+mod models;
 mod page;
+mod recap;
 mod result;
 mod text;
 mod verdict;
@@ -34,11 +39,13 @@ fn render(
 ) -> Result<(), RenderError> {
     let summary = report.summary();
     let mut page = Page::new(out, style);
+    let layout = Layout::of(report, style);
+    let mut detailed = 0;
     if style.verbosity > Verbosity::Quiet {
         header(&mut page, report, style)?;
     }
-    for ModelTotals { model, .. } in &summary.models {
-        let shown = |it: CaseMark<'_>| it.model == model && shows(style, it.outcome);
+    for ModelTotals { model, totals, .. } in &summary.models {
+        let shown = |it: CaseMark<'_>| it.model == model && layout.shows(it.outcome);
         let mut cases = report.each_where(shown).peekable();
         if cases.peek().is_none() {
             continue;
@@ -56,10 +63,17 @@ fn render(
                 let (first, others) = (one_line(&case.case), Vec::new());
                 alike.push(Alike { error, first, others });
             }
-            case::render(&mut page, &case, style.verbosity)?;
+            let is_detailed = case.outcome.held() || detailed < layout.detailed;
+            detailed += usize::from(!case.outcome.held());
+            let amount = if is_detailed { style.verbosity } else { Verbosity::Quiet };
+            case::render(&mut page, report, &case, (amount, is_detailed))?;
         }
         for group in alike.iter().filter(|it| !it.others.is_empty()) {
             group.render(&mut page)?;
+        }
+        if layout.counts_passed && totals.passed > 0 {
+            let text = format!("{} passed", crate::amount::count(totals.passed));
+            page.spans(2, 2, &[(Ink::Good, "✓ "), (Ink::Faint, &text)])?;
         }
         page.blank()?;
     }
@@ -93,11 +107,41 @@ impl Alike {
     }
 }
 
-/// Returns true if the report shows cases with this outcome.
-///
-/// Quiet reports show only failed and errored cases.
-fn shows(style: &Style, outcome: Outcome) -> bool {
-    style.verbosity > Verbosity::Quiet || matches!(outcome, Outcome::Failed | Outcome::Errored)
+/// The maximum number of cases of which the passed ones are listed.
+const LISTED: usize = 30;
+
+/// The maximum number of failures that are shown with their checks and outputs.
+const DETAILED: usize = 10;
+
+/// The parts of a report that are shown.
+struct Layout {
+    verbosity: Verbosity,
+    /// True if passed cases are counted, not listed.
+    counts_passed: bool,
+    /// The number of failures that are shown with their checks and outputs. The others are only named.
+    detailed: usize,
+}
+
+impl Layout {
+    fn of(report: &AnyReport<'_>, style: &Style) -> Self {
+        let is_verbose = style.verbosity == Verbosity::Verbose;
+        Self {
+            verbosity: style.verbosity,
+            counts_passed: style.verbosity == Verbosity::Normal && report.cases.len() > LISTED,
+            detailed: if is_verbose { usize::MAX } else { DETAILED },
+        }
+    }
+
+    /// Returns true if the report lists cases with this outcome.
+    ///
+    /// Quiet reports list only failed and errored cases.
+    fn shows(&self, outcome: Outcome) -> bool {
+        match outcome {
+            Outcome::Failed | Outcome::Errored => true,
+            Outcome::Passed => self.verbosity > Verbosity::Quiet && !self.counts_passed,
+            Outcome::Scored | Outcome::Skipped => self.verbosity > Verbosity::Quiet,
+        }
+    }
 }
 
 fn header(page: &mut Page<'_>, report: &AnyReport<'_>, style: &Style) -> fmt::Result {

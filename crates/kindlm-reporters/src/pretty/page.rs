@@ -53,6 +53,11 @@ impl<'a> Page<'a> {
         Self { out, color: style.color, width: style.width.clamp(40, 120) }
     }
 
+    /// Returns the number of columns.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
     pub(super) fn blank(&mut self) -> fmt::Result {
         self.out.write_char('\n')
     }

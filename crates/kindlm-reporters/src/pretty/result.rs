@@ -4,6 +4,7 @@ use std::fmt;
 
 use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 
+use super::difference;
 use super::page::{Ink, Page, Span};
 use super::text::{compact, field, paragraphs};
 use crate::panel;
@@ -68,9 +69,14 @@ pub(super) fn result_lines(
     if let Some(reasoning) = result.reasoning.as_deref().filter(|it| wants_reason && *it != said) {
         paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
     }
+    let is_compared = !result.verdict.held() && difference::render(page, indent + 2, result)?;
     for (key, value) in &result.metadata {
         // The expected and the actual value explain a failure. The other values are only for verbose reports.
-        let tells = matches!(key.as_str(), "expected" | "actual") && !result.verdict.held();
+        let is_side = matches!(key.as_str(), "expected" | "actual");
+        if is_side && is_compared {
+            continue;
+        }
+        let tells = is_side && !result.verdict.held();
         let said_above = THRESHOLDS.contains(&key.as_str()) || key == panel::CHOICES;
         if tells || (verbose && !said_above) {
             field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;

@@ -4,23 +4,23 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary};
 
+use super::command::{DEFAULT_CONFIG, word};
 use super::page::{Ink, Page};
-use super::{assertions, metrics};
+use super::{assertions, causes, command, metrics, models, recap};
 use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
 use crate::plain::one_line;
-use crate::{Verbosity, verdict};
-
-/// The config file that commands use by default.
-const DEFAULT_CONFIG: &str = "kindlm.yaml";
+use crate::{RenderError, Verbosity, verdict};
 
 pub(super) fn render(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,
     summary: &Summary,
     verbosity: Verbosity,
-) -> fmt::Result {
+) -> Result<(), RenderError> {
     assertions::render(page, summary, verbosity)?;
     metrics::render(page, report, summary, verbosity)?;
+    causes::render(page, summary)?;
+    models::render(page, report, summary)?;
     if report.shard.is_none() {
         gates(page, report)?;
     }
@@ -28,8 +28,12 @@ pub(super) fn render(
     // Quiet reports show warnings too, because a test that checks nothing must not look like a success.
     warnings(page, report)?;
     page.blank()?;
+    recap::render(page, report, summary)?;
     sentence(page, report, summary)?;
-    if verbosity > Verbosity::Quiet { next(page, report, summary, verbosity) } else { Ok(()) }
+    if verbosity > Verbosity::Quiet {
+        next(page, report, summary, verbosity)?;
+    }
+    Ok(())
 }
 
 fn gates(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
@@ -148,13 +152,6 @@ fn report_again(report: &AnyReport<'_>) -> String {
     command + " -v"
 }
 
-/// Quotes a word for a shell if it has special characters.
-fn word(text: &str) -> String {
-    let text = one_line(text);
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@\\".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
-
 /// Writes commands for the next steps, if there are any.
 fn next(
     page: &mut Page<'_>,
@@ -167,6 +164,9 @@ fn next(
     // `first_code` is never a provider error, because provider errors have other advice.
     if let Some(code) = &summary.first_code {
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
+    }
+    if totals.failed + totals.errored > 0 && report.shard.is_none() && !report.run.id.is_empty() {
+        tips.push((command::of_failed(report), "run only the failed tests again"));
     }
     if verbosity < Verbosity::Verbose && totals.failed + totals.errored + totals.scored > 0 {
         tips.push((report_again(report), "every check and output"));

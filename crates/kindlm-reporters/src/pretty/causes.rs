@@ -1,0 +1,42 @@
+//! The causes of failures, each with its number of cases.
+
+use std::fmt;
+
+use kindlm_types::Summary;
+
+use super::page::{Ink, Page};
+use crate::amount::count;
+use crate::plain::{head, one_line};
+
+/// The maximum number of causes that are listed.
+const MOST: usize = 8;
+
+/// The longest title, in bytes.
+const TITLE: usize = 100;
+
+/// Writes the causes that several cases have in common.
+pub(super) fn render(page: &mut Page<'_>, summary: &Summary) -> fmt::Result {
+    let common = || summary.causes.iter().filter(|it| it.cases > 1);
+    if common().next().is_none() {
+        return Ok(());
+    }
+    page.text(0, Ink::Strong, "Causes")?;
+    for cause in common().take(MOST) {
+        let number = format!("{:>6} × ", count(cause.cases));
+        let title = one_line(head(&cause.title, TITLE));
+        let models =
+            cause.models.iter().map(|(model, cases)| format!("{} {cases}", one_line(model)));
+        let models = models.collect::<Vec<_>>().join(", ");
+        let left = [(Ink::Bad, &*number), (Ink::Plain, &*title)];
+        page.between(0, 9, &left, &models)?;
+    }
+    let more = common().count().saturating_sub(MOST);
+    if more > 0 {
+        page.text(
+            2,
+            Ink::Faint,
+            &format!("… {more} more causes; the html report has all of them"),
+        )?;
+    }
+    page.blank()
+}

@@ -1,0 +1,127 @@
+//! The models of a run beside each other: totals, and a table of tests and models if it fits.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kindlm_types::{AnyReport, ModelTotals, Summary};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::case::mark;
+use super::page::{Ink, Page, Span};
+use crate::RenderError;
+use crate::amount::{count, duration, rate_with_interval, usd};
+use crate::plain::one_line;
+
+/// The maximum number of tests in the table.
+const ROWS: usize = 30;
+
+/// The widest name of a test in the table, in columns.
+const NAME: usize = 40;
+
+/// Writes the totals of each model, if there are several.
+pub(super) fn render(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+) -> Result<(), RenderError> {
+    if summary.models.len() < 2 {
+        return Ok(());
+    }
+    page.text(0, Ink::Strong, "Models")?;
+    let widest = summary.models.iter().map(|it| one_line(&it.model).width()).max().unwrap_or(0);
+    for model in &summary.models {
+        let name = one_line(&model.model);
+        let name = format!("{name}{:1$}", "", widest.saturating_sub(name.width()) + 2);
+        page.spans(2, widest + 2, &[(Ink::Plain, &name), (Ink::Faint, &facts(model))])?;
+    }
+    page.blank()?;
+    table(page, report, summary)
+}
+
+/// Returns the pass rate of a model with its interval, its flaky cases, latency and cost.
+fn facts(model: &ModelTotals) -> String {
+    let mut facts = vec![rate_with_interval(model.totals.held())];
+    if model.flaky.count > 0 {
+        facts.push(format!("{} of {} flaky", count(model.flaky.count), count(model.flaky.total)));
+    }
+    if let Some(latency) = model.latency_ms {
+        facts.push(format!("p50 {}, p95 {}", duration(latency.p50), duration(latency.p95)));
+    }
+    if let Some(amount) = model.totals.cost.usd().filter(|it| *it > 0.0) {
+        facts.push(usd(amount));
+    }
+    facts.join(" · ")
+}
+
+/// Writes a table with a row for each test and a column for each model, if it fits on the page.
+fn table(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+) -> Result<(), RenderError> {
+    let models: Vec<&str> = summary.models.iter().map(|it| it.model.as_str()).collect();
+    if report.cases.len() > ROWS * models.len() {
+        return Ok(());
+    }
+    let mut order: Vec<String> = Vec::new();
+    let mut cells: BTreeMap<(String, usize), (Ink, String)> = BTreeMap::new();
+    for case in report.each() {
+        let case = case?;
+        let Some(column) = models.iter().position(|it| *it == case.model) else { continue };
+        if !order.contains(&case.case) {
+            order.push(case.case.clone());
+        }
+        let (ink, sign) = mark(case.outcome);
+        let counts = case.repeat_counts();
+        let mut cell = sign.trim_end().to_owned();
+        if counts.executed() > 1 {
+            // Writing into a String cannot fail.
+            let _ = write!(cell, " {}/{}", counts.held(), counts.executed());
+        }
+        cells.insert((case.case.clone(), column), (ink, cell));
+    }
+    let names: Vec<String> = order.iter().map(|it| shortened(&one_line(it))).collect();
+    let first = names.iter().map(|it| it.width()).max().unwrap_or(0);
+    let heads: Vec<String> = models.iter().map(|it| one_line(it)).collect();
+    let widths: Vec<usize> = heads.iter().map(|it| it.width().max(5)).collect();
+    let is_shared = order.len() < report.cases.len();
+    if !is_shared
+        || order.len() > ROWS
+        || first + widths.iter().map(|it| it + 2).sum::<usize>() + 2 > page.width()
+    {
+        return Ok(());
+    }
+    let mut head = " ".repeat(first);
+    for (name, width) in heads.iter().zip(&widths) {
+        let _ = write!(head, "  {name}{:1$}", "", width - name.width());
+    }
+    page.text(2, Ink::Faint, head.trim_end())?;
+    for (test, name) in order.iter().zip(&names) {
+        let mut parts: Vec<(Ink, String)> =
+            vec![(Ink::Plain, format!("{name}{:1$}", "", first - name.width()))];
+        for (column, width) in widths.iter().enumerate() {
+            let none = (Ink::Faint, "·".to_owned());
+            let (ink, cell) = cells.get(&(test.clone(), column)).unwrap_or(&none);
+            parts.push((*ink, format!("  {cell}{:1$}", "", width.saturating_sub(cell.width()))));
+        }
+        let spans: Vec<Span<'_>> = parts.iter().map(|(ink, text)| (*ink, text.as_str())).collect();
+        page.spans(2, 2, &spans)?;
+    }
+    page.blank()?;
+    Ok(())
+}
+
+/// Cuts a name at the width of its column.
+fn shortened(name: &str) -> String {
+    if name.width() <= NAME {
+        return name.to_owned();
+    }
+    let mut short = String::new();
+    for c in name.chars() {
+        if short.width() + 2 > NAME {
+            break;
+        }
+        short.push(c);
+    }
+    short + "…"
+}
