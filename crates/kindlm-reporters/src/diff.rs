@@ -187,7 +187,11 @@ mod tests {
                 LineKind::Removed => '-',
             });
             for (emphasised, text) in line.segments {
-                all += &if emphasised { format!("[{text}]") } else { text };
+                if emphasised {
+                    all.extend(["[", text.as_str(), "]"]);
+                } else {
+                    all.push_str(&text);
+                }
             }
             all.push('\n');
         }

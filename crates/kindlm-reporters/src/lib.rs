@@ -30,7 +30,6 @@
 mod amount;
 mod bytes;
 mod changes;
-#[cfg_attr(not(test), expect(dead_code, reason = "reporters call it in the next steps"))]
 mod diff;
 mod panel;
 mod plain;

@@ -45,7 +45,10 @@ fn facts(model: &ModelTotals) -> String {
         facts.push(format!("{} of {} flaky", count(model.flaky.count), count(model.flaky.total)));
     }
     if let Some(latency) = model.latency_ms {
-        facts.push(format!("p50 {}, p95 {}", duration(latency.p50), duration(latency.p95)));
+        facts.push(match (duration(latency.p50), duration(latency.p95)) {
+            (p50, p95) if p50 == p95 => p50,
+            (p50, p95) => format!("p50 {p50}, p95 {p95}"),
+        });
     }
     if let Some(amount) = model.totals.cost.usd().filter(|it| *it > 0.0) {
         facts.push(usd(amount));

@@ -20,7 +20,9 @@ pub(super) fn render(
     assertions::render(page, summary, verbosity)?;
     metrics::render(page, report, summary, verbosity)?;
     causes::render(page, summary)?;
-    models::render(page, report, summary)?;
+    if verbosity > Verbosity::Quiet {
+        models::render(page, report, summary)?;
+    }
     if report.shard.is_none() {
         gates(page, report)?;
     }
@@ -28,7 +30,9 @@ pub(super) fn render(
     // Quiet reports show warnings too, because a test that checks nothing must not look like a success.
     warnings(page, report)?;
     page.blank()?;
-    recap::render(page, report, summary)?;
+    if verbosity > Verbosity::Quiet {
+        recap::render(page, report, summary)?;
+    }
     sentence(page, report, summary)?;
     if verbosity > Verbosity::Quiet {
         next(page, report, summary, verbosity)?;
