@@ -27,33 +27,32 @@ pub(super) fn render(
     if summary.models.len() < 2 {
         return Ok(());
     }
-    page.text(0, Ink::Strong, "Models")?;
+    page.between(0, 0, &[(Ink::Strong, "Models")], &format!("{:>9}  {:>9}", "p50", "cost"))?;
     let widest = summary.models.iter().map(|it| one_line(&it.model).width()).max().unwrap_or(0);
     for model in &summary.models {
         let name = one_line(&model.model);
         let name = format!("{name}{:1$}", "", widest.saturating_sub(name.width()) + 2);
-        page.spans(2, widest + 2, &[(Ink::Plain, &name), (Ink::Faint, &facts(model))])?;
+        let left = [(Ink::Plain, name.as_str()), (Ink::Faint, &rates(model))];
+        page.between(2, widest + 2, &left, &amounts(model))?;
     }
     page.blank()?;
     table(page, report, summary)
 }
 
-/// Returns the pass rate of a model with its interval, its flaky cases, latency and cost.
-fn facts(model: &ModelTotals) -> String {
-    let mut facts = vec![rate_with_interval(model.totals.held())];
-    if model.flaky.count > 0 {
-        facts.push(format!("{} of {} flaky", count(model.flaky.count), count(model.flaky.total)));
+/// Returns the pass rate of a model with its interval, and its flaky cases.
+fn rates(model: &ModelTotals) -> String {
+    let rate = rate_with_interval(model.totals.held());
+    match model.flaky.count {
+        0 => rate,
+        flaky => format!("{rate} · {} of {} flaky", count(flaky), count(model.flaky.total)),
     }
-    if let Some(latency) = model.latency_ms {
-        facts.push(match (duration(latency.p50), duration(latency.p95)) {
-            (p50, p95) if p50 == p95 => p50,
-            (p50, p95) => format!("p50 {p50}, p95 {p95}"),
-        });
-    }
-    if let Some(amount) = model.totals.cost.usd().filter(|it| *it > 0.0) {
-        facts.push(usd(amount));
-    }
-    facts.join(" · ")
+}
+
+/// Returns the median latency and the cost in two columns.
+fn amounts(model: &ModelTotals) -> String {
+    let time = model.latency_ms.map_or_else(|| "–".to_owned(), |it| duration(it.p50));
+    let cost = model.totals.cost.usd().map_or_else(|| "$ unknown".to_owned(), usd);
+    format!("{time:>9}  {cost:>9}")
 }
 
 /// Writes a table with a row for each test and a column for each model, if it fits on the page.

@@ -170,7 +170,7 @@ fn next(
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }
     if totals.failed + totals.errored > 0 && report.shard.is_none() && !report.run.id.is_empty() {
-        tips.push((command::of_failed(report), "run only the failed tests again"));
+        tips.push((command::of_failed(report), "only the failed tests"));
     }
     if verbosity < Verbosity::Verbose && totals.failed + totals.errored + totals.scored > 0 {
         tips.push((report_again(report), "every check and output"));
