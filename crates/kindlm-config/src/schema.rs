@@ -173,12 +173,14 @@ pub fn json_schema_with(
         ]}}),
     };
     let mut document = root(&mut definitions, items);
-    // Models are optional with agents or transcripts.
+    // Models are optional with agents, commands or transcripts.
     document["required"] = json!(["kindlm", "project", "suite", "tests"]);
     document["anyOf"] = json!([
         {"required": ["models", "prompts"]},
         {"required": ["agents"]},
-        {"properties": {"tests": {"type": "array", "contains": {"type": "object", "required": ["transcript"]}}}},
+        {"properties": {"tests": {"type": "array", "contains": {"type": "object", "anyOf": [
+            {"required": ["transcript"]}, {"required": ["command"]},
+        ]}}}},
     ]);
     let ids: Vec<&str> = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id).collect();
     document["properties"]["providers"]["additionalProperties"] = json!({

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             black_box(&queued).used(1);
             queued.enter(0).await?.answered();
         }
-        print_cost(&format!("lane, {name}"), started.elapsed());
+        print_cost(&format!("rate limiter, {name}"), started.elapsed());
     }
     whole_calls().await
 }

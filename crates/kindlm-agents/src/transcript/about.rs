@@ -171,7 +171,7 @@ fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
         }
     };
     let mut tools = Vec::with_capacity(list.len());
-    for tool in list {
+    for (index, tool) in list.iter().enumerate() {
         let mut tool = tool.clone();
         if let Some(schema) = tool.get_mut("input_schema").map(Value::take) {
             tool["parameters"] = schema;
@@ -180,7 +180,6 @@ fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
         if own {
             continue;
         }
-        let index = tools.len();
         let tool = RecordedTool::deserialize(tool).map_err(|_| {
             let message = "a tool has a `name` and `parameters`, or those under `function`";
             Problem::new(format!("/tools/{index}"), message)

@@ -20,7 +20,7 @@ pub struct Formula(Term);
 #[error("{message}{}", place(*.at))]
 #[non_exhaustive]
 pub struct FormulaError {
-    /// The byte offset of the problem; `None` for the end of the text.
+    /// The index of the character with the problem, from 0; `None` for the end of the text.
     pub at: Option<usize>,
     /// The error message.
     pub message: String,
@@ -125,7 +125,7 @@ impl Formula {
     pub fn parse(text: &str) -> Result<Self, FormulaError> {
         if text.len() > LONGEST {
             let message = format!("a formula has at most {LONGEST} bytes");
-            return Err(FormulaError { at: Some(LONGEST), message });
+            return Err(FormulaError { at: Some(0), message });
         }
         let mut parser = Parser { text, at: 0, depth: 0 };
         let term = parser.choice()?;
@@ -226,8 +226,12 @@ impl<'a> Parser<'a> {
     }
 
     fn wrong(&self, message: impl Into<String>) -> FormulaError {
-        let at = (self.at < self.text.len()).then_some(self.at);
-        FormulaError { at, message: message.into() }
+        FormulaError { at: self.character(self.at), message: message.into() }
+    }
+
+    /// Returns the index of the character at a byte offset; `None` at the end of the text.
+    fn character(&self, at: usize) -> Option<usize> {
+        (at < self.text.len()).then(|| self.text.char_indices().take_while(|it| it.0 < at).count())
     }
 
     fn expects(&mut self, mark: &str) -> Result<(), FormulaError> {
@@ -338,7 +342,7 @@ impl<'a> Parser<'a> {
     }
 
     fn call(&mut self, name: &str, begin: usize) -> Result<Term, FormulaError> {
-        let at = Some(begin);
+        let at = self.character(begin);
         let Some(function) = FUNCTIONS.iter().find(|it| it.name == name) else {
             let names: Vec<String> = FUNCTIONS.iter().map(|it| format!("`{}`", it.name)).collect();
             let message = format!("there is no function `{name}`; there are {}", names.join(", "));
@@ -412,6 +416,8 @@ mod tests {
             ("1 + pow(2)", "`pow` does not take 1 arguments, at character 5"),
             ("1..2", "unexpected `.`, at character 3"),
             (".", "`.` is not a number, at character 1"),
+            ("é $", "unexpected `é`, at character 1"),
+            ("2 + é", "unexpected `é`, at character 5"),
         ] {
             let err = value(text).unwrap_err();
             assert!(err.starts_with(expected), "{text}: {err}");

@@ -190,7 +190,7 @@ impl Running<'_> {
     async fn all(&self, concurrency: usize, sink: &mut dyn Sink) -> Option<RecordError> {
         let units = &self.run.plan.units;
         (self.run.watch)(RunProgress::RunStarted { total: units.len() });
-        let mut ledger = RunTally::new(self, sink);
+        let mut tally = RunTally::new(self, sink);
         // Only positions are stored, because a plan may have a million executions.
         let mut open = Vec::with_capacity(units.len());
         let mut unjudged = HashSet::new();
@@ -213,17 +213,17 @@ impl Running<'_> {
                         unjudged.insert(index);
                         open.push(index);
                     } else {
-                        ledger.count(index, result);
+                        tally.count(index, result);
                     }
                 }
-                Err(err) => ledger.lose(index, err),
+                Err(err) => tally.lose(index, err),
             }
         }
         rounds.retain(|round| {
             let is_open = !round.iter().all(|it| settled.contains(it));
             if !is_open {
                 for at in round {
-                    ledger.recount(*at);
+                    tally.recount(*at);
                 }
             }
             is_open
@@ -260,13 +260,13 @@ impl Running<'_> {
             .buffer_unordered(concurrency);
         let mut finished = stream::select(alone, rounds);
         while let Some(ended) = gathering.next(&mut finished).await {
-            ledger.settle(ended);
+            tally.settle(ended);
         }
         drop(finished);
         if let Some((attempts, usd)) = self.judges.calls.lost() {
             (self.run.watch)(RunProgress::AnswersLost { attempts, usd });
         }
-        ledger.failure
+        tally.failure
     }
 
     /// Judges an execution again that was carried out before.

@@ -93,9 +93,11 @@ pub(crate) async fn send(
                     "fetch failed: redirected to '{location}', which is not a URL: {err}"
                 ))
             })?;
-            // As in the Fetch standard, a `POST` becomes a `GET` for the statuses 301 to 303, and credentials are
-            // dropped if the origin changes.
-            if response.status == 303 || (response.status <= 302 && method == "POST") {
+            // As in the Fetch standard, a `POST` becomes a `GET` for the statuses 301 and 302, and so does every method
+            // but `HEAD` for 303. Credentials are dropped if the origin changes.
+            let is_read = matches!(method.as_str(), "GET" | "HEAD");
+            if (response.status == 303 && !is_read) || (response.status <= 302 && method == "POST")
+            {
                 "GET".clone_into(&mut method);
                 body.clear();
                 headers.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("content-"));

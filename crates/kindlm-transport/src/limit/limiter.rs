@@ -182,7 +182,7 @@ impl Default for RateLimiter {
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
-        f.debug_struct("Lane")
+        f.debug_struct("RateLimiter")
             .field("window", &state.window)
             .field("in_flight", &state.in_flight)
             .field("waiting", &state.queue.len())
@@ -330,7 +330,7 @@ impl Drop for Waiting<'_> {
 
 impl fmt::Debug for QueuedCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket")
+        f.debug_struct("QueuedCall")
             .field("number", &self.number)
             .field("estimate", &self.estimate)
             .finish_non_exhaustive()
