@@ -1,0 +1,79 @@
+//! The wheel: maturin builds it, pip and uv install it from its file, and the program runs.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+// This test needs nothing else of that crate, which takes much longer to build.
+#[path = "../../crates/kindlm-testing/src/programs.rs"]
+#[expect(dead_code, unreachable_pub, reason = "other tests use the rest")]
+mod programs;
+
+const TOOLS: [&str; 2] = ["maturin==1.16.0", "uv==0.13.9"];
+
+fn run(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn run_or_panic(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = run(command);
+    let [stdout, stderr] = [stdout, stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(status.success(), "{command:?}: {stdout}{stderr}");
+    stdout
+}
+
+/// Creates a virtual environment of Python, and returns its folder of programs.
+fn environment(folder: &Path) -> PathBuf {
+    run_or_panic(Command::new("python3").args(["-m", "venv"]).arg(folder));
+    folder.join(if cfg!(windows) { "Scripts" } else { "bin" })
+}
+
+/// Installs the tools with pip. If that fails, prints a message and returns `None`.
+fn tools(folder: &Path) -> Option<PathBuf> {
+    if !programs::installed("python3") {
+        return None;
+    }
+    let tools = environment(folder);
+    let output = run(Command::new(tools.join("pip")).args(["install", "--quiet"]).args(TOOLS));
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        programs::not_run("pypi", &format!("pip cannot install {}: {stderr}", TOOLS.join(" and ")));
+        return None;
+    }
+    Some(tools)
+}
+
+#[test]
+fn wheel_installs_and_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(tools) = tools(&folder.path().join("tools")) else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let wheels = folder.path().join("wheels");
+    let mut maturin = Command::new(tools.join("maturin"));
+    maturin.args(["build", "--locked", "--manifest-path", "crates/kindlm-cli/Cargo.toml", "--out"]);
+    // The features and the profile of `cargo run`, whose artifacts are here already. A release has all features.
+    maturin.arg(&wheels).args(["--profile", "dev", "--features", "default"]).current_dir(&root);
+    // The build script of ring depends on these variables, and a test has other values than `cargo run`.
+    for (name, _) in std::env::vars() {
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            maturin.env_remove(name);
+        }
+    }
+    run_or_panic(&mut maturin);
+    let mut files = std::fs::read_dir(&wheels).unwrap().map(|it| it.unwrap().path());
+    let (wheel, None) = (files.next().unwrap(), files.next()) else { panic!("several wheels") };
+
+    let expected = format!("kindlm {}\n", env!("CARGO_PKG_VERSION"));
+    let programs = environment(&folder.path().join("project"));
+    let mut pip = Command::new(programs.join("pip"));
+    run_or_panic(pip.args(["install", "--quiet", "--no-index"]).arg(&wheel));
+    let kindlm = programs.join("kindlm");
+    assert_eq!(run_or_panic(Command::new(&kindlm).arg("--version")), expected);
+    let mut test = Command::new(&kindlm);
+    test.args(["test", "--no-journal", "-c", "fixtures/quickstart/broken.yaml"]).current_dir(&root);
+    assert_eq!(run(&mut test).status.code(), Some(1));
+
+    let mut uvx = Command::new(tools.join("uvx"));
+    uvx.args(["--offline", "--no-index", "--no-cache", "--from"]).arg(&wheel);
+    assert_eq!(run_or_panic(uvx.args(["kindlm", "--version"])), expected);
+}
