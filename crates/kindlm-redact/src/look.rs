@@ -119,7 +119,8 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Returns the part after the prefix of each service key in a text.
 ///
-/// Long names such as `sk-kebab-case` are not keys.
+/// A key has at least 16 characters after its prefix, with a digit or an upper-case letter among them. So names such as
+/// `sk-name-in-kebab-case` are not keys.
 pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     prefixed(text).filter(|rest| {
         text[rest.clone()].bytes().any(|it| it.is_ascii_digit() || it.is_ascii_uppercase())

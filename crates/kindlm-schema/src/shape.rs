@@ -268,8 +268,9 @@ impl Shape {
 
     /// Returns the first paragraph of the description for a violated keyword.
     ///
-    /// `path` is the evaluation path to the keyword. A description beside a reference or around alternatives is about
-    /// the key. A description inside of a type is about the type in general. The outermost description is used.
+    /// `path` is the evaluation path to the keyword. A description next to `$ref`, `anyOf`, `oneOf` or `allOf` is about
+    /// the config key. A description in the referenced schema or in an alternative is about the type in general. So
+    /// the outermost description is used.
     fn description(&self, path: &[String]) -> Option<String> {
         let mut path = &path[..path.len().checked_sub(1)?];
         let mut found = None;

@@ -10,7 +10,7 @@ use crate::text::{not_too_long, text};
 pub(crate) const ADDED: [&str; 8] =
     ["center", "dump", "forceescape", "nl2br", "striptags", "truncate", "urlencode", "wordcount"];
 
-/// The names of the added tests.
+/// The names of the Jinja tests (as in `{% if x is null %}`) that this crate adds.
 pub(crate) const ADDED_TESTS: [&str; 3] = ["falsy", "null", "truthy"];
 
 pub(crate) fn add_to(engine: &mut Environment<'static>) {

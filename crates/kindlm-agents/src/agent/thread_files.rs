@@ -16,8 +16,8 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The number of days that are searched, from the newest. A thread may begin before midnight and end after it.
 const DAYS: usize = 2;
 
-/// Loads the files of a thread and of its subagents. Fails with the reason if the thread's file is missing, or a file
-/// is unreadable or too large.
+/// Loads the files of a thread and of its subagents. Fails with the reason if the thread's file is missing, a loaded
+/// file cannot be read, or the files together exceed 64 MiB. Other files with an unreadable first line are ignored.
 pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     let newest = newest_days(&home.join("sessions"));
     let mut others = Vec::new();

@@ -26,7 +26,7 @@ pub(crate) enum Metric {
     Euclidean,
 }
 
-/// The texts that the output must be similar to.
+/// The texts to compare the output with, and the embedding model.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SimilarConfig")]

@@ -229,7 +229,7 @@ fn judge_agrees_with_the_core_vectors() {
 
 /// Evaluates the median of three replies, which is `samples: 3` here.
 ///
-/// A sample that is asked again gives the same reply.
+/// A repeated request for the same sample gets the same reply.
 fn beta(input: &Value) -> Vec<AssertionResult> {
     let mut expect = input["expect"].clone();
     expect["judging"] = json!({"samples": 3, "agg": "median"});

@@ -1,7 +1,7 @@
-//! Whole promptfoo configs, with the results of promptfoo.
+//! Runs whole promptfoo configs, and compares the results with those of promptfoo.
 //!
-//! Exit code, verdicts, scores and outputs must be equal. Intended differences are listed with the reasons. The test
-//! fails if a listed difference does not occur.
+//! The success of the run must be equal, and each row's verdict, scores, output and variables. Intended differences
+//! are listed with the reasons. The test fails if a listed difference does not occur.
 
 use std::path::Path;
 use std::process::Command;

@@ -230,8 +230,8 @@ impl Model {
         if !question.after_cut {
             return limit;
         }
-        // If the model's limit is unknown, stay below the usual limit: models reject requests for more tokens than they
-        // support.
+        // If the model has no configured token limit, do not exceed the usual limit: models reject requests for more
+        // tokens than they support. Reasoning models are not capped.
         let most = if reasons || own.is_some() { u32::MAX } else { OUTPUT_LIMIT.max(limit) };
         limit.saturating_mul(2).min(most)
     }

@@ -57,7 +57,8 @@ struct Config {
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
     /// The form in which judges request JSON: `schema` (`response_format`), `tool` (a tool that the model must call)
-    /// or `none` (instructions alone). The default is `schema`, and the next form after each refusal by the model.
+    /// or `none` (instructions alone). By default, KindLM starts with `schema`, and uses the next form when the model
+    /// rejects one.
     #[serde(default)]
     structured_output: Option<StructuredOutput>,
 }

@@ -159,8 +159,8 @@ fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
 
 /// Returns the statement of a line with a label; `None` if the line has no label.
 ///
-/// The last brackets with a label count. A variant such as `[Partly Attributed]` is an error. Other brackets belong to
-/// the statement.
+/// If a line has several labels, the last one is used; different labels are an error. A variant such as
+/// `[Partly Attributed]` is an error too. Text in other brackets belongs to the statement.
 fn tagged(line: &str) -> Result<Option<Statement>, Flaw> {
     let lower = line.to_ascii_lowercase();
     let mut found: Option<(usize, bool)> = None;

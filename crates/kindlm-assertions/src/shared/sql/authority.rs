@@ -46,7 +46,7 @@ pub(super) fn touched(statements: &[Statement]) -> Touched {
 
 const SELECT: &str = "select";
 
-/// Returns the action of a statement: its first word, such as `select`.
+/// Returns the action of a statement: `select` for every query, otherwise the first word, such as `update`.
 fn action(statement: &Statement) -> String {
     match statement {
         Statement::Query(_) => SELECT.to_owned(),

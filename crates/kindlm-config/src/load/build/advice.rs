@@ -310,7 +310,7 @@ pub(super) struct Tools {
     unwanted: Vec<Unwanted>,
 }
 
-/// The most forbidden tools that are recorded.
+/// The maximum number of forbidden tools in [`Tools::unwanted`].
 const MAX_UNWANTED: usize = 100;
 
 /// A check that forbids a tool that its test does not offer.
