@@ -169,6 +169,7 @@ impl Secrets {
                     self.texts(&mut test.message);
                 }
             }
+            ResultEvidence::Reason { text } => self.text(text),
             // A measure has only numbers and the names that assertions define.
             _ => {}
         }

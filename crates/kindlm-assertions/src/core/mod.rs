@@ -20,6 +20,7 @@ pub(crate) mod on;
 pub(crate) mod output;
 pub(crate) mod range;
 pub(crate) mod recorded;
+pub(crate) mod result_evidence;
 pub(crate) mod schema_file;
 pub(crate) mod schema_value;
 pub(crate) mod scripting;

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use kindlm_types::ask::EmbeddingQuestion;
-use kindlm_types::{Answer, AssertionResult, FailureCode, Problem, Question, ecma};
+use kindlm_types::{
+    Answer, AssertionResult, Bound, FailureCode, Problem, Question, ResultEvidence, ecma,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::config::read;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::{measure, text_diff};
 use crate::{Assertion, EntryOptions, Evidence, Setup, Traits};
 
 /// The texts could not be embedded, or their embeddings cannot be compared.
@@ -121,16 +124,32 @@ impl Similar {
         }
     }
 
-    /// Returns the grade for the similarity of the output to one text.
+    /// Returns the measure of a failure with its limit, and the difference unless the output must differ.
+    fn evidence(&self, actual: f64, text: &str, output: &str) -> Vec<ResultEvidence> {
+        let is_far = self.metric == Metric::Euclidean;
+        let bound = if is_far == self.negate { Bound::AtLeast } else { Bound::AtMost };
+        let name = if is_far { "distance" } else { "similarity" };
+        let mut evidence = vec![measure(name, actual, (self.threshold, bound), None)];
+        if !self.negate {
+            evidence.push(text_diff(text, output));
+        }
+        evidence
+    }
+
+    /// Returns the grade for the similarity of the output to one text, and the measure.
     ///
     /// The error is the errored result of the check.
-    fn grade(&self, evidence: &Evidence<'_>, text: &str) -> Result<Grade, Box<AssertionResult>> {
+    fn grade(
+        &self,
+        evidence: &Evidence<'_>,
+        text: &str,
+    ) -> Result<(Grade, f64), Box<AssertionResult>> {
         let wanted = self.vector(evidence, text)?;
         let output = self.vector(evidence, &evidence.execution.output)?;
         let measure = self.metric.measure(wanted, output).map_err(|it| self.errored(it))?;
         let shown = ecma::to_fixed(measure, 2);
         let threshold = ecma::number(self.threshold);
-        Ok(if self.metric == Metric::Euclidean {
+        let grade = if self.metric == Metric::Euclidean {
             // At the threshold itself, both the check and its negation hold, as in promptfoo.
             let (near, far) = (
                 measure <= self.threshold + f64::EPSILON,
@@ -150,32 +169,38 @@ impl Similar {
             let is = if pass == self.negate { "less than" } else { "greater than or equal to" };
             let reason = format!("Similarity {shown} is {is} threshold {threshold}");
             Grade { pass, score: if self.negate { 1.0 - measure } else { measure }, reason }
-        })
+        };
+        Ok((grade, measure))
     }
 
-    /// Returns the grade of the first text that decides, else of the most similar text.
-    fn of_all(&self, evidence: &Evidence<'_>) -> Result<Grade, Box<AssertionResult>> {
-        let mut decided: Option<Grade> = None;
+    /// Returns the result of the first text that decides, else of the most similar text.
+    fn of_all(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, Box<AssertionResult>> {
+        let result = |grade: Grade, measure: f64, text: &str| {
+            grade
+                .result(self.id, self.label())
+                .with_failure_evidence(|| self.evidence(measure, text, &evidence.execution.output))
+        };
+        let mut decided: Option<(Grade, f64, &str)> = None;
         for text in &self.texts {
-            let grade = self.grade(evidence, text)?;
+            let (grade, measure) = self.grade(evidence, text)?;
             // One similar text is enough. With `not-`, one similar text is too many.
             if grade.pass != self.negate || self.texts.len() == 1 {
-                return Ok(grade);
+                return Ok(result(grade, measure, text));
             }
-            let better = decided.as_ref().is_none_or(|it| {
+            let better = decided.as_ref().is_none_or(|(it, ..)| {
                 if self.negate { grade.score < it.score } else { grade.score > it.score }
             });
             if better {
-                decided = Some(grade);
+                decided = Some((grade, measure, text));
             }
         }
-        let decided =
+        let (grade, measure, text) =
             decided.ok_or_else(|| self.errored("there is no text to compare with".to_owned()))?;
         if self.negate {
-            return Ok(decided);
+            return Ok(result(grade, measure, text));
         }
         let reason = "None of the provided values met the similarity threshold".to_owned();
-        Ok(Grade { reason, ..decided })
+        Ok(result(Grade { reason, ..grade }, measure, text))
     }
 }
 
@@ -226,7 +251,7 @@ impl Assertion for Similar {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         vec![match self.of_all(evidence) {
-            Ok(grade) => grade.result(self.id, self.label()),
+            Ok(result) => result,
             Err(errored) => *errored,
         }]
     }

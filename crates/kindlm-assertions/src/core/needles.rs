@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Execution, Problem, ProblemKind, Verdict, ecma};
+use kindlm_types::{
+    AssertionResult, CheckedText, Execution, Problem, ProblemKind, ResultEvidence, Verdict, ecma,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use crate::core::grade::{Grade, text};
+use crate::core::result_evidence::{MOST, absent, found, occurrences, occurrences_in_any_case};
 use crate::{Assertion, EntryOptions, Evidence, Traits};
 
 /// One text to search for.
@@ -126,6 +129,25 @@ impl Needles {
     }
 }
 
+impl Needles {
+    /// Returns the places of the texts if they must not occur, else the texts that do not occur.
+    fn failure(&self, output: &str) -> ResultEvidence {
+        let places = |text: &String| {
+            let ranges = match self.ignore_case {
+                true => occurrences_in_any_case(output, text),
+                false => occurrences(output, text).take(MOST).collect(),
+            };
+            ranges.into_iter().map(|it| (it, text.clone())).collect::<Vec<_>>()
+        };
+        if self.negate {
+            return found(CheckedText::Output, output, self.texts.iter().flat_map(places));
+        }
+        let folded = self.fold(output);
+        let texts = self.texts.iter().filter(|it| !folded.contains(self.fold(it).as_ref()));
+        absent(texts.cloned())
+    }
+}
+
 impl Assertion for Needles {
     fn traits(&self) -> Traits {
         Traits {
@@ -147,7 +169,9 @@ impl Assertion for Needles {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        vec![self.grade(&evidence.execution.output).result(self.id, &self.label)]
+        let output = &evidence.execution.output;
+        let result = self.grade(output).result(self.id, &self.label);
+        vec![result.with_failure_evidence(|| [self.failure(output)])]
     }
 
     /// A match stays valid, whatever the missing part of the output contains.

@@ -1,10 +1,11 @@
 //! The check that a text, or a match of a pattern, occurs in a value.
 
-use kindlm_types::{AssertionResult, Execution, Verdict};
+use kindlm_types::{AssertionResult, CheckedText, Execution, Verdict};
 
 use crate::core::behaviour::{PhrasePattern, given_up};
 use crate::core::grade::{Grade, text};
 use crate::core::on::{judged_value, shown};
+use crate::core::result_evidence::other;
 use crate::shared::comments::without_comments;
 use crate::{Assertion, Evidence, Traits};
 
@@ -40,7 +41,12 @@ impl Assertion for Occurs {
         };
         let not = if found { "" } else { "not " };
         let reason = format!("{} is {not}in {}", self.phrase, shown(&value));
-        vec![Grade::with(found == self.wanted, reason).result(self.id, &self.label)]
+        let result = Grade::with(found == self.wanted, reason).result(self.id, &self.label);
+        let is_output = *looked_at == evidence.execution.output;
+        vec![result.with_failure_evidence(|| {
+            let of = if is_output { CheckedText::Output } else { other("the value") };
+            [self.phrase.evidence(of, &looked_at)]
+        })]
     }
 
     /// A found text stays valid. A match of a pattern may depend on the missing text around it.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use kindlm_schema::Schema;
-use kindlm_types::{MemberPart, Problem};
+use kindlm_types::{CheckedText, MemberPart, Problem, ResultEvidence};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::Setup;
+use crate::core::result_evidence::{violations, whole};
 use crate::core::schema_file;
 
 /// A JSON Schema in one of its notations.
@@ -66,6 +67,15 @@ fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
 }
 
 impl Conforming {
+    /// Returns the evidence about a value of the output: its violations, or that it conforms.
+    pub(crate) fn evidence(&self, value: &Value, output: &str) -> ResultEvidence {
+        let errors = violations(&self.0, value);
+        if errors.is_empty() {
+            return whole(CheckedText::Output, output, "JSON that conforms to the schema");
+        }
+        ResultEvidence::Schema { errors }
+    }
+
     /// Returns the first violation of a value; `None` if it conforms.
     pub(crate) fn fault(&self, value: &Value) -> Option<String> {
         let first = self.0.first_as_ajv(value)?;

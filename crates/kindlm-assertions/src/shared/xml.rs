@@ -1,11 +1,12 @@
 //! The shared parts of the checks of XML: the parser, and the required elements.
 
-use kindlm_types::Problem;
+use kindlm_types::{CheckedText, Problem, ResultEvidence};
 use roxmltree::{Document, Error, Node, ParsingOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::core::grade::Grade;
+use crate::core::result_evidence::{absent, found};
 
 /// The highest number of attributes of one element.
 ///
@@ -122,6 +123,24 @@ fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
     let tag = text.get(node.range()).unwrap_or_default().trim_start_matches('<');
     let end = tag.find(|c: char| c.is_whitespace() || c == '/' || c == '>');
     &tag[..end.unwrap_or(tag.len())]
+}
+
+/// Returns the evidence of failed XML: the missing elements, or the text that is XML but must not be.
+pub(crate) fn evidence(paths: &[String], roots: &[Node<'_, '_>], text: &str) -> ResultEvidence {
+    let missing = missing(paths, roots);
+    if roots.is_empty() {
+        return absent(["valid XML"]);
+    }
+    if !missing.is_empty() {
+        return absent(missing);
+    }
+    let elements = roots.iter().map(|it| {
+        let source = it.document().input_text();
+        // The element of a larger text is a part of it.
+        let start = source.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+        (start + it.range().start..start + it.range().end, "XML".to_owned())
+    });
+    found(CheckedText::Output, text, elements)
 }
 
 /// Returns the grade of well-formed XML by its required elements.

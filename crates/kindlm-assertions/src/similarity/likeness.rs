@@ -1,12 +1,13 @@
 //! Shared parts of the measures of similarity: reference texts and thresholds.
 
-use kindlm_types::{Problem, ecma};
+use kindlm_types::{Bound, Problem, ResultEvidence, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::EntryOptions;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::{measure, text_diff};
 
 /// The reference texts for an output.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -57,6 +58,22 @@ impl Limit {
     /// Returns the score of a measure from 0 to 1; with `not-`, 1 minus the measure.
     pub(crate) fn turned(self, measure: f64) -> f64 {
         if self.negate { 1.0 - measure } else { measure }
+    }
+
+    /// Returns the evidence of a failure: the measure, and the difference from a single reference text.
+    pub(crate) fn evidence(
+        self,
+        name: &str,
+        actual: f64,
+        output: &str,
+        references: &[String],
+    ) -> Vec<ResultEvidence> {
+        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        let mut evidence = vec![measure(name, actual, (self.threshold, bound), None)];
+        if let ([only], false) = (references, self.negate) {
+            evidence.push(text_diff(only, output));
+        }
+        evidence
     }
 
     /// Returns the grade of a measure. `name` is the name of the measure in the reason.

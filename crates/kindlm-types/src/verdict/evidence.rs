@@ -92,6 +92,11 @@ pub enum ResultEvidence {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unit: Option<String>,
     },
+    /// The reason in words, from a script, a service or a judge that gave nothing else.
+    Reason {
+        /// The reason.
+        text: String,
+    },
 }
 
 /// The format of the values of a difference.

@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Class, FailureCode, Judging, ResultEvidence, Score, Severity, SourcePlace, Verdict};
+use crate::{
+    CheckedText, Class, FailureCode, Judging, ResultEvidence, Score, Severity, SourcePlace, Verdict,
+};
 
 /// The id of the assertion that groups several checks into one.
 pub const ASSERT_SET: &str = "assert-set";
@@ -225,6 +227,32 @@ impl AssertionResult {
     pub fn with_evidence(mut self, evidence: ResultEvidence) -> Self {
         self.evidence.push(evidence);
         self
+    }
+
+    /// Adds the evidence of a failure. Other results stay unchanged, and `evidence` is not called for them.
+    #[must_use]
+    pub fn with_failure_evidence<I>(mut self, evidence: impl FnOnce() -> I) -> Self
+    where
+        I: IntoIterator<Item = ResultEvidence>,
+    {
+        if matches!(self.verdict, Verdict::Fail { .. }) {
+            self.evidence.extend(evidence());
+        }
+        self
+    }
+
+    /// Names the text that stood in the place of the output when the check was evaluated.
+    ///
+    /// The evidence about the output, also that of the components, is then about this text.
+    pub fn set_checked_text(&mut self, text: &CheckedText) {
+        for evidence in &mut self.evidence {
+            if let ResultEvidence::Matches { of, .. } | ResultEvidence::Absent { of, .. } = evidence
+                && *of == CheckedText::Output
+            {
+                of.clone_from(text);
+            }
+        }
+        self.components.iter_mut().for_each(|it| it.set_checked_text(text));
     }
 
     /// Adds one entry to the metadata.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, Definitions, Execution, Problem, Question, Score, Severity, Verdict,
+    AssertionResult, Class, Definitions, Execution, Problem, Question, ResultEvidence, Score,
+    Severity, Verdict,
 };
 use serde_json::Value;
 
@@ -39,6 +40,13 @@ pub trait Assertion: fmt::Debug + Send + Sync {
 
     /// Judges the evidence. The same evidence always gives the same results.
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
+
+    /// Returns the evidence that the check holds, for a check with `not-` that fails for this reason.
+    ///
+    /// Only assertions that leave `not-` to [`Check`](crate::Check) need it.
+    fn evidence_of_pass(&self, _evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
+        Vec::new()
+    }
 
     /// Returns true if the result stays valid although a part of the output is missing.
     ///

@@ -1,11 +1,12 @@
 //! An upper limit for a measured value.
 
-use kindlm_types::AssertionResult;
+use kindlm_types::{AssertionResult, Bound};
 
 use crate::EntryOptions;
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
+use crate::core::result_evidence::measure;
 
 /// An upper limit, with the label and the options of its check.
 #[derive(Clone, Debug)]
@@ -18,11 +19,12 @@ pub(crate) struct Limit {
 impl Limit {
     /// Returns the result for a measured value.
     ///
-    /// If nothing was measured, the result is errored with the message `unknown`.
+    /// The name and the unit of the measure are for the evidence. If nothing was measured, the result is errored with the message `unknown`.
     pub(crate) fn result(
         &self,
         id: &str,
         measured: Option<f64>,
+        (name, unit): (&str, Option<&str>),
         shown: impl Fn(f64) -> String,
         unknown: &str,
     ) -> Vec<AssertionResult> {
@@ -31,6 +33,8 @@ impl Limit {
         };
         let within = measured <= self.most + TOLERANCE;
         let reason = format!("{}, at most {} expected", shown(measured), shown(self.most));
-        vec![Grade::with(within != self.own.negate, reason).result(id, &self.label)]
+        let bound = if self.own.negate { Bound::AtLeast } else { Bound::AtMost };
+        let result = Grade::with(within != self.own.negate, reason).result(id, &self.label);
+        vec![result.with_failure_evidence(|| [measure(name, measured, (self.most, bound), unit)])]
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use kindlm_types::Problem;
+use kindlm_types::{CheckedText, Problem, ResultEvidence};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::literal;
+use crate::core::result_evidence::{MOST, absent_in, found, matches_of, occurrences};
 use crate::shared::pattern::{Pattern, SearchError};
 
 /// A text to search for, or a regular expression.
@@ -62,6 +63,28 @@ impl PhrasePattern {
         match self {
             Self::Text(phrase) => Ok(text.contains(phrase.as_str())),
             Self::Regex(pattern) => pattern.is_match(text),
+        }
+    }
+
+    /// Returns the evidence about a text: the places of the phrase if it occurs, else its absence.
+    pub(crate) fn evidence(&self, of: CheckedText, text: &str) -> ResultEvidence {
+        let places: Vec<_> = match self {
+            Self::Text(phrase) => {
+                occurrences(text, phrase).take(MOST).map(|it| (it, phrase.clone())).collect()
+            }
+            Self::Regex(pattern) => matches_of(pattern, text),
+        };
+        if !places.is_empty() {
+            return found(of, text, places);
+        }
+        absent_in(of, [self.shown()])
+    }
+
+    /// Returns the text as it is, or the expression between slashes.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Regex(pattern) => format!("/{}/", pattern.as_str()),
         }
     }
 

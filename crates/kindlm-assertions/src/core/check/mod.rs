@@ -11,8 +11,11 @@ use crate::core::missing_evidence::{
 };
 use crate::core::on::Selector;
 use crate::core::recorded::not_understood;
+use crate::core::result_evidence::{self, explained};
 use crate::core::scripting::{View, Viewed, see};
 use crate::{Check, EntryOptions, Evidence, LooksAt, OutputComparison};
+
+mod evidence;
 
 /// The tolerance when a measure is compared with its limit.
 ///
@@ -162,16 +165,23 @@ impl Check {
         if let Some(reason) = &self.options.skip {
             return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
         }
-        let mut results = match self.transformed(evidence, |it| self.judge(it)) {
-            Ok(results) => results,
+        let judge = |it: &Evidence<'_>| {
+            let same = self.views.is_empty() || it.execution.output == evidence.execution.output;
+            (self.judge(it), same)
+        };
+        let (mut results, is_output) = match self.transformed(evidence, judge) {
+            Ok(judged) => judged,
             Err(Blind::Ask(_)) => {
                 let message = "the transform was not run".to_owned();
                 let code = FailureCode::INTERNAL_ERROR;
                 return vec![self.without_looking(Verdict::Errored { code, message })];
             }
-            Err(Blind::Nothing(verdict)) => return vec![self.without_looking(verdict)],
+            Err(Blind::Nothing(verdict)) => return vec![self.without_value(verdict)],
         };
         for result in &mut results {
+            if !is_output {
+                result.set_checked_text(&self.viewed_text());
+            }
             self.apply(result);
         }
         results
@@ -238,6 +248,7 @@ impl Check {
         }
         if self.options.negate {
             results = negate_unless(|it| self.is_tie(it), self.meta.id, results);
+            results = explained(results, || self.assertion.evidence_of_pass(evidence));
         }
         let sees_output =
             self.traits.looks_at.takes_on() && self.selectors().all(Selector::is_of_output);
@@ -286,6 +297,7 @@ impl Check {
             // A result of weight 0 keeps its verdict, but it does not decide the outcome.
             result.severity = Severity::Soft;
         }
+        self.complete_evidence(wanted, result);
     }
 }
 
@@ -324,6 +336,9 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
         }
         (Verdict::Errored { .. } | Verdict::Skipped { .. }, _) => return,
     };
+    if !held {
+        result.evidence.push(result_evidence::score("score", score.get(), threshold));
+    }
 }
 
 impl Check {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::{absent, whole};
 use crate::shared::html::read;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -90,6 +91,12 @@ impl Assertion for ContainsHtml {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output to {not}contain HTML content")
         });
-        vec![grade.result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            [match found {
+                true => whole(CheckedText::Output, output, "HTML"),
+                false => absent(["HTML"]),
+            }]
+        })]
     }
 }

@@ -5,7 +5,7 @@ mod relaxed;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,10 +13,12 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::{absent, found as places};
 use crate::core::schema_value::{Conforming, SchemaValue};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
+use std::ops::Range;
 
 const ID: &str = "contains-json";
 
@@ -74,6 +76,11 @@ impl ContainsJson {
     }
 }
 
+/// Returns the place of an object in the output.
+fn json(range: &Range<usize>) -> (Range<usize>, String) {
+    (range.clone(), "JSON".to_owned())
+}
+
 impl Assertion for ContainsJson {
     fn traits(&self) -> Traits {
         Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
@@ -92,6 +99,15 @@ impl Assertion for ContainsJson {
             (None, None) => "Expected output to not contain valid JSON".to_owned(),
             (None, Some(_)) => "Output contains JSON conforming to the provided schema".to_owned(),
         });
-        vec![grade.result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            [match (&self.schema, found.objects.as_slice()) {
+                _ if self.negate => {
+                    places(CheckedText::Output, output, found.ranges.iter().map(json))
+                }
+                (Some(schema), [.., last]) => schema.evidence(last, output),
+                _ => absent(["valid JSON"]),
+            }]
+        })]
     }
 }

@@ -1,5 +1,7 @@
 //! The search for JSON objects in a text, with a tolerant parser.
 
+use std::ops::Range;
+
 use serde_json::{Deserializer, Value};
 
 use super::relaxed::object;
@@ -23,6 +25,8 @@ const DEEPEST: usize = 64;
 pub(super) struct FoundObjects {
     /// The objects, in order, without objects inside other objects.
     pub(super) objects: Vec<Value>,
+    /// The ranges of the objects in the text.
+    pub(super) ranges: Vec<Range<usize>>,
     /// True if the search stopped before the end of the text.
     pub(super) given_up: bool,
 }
@@ -40,6 +44,7 @@ pub(super) fn find(text: &str) -> FoundObjects {
             Ok(Some((value, length))) => {
                 after = start + length;
                 found.objects.push(value);
+                found.ranges.push(start..after);
             }
             Ok(None) => {}
             Err(GivenUp) => return FoundObjects { given_up: true, ..found },

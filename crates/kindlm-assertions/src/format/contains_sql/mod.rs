@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::{absent, whole};
 use crate::shared::sql::{Fault, Sql, SqlValue, TOO_DEEP};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -117,6 +118,12 @@ impl Assertion for ContainsSql {
         let grade = Grade::of(fault.is_none() != self.negate, || {
             fault.unwrap_or_else(|| "The output SQL statement is valid".to_owned())
         });
-        vec![grade.result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            [match self.negate {
+                true => whole(CheckedText::Output, output, "valid SQL"),
+                false => absent(["valid SQL"]),
+            }]
+        })]
     }
 }

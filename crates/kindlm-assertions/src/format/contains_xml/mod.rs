@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
-use crate::shared::xml::{RequiredElements, TOO_INVOLVED, grade, parse};
+use crate::shared::xml::{self, RequiredElements, TOO_INVOLVED, grade, parse};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -73,12 +73,14 @@ impl Assertion for ContainsXml {
             return vec![AssertionResult::errored(ID, label, CHECK_GIVEN_UP, message)];
         };
         let documents: Vec<Document<'_>> = parsed.into_iter().filter_map(Result::ok).collect();
-        let grade = if documents.is_empty() {
+        let roots: Vec<_> = documents.iter().map(Document::root_element).collect();
+        let grade = if roots.is_empty() {
             Grade::of(self.negate, || "No XML content found in the output".to_owned())
         } else {
-            let roots: Vec<_> = documents.iter().map(Document::root_element).collect();
             grade(&self.paths, &roots, self.negate)
         };
-        vec![grade.result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        let result = grade.result(ID, &self.label);
+        vec![result.with_failure_evidence(|| [xml::evidence(&self.paths, &roots, output)])]
     }
 }

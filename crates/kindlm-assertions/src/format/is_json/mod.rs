@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::{Grade, parsed};
+use crate::core::result_evidence::{absent, whole};
 use crate::core::schema_value::{Conforming, SchemaValue};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -73,6 +74,13 @@ impl Assertion for IsJson {
             (None, None) => "Expected output to not be valid JSON".to_owned(),
             (None, Some(_)) => "Output is JSON conforming to the provided schema".to_owned(),
         });
-        vec![grade.result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            [match (parsed(evidence.execution), &self.schema) {
+                (None, _) => absent(["valid JSON"]),
+                (Some(_), None) => whole(CheckedText::Output, output, "valid JSON"),
+                (Some(value), Some(schema)) => schema.evidence(&value, output),
+            }]
+        })]
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
-use crate::shared::xml::{RequiredElements, TOO_INVOLVED, grade, parse};
+use crate::shared::xml::{self, RequiredElements, TOO_INVOLVED, grade, parse};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -70,12 +70,14 @@ impl Assertion for IsXml {
             let (label, message) = (self.label.as_str(), TOO_INVOLVED);
             return vec![AssertionResult::errored(ID, label, CHECK_GIVEN_UP, message)];
         };
-        let grade = match parsed {
+        let grade = match &parsed {
             Ok(document) => grade(&self.paths, &[document.root_element()], self.negate),
             Err(err) => Grade::of(self.negate, || {
-                format!("XML parsing failed: {}", fault::describe(text, &err))
+                format!("XML parsing failed: {}", fault::describe(text, err))
             }),
         };
-        vec![grade.result(ID, &self.label)]
+        let root = parsed.as_ref().ok().map(|it| it.root_element());
+        let result = grade.result(ID, &self.label);
+        vec![result.with_failure_evidence(|| [xml::evidence(&self.paths, root.as_slice(), text)])]
     }
 }

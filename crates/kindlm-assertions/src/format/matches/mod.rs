@@ -82,6 +82,8 @@ impl Assertion for Matches {
             }
             Some(fault) => fault,
         };
-        vec![Grade::with(holds, reason).result(ID, &self.label)]
+        let result = Grade::with(holds, reason).result(ID, &self.label);
+        let output = &evidence.execution.output;
+        vec![result.with_failure_evidence(|| [self.schema.evidence(&value, output)])]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::grade::{Grade, parsed};
 use crate::core::on::{judged_value, shown};
+use crate::core::result_evidence::{absent, json_diff, whole};
 use crate::shared::compare::equal;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -79,6 +80,15 @@ impl Assertion for OutputEquals {
                 (is != self.own.negate, format!("The output is {found}, expected {wanted}"))
             }
         };
-        vec![Grade::with(pass, reason).result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![Grade::with(pass, reason).result(ID, &self.label).with_failure_evidence(|| {
+            [match parsed(evidence.execution) {
+                None => absent(["valid JSON"]),
+                Some(_) if self.own.negate => {
+                    whole(CheckedText::Output, output, "the unwanted output")
+                }
+                Some(found) => json_diff(&self.value, &found),
+            }]
+        })]
     }
 }

@@ -11,6 +11,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::grade::{Grade, parsed};
 use crate::core::on::{judged_value, shown};
+use crate::core::result_evidence::absent;
 use crate::core::schema_value::{Conforming, SchemaValue};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -79,6 +80,12 @@ impl Assertion for OutputMatches {
                 Some(fault) => (self.own.negate, fault),
             },
         };
-        vec![Grade::with(pass, reason).result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![Grade::with(pass, reason).result(ID, &self.label).with_failure_evidence(|| {
+            [match parsed(evidence.execution) {
+                None => absent(["valid JSON"]),
+                Some(found) => self.schema.evidence(&found, output),
+            }]
+        })]
     }
 }

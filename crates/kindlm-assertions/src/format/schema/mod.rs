@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use kindlm_schema::{Schema, Violation};
 use kindlm_types::{
-    AssertionResult, Class, Execution, FailureCode, Problem, ProblemKind, Severity, Verdict,
-    schema_of,
+    AssertionResult, Bound, CheckedText, Class, Execution, FailureCode, Problem, ProblemKind,
+    ResultEvidence, Severity, Verdict, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::needles::empty_texts;
+use crate::core::result_evidence::{self, absent, found, measure, occurrences, whole};
 use crate::core::schema_file;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
@@ -187,6 +188,17 @@ impl Assertion for Output {
         results
     }
 
+    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
+        let output = &evidence.execution.output;
+        if self.json.is_some() {
+            return vec![whole(CheckedText::Output, output, "JSON that conforms to the schema")];
+        }
+        if self.contains.is_empty() {
+            return vec![whole(CheckedText::Output, output, "the unwanted output")];
+        }
+        self.contains.iter().map(|it| phrase_evidence(output, it)).collect()
+    }
+
     /// A found text and an exceeded length stay valid, whatever text follows.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         match &result.verdict {
@@ -202,6 +214,7 @@ fn not_json(output: &str, err: &serde_json::Error) -> AssertionResult {
     let message = format!("Output is not valid JSON: {err}");
     AssertionResult::fail(ID, "JSON parse", PARSE_ERROR, message)
         .with_metadata("outputPreview", preview)
+        .with_evidence(absent(["valid JSON"]))
 }
 
 fn conforms(named: &Named, value: &Value) -> AssertionResult {
@@ -221,6 +234,15 @@ fn conforms(named: &Named, value: &Value) -> AssertionResult {
         .collect();
     AssertionResult::fail(ID, label, INVALID, lines.join("; "))
         .with_metadata("schemaErrors", errors)
+        .with_evidence(ResultEvidence::Schema {
+            errors: result_evidence::violations(&named.schema, value),
+        })
+}
+
+/// Returns the places of a text in the output.
+fn phrase_evidence(output: &str, text: &str) -> ResultEvidence {
+    let places = occurrences(output, text).map(|it| (it, text.to_owned()));
+    found(CheckedText::Output, output, places)
 }
 
 /// The start of the label for a text that must be in the output.
@@ -232,7 +254,7 @@ fn contains(output: &str, text: &str) -> AssertionResult {
         return AssertionResult::pass(ID, label);
     }
     let message = format!("Output does not contain \"{text}\"");
-    AssertionResult::fail(ID, label, CONTAINS_FAILED, message)
+    AssertionResult::fail(ID, label, CONTAINS_FAILED, message).with_evidence(absent([text]))
 }
 
 fn lacks(output: &str, text: &str) -> AssertionResult {
@@ -242,6 +264,7 @@ fn lacks(output: &str, text: &str) -> AssertionResult {
     }
     let message = format!("Output contains forbidden substring \"{text}\"");
     AssertionResult::fail(ID, label, NOT_CONTAINS_FAILED, message)
+        .with_evidence(phrase_evidence(output, text))
 }
 
 fn short_enough(output: &str, limit: u64) -> AssertionResult {
@@ -251,5 +274,8 @@ fn short_enough(output: &str, limit: u64) -> AssertionResult {
         return AssertionResult::pass(ID, label);
     }
     let message = format!("Output length {length} exceeds max {limit}");
-    AssertionResult::fail(ID, label, MAX_LENGTH_EXCEEDED, message)
+    #[expect(clippy::cast_precision_loss, reason = "no output has 2^53 characters")]
+    let (length, limit) = (length as f64, (limit as f64, Bound::AtMost));
+    let evidence = measure("length", length, limit, Some("characters"));
+    AssertionResult::fail(ID, label, MAX_LENGTH_EXCEEDED, message).with_evidence(evidence)
 }

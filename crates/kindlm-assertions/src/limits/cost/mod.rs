@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kindlm_schema::normalise_numbers;
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict, ecma, schema_of,
+    AssertionResult, Bound, Class, FailureCode, Problem, ProblemKind, ResultEvidence, Severity,
+    Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::core::config::read;
 use crate::core::grade::PASSED;
 use crate::core::recorded::reported;
+use crate::core::result_evidence::{explained, measure};
 use crate::{
     Assertion, Build, Code, EntryOptions, Evidence, ExpectPath, Meta, Registration, Setup, Traits,
 };
@@ -102,6 +104,12 @@ fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<Asse
     })
 }
 
+/// Returns the cost with its limit. With `negate`, the cost must be above it.
+fn limited(cost: f64, max: f64, negate: bool) -> ResultEvidence {
+    let bound = if negate { Bound::AtLeast } else { Bound::AtMost };
+    measure("cost", cost, (max, bound), Some("USD"))
+}
+
 impl Assertion for Cost {
     fn traits(&self) -> Traits {
         Traits::OF_RECORD
@@ -120,11 +128,16 @@ impl Assertion for Cost {
             let message = format!("Cost ${} exceeds max ${max}", ecma::to_fixed(cost, 4));
             AssertionResult::fail(ID, label, BUDGET_EXCEEDED, message)
         };
-        let mut result = result.with_metadata("costUsd", normalise_numbers(json!(cost)));
+        let mut result = result
+            .with_metadata("costUsd", normalise_numbers(json!(cost)))
+            .with_failure_evidence(|| [limited(cost, self.max_usd, false)]);
         if let Some(threshold) = self.threshold {
             hold_against(threshold, &mut result);
         }
-        if self.negate { negate(ID, vec![result]) } else { vec![result] }
+        if !self.negate {
+            return vec![result];
+        }
+        explained(negate(ID, vec![result]), || [limited(cost, self.max_usd, true)])
     }
 }
 
@@ -154,6 +167,7 @@ impl Assertion for Threshold {
             }
         };
         let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
-        vec![result.with_metadata("costUsd", normalise_numbers(json!(cost)))]
+        let result = result.with_metadata("costUsd", normalise_numbers(json!(cost)));
+        vec![result.with_failure_evidence(|| [limited(cost, self.max_usd, self.negate)])]
     }
 }

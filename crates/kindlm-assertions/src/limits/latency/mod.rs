@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kindlm_schema::normalise_numbers;
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, ProblemKind, Severity, Verdict, ecma, schema_of,
+    AssertionResult, Bound, Class, FailureCode, Problem, ProblemKind, ResultEvidence, Severity,
+    Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use crate::core::check::{hold_against, negate};
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
 use crate::core::config::read;
 use crate::core::grade::PASSED;
+use crate::core::result_evidence::{explained, measure};
 use crate::{
     Assertion, Build, Code, EntryOptions, Evidence, ExpectPath, Meta, Registration, Setup, Traits,
 };
@@ -95,6 +97,12 @@ fn latency(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<A
     })
 }
 
+/// Returns the latency with its limit. With `negate`, the latency must be above it.
+fn limited(latency: f64, max: f64, negate: bool) -> ResultEvidence {
+    let bound = if negate { Bound::AtLeast } else { Bound::AtMost };
+    measure("latency", latency, (max, bound), Some("ms"))
+}
+
 impl Assertion for Latency {
     fn traits(&self) -> Traits {
         Traits::OF_RECORD
@@ -113,11 +121,16 @@ impl Assertion for Latency {
             let message = format!("Latency {}ms exceeds max {max}ms", ecma::number(latency));
             AssertionResult::fail(ID, label, FailureCode::PROVIDER_TIMEOUT, message)
         };
-        let mut result = result.with_metadata("latencyMs", normalise_numbers(json!(latency)));
+        let mut result = result
+            .with_metadata("latencyMs", normalise_numbers(json!(latency)))
+            .with_failure_evidence(|| [limited(latency, self.max_ms, false)]);
         if let Some(threshold) = self.threshold {
             hold_against(threshold, &mut result);
         }
-        if self.negate { negate(ID, vec![result]) } else { vec![result] }
+        if !self.negate {
+            return vec![result];
+        }
+        explained(negate(ID, vec![result]), || [limited(latency, self.max_ms, true)])
     }
 }
 
@@ -149,6 +162,7 @@ impl Assertion for Threshold {
             }
         };
         let result = AssertionResult::new(ID, label, verdict).with_reasoning(reason);
-        vec![result.with_metadata("latencyMs", normalise_numbers(json!(latency)))]
+        let result = result.with_metadata("latencyMs", normalise_numbers(json!(latency)));
+        vec![result.with_failure_evidence(|| [limited(latency, self.max_ms, self.negate)])]
     }
 }

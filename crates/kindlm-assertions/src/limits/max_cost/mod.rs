@@ -67,6 +67,6 @@ impl Assertion for MaxCost {
             "set the model's price with `models[].price`, or add `cost_usd` to the record";
         let why = evidence.execution.why_uncounted().unwrap_or(no_price);
         let unknown = format!("the cost is unknown: {why}");
-        self.0.result(ID, evidence.execution.spend.cost_usd, shown, &unknown)
+        self.0.result(ID, evidence.execution.spend.cost_usd, ("cost", Some("USD")), shown, &unknown)
     }
 }

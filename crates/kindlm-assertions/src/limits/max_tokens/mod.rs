@@ -75,6 +75,6 @@ impl Assertion for MaxTokens {
         #[expect(clippy::cast_precision_loss, reason = "counts of tokens stay far below 2^52")]
         let measured = known.then_some(tokens as f64);
         let unknown = "the token count is unknown: the source recorded no tokens, or not all";
-        self.0.result(ID, measured, shown, unknown)
+        self.0.result(ID, measured, ("tokens", Some("tokens")), shown, unknown)
     }
 }

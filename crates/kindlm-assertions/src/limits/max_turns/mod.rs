@@ -72,6 +72,6 @@ impl Assertion for MaxTurns {
         let shown = |turns: f64| format!("{turns} turns");
         let unknown =
             "the number of turns is unknown: the source may not have recorded all messages";
-        self.0.result(ID, turns, shown, unknown)
+        self.0.result(ID, turns, ("turns", Some("turns")), shown, unknown)
     }
 }

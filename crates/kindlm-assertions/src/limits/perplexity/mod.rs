@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma, schema_of};
+use kindlm_types::{AssertionResult, Bound, Class, Problem, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::grade::Grade;
 use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
+use crate::core::result_evidence::measure;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "perplexity";
@@ -79,6 +80,9 @@ impl Assertion for Perplexity {
                 (ecma::to_fixed(perplexity, 2), self.threshold.unwrap_or(f64::NAN));
             format!("Perplexity {shown} is {is} threshold {}", ecma::number(threshold))
         });
-        vec![grade.result(ID, LABEL)]
+        vec![grade.result(ID, LABEL).with_failure_evidence(|| {
+            let bound = if self.negate { Bound::AtLeast } else { Bound::AtMost };
+            self.threshold.map(|it| measure("perplexity", perplexity, (it, bound), None))
+        })]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma, schema_of};
+use kindlm_types::{AssertionResult, Bound, Class, Problem, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::grade::{Grade, PASSED};
 use crate::core::recorded::{NO_LOG_PROBS, log_probs, missing, perplexity};
+use crate::core::result_evidence::measure;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "perplexity-score";
@@ -82,7 +83,9 @@ impl Assertion for PerplexityScore {
                 format!("Perplexity score {shown} is {is} threshold {}", ecma::number(threshold))
             }
         };
+        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        let limit = self.threshold.map(|it| measure("perplexity score", score, (it, bound), None));
         let score = if self.negate { 1.0 - score } else { score };
-        vec![Grade { pass, score, reason }.result(ID, LABEL)]
+        vec![Grade { pass, score, reason }.result(ID, LABEL).with_failure_evidence(|| limit)]
     }
 }

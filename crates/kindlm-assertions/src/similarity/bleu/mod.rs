@@ -72,7 +72,12 @@ impl Assertion for Bleu {
             self.references.iter().map(|it| lower_words(it)).collect();
         let score = bleu(&lower_words(&evidence.execution.output), &references);
         let grade = self.limit.grade("BLEU", score);
-        vec![grade.result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![
+            grade.result(ID, &self.label).with_failure_evidence(|| {
+                self.limit.evidence("BLEU", score, output, &self.references)
+            }),
+        ]
     }
 }
 

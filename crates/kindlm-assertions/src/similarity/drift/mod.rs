@@ -6,8 +6,8 @@ mod field_diff;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, Question, ResponseFormat, Score, Severity,
-    Verdict, ecma, schema_of,
+    AssertionResult, Bound, Class, FailureCode, Problem, Question, ResponseFormat, ResultEvidence,
+    Score, Severity, Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,6 +17,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::judging::{
     Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_score,
 };
+use crate::core::result_evidence::{json_diff, measure, text_diff};
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
 const ID: &str = "drift";
@@ -174,12 +175,28 @@ impl Assertion for Drift {
                 Method::FieldDiff => self.by_fields(&evidence.execution.output, baseline),
             },
         };
-        vec![result]
+        vec![result.with_failure_evidence(|| {
+            baseline(evidence).map(|it| output_difference(it, &evidence.execution.output))
+        })]
+    }
+
+    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
+        let difference = |it| output_difference(it, &evidence.execution.output);
+        baseline(evidence).map(difference).into_iter().collect()
     }
 
     fn decide(&self, score: Score) -> Option<Verdict> {
         (self.0.method == Method::Judge)
             .then(|| self.measured("judge", 1.0 - score.get(), "").verdict)
+    }
+}
+
+/// Returns the difference of two outputs. JSON is compared as JSON.
+fn output_difference(baseline: &str, output: &str) -> ResultEvidence {
+    let json = |it: &str| serde_json::from_str::<Value>(it).ok().filter(|it| !it.is_string());
+    match (json(baseline), json(output)) {
+        (Some(baseline), Some(output)) => json_diff(&baseline, &output),
+        _ => text_diff(baseline, output),
     }
 }
 
@@ -222,6 +239,7 @@ impl Drift {
             .with_score(Score::clamped(1.0 - drift).unwrap_or(Score::ZERO))
             .with_metadata("driftScore", drift)
             .with_metadata("method", method)
+            .with_failure_evidence(|| [measure("drift", drift, (max_score, Bound::AtMost), None)])
     }
 
     fn inquiry(&self, evidence: &Evidence<'_>, baseline: &str, order: Order) -> Inquiry {

@@ -69,8 +69,14 @@ impl Assertion for Gleu {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let words = plain_words(&evidence.execution.output);
         let score = self.references.iter().map(|it| gleu(&words, &plain_words(it)));
-        let grade = self.limit.grade("GLEU", score.fold(0.0, f64::max));
-        vec![grade.result(ID, &self.label)]
+        let score = score.fold(0.0, f64::max);
+        let result = self.limit.grade("GLEU", score).result(ID, &self.label);
+        let output = &evidence.execution.output;
+        vec![
+            result.with_failure_evidence(|| {
+                self.limit.evidence("GLEU", score, output, &self.references)
+            }),
+        ]
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma, schema_of};
+use kindlm_types::{
+    AssertionResult, Bound, Class, Problem, ResultEvidence, Severity, ecma, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +12,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::{measure, text_diff};
 use crate::shared::edit_distance::{Distance, distance};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -87,6 +90,25 @@ impl Levenshtein {
     }
 }
 
+impl Levenshtein {
+    /// Returns the distance with its limit, and the difference unless the texts must differ.
+    fn evidence(&self, distance: &Distance, output: &str) -> Vec<ResultEvidence> {
+        #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 letters")]
+        let actual = match distance {
+            Distance::Exactly(distance) => *distance as f64,
+            Distance::MoreThan(_) | Distance::Unknown => f64::NAN,
+        };
+        if self.negate {
+            // A distance is a whole number, so the next one is far enough.
+            let limit = (self.threshold.floor() + 1.0, Bound::AtLeast);
+            return vec![measure("distance", actual, limit, None)];
+        }
+        let limit = (self.threshold, Bound::AtMost);
+        let value = String::from_utf16_lossy(&self.value);
+        vec![measure("distance", actual, limit, None), text_diff(&value, output)]
+    }
+}
+
 impl Assertion for Levenshtein {
     fn traits(&self) -> Traits {
         Traits { label: Some(self.label.clone()), measures: true, ..Traits::OF_OUTPUT }
@@ -101,7 +123,9 @@ impl Assertion for Levenshtein {
         )]
         let distance = distance(&output, &self.value, self.threshold as usize);
         let result = match self.grade(&distance) {
-            Some(grade) => grade.result(ID, &self.label),
+            Some(grade) => grade
+                .result(ID, &self.label)
+                .with_failure_evidence(|| self.evidence(&distance, &evidence.execution.output)),
             None => AssertionResult::errored(
                 ID,
                 &self.label,

@@ -73,7 +73,11 @@ impl Assertion for Meteor {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let words = plain_words(&evidence.execution.output);
         let score = self.references.iter().map(|it| meteor(&words, &plain_words(it)));
-        vec![self.grade(score.fold(0.0, f64::max)).result(ID, &self.label)]
+        let score = score.fold(0.0, f64::max);
+        let output = &evidence.execution.output;
+        vec![self.grade(score).result(ID, &self.label).with_failure_evidence(|| {
+            self.limit.evidence("METEOR", score, output, &self.references)
+        })]
     }
 }
 

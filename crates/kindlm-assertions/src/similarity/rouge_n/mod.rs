@@ -73,7 +73,13 @@ impl Assertion for RougeN {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let score = rouge(&tokens(&evidence.execution.output), &tokens(&self.reference));
-        vec![self.grade(score).result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        let reference = std::slice::from_ref(&self.reference);
+        vec![
+            self.grade(score)
+                .result(ID, &self.label)
+                .with_failure_evidence(|| self.limit.evidence("ROUGE-N", score, output, reference)),
+        ]
     }
 }
 

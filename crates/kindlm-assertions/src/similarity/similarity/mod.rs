@@ -98,6 +98,9 @@ impl Assertion for Similarity {
         #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 letters")]
         let measure = if longest == 0 { 1.0 } else { 1.0 - distance as f64 / longest as f64 };
         let grade = self.limit.grade("Similarity", measure);
-        vec![grade.result(ID, &self.label)]
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            let reference = [self.value.iter().collect::<String>()];
+            self.limit.evidence("similarity", measure, &text(&value), &reference)
+        })]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Execution, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::{Grade, parsed, text};
+use crate::core::result_evidence::{output_diff, whole};
 use crate::shared::compare::equal;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -75,6 +76,11 @@ impl Assertion for Equals {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output \"{output}\" to {not}equal \"{}\"", text(&self.value))
         });
-        vec![grade.result(ID, &self.label)]
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            [match self.negate {
+                true => whole(CheckedText::Output, output, "the unwanted output"),
+                false => output_diff(&self.value, output, parsed(evidence.execution).as_deref()),
+            }]
+        })]
     }
 }

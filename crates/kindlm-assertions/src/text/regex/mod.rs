@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, Verdict, schema_of};
+use kindlm_types::{
+    AssertionResult, CheckedText, Class, Execution, Problem, Severity, Verdict, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +14,7 @@ use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::needles::quoted;
+use crate::core::result_evidence::{absent, found as places, matches_of};
 use crate::shared::pattern::Pattern;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -79,7 +82,14 @@ impl Assertion for Regex {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output to {not}match regex \"{}\"", self.pattern.as_str())
         });
-        vec![grade.result(ID, &self.label)]
+        let output = &evidence.execution.output;
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            let pattern = &self.pattern;
+            [match found {
+                true => places(CheckedText::Output, output, matches_of(pattern, output)),
+                false => absent([format!("/{}/", pattern.as_str())]),
+            }]
+        })]
     }
 
     /// A match stays valid if it does not depend on the text that follows.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Execution, Problem, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +12,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::needles::quoted;
+use crate::core::result_evidence::{absent, found};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -75,7 +76,13 @@ impl Assertion for StartsWith {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output to {not}start with \"{}\"", self.value)
         });
-        vec![grade.result(ID, &self.label)]
+        let (output, value) = (&evidence.execution.output, &self.value);
+        vec![grade.result(ID, &self.label).with_failure_evidence(|| {
+            [match held {
+                true => found(CheckedText::Output, output, [(0..value.len(), value.clone())]),
+                false => absent([value.as_str()]),
+            }]
+        })]
     }
 
     /// The result stays valid if the recorded part already decides it.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, ecma, schema_of};
+use kindlm_types::{
+    AssertionResult, Bound, Class, Problem, ResultEvidence, Severity, ecma, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +12,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::measure;
 use crate::shared::words::words;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -135,6 +138,23 @@ impl Limits {
         }
     }
 
+    /// Returns the limit that the count must reach; with `negate`, the one that it must leave.
+    fn evidence(self, count: f64, negate: bool) -> ResultEvidence {
+        let (min, max) = match self {
+            Self::Exactly(number) => (Some(number), Some(number)),
+            Self::Between(min, max) => (Some(min), Some(max)),
+            Self::AtLeast(min) => (Some(min), None),
+            Self::AtMost(max) => (None, Some(max)),
+        };
+        let limit = match (negate, min, max) {
+            (false, Some(min), _) if count < min => (min, Bound::AtLeast),
+            (false, _, max) => (max.unwrap_or(count), Bound::AtMost),
+            (true, _, Some(max)) => (max + 1.0, Bound::AtLeast),
+            (true, min, None) => (min.unwrap_or(count) - 1.0, Bound::AtMost),
+        };
+        measure("words", count, limit, None)
+    }
+
     fn met(self, count: &str) -> String {
         let show = ecma::number;
         let wanted = match self {
@@ -155,11 +175,16 @@ impl Assertion for WordCount {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let count = words(&evidence.execution.output).count();
         #[expect(clippy::cast_precision_loss, reason = "no output has 2^53 words")]
-        let held = self.limits.hold(count as f64);
+        let number = count as f64;
+        let held = self.limits.hold(number);
         let count = count.to_string();
         let grade = Grade::of(held != self.negate, || {
             if self.negate { self.limits.met(&count) } else { self.limits.missed(&count) }
         });
-        vec![grade.result(ID, &self.label)]
+        vec![
+            grade
+                .result(ID, &self.label)
+                .with_failure_evidence(|| [self.limits.evidence(number, self.negate)]),
+        ]
     }
 }

@@ -1,0 +1,54 @@
+//! The evidence of a check's results: its texts after `on` and `transform`, and the fallback of scores and reasons.
+
+use kindlm_types::{AssertionResult, CheckedText, Verdict};
+
+use super::TOLERANCE;
+use crate::Check;
+use crate::core::on::Selector;
+use crate::core::result_evidence::{absent_in, other, reason, score};
+use crate::core::scripting::View;
+
+impl Check {
+    /// Returns the result of a check whose value does not exist or is unknown.
+    pub(super) fn without_value(&self, verdict: Verdict) -> AssertionResult {
+        let mut result = self.without_looking(verdict);
+        if matches!(result.verdict, Verdict::Fail { .. }) {
+            let paths = self.selectors().map(Selector::to_string);
+            result.evidence = vec![absent_in(other("the record"), paths)];
+        }
+        result
+    }
+
+    /// Returns the text that the check sees after `on` and `transform`.
+    pub(super) fn viewed_text(&self) -> CheckedText {
+        let is_script = self.views.iter().any(|it| matches!(it, View::Script(_)));
+        let path = self.selectors().last().map_or("output".to_owned(), Selector::to_string);
+        other(if is_script { format!("transformed {path}") } else { path })
+    }
+
+    /// Removes the evidence of a result that did not fail, and adds evidence to a failure without any.
+    ///
+    /// Checks that ask judges rely on it: a score below `wanted` is the evidence, else the reason of the judge. The
+    /// same holds for scripts, services and assertions of other crates.
+    pub(super) fn complete_evidence(&self, wanted: Option<f64>, result: &mut AssertionResult) {
+        let Verdict::Fail { message, .. } = &result.verdict else {
+            result.evidence.clear();
+            return;
+        };
+        if !result.evidence.is_empty() {
+            return;
+        }
+        let has_votes = result.judging.as_ref().is_some_and(|it| it.panel.is_some());
+        let measured = result.score.zip(wanted).map(|(score, wanted)| (score.get(), wanted));
+        match measured.filter(|(score, wanted)| *score < wanted - TOLERANCE) {
+            Some((actual, wanted)) if !self.traits.measures => {
+                result.evidence.push(score("score", actual, wanted));
+            }
+            _ if has_votes || !result.components.is_empty() => {}
+            _ => {
+                let text = result.reasoning.as_ref().filter(|it| !it.is_empty());
+                result.evidence.push(reason(text.unwrap_or(message)));
+            }
+        }
+    }
+}
