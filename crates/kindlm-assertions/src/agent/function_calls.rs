@@ -1,7 +1,7 @@
 //! Validation of a model's calls against the tools that it was offered.
 
 use kindlm_schema::Schema;
-use kindlm_types::{AssertionResult, Execution, ToolSpec, ecma};
+use kindlm_types::{AssertionResult, Execution, ResultEvidence, ToolSpec, ecma};
 use serde_json::{Value, json};
 
 use crate::EntryOptions;
@@ -9,6 +9,7 @@ use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::grade::{Grade, PASSED};
 use crate::core::missing_evidence::missing_calls;
 use crate::core::recorded::structured;
+use crate::core::result_evidence::{absent, call, mismatch, trajectory, violations};
 
 /// A call with its name and arguments.
 ///
@@ -89,8 +90,8 @@ pub(crate) fn result(
     let calls = if are_seen { Some(seen) } else { output.calls };
     // An output that consists of calls contains all of them.
     let may_be_more = missing_calls(execution).filter(|_| are_seen || calls.is_none());
-    let fault = match calls {
-        Some(calls) => match misfit(execution, &calls) {
+    let fault = match &calls {
+        Some(calls) => match misfit(execution, calls) {
             Ok(fault) => fault,
             Err(message) => return errored(message),
         },
@@ -106,7 +107,31 @@ pub(crate) fn result(
         (false, Some(fault)) => fault,
         (false, None) => "The calls match the schemas of their functions".to_owned(),
     };
-    Grade::with(pass, reason).result(id, label)
+    let evidence = || match calls.as_deref() {
+        Some(calls) if negate => trajectory([""; 0], calls.iter().map(|it| it.name.as_str())),
+        Some(calls) => misfit_evidence(execution, calls),
+        None => absent(["a function call"]),
+    };
+    Grade::with(pass, reason).result(id, label).with_failure_evidence(|| [evidence()])
+}
+
+/// Returns the evidence of the first call that does not fit its tool.
+fn misfit_evidence(execution: &Execution, calls: &[Call]) -> ResultEvidence {
+    let is_misfit = |it: &&Call| !matches!(it.fault(&execution.tools), Ok(None));
+    let Some(misfit) = calls.iter().find(is_misfit) else { return absent(["a function call"]) };
+    let name = &misfit.name;
+    let Some(tool) = execution.tools.iter().find(|it| it.name == *name) else {
+        let known = execution.tools.iter().map(|it| it.name.as_str());
+        return trajectory(known, calls.iter().map(|it| it.name.as_str()));
+    };
+    let schema = tool.parameters.as_ref().and_then(|it| Schema::compile(it).ok());
+    let mismatches = match (&misfit.arguments, schema) {
+        (Ok(arguments), Some(schema)) => violations(&schema, arguments),
+        (Err(text), _) => vec![mismatch("", "valid JSON", Some(&json!(text)))],
+        (Ok(_), None) => Vec::new(),
+    };
+    let mut recorded = execution.tool_calls.iter().filter(|it| it.name == *name);
+    call(name, recorded.next().map_or("", |it| it.id.as_str()), mismatches)
 }
 
 /// Returns the recorded calls of the execution.

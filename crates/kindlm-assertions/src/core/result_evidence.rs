@@ -8,11 +8,13 @@ use std::ops::Range;
 use kindlm_schema::Schema;
 use kindlm_types::{
     AssertionResult, Bound, CheckedText, DiffFormat, Mismatch, ResultEvidence, TextSpan, ecma,
+    pointer,
 };
 use serde_json::Value;
 
 use crate::core::grade::text;
 use crate::core::range;
+use crate::shared::compare::equal;
 use crate::shared::pattern::Pattern;
 
 /// The highest number of places, texts or steps in one piece of evidence.
@@ -204,6 +206,37 @@ pub(crate) fn violations(schema: &Schema, value: &Value) -> Vec<Mismatch> {
     found.map(mismatch).collect()
 }
 
+/// Returns the innermost differences of two values. An object may have more keys, unless it must be equal.
+pub(crate) fn differences(wanted: &Value, actual: &Value, is_exact: bool) -> Vec<Mismatch> {
+    let mut open = vec![(String::new(), Some(wanted), Some(actual))];
+    let mut found = Vec::new();
+    while let Some((at, wanted, actual)) = open.pop() {
+        match (wanted, actual) {
+            (Some(Value::Object(wanted)), Some(Value::Object(actual))) => {
+                let more = actual.keys().filter(|it| is_exact && !wanted.contains_key(*it));
+                // The last entry is compared first.
+                for key in wanted.keys().chain(more).rev() {
+                    let at = format!("{at}/{}", pointer::segment(key));
+                    open.push((at, wanted.get(key), actual.get(key)));
+                }
+            }
+            (Some(Value::Array(wanted)), Some(Value::Array(actual)))
+                if wanted.len() == actual.len() =>
+            {
+                for (index, pair) in wanted.iter().zip(actual).enumerate().rev() {
+                    open.push((format!("{at}/{index}"), Some(pair.0), Some(pair.1)));
+                }
+            }
+            (Some(wanted), actual) if actual.is_none_or(|it| !equal(it, wanted)) => {
+                found.push(mismatch(at, ecma::stringify(wanted), actual));
+            }
+            (None, actual) => found.push(mismatch(at, "no value", actual)),
+            (Some(_), _) => {}
+        }
+    }
+    found
+}
+
 /// Returns a mismatch of an expected and an actual value at a place.
 pub(crate) fn mismatch(
     pointer: impl Into<String>,
@@ -218,6 +251,11 @@ pub(crate) fn mismatch(
 pub(crate) fn call(tool: &str, call_id: &str, mismatches: Vec<Mismatch>) -> ResultEvidence {
     let call_id = Some(call_id.to_owned()).filter(|it| !it.is_empty());
     ResultEvidence::ToolCall { tool: tool.to_owned(), call_id, mismatches }
+}
+
+/// Returns true for the evidence of a call whose arguments differ.
+pub(crate) fn is_tool_call(evidence: &ResultEvidence) -> bool {
+    matches!(evidence, ResultEvidence::ToolCall { .. })
 }
 
 /// Returns the reason of a script, a service or a judge.

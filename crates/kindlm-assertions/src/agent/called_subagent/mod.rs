@@ -14,6 +14,7 @@ use crate::core::behaviour::{
 };
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::trajectory;
 use crate::shared::pattern::SearchError;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -133,6 +134,11 @@ impl Assertion for CalledSubagent {
             self.count.expected(self.own.negate),
             names(all)
         );
-        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+        let negate = self.own.negate;
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            let expected = (!negate).then_some(self.name.as_str());
+            let called = calls.iter().map(|it| it.name.unwrap_or("(unknown)"));
+            [self.count.evidence("calls", found, negate), trajectory(expected, called)]
+        })
     }
 }

@@ -8,10 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::behaviour::{
-    Call, CallPattern, Calls, Count, Counted, Finding, Fit, State, Tool, names, shown,
+    Call, CallPattern, Calls, Count, Counted, Finding, Fit, State, Tool, names, shown, tools,
 };
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::trajectory;
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -137,7 +138,14 @@ impl CalledTool {
             format!("`{tool}` was called with this pattern {times}, expected {expected}{details}");
         let most = complete.then_some(found.len() + open);
         let holds = self.count.holds(found.len(), most);
-        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            if found.is_empty() && !self.own.negate {
+                return self.pattern.evidence(&calls);
+            }
+            let expected = (!self.own.negate).then_some(tool.as_str());
+            let count = self.count.evidence("calls", found.len(), self.own.negate);
+            vec![count, trajectory(expected, tools(&facts.actions))]
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Severity, schema_of};
+use kindlm_types::{AssertionResult, Class, Event, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Count, Counted, EventType, Finding, Gap};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::trajectory;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -79,10 +80,12 @@ impl Assertion for Happened {
         let holds = self.count.holds(count, most);
         let reason =
             format!("Events `{name}`: {count}, expected {}", self.count.expected(self.own.negate));
-        Finding { holds, reason, gap: Gap::incomplete(evidence.execution, channel) }.result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        let negate = self.own.negate;
+        let gap = Gap::incomplete(evidence.execution, channel);
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            let expected = (!negate).then_some(name);
+            let actual = events.iter().map(Event::type_name);
+            [self.count.evidence("events", count, negate), trajectory(expected, actual)]
+        })
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::{EventType, Finding, Gap};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::trajectory;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -107,6 +108,9 @@ impl Assertion for EventOrder {
                     format!("`{}` did not happen after `{}`", missing.as_str(), last.as_str())
                 }
             };
-        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            let expected = self.wanted.iter().filter(|_| !self.own.negate);
+            [trajectory(expected.map(|it| it.as_str()), events.iter().map(Event::type_name))]
+        })
     }
 }

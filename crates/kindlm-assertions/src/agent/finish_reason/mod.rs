@@ -12,6 +12,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, reported};
+use crate::core::result_evidence::{other, text_diff, whole};
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "finish-reason";
@@ -90,6 +91,11 @@ impl Assertion for FinishReason {
             let not = if *negate { "not " } else { "" };
             format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
         });
-        vec![grade.result(ID, &label)]
+        vec![grade.result(ID, &label).with_failure_evidence(|| {
+            [match negate {
+                true => whole(other("the finish reason"), &reason, value),
+                false => text_diff(value, &reason),
+            }]
+        })]
     }
 }

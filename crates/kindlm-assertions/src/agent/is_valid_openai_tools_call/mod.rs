@@ -4,7 +4,7 @@ mod mcp;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Problem, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::agent::function_calls::{InOutput, listed, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::whole;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "is-valid-openai-tools-call";
@@ -74,9 +75,12 @@ impl Assertion for IsValidOpenaiToolsCall {
         let parse_outcome = output.as_str().and_then(mcp::parse_outcome);
         if let Some(parse_outcome) = parse_outcome.filter(|_| execution.tool_calls.is_empty()) {
             let label = &EntryOptions { negate: self.negate, threshold: None }.label(LABEL);
+            let holds = parse_outcome.succeeded != self.negate;
+            let text = output.as_str().unwrap_or_default();
             return vec![
-                Grade::with(parse_outcome.succeeded != self.negate, parse_outcome.reason)
-                    .result(ID, label),
+                Grade::with(holds, parse_outcome.reason)
+                    .result(ID, label)
+                    .with_failure_evidence(|| [whole(CheckedText::Output, text, "tool result")]),
             ];
         }
         let value = output.get("tool_calls").unwrap_or(&output);

@@ -13,6 +13,7 @@ use crate::agent::skills;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::trajectory;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -92,6 +93,10 @@ impl Assertion for LoadedSkill {
             let finding = Finding { holds: None, reason, gap: Gap::Unanswered(open) };
             return finding.result(ID, &self.label, self.own);
         }
-        Finding::occurs(execution, Channel::Skills, seen, reason).result(ID, &self.label, self.own)
+        let finding = Finding::occurs(execution, Channel::Skills, seen, reason);
+        finding.result_with((ID, &self.label), self.own, || {
+            let expected = (!self.own.negate).then_some(wanted);
+            [trajectory(expected, of(&|it| it == LOADED))]
+        })
     }
 }

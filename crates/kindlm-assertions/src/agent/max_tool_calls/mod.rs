@@ -10,6 +10,8 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::range::Range;
+use crate::core::result_evidence::counted;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -79,6 +81,11 @@ impl Assertion for MaxToolCalls {
         let over = u64::try_from(count).is_ok_and(|count| count > self.most);
         let known = over || evidence.execution.is_complete_for(Channel::Actions);
         let gap = Gap::incomplete(evidence.execution, Channel::Actions);
-        Finding { holds: known.then_some(!over), reason, gap }.result(ID, &self.label, self.own)
+        let range = Range { min: None, max: Some(self.most) };
+        Finding { holds: known.then_some(!over), reason, gap }.result_with(
+            (ID, &self.label),
+            self.own,
+            || [counted("tool calls", count, range, self.own.negate)],
+        )
     }
 }

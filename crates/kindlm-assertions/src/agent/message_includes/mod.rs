@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Facts, Severity, schema_of};
+use kindlm_types::{AssertionResult, Channel, CheckedText, Class, Facts, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::core::behaviour::{Finding, Phrase, PhrasePattern, given_up};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::recorded::missing;
+use crate::core::result_evidence::other;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -76,7 +77,8 @@ impl Assertion for MessageIncludes {
         if answers == 0 && evidence.execution.exit_code().is_some() {
             return missing(ID, &self.label, SILENT);
         }
-        let seen = match self.phrase.is_in(&said.join("\n")) {
+        let text = said.join("\n");
+        let seen = match self.phrase.is_in(&text) {
             Ok(seen) => seen,
             Err(err) => return given_up(ID, &self.label, &err),
         };
@@ -89,10 +91,11 @@ impl Assertion for MessageIncludes {
         } else {
             format!("{} is not in {of}", self.phrase)
         };
-        Finding::occurs(evidence.execution, Channel::Messages, seen, reason).result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        let finding = Finding::occurs(evidence.execution, Channel::Messages, seen, reason);
+        finding.result_with((ID, &self.label), self.own, || {
+            let is_output = text == evidence.execution.output;
+            let of = if is_output { CheckedText::Output } else { other("the agent's messages") };
+            [self.phrase.evidence(of, &text)]
+        })
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{absent_in, other, trajectory};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -79,8 +80,13 @@ impl Assertion for NoFailedActions {
         let incomplete = incomplete.into_iter().find(|it| !execution.is_complete_for(*it));
         let known = incomplete.is_none() && pending == 0;
         let holds = if failed.is_empty() { known.then_some(true) } else { Some(false) };
-        let reason = format!("Failed: {}", names(failed));
+        let reason = format!("Failed: {}", names(failed.iter().copied()));
         let gap = incomplete.map_or(Gap::Unanswered(pending), |it| Gap::incomplete(execution, it));
-        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            [match self.own.negate {
+                true => absent_in(other("the record"), ["a failed call"]),
+                false => trajectory([""; 0], failed.iter().copied()),
+            }]
+        })
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::behaviour::Finding;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{absent_in, other, whole};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -74,10 +75,13 @@ impl Assertion for Parked {
             }
             (_, None) => "the agent asked no person".to_owned(),
         };
-        Finding::occurs(evidence.execution, Channel::InputRequests, facts.parked, reason).result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        let execution = evidence.execution;
+        let finding = Finding::occurs(execution, Channel::InputRequests, facts.parked, reason);
+        finding.result_with((ID, &self.label), self.own, || {
+            [match asked.filter(|_| self.own.negate) {
+                Some(prompt) => whole(other("the agent's question"), prompt, "question"),
+                None => absent_in(other("the record"), ["a question that the agent waits for"]),
+            }]
+        })
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Channel, Class, Execution, Facts, Problem, Severity, ToolCall, schema_of,
+    AssertionResult, Channel, Class, Execution, Facts, Problem, ResultEvidence, Severity, ToolCall,
+    schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,6 +17,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::{knows_tool_calls, metadata, missing, missing_evidence_advice};
+use crate::core::result_evidence::{self, trajectory};
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
@@ -213,6 +215,24 @@ impl Used {
 }
 
 impl Expected {
+    /// Returns the evidence of a failure: the expected and the used skills, and their number if it counts.
+    fn evidence(&self, skills: &[Skill], negate: bool) -> Vec<ResultEvidence> {
+        let used = skills.iter().map(|it| it.name.as_str());
+        let wanted = match self {
+            Self::All(wanted) => wanted.as_slice(),
+            Self::Counted(wanted, _) => std::slice::from_ref(wanted),
+        };
+        let expected = wanted.iter().filter(|_| !negate).map(Wanted::label);
+        let mut evidence = vec![trajectory(expected, used)];
+        if let (Self::Counted(wanted, range), false) = (self, negate) {
+            let count = skills.iter().filter(|it| wanted.matches(it)).count();
+            let least = u64::from(range.max.is_none());
+            let range = Range { min: range.min.or(Some(least)), ..*range };
+            evidence.insert(0, result_evidence::counted("uses", count, range, false));
+        }
+        evidence
+    }
+
     /// Returns true if further unrecorded skills could not change the verdict.
     fn is_certain(&self, pass: bool, negate: bool, skills: &[Skill]) -> bool {
         match self {
@@ -297,7 +317,11 @@ impl Assertion for SkillUsed {
             Some(why) if !self.expected.is_certain(grade.pass, self.negate, &skills) => {
                 missing(ID, LABEL, &format!("the used skills are unknown: {why}"))
             }
-            _ => vec![grade.result(ID, LABEL)],
+            _ => vec![
+                grade
+                    .result(ID, LABEL)
+                    .with_failure_evidence(|| self.expected.evidence(&skills, self.negate)),
+            ],
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Channel, Class, Execution, Facts, Severity, schema_of};
+use kindlm_types::{
+    AssertionResult, Channel, Class, Execution, Facts, ResultEvidence, Severity, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +13,7 @@ use crate::core::behaviour::{Finding, Gap};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
 use crate::core::missing_evidence::did_nothing;
+use crate::core::result_evidence::last_lines;
 use crate::core::workspace::missing;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -95,11 +98,15 @@ impl Assertion for Succeeded {
         }
         let holds = if obstacle.is_none() { alive.then_some(true) } else { Some(false) };
         let reason = obstacle.unwrap_or_else(|| "no failure was reported".to_owned());
-        Finding { holds, reason, gap: Gap::incomplete(execution, Channel::Messages) }.result(
-            ID,
-            &self.label,
-            self.own,
-        )
+        let gap = Gap::incomplete(execution, Channel::Messages);
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            let code = execution.exit_code().filter(|it| (*it == 0) == self.own.negate);
+            code.map(|code| ResultEvidence::Command {
+                exit_code: Some(code),
+                stdout: last_lines(&execution.output),
+                stderr: last_lines(execution.stderr()),
+            })
+        })
     }
 }
 

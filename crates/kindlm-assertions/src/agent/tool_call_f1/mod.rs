@@ -5,7 +5,7 @@ mod names;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Execution, Problem, Severity, ecma, schema_of};
+use kindlm_types::{AssertionResult, Bound, Class, Execution, Problem, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use crate::core::config::read;
 use crate::core::grade::{Grade, text};
 use crate::core::missing_evidence::missing_calls;
 use crate::core::recorded::{missing, structured};
+use crate::core::result_evidence::{measure, trajectory};
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "tool-call-f1";
@@ -163,6 +164,11 @@ impl Assertion for ToolCallF1 {
                 "Tool Call F1 score {shown} is {side} threshold {threshold}. {lists}. Precision={precision}, Recall={recall}"
             )
         };
-        vec![Grade { pass, score, reason }.result(ID, LABEL)]
+        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        vec![Grade { pass, score, reason }.result(ID, LABEL).with_failure_evidence(|| {
+            let limit = (self.threshold, bound);
+            let expected = self.expected.iter().filter(|_| !self.negate);
+            [measure("F1", score, limit, None), trajectory(expected.cloned(), called)]
+        })]
     }
 }

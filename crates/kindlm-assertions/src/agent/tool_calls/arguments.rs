@@ -1,9 +1,10 @@
 //! The differences between the arguments of calls and the expected arguments.
 
 use kindlm_schema::{Schema, Violation};
-use kindlm_types::{ToolCall, ecma};
+use kindlm_types::{Mismatch, ResultEvidence, ToolCall, ecma};
 use serde_json::{Map, Value};
 
+use crate::core::result_evidence::{self, differences, mismatch};
 use crate::shared::compare;
 
 /// The highest number of schema violations that are named per call.
@@ -61,6 +62,28 @@ pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
             .map(Violation::to_string)
             .collect(),
     }
+}
+
+/// Returns the evidence of a call whose arguments differ from the expected ones.
+pub(super) fn mismatch_evidence(call: &ToolCall, expected: &Map<String, Value>) -> ResultEvidence {
+    let mismatches = unreadable_mismatch(call).unwrap_or_else(|| {
+        let none = Value::Object(Map::new());
+        let actual = if call.arguments.is_object() { &call.arguments } else { &none };
+        differences(&Value::Object(expected.clone()), actual, false)
+    });
+    result_evidence::call(&call.name, &call.id, mismatches)
+}
+
+/// Returns the evidence of a call whose arguments violate a schema.
+pub(super) fn violation_evidence(call: &ToolCall, schema: &Schema) -> ResultEvidence {
+    let of_schema = || result_evidence::violations(schema, &call.arguments);
+    let mismatches = unreadable_mismatch(call).unwrap_or_else(of_schema);
+    result_evidence::call(&call.name, &call.id, mismatches)
+}
+
+fn unreadable_mismatch(call: &ToolCall) -> Option<Vec<Mismatch>> {
+    let raw = Value::from(call.malformed_arguments.clone()?);
+    Some(vec![mismatch("", "valid JSON", Some(&raw))])
 }
 
 /// Returns the arguments for the metadata; invalid JSON stays the original text.

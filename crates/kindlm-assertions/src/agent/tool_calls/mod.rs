@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use kindlm_schema::Schema;
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, Severity, ToolCall, ecma, pointer, schema_of,
+    AssertionResult, Class, FailureCode, Problem, ResultEvidence, Severity, ToolCall, ecma,
+    pointer, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::core::behaviour::refused_literal;
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::missing_evidence::{are_arguments_missing, missing_calls};
+use crate::core::result_evidence::{absent_in, other, trajectory};
 use crate::core::schema_file;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
@@ -187,7 +189,7 @@ impl Assertion for ToolCalls {
             return vec![self.missing_calls_result(why)];
         }
         if self.should_not_call {
-            return vec![self.not_called(calls.len())];
+            return vec![self.not_called(&calls)];
         }
         if calls.is_empty() {
             return vec![self.never_called(all)];
@@ -203,6 +205,19 @@ impl Assertion for ToolCalls {
         results.extend(contained.map(|text| self.check_response(&calls, text, missing)));
         results
     }
+
+    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
+        let all = &evidence.execution.tool_calls;
+        if self.should_not_call {
+            return vec![trajectory([self.tool.as_str()], names_of(all))];
+        }
+        vec![trajectory([""; 0], names_of(all.iter().filter(|it| it.name == self.tool)))]
+    }
+}
+
+/// Returns the names of calls, in order.
+fn names_of<'a>(calls: impl IntoIterator<Item = &'a ToolCall>) -> impl Iterator<Item = &'a str> {
+    calls.into_iter().map(|it| it.name.as_str())
 }
 
 impl ToolCalls {
@@ -227,7 +242,8 @@ impl ToolCalls {
         AssertionResult::errored(ID, label, EVIDENCE_MISSING, message)
     }
 
-    fn not_called(&self, count: usize) -> AssertionResult {
+    fn not_called(&self, calls: &[&ToolCall]) -> AssertionResult {
+        let count = calls.len();
         let tool = &self.tool;
         let label = format!("Tool NOT called: {tool}");
         if count == 0 {
@@ -236,6 +252,7 @@ impl ToolCalls {
         let message =
             format!("Tool \"{tool}\" was called {count} time(s) but should not have been");
         AssertionResult::fail(ID, label, UNEXPECTED, message)
+            .with_evidence(trajectory([""; 0], names_of(calls.iter().copied())))
     }
 
     fn never_called(&self, all: &[ToolCall]) -> AssertionResult {
@@ -246,6 +263,7 @@ impl ToolCalls {
             Some(names.join(", ")).filter(|it| !it.is_empty()).unwrap_or("(none)".to_owned());
         let message = format!("Expected tool \"{tool}\" was never called. Called: {called}");
         AssertionResult::fail(ID, format!("Tool called: {tool}"), MISSING, message)
+            .with_evidence(trajectory([tool.as_str()], names_of(all)))
     }
 
     fn match_args(&self, calls: &Calls<'_>, expected: &Map<String, Value>) -> AssertionResult {
@@ -260,6 +278,7 @@ impl ToolCalls {
         AssertionResult::fail(ID, label, ARGS_MISMATCH, message)
             .with_metadata("mismatches", mismatches)
             .with_metadata("actualArgs", arguments::as_sent(call))
+            .with_evidence(arguments::mismatch_evidence(call, expected))
     }
 
     fn hold_to_schema(&self, calls: &Calls<'_>, schema: &Schema) -> AssertionResult {
@@ -274,6 +293,7 @@ impl ToolCalls {
         AssertionResult::fail(ID, label, ARGS_SCHEMA_INVALID, message)
             .with_metadata("schemaErrors", violations)
             .with_metadata("actualArgs", arguments::as_sent(call))
+            .with_evidence(arguments::violation_evidence(call, schema))
     }
 
     fn check_order(
@@ -295,7 +315,12 @@ impl ToolCalls {
                 let found = found.map_or("-1".to_owned(), |it| it.to_string());
                 let message =
                     format!("Expected \"{tool}\" at position {position}, found at {found}");
+                // Only the expected position is known, so the other positions are equal on both sides.
+                let mut expected: Vec<&str> = names_of(all).collect();
+                expected.truncate(position as usize);
+                expected.push(tool);
                 AssertionResult::fail(ID, label, ORDER_WRONG, message)
+                    .with_evidence(trajectory(expected, names_of(all)))
             }
         }
     }
@@ -327,6 +352,7 @@ impl ToolCalls {
         let message = format!("No response of \"{tool}\" contains \"{text}\". Responses: {shown}");
         AssertionResult::fail(ID, label, RESPONSE_MISMATCH, message)
             .with_metadata("responses", responses)
+            .with_evidence(absent_in(other(format!("the results of {tool}")), [text]))
     }
 }
 

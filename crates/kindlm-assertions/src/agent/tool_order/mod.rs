@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::behaviour::{CallPattern, Calls, Finding, Fit, Tool, Undecided, names};
+use crate::core::behaviour::{CallPattern, Calls, Finding, Fit, Tool, Undecided, names, tools};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{is_tool_call, trajectory};
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -129,6 +130,12 @@ impl Assertion for ToolOrder {
         if finding.holds == Some(false) && at_best == all {
             finding = Finding { holds: None, gap: calls.gap(&self.wanted, 1), ..finding };
         }
-        finding.result(ID, &self.label, self.own)
+        finding.result_with((ID, &self.label), self.own, || {
+            let expected = self.wanted.iter().filter(|_| !self.own.negate);
+            let expected = expected.map(|it| it.tool.as_str());
+            let missing = self.wanted.get(found).map(|it| it.evidence(&calls)).unwrap_or_default();
+            let differs = missing.into_iter().filter(is_tool_call);
+            [trajectory(expected, tools(&facts.actions))].into_iter().chain(differs)
+        })
     }
 }

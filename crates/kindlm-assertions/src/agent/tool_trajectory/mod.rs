@@ -8,10 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::behaviour::{
-    CallPattern, Calls, Finding, Fit, Gap, Tool, Undecided, names, shown,
+    CallPattern, Calls, Finding, Fit, Gap, Tool, Undecided, names, shown, tools,
 };
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{is_tool_call, trajectory};
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -227,7 +228,13 @@ impl Assertion for ToolTrajectory {
             Mode::Subset => format!("Not expected: {extra}"),
             Mode::Strict | Mode::Unordered => format!("Missing: {missing}; not expected: {extra}"),
         };
-        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            let expected = self.wanted.iter().filter(|_| !self.own.negate);
+            let expected = expected.map(|it| it.tool.as_str());
+            let missing = left.missing.iter().filter_map(|it| self.wanted.get(*it));
+            let differs = missing.flat_map(|it| it.evidence(&calls)).filter(is_tool_call);
+            [trajectory(expected, tools(&actions))].into_iter().chain(differs).collect::<Vec<_>>()
+        })
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, Span, Trace, ecma, schema_of};
+use kindlm_types::{
+    AssertionResult, Bound, Class, Problem, ResultEvidence, Severity, Span, Trace, ecma, schema_of,
+};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::whole_trace;
+use crate::core::result_evidence::{measure, trajectory};
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
@@ -149,6 +152,23 @@ fn described(span: &Span) -> String {
 }
 
 impl TraceErrorSpans {
+    /// Returns the number or the share of failed spans with its limit, and the failed spans.
+    fn evidence(&self, trace: &Trace) -> Vec<ResultEvidence> {
+        let meant = || trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
+        let errors: Vec<String> = meant().filter(|it| failed(it)).map(described).collect();
+        #[expect(clippy::cast_precision_loss, reason = "traces have far fewer than 2^52 spans")]
+        let (count, all) = (errors.len() as f64, meant().count() as f64);
+        let rate = if all > 0.0 { count / all * 100.0 } else { 0.0 };
+        let bound = if self.negate { Bound::AtLeast } else { Bound::AtMost };
+        let is_wrong = |actual: f64, max: f64| (actual > max) != self.negate;
+        let by_count = self.max_count.filter(|max| is_wrong(count, *max));
+        let by_share = self.max_percentage.filter(|max| is_wrong(rate, *max));
+        let by_count = by_count.map(|it| measure("error spans", count, (it, bound), None));
+        let by_share = by_share.map(|it| measure("error rate", rate, (it, bound), Some("%")));
+        let listed = trajectory(Vec::<String>::new(), errors);
+        by_count.into_iter().chain(by_share).chain((!self.negate).then_some(listed)).collect()
+    }
+
     fn grade(&self, trace: &Trace) -> (bool, String) {
         let Self { pattern, .. } = self;
         let spans = trace.spans.iter().filter(|it| glob::matches(&it.name, pattern));
@@ -210,6 +230,7 @@ impl Assertion for TraceErrorSpans {
             Err(results) => return results,
         };
         let (holds, reason) = self.grade(trace);
-        vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
+        let result = Grade::with(holds != self.negate, reason).result(ID, &label);
+        vec![result.with_failure_evidence(|| self.evidence(trace))]
     }
 }

@@ -12,6 +12,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::whole_trace;
+use crate::core::result_evidence::{counted, trajectory};
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
@@ -131,6 +132,9 @@ impl Assertion for TraceSpanCount {
         };
         let names = trace.spans.iter().map(|it| it.name.as_str());
         let names: Vec<&str> = names.filter(|it| glob::matches(it, &self.pattern)).collect();
-        vec![self.grade(&names).result(ID, &label)]
+        vec![self.grade(&names).result(ID, &label).with_failure_evidence(|| {
+            let count = counted("spans", names.len(), self.range, self.negate);
+            [count, trajectory(Vec::<&str>::new(), names)]
+        })]
     }
 }

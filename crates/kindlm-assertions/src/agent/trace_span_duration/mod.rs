@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, Span, Trace, ecma, schema_of};
+use kindlm_types::{
+    AssertionResult, Bound, Class, Problem, ResultEvidence, Severity, Span, Trace, ecma, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +13,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, whole_trace};
+use crate::core::result_evidence::measure;
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
@@ -129,6 +132,20 @@ impl Limit {
         !holds && self.percentile.is_none()
     }
 
+    /// Returns the longest duration, or the percentile, with its limit.
+    fn evidence(&self, trace: &Trace, negate: bool) -> ResultEvidence {
+        let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
+        let mut spans: Vec<Took<'_>> =
+            meant.filter_map(|it| Some((it.name.as_str(), took(it)?))).collect();
+        spans.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let bound = if negate { Bound::AtLeast } else { Bound::AtMost };
+        let (name, actual) = match self.percentile {
+            Some(share) => (format!("p{}", ecma::number(share)), percentile(&spans, share)),
+            None => ("longest span".to_owned(), spans.last().map_or(f64::NAN, |it| it.1)),
+        };
+        measure(&name, actual, (self.max, bound), Some("ms"))
+    }
+
     /// Returns the verdict on the spans with a known duration, with the reason.
     fn grade(&self, trace: &Trace) -> (bool, String) {
         let Self { pattern, .. } = self;
@@ -195,6 +212,7 @@ impl Assertion for TraceSpanDuration {
             );
             return missing(ID, &label, &message);
         }
-        vec![Grade::with(holds != self.negate, reason).result(ID, &label)]
+        let result = Grade::with(holds != self.negate, reason).result(ID, &label);
+        vec![result.with_failure_evidence(|| [self.limit.evidence(trace, self.negate)])]
     }
 }

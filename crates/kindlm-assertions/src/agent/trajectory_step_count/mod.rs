@@ -14,6 +14,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
+use crate::core::result_evidence::counted;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:step-count";
@@ -151,7 +152,10 @@ impl Assertion for StepCount {
         match steps(evidence.execution) {
             Err(why) => missing(ID, LABEL, &why),
             Ok(steps) => match self.grade(&steps) {
-                Some(grade) => vec![grade.result(ID, LABEL)],
+                Some(grade) => vec![grade.result(ID, LABEL).with_failure_evidence(|| {
+                    let count = steps.seen.iter().filter(|it| self.counts(it)).count();
+                    [counted("steps", count, self.range, self.negate)]
+                })],
                 None => steps.undecided(ID, LABEL),
             },
         }

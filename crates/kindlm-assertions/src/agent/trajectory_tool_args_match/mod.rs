@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, schema_of};
+use kindlm_types::{
+    AssertionResult, Class, Problem, ResultEvidence, Severity, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -14,6 +16,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
+use crate::core::result_evidence::{call, differences, trajectory};
 use crate::shared::compare::{contains, equal};
 use crate::shared::glob;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
@@ -236,6 +239,22 @@ impl ToolArgsMatch {
     }
 }
 
+impl ToolArgsMatch {
+    /// Returns the differences of the first call of the tool; the calls if none is of the tool, or with `not-`.
+    fn evidence(&self, steps: &[Step]) -> ResultEvidence {
+        let mut called = steps.iter().filter(|it| self.wanted.matches(it));
+        let first = called.find_map(|it| Some((it, it.args.as_ref()?)));
+        let Some((step, args)) = first.filter(|_| !self.negate) else {
+            let expected = (!self.negate).then_some(self.wanted.pattern.as_str());
+            return trajectory(expected, steps.iter().map(|it| it.name.as_str()));
+        };
+        let actual = strip(args, |key, it| self.is_ignored(key) || self.is_default(key, it)).0;
+        let wanted = strip(&self.args, |key, _| self.is_ignored(key)).0;
+        let mismatches = differences(&wanted, &actual, self.mode == Mode::Exact);
+        call(&step.name, "", mismatches)
+    }
+}
+
 impl Assertion for ToolArgsMatch {
     fn traits(&self) -> Traits {
         Traits::OF_RECORD
@@ -254,6 +273,6 @@ impl Assertion for ToolArgsMatch {
         if steps.missing.is_some() && !was_seen {
             return steps.undecided(ID, &label);
         }
-        vec![grade.result(ID, &label)]
+        vec![grade.result(ID, &label).with_failure_evidence(|| [self.evidence(&steps.seen)])]
     }
 }

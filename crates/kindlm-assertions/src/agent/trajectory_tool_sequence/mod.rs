@@ -13,6 +13,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
+use crate::core::result_evidence::trajectory;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:tool-sequence";
@@ -174,6 +175,10 @@ impl Assertion for ToolSequence {
                 Grade::with(true, "Forbidden tool sequence was not observed".to_owned())
             }
         };
-        vec![grade.result(ID, LABEL)]
+        vec![grade.result(ID, LABEL).with_failure_evidence(|| {
+            let expected = self.wanted.iter().filter(|_| !self.negate);
+            let expected = expected.map(|it| it.pattern.as_str());
+            [trajectory(expected, seen.iter().map(|it| it.name.as_str()))]
+        })]
     }
 }

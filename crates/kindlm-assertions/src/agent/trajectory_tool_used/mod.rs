@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, Class, Problem, Severity, schema_of};
+use kindlm_types::{AssertionResult, Class, Problem, ResultEvidence, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,6 +14,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
+use crate::core::result_evidence::{self, trajectory};
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "trajectory:tool-used";
@@ -86,6 +87,24 @@ struct Counted {
 enum Expected {
     All(Vec<Pattern>),
     Counted(Pattern, Range),
+}
+
+impl Expected {
+    /// Returns the evidence of a failure: the expected and the used tools, and their number if it counts.
+    fn evidence(&self, steps: &[Step], negate: bool) -> Vec<ResultEvidence> {
+        let used = steps.iter().map(|it| it.name.as_str());
+        let (wanted, count) = match self {
+            Self::All(wanted) => (wanted.as_slice(), None),
+            Self::Counted(wanted, range) => {
+                let count = steps.iter().filter(|it| wanted.matches(it)).count();
+                let range = Range { min: range.min.or(Some(1)), ..*range };
+                let count = result_evidence::counted("uses", count, range, negate);
+                (std::slice::from_ref(wanted), Some(count))
+            }
+        };
+        let expected = wanted.iter().filter(|_| !negate).map(|it| it.pattern.as_str());
+        count.into_iter().chain([trajectory(expected, used)]).collect()
+    }
 }
 
 #[derive(Debug)]
@@ -179,7 +198,11 @@ impl Assertion for ToolUsed {
             Expected::Counted(wanted, range) => counted(wanted, *range, &steps, self.negate),
         };
         match grade {
-            Some(grade) => vec![grade.result(ID, LABEL)],
+            Some(grade) => vec![
+                grade
+                    .result(ID, LABEL)
+                    .with_failure_evidence(|| self.expected.evidence(&steps.seen, self.negate)),
+            ],
             None => steps.undecided(ID, LABEL),
         }
     }

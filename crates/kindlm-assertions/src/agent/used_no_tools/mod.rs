@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::behaviour::{Finding, names};
+use crate::core::behaviour::{Finding, names, tools};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{absent_in, other, trajectory};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -65,7 +66,16 @@ impl Assertion for UsedNoTools {
         let facts = Facts::of(&events);
         let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
         let reason = format!("Called: {called}");
-        Finding::does_not_occur(execution, Channel::Actions, !facts.actions.is_empty(), reason)
-            .result(ID, &self.label, self.own)
+        let occurs = !facts.actions.is_empty();
+        Finding::does_not_occur(execution, Channel::Actions, occurs, reason).result_with(
+            (ID, &self.label),
+            self.own,
+            || {
+                [match self.own.negate {
+                    true => absent_in(other("the record"), ["a tool call"]),
+                    false => trajectory([""; 0], tools(&facts.actions)),
+                }]
+            },
+        )
     }
 }

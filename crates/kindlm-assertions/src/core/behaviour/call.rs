@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 
 use kindlm_types::{
-    Action, ActionState, ActionStatus, Channel, Execution, Problem, Question, ecma,
+    Action, ActionState, ActionStatus, Channel, Execution, Mismatch, Problem, Question,
+    ResultEvidence, ecma,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Gap, Undecided, Wanted, literal};
+use crate::core::result_evidence::{call, trajectory};
 use crate::{Evidence, Setup};
 
 /// The name of a tool, or a pattern for a call of it.
@@ -279,6 +281,33 @@ impl CallPattern {
         Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
+    /// Returns the evidence that no call matches: the differences of the first call of the tool, else the calls.
+    pub(crate) fn evidence(&self, calls: &Calls<'_>) -> Vec<ResultEvidence> {
+        let fit = |at: usize| self.fit(at, calls).ok();
+        let mut differing =
+            calls.actions.iter().enumerate().filter(|(_, it)| it.name.is_some() && self.may_be(it));
+        let Some((at, action)) = differing.next() else {
+            return vec![trajectory([self.tool.as_str()], tools(calls.actions))];
+        };
+        let mut mismatches = Vec::new();
+        let input = object_of(action.input);
+        for (wanted, value) in [(&self.input, Some(&*input)), (&self.output, action.output)] {
+            if let (Some(wanted), Some(value)) = (wanted, value) {
+                mismatches.extend(wanted.mismatches(value, calls.evidence));
+            }
+        }
+        if let Some(status) = self.status.filter(|it| !it.is(action.state)) {
+            let expected = format!("status {}", format!("{status:?}").to_lowercase());
+            let actual = Some(action.state.as_str().to_owned());
+            mismatches.push(Mismatch { pointer: String::new(), expected, actual });
+        }
+        // Only a constraint between two calls is left.
+        if let (true, Some(Fit::Differs(expected))) = (mismatches.is_empty(), fit(at)) {
+            mismatches.push(Mismatch { pointer: String::new(), expected, actual: None });
+        }
+        vec![call(action.name.unwrap_or_default(), action.call_id, mismatches)]
+    }
+
     /// Returns the questions whose answers [`fit`](Self::fit) needs.
     pub(crate) fn questions(&self, calls: &Calls<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
@@ -314,6 +343,11 @@ fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
             && it.id == action.call_id
             && Some(it.name.as_str()) == action.name
     })
+}
+
+/// Returns the names of the called tools, in order.
+pub(crate) fn tools<'a>(actions: &[Action<'a>]) -> impl Iterator<Item = &'a str> {
+    actions.iter().map(|it| it.name.unwrap_or("(unknown)"))
 }
 
 /// Formats a call for a report, such as `lookup({"id":7})`.

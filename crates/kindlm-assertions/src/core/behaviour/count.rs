@@ -1,10 +1,11 @@
 //! The required number of occurrences.
 
-use kindlm_types::Problem;
+use kindlm_types::{Problem, ResultEvidence};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::core::range::Range;
+use crate::core::result_evidence::counted;
 
 /// The number of times that something must happen.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -61,6 +62,11 @@ impl Count {
     /// has no upper end.
     pub(crate) fn holds(self, least: usize, most: Option<usize>) -> Option<bool> {
         self.0.surely_holds(least, most)
+    }
+
+    /// Returns the evidence of a count that fails; with `negate`, of one that must not be.
+    pub(crate) fn evidence(self, name: &str, count: usize, negate: bool) -> ResultEvidence {
+        counted(name, count, self.0, negate)
     }
 
     /// Returns the expected count as text, such as `exactly 2 times`.

@@ -12,9 +12,9 @@ mod phrase;
 mod undecided;
 mod wanted;
 
-use kindlm_types::{AssertionResult, Channel, Execution};
+use kindlm_types::{AssertionResult, Channel, Execution, ResultEvidence};
 
-pub(crate) use call::{Call, CallPattern, Calls, Fit, State, Tool, shown};
+pub(crate) use call::{Call, CallPattern, Calls, Fit, State, Tool, shown, tools};
 pub(crate) use count::{Count, Counted};
 pub(crate) use event_type::EventType;
 pub(crate) use limit::Limit;
@@ -27,6 +27,7 @@ use crate::EntryOptions;
 use crate::core::codes::EVIDENCE_MISSING;
 pub(crate) use crate::core::gap::Gap;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::explained;
 use crate::shared::pattern::SearchError;
 pub(crate) use crate::shared::words::names;
 
@@ -68,6 +69,16 @@ impl Finding {
     ) -> Self {
         let Self { holds, reason, gap } = Self::occurs(execution, channel, occurs, reason);
         Self { holds: holds.map(|it| !it), reason, gap }
+    }
+
+    /// Returns the result like [`Self::result`], with the evidence of a failure.
+    pub(crate) fn result_with<I: IntoIterator<Item = ResultEvidence>>(
+        self,
+        (id, label): (&str, &str),
+        own: EntryOptions,
+        evidence: impl Fn() -> I,
+    ) -> Vec<AssertionResult> {
+        explained(self.result(id, label, own), evidence)
     }
 
     /// Returns the result, inverted for `not-`; errored if the finding is undecided.

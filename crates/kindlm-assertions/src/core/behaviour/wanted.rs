@@ -1,10 +1,11 @@
 //! Patterns for values: partial objects, whole lists, regular expressions for texts, and scripts.
 
-use kindlm_types::{Problem, Question, ecma, pointer};
+use kindlm_types::{Mismatch, Problem, Question, ecma, pointer};
 use serde_json::{Map, Value};
 
 use super::{Undecided, literal};
 use crate::core::grade::text;
+use crate::core::result_evidence::mismatch;
 use crate::core::scripting::Predicate;
 use crate::shared::compare::equal;
 use crate::shared::pattern::{Pattern, PatternError};
@@ -70,6 +71,42 @@ impl Wanted {
         evidence: &Evidence<'_>,
     ) -> Result<Option<String>, Undecided> {
         self.differs("", Some(actual), evidence)
+    }
+
+    /// Returns all differences between the value and the pattern, by their JSON pointers.
+    ///
+    /// A part whose comparison is undecided has no difference.
+    pub(crate) fn mismatches(&self, actual: &Value, evidence: &Evidence<'_>) -> Vec<Mismatch> {
+        let mut found = Vec::new();
+        self.collect_mismatches(String::new(), Some(actual), evidence, &mut found);
+        found
+    }
+
+    fn collect_mismatches(
+        &self,
+        at: String,
+        actual: Option<&Value>,
+        evidence: &Evidence<'_>,
+        found: &mut Vec<Mismatch>,
+    ) {
+        match (self, actual) {
+            (Self::Object(wanted), Some(Value::Object(map))) => {
+                for (key, wanted) in wanted {
+                    let at = format!("{at}/{}", pointer::segment(key));
+                    wanted.collect_mismatches(at, map.get(key), evidence, found);
+                }
+            }
+            (Self::List(wanted), Some(Value::Array(items))) if wanted.len() == items.len() => {
+                for (index, (wanted, item)) in wanted.iter().zip(items).enumerate() {
+                    wanted.collect_mismatches(format!("{at}/{index}"), Some(item), evidence, found);
+                }
+            }
+            _ => {
+                if let Ok(Some(_)) = self.differs("", actual, evidence) {
+                    found.push(mismatch(at, self.words(), actual));
+                }
+            }
+        }
     }
 
     /// Returns true if the pattern is an object, whatever its keys are.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Finding, Gap, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{absent_in, other, trajectory};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -85,6 +86,11 @@ impl Assertion for NoFailedShellCommands {
             0 => Gap::Unanswered(pending),
             unnamed => Gap::Half(Channel::Actions, unnamed),
         };
-        Finding { holds, reason, gap }.result(ID, &self.label, self.own)
+        Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
+            [match self.own.negate {
+                true => absent_in(other("the record"), ["a failed shell command"]),
+                false => trajectory([""; 0], failed.iter().map(String::as_str)),
+            }]
+        })
     }
 }
