@@ -133,9 +133,10 @@ impl Needles {
     /// Returns the places of the texts if they must not occur, else the texts that do not occur.
     fn failure(&self, output: &str) -> ResultEvidence {
         let places = |text: &String| {
-            let ranges = match self.ignore_case {
-                true => occurrences_in_any_case(output, text),
-                false => occurrences(output, text).take(MOST).collect(),
+            let ranges = if self.ignore_case {
+                occurrences_in_any_case(output, text)
+            } else {
+                occurrences(output, text).take(MOST).collect()
             };
             ranges.into_iter().map(|it| (it, text.clone())).collect::<Vec<_>>()
         };

@@ -4,10 +4,11 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, Trace, ecma};
+use kindlm_types::{AssertionResult, Channel, CheckedText, Event, Execution, Speaker, Trace, ecma};
 use serde_json::{Map, Value};
 
 use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::result_evidence::other;
 
 /// Returns the errored result of a check without evidence. `message` includes the advice.
 pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<AssertionResult> {
@@ -39,6 +40,15 @@ pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_,
         }
     }
     texts
+}
+
+/// Returns which text a text of [`written_texts`] is.
+pub(crate) fn checked_text(execution: &Execution, turn: Option<&str>, text: &str) -> CheckedText {
+    match turn {
+        _ if text == execution.output => CheckedText::Output,
+        Some(turn) => other(format!("turn `{turn}`")),
+        None => other("a message of the agent"),
+    }
 }
 
 /// Returns a value of the provider's response; `None` if it is missing or `null`.

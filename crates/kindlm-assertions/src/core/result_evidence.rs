@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_of_long_outputs_are_kept() {
-        let long: String = (0..100).map(|it| format!("{it}\n")).collect();
+        let long = (0..100).map(|it| it.to_string()).collect::<Vec<_>>().join("\n");
         let kept = last_lines(&long);
         assert_eq!((kept.lines().count(), kept.lines().next()), (40, Some("60")));
         assert_eq!(last_lines("a\nb"), "a\nb");

@@ -146,6 +146,44 @@ impl Tally {
     }
 }
 
+/// The names that results give to the default patterns.
+const NAMES: [(&str, &str); 3] = [
+    (r"\b\d{3}-\d{2}-\d{4}\b", "US social security number"),
+    (r"\b\d{4}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}\b", "card number"),
+    (r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Z|a-z]{2,}\b", "e-mail address"),
+];
+
+/// Returns the results of a vector, with our names of the default patterns.
+///
+/// The vectors name these patterns after their index, such as `pii-pattern-2`.
+fn with_names(vector: &Value) -> Value {
+    let mut results = vector["results"].clone();
+    let defaults = json!(NAMES.map(|(pattern, _)| pattern));
+    let patterns = vector.pointer("/expect/guardrails/pii/denyPatterns").unwrap_or(&defaults);
+    let mut names: Vec<String> = Vec::new();
+    for (index, pattern) in patterns.as_array().into_iter().flatten().enumerate() {
+        let id = format!("pii-pattern-{index}");
+        let known = NAMES.iter().find(|(it, _)| pattern == it);
+        let name = known.map_or(id.as_str(), |it| it.1);
+        let is_taken = names.iter().any(|it| it == name);
+        names.push(if is_taken { format!("{name} ({id})") } else { name.to_owned() });
+    }
+    for text in results.as_array_mut().into_iter().flatten() {
+        for key in ["label", "failureMessage"] {
+            let Some(Value::String(text)) = text.get_mut(key) else { continue };
+            for (index, name) in names.iter().enumerate() {
+                for (before, after) in [("PII: ", ""), ("\"", "\"")] {
+                    let id = format!("{before}pii-pattern-{index}{after}");
+                    if text.ends_with(&id) {
+                        *text = text.replace(&id, &format!("{before}{name}{after}"));
+                    }
+                }
+            }
+        }
+    }
+    results
+}
+
 const ALL: &[&str] = &["type", "label", "passed", "score", "failureCode", "failureMessage"];
 
 #[test]
@@ -158,7 +196,8 @@ fn pii_and_keywords_agree_on_every_vector() {
             let output = vector["agent_output"].as_str().unwrap().to_owned();
             let execution = Execution { output, ..Execution::default() };
             let results = judged(&checks(id, &vector["expect"]), &execution, None, |_| failed("?"));
-            tally.compare(vector["id"].as_str().unwrap(), &results, &vector["results"], ALL);
+            let theirs = with_names(&vector);
+            tally.compare(vector["id"].as_str().unwrap(), &results, &theirs, ALL);
         }
         tally.finish(count, &[]);
     }

@@ -6,6 +6,7 @@ mod conformance_guardrails;
 mod conformance_promptfoo;
 mod cut;
 mod docs;
+mod evidence;
 mod expect;
 mod injection;
 mod missing_evidence;

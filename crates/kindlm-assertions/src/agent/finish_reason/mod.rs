@@ -92,9 +92,10 @@ impl Assertion for FinishReason {
             format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
         });
         vec![grade.result(ID, &label).with_failure_evidence(|| {
-            [match negate {
-                true => whole(other("the finish reason"), &reason, value),
-                false => text_diff(value, &reason),
+            [if *negate {
+                whole(other("the finish reason"), &reason, value)
+            } else {
+                text_diff(value, &reason)
             }]
         })]
     }

@@ -83,9 +83,10 @@ impl Assertion for NoFailedActions {
         let reason = format!("Failed: {}", names(failed.iter().copied()));
         let gap = incomplete.map_or(Gap::Unanswered(pending), |it| Gap::incomplete(execution, it));
         Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
-            [match self.own.negate {
-                true => absent_in(other("the record"), ["a failed call"]),
-                false => trajectory([""; 0], failed.iter().copied()),
+            [if self.own.negate {
+                absent_in(other("the record"), ["a failed call"])
+            } else {
+                trajectory([""; 0], failed.iter().copied())
             }]
         })
     }

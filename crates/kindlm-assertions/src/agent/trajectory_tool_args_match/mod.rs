@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kindlm_types::{
-    AssertionResult, Class, Problem, ResultEvidence, Severity, schema_of,
-};
+use kindlm_types::{AssertionResult, Class, Problem, ResultEvidence, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};

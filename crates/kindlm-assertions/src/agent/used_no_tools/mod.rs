@@ -71,9 +71,10 @@ impl Assertion for UsedNoTools {
             (ID, &self.label),
             self.own,
             || {
-                [match self.own.negate {
-                    true => absent_in(other("the record"), ["a tool call"]),
-                    false => trajectory([""; 0], tools(&facts.actions)),
+                [if self.own.negate {
+                    absent_in(other("the record"), ["a tool call"])
+                } else {
+                    trajectory([""; 0], tools(&facts.actions))
                 }]
             },
         )

@@ -39,12 +39,14 @@ impl Check {
             return;
         }
         let has_votes = result.judging.as_ref().is_some_and(|it| it.panel.is_some());
+        let fails = |it: &AssertionResult| matches!(it.verdict, Verdict::Fail { .. });
+        let is_failed_set = result.set.is_some() && result.components.iter().any(fails);
         let measured = result.score.zip(wanted).map(|(score, wanted)| (score.get(), wanted));
         match measured.filter(|(score, wanted)| *score < wanted - TOLERANCE) {
             Some((actual, wanted)) if !self.traits.measures => {
                 result.evidence.push(score("score", actual, wanted));
             }
-            _ if has_votes || !result.components.is_empty() => {}
+            _ if has_votes || is_failed_set => {}
             _ => {
                 let text = result.reasoning.as_ref().filter(|it| !it.is_empty());
                 result.evidence.push(reason(text.unwrap_or(message)));

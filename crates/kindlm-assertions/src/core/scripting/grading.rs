@@ -4,6 +4,7 @@ use kindlm_types::{AssertionResult, FailureCode, NamedScore, Score, Verdict, ecm
 use serde_json::{Map, Value};
 
 use crate::core::codes::ASSERTION_FAILED;
+use crate::core::result_evidence;
 
 /// The script threw, could not be loaded, or returned no valid verdict.
 pub(crate) const SCRIPT_THREW: FailureCode = FailureCode::SCRIPT_THREW;
@@ -95,6 +96,9 @@ fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
     result.reasoning = reason.map(str::to_owned);
     let given = object.get("score").and_then(number_of).and_then(|it| Score::new(it).ok());
     result.score = given.or(result.score);
+    if let Verdict::Fail { message, .. } = &result.verdict {
+        result.evidence.push(result_evidence::reason(message));
+    }
     with_rest(id, result, object)
 }
 

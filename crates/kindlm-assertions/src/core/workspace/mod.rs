@@ -6,9 +6,10 @@ use std::fmt;
 
 use globset::{GlobBuilder, GlobMatcher};
 use kindlm_types::workspace::{FileChange, Workspace};
-use kindlm_types::{AssertionResult, FileTree, Problem};
+use kindlm_types::{AssertionResult, FileTree, Problem, ResultEvidence};
 
 use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::result_evidence::{MOST, absent_in, other, trajectory};
 use crate::shared::words::names;
 use crate::{EntryOptions, Evidence};
 use left_out::{LeftOut, alternatives, left_out};
@@ -159,6 +160,18 @@ impl fmt::Display for Paths {
 pub(crate) fn changed(changes: &[FileChange]) -> String {
     let marked: Vec<String> = changes.iter().map(FileChange::marked).collect();
     format!("Changed: {}", names(marked.iter().map(String::as_str)))
+}
+
+/// Returns the evidence of changes that must not be there; without any, of the missing change.
+pub(crate) fn change_evidence<'c>(
+    changes: impl IntoIterator<Item = &'c FileChange>,
+    missing: &str,
+) -> ResultEvidence {
+    let changes: Vec<String> = changes.into_iter().take(MOST).map(FileChange::marked).collect();
+    if changes.is_empty() {
+        return absent_in(other("the changes"), [missing]);
+    }
+    trajectory([""; 0], changes)
 }
 
 /// Returns the result of a decided check.

@@ -93,10 +93,7 @@ impl Assertion for ContainsHtml {
         });
         let output = &evidence.execution.output;
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
-            [match found {
-                true => whole(CheckedText::Output, output, "HTML"),
-                false => absent(["HTML"]),
-            }]
+            [if found { whole(CheckedText::Output, output, "HTML") } else { absent(["HTML"]) }]
         })]
     }
 }

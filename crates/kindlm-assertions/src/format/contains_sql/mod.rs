@@ -120,9 +120,10 @@ impl Assertion for ContainsSql {
         });
         let output = &evidence.execution.output;
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
-            [match self.negate {
-                true => whole(CheckedText::Output, output, "valid SQL"),
-                false => absent(["valid SQL"]),
+            [if self.negate {
+                whole(CheckedText::Output, output, "valid SQL")
+            } else {
+                absent(["valid SQL"])
             }]
         })]
     }

@@ -83,9 +83,10 @@ impl Assertion for IsHtml {
         });
         let output = &evidence.execution.output;
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
-            [match self.negate {
-                true => whole(CheckedText::Output, output, "HTML"),
-                false => absent(["HTML"]),
+            [if self.negate {
+                whole(CheckedText::Output, output, "HTML")
+            } else {
+                absent(["HTML"])
             }]
         })]
     }

@@ -78,9 +78,10 @@ impl Assertion for IsSql {
         });
         let output = &evidence.execution.output;
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
-            [match self.negate {
-                true => whole(CheckedText::Output, output, "valid SQL"),
-                false => absent(["valid SQL"]),
+            [if self.negate {
+                whole(CheckedText::Output, output, "valid SQL")
+            } else {
+                absent(["valid SQL"])
             }]
         })]
     }

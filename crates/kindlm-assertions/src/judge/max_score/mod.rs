@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, FailureCode, Problem, Severity, Verdict, ecma, pointer, schema_of,
+    AssertionResult, Bound, Class, FailureCode, Problem, Severity, Verdict, ecma, pointer,
+    schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
+use crate::core::result_evidence::measure;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -187,7 +189,12 @@ impl MaxScore {
             .map(|(it, score)| (it.name.to_string(), json!(score)))
             .collect();
         let pass = (is_winner && is_high) != self.own.negate;
-        let result = Grade::with(pass, reason).result(ID, &self.label);
+        let result =
+            Grade::with(pass, reason).result(ID, &self.label).with_failure_evidence(|| {
+                let is_low = self.threshold.filter(|it| own < it - TOLERANCE);
+                let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+                [measure("score", own, (is_low.unwrap_or(most), bound), None)]
+            });
         let mut result = result.with_metadata("scores", all);
         if ties > 1 && same(own) {
             result.judging_mut().tie = true;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    Answer, AssertionResult, Class, FailureCode, Problem, Question, Severity, ecma, schema_of,
+    Answer, AssertionResult, Bound, Class, FailureCode, Problem, Question, Severity, ecma,
+    schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{asked, short};
+use crate::core::result_evidence::measure;
 use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::core::service::{self, Key, TIMEOUT};
 use crate::{
@@ -185,8 +187,11 @@ impl Pi {
         let (shown, limit) = (ecma::to_fixed(score, 2), ecma::number(threshold));
         let reason = format!("Pi score {shown} {sign} {limit}");
         let pass = held != self.own.negate;
+        let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+        let evidence = measure("score", score, (threshold, bound), None);
         let score = if self.own.negate { 1.0 - score } else { score };
-        let mut result = Grade { pass, score, reason }.result(ID, &self.label);
+        let result = Grade { pass, score, reason }.result(ID, &self.label);
+        let mut result = result.with_failure_evidence(|| [evidence]);
         if let Some(scores) = reply.get("question_scores") {
             result.metadata.insert("questionScores".to_owned(), scores.clone());
         }

@@ -11,6 +11,7 @@ use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::recorded::{guardrails, missing};
+use crate::core::result_evidence::{absent_in, other};
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "guardrails";
@@ -121,6 +122,7 @@ impl Assertion for Guardrails {
         if self.negate && flagged.is_none() && guardrails(execution).is_none() {
             return missing(ID, LABEL, NOT_REPORTED);
         }
+        let flagged_nothing = flagged.is_none();
         let (pass, reason) = match (flagged, self.negate) {
             (Some(reason), false) => (false, reason),
             (None, false) => (true, "Content passed safety checks".to_owned()),
@@ -131,6 +133,9 @@ impl Assertion for Guardrails {
             }
         };
         let score = f64::from(u8::from(pass));
-        vec![Grade { pass, score, reason }.result(ID, LABEL)]
+        let is_missing = flagged_nothing && self.negate;
+        vec![Grade { pass, score, reason }.result(ID, LABEL).with_failure_evidence(|| {
+            is_missing.then(|| absent_in(other("the result of the filter"), ["a flag"]))
+        })]
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use kindlm_types::{AssertionResult, Class, Execution, FinishReason, Problem, Severity, schema_of};
+use kindlm_types::{
+    AssertionResult, CheckedText, Class, Execution, FinishReason, Problem, Severity, schema_of,
+};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,6 +13,7 @@ use serde_json::Value;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::grade::{Grade, PASSED};
 use crate::core::recorded::{reported, structured};
+use crate::core::result_evidence::{absent, whole};
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "is-refusal";
@@ -183,7 +186,14 @@ impl Assertion for IsRefusal {
             }
             (None, negate) => Grade::of(negate, || "Expected output to be a refusal".to_owned()),
         };
-        vec![grade.result(ID, LABEL)]
+        let output = &evidence.execution.output;
+        vec![grade.result(ID, LABEL).with_failure_evidence(|| {
+            [if self.negate {
+                whole(CheckedText::Output, output, "refusal")
+            } else {
+                absent(["a refusal"])
+            }]
+        })]
     }
 }
 

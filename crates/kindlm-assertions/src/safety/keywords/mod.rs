@@ -1,16 +1,19 @@
 //! `keywords`: words that must not appear in the output, and words of which one must appear.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, Execution, FailureCode, Problem, Severity, Verdict, schema_of,
+    AssertionResult, CheckedText, Class, Execution, FailureCode, Problem, ResultEvidence, Severity,
+    Verdict, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::needles::empty_texts;
-use crate::core::recorded::written_texts;
+use crate::core::recorded::{checked_text, written_texts};
+use crate::core::result_evidence::{absent, found as places, occurrences_in_any_case};
 use crate::shared::folded::Folded;
 use crate::{
     Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, Registration, Setup, Traits,
@@ -71,6 +74,16 @@ impl Keyword {
         Self { plain: Plain::new(&written), written }
     }
 
+    /// Returns the places of the keyword in a text, as written or folded.
+    fn ranges(&self, text: &str) -> Vec<(Range<usize>, String)> {
+        let mut ranges = occurrences_in_any_case(text, &self.written);
+        if let Some(folded) = Folded::new(text).filter(|_| ranges.is_empty()) {
+            let found = occurrences_in_any_case(&folded.text, self.plain.folded());
+            ranges = found.iter().map(|it| folded.place(it)).collect();
+        }
+        ranges.into_iter().map(|it| (it, self.written.clone())).collect()
+    }
+
     fn is_in(&self, output: &Plain) -> bool {
         // A keyword of invisible characters is searched for as written.
         output.lower.contains(&self.plain.lower)
@@ -122,13 +135,13 @@ impl Assertion for Keywords {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let texts: Vec<(Option<&str>, Plain)> = written_texts(evidence.execution)
-            .into_iter()
-            .map(|(turn, text)| (turn, Plain::new(&text)))
-            .collect();
+        let written = written_texts(evidence.execution);
+        let texts: Vec<Plain> = written.iter().map(|(_, text)| Plain::new(text)).collect();
         let found = |keyword: &Keyword| {
-            let turn = texts.iter().find(|(_, text)| keyword.is_in(text))?.0;
-            Some(denied(keyword, turn))
+            let at = texts.iter().position(|it| keyword.is_in(it))?;
+            let (turn, text) = written.get(at)?;
+            let of = checked_text(evidence.execution, *turn, text);
+            Some(denied(keyword, *turn).with_evidence(places(of, text, keyword.ranges(text))))
         };
         let mut results: Vec<AssertionResult> = self.deny.iter().filter_map(found).collect();
         if results.is_empty() && !self.deny.is_empty() {
@@ -138,6 +151,15 @@ impl Assertion for Keywords {
             results.push(self.allowed(&Plain::new(&evidence.execution.output)));
         }
         results
+    }
+
+    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
+        let output = &evidence.execution.output;
+        let ranges: Vec<_> = self.allow.iter().flat_map(|it| it.ranges(output)).collect();
+        if self.allow.is_empty() {
+            return vec![absent(self.deny.iter().map(|it| it.written.as_str()))];
+        }
+        vec![places(CheckedText::Output, output, ranges)]
     }
 
     /// A found keyword stays valid, whether it is allowed or denied.
@@ -166,6 +188,6 @@ impl Keywords {
         }
         let words: Vec<&str> = self.allow.iter().map(|it| it.written.as_str()).collect();
         let message = format!("Output must contain at least one of: {}", words.join(", "));
-        AssertionResult::fail(ID, ALLOWED, KEYWORD_MISSING, message)
+        AssertionResult::fail(ID, ALLOWED, KEYWORD_MISSING, message).with_evidence(absent(words))
     }
 }

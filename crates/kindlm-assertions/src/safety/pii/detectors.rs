@@ -49,7 +49,13 @@ struct Candidate<'a> {
     after: &'a str,
 }
 
+/// The rule that accepts a candidate.
+type Accepts = fn(&Candidate<'_>) -> bool;
+
 struct Spec {
+    /// The id: its name in configurations.
+    id: &'static str,
+    /// The name in results.
     name: &'static str,
     verified_by: &'static str,
     form: &'static str,
@@ -59,6 +65,7 @@ struct Spec {
 /// A compiled detector.
 #[derive(Debug)]
 pub(super) struct Detector {
+    id: &'static str,
     name: &'static str,
     verified_by: &'static str,
     form: Regex,
@@ -67,20 +74,22 @@ pub(super) struct Detector {
 
 impl DetectorName {
     fn spec(self) -> Spec {
-        let (name, verified_by, form, accepts): (_, _, _, fn(&Candidate<'_>) -> bool) = match self {
-            Self::CreditCard => ("credit-card", "luhn", CARD, is_card),
-            Self::Iban => ("iban", "mod 97 and country", IBAN, is_iban),
-            Self::UsSsn => ("us-ssn", "structure", SSN, is_ssn),
-            Self::UsItin => ("us-itin", "structure", ITIN, is_itin),
-            Self::UsNpi => ("us-npi", "luhn", NPI, is_npi),
-            Self::AbaRouting => ("aba-routing", "weights 3-7-1", ABA, is_aba),
-            Self::UkNhs => ("uk-nhs", "mod 11", NHS, is_nhs),
-            Self::CaSin => ("ca-sin", "luhn", SIN, is_sin),
-            Self::Email => ("email", "structure", EMAIL, is_email),
-            Self::Phone => ("phone", "structure", PHONE, is_phone),
-            Self::IpAddress => ("ip-address", "parsing", IP, is_ip),
+        let (id, name, verified_by, form, accepts): (_, _, _, _, Accepts) = match self {
+            Self::CreditCard => ("credit-card", "card number", "luhn", CARD, is_card),
+            Self::Iban => ("iban", "IBAN", "mod 97 and country", IBAN, is_iban),
+            Self::UsSsn => ("us-ssn", "US social security number", "structure", SSN, is_ssn),
+            Self::UsItin => ("us-itin", "US taxpayer number", "structure", ITIN, is_itin),
+            Self::UsNpi => ("us-npi", "US provider number", "luhn", NPI, is_npi),
+            Self::AbaRouting => {
+                ("aba-routing", "US bank routing number", "weights 3-7-1", ABA, is_aba)
+            }
+            Self::UkNhs => ("uk-nhs", "UK NHS number", "mod 11", NHS, is_nhs),
+            Self::CaSin => ("ca-sin", "Canadian social insurance number", "luhn", SIN, is_sin),
+            Self::Email => ("email", "e-mail address", "structure", EMAIL, is_email),
+            Self::Phone => ("phone", "phone number", "structure", PHONE, is_phone),
+            Self::IpAddress => ("ip-address", "IP address", "parsing", IP, is_ip),
         };
-        Spec { name, verified_by, form, accepts }
+        Spec { id, name, verified_by, form, accepts }
     }
 }
 
@@ -114,14 +123,20 @@ const LONGEST_GROUPED: usize = 64;
 
 impl Detector {
     pub(super) fn new(name: DetectorName) -> Result<Self, PatternError> {
-        let Spec { name, verified_by, form, accepts } = name.spec();
+        let Spec { id, name, verified_by, form, accepts } = name.spec();
         let form = Regex::new(form).map_err(|err| PatternError::Unusable {
             source_text: form.to_owned(),
             reason: err.to_string(),
         })?;
-        Ok(Self { name, verified_by, form, accepts })
+        Ok(Self { id, name, verified_by, form, accepts })
     }
 
+    /// Returns the id: the name in configurations and metadata.
+    pub(super) fn id(&self) -> &'static str {
+        self.id
+    }
+
+    /// Returns the name for people.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }

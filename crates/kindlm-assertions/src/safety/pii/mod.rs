@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Class, Execution, FailureCode, Problem, Severity, Verdict, ecma, schema_of,
+    AssertionResult, CheckedText, Class, Execution, FailureCode, Problem, ResultEvidence, Severity,
+    Verdict, ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,7 +17,8 @@ use serde_json::Value;
 
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::missing_evidence::{are_arguments_missing, missing_calls};
-use crate::core::recorded::written_texts;
+use crate::core::recorded::{checked_text, written_texts};
+use crate::core::result_evidence::{self, MOST, absent, other};
 use crate::shared::folded::Folded;
 use crate::shared::pattern::Pattern;
 use crate::{
@@ -106,15 +108,15 @@ fn enabled() -> bool {
     true
 }
 
-/// The default patterns: US social security numbers, card numbers, e-mails.
-const DEFAULT_PATTERNS: [&str; 3] = [
-    r"\b\d{3}-\d{2}-\d{4}\b",
-    r"\b\d{4}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}\b",
-    r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Z|a-z]{2,}\b",
+/// The default patterns with their names in results.
+const DEFAULT_PATTERNS: [(&str, &str); 3] = [
+    (r"\b\d{3}-\d{2}-\d{4}\b", "US social security number"),
+    (r"\b\d{4}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}\b", "card number"),
+    (r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Z|a-z]{2,}\b", "e-mail address"),
 ];
 
 fn default_patterns() -> Vec<String> {
-    DEFAULT_PATTERNS.map(str::to_owned).to_vec()
+    DEFAULT_PATTERNS.map(|(it, _)| it.to_owned()).to_vec()
 }
 
 fn output_only() -> Vec<SearchedPart> {
@@ -132,6 +134,9 @@ struct Pii {
 
 #[derive(Debug)]
 struct Search {
+    /// The id in metadata: the name of a detector or a custom pattern, or the number of a pattern.
+    id: String,
+    /// The name in labels and messages.
     name: String,
     finder: Finder,
 }
@@ -149,14 +154,18 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     let mut searches = Vec::new();
     for (index, source) in config.deny_patterns.iter().enumerate() {
         let pointer = format!("/denyPatterns/{index}");
-        match pattern(setup, format!("pii-pattern-{index}"), source, pointer) {
+        let id = format!("pii-pattern-{index}");
+        let known = DEFAULT_PATTERNS.iter().find(|(it, _)| it == source);
+        let name = known.map_or_else(|| id.clone(), |(_, name)| unique(name, &id, &searches));
+        match pattern(setup, (id, name), source, pointer) {
             Ok(search) => searches.push(search),
             Err(problem) => problems.push(problem),
         }
     }
     for (index, custom) in config.custom_patterns.into_iter().enumerate() {
         let pointer = format!("/customPatterns/{index}/pattern");
-        match pattern(setup, custom.name, &custom.pattern, pointer) {
+        let names = (custom.name.clone(), custom.name);
+        match pattern(setup, names, &custom.pattern, pointer) {
             Ok(search) => searches.push(search),
             Err(problem) => problems.push(problem),
         }
@@ -164,7 +173,9 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     for (index, name) in config.detectors.into_iter().enumerate() {
         match Detector::new(name) {
             Ok(it) => {
-                searches.push(Search { name: it.name().to_owned(), finder: Finder::Detector(it) });
+                let id = it.id().to_owned();
+                let name = unique(it.name(), &id, &searches);
+                searches.push(Search { id, name, finder: Finder::Detector(it) });
             }
             Err(err) => problems.push(err.problem(format!("/detectors/{index}"))),
         }
@@ -178,14 +189,20 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     Ok(Arc::new(Pii { searches, scan: config.scan }))
 }
 
+/// Returns the name, with the id if another search has the name. Labels identify checks in reports.
+fn unique(name: &str, id: &str, searches: &[Search]) -> String {
+    let is_taken = searches.iter().any(|it| it.name == name);
+    if is_taken { format!("{name} ({id})") } else { name.to_owned() }
+}
+
 fn pattern(
     setup: &Setup<'_>,
-    name: String,
+    (id, name): (String, String),
     source: &str,
     pointer: String,
 ) -> Result<Search, Problem> {
     match setup.patterns.ignoring_case(source) {
-        Ok(pattern) => Ok(Search { name, finder: Finder::Pattern(pattern) }),
+        Ok(pattern) => Ok(Search { id, name, finder: Finder::Pattern(pattern) }),
         Err(err) => Err(err.problem(pointer)),
     }
 }
@@ -209,6 +226,10 @@ impl Assertion for Pii {
         self.searches.iter().map(result).collect()
     }
 
+    fn evidence_of_pass(&self, _evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
+        vec![absent(self.searches.iter().map(|it| it.name.as_str()))]
+    }
+
     /// A match stays valid.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         matches!(result.verdict, Verdict::Fail { .. })
@@ -221,6 +242,8 @@ const TURN: &str = "turn `";
 /// A text to search, with the name of its place.
 struct Searched<'a> {
     place: Cow<'a, str>,
+    /// The text in evidence.
+    of: CheckedText,
     text: Cow<'a, str>,
 }
 
@@ -241,7 +264,7 @@ fn texts<'a>(execution: &'a Execution, scan: &[SearchedPart]) -> Vec<Searched<'a
     if scan.contains(&SearchedPart::Output) {
         texts.extend(written_texts(execution).into_iter().map(|(turn, text)| {
             let place = turn.map_or("output".into(), |it| format!("{TURN}{it}`").into());
-            Searched { place, text }
+            Searched { place, of: checked_text(execution, turn, &text), text }
         }));
     }
     if scan.contains(&SearchedPart::ToolArgs) {
@@ -251,6 +274,7 @@ fn texts<'a>(execution: &'a Execution, scan: &[SearchedPart]) -> Vec<Searched<'a
             leaves.extend(call.malformed_arguments.as_deref().map(Cow::Borrowed));
             texts.extend(leaves.into_iter().map(|text| Searched {
                 place: format!("arguments of {}", call.name).into(),
+                of: other(format!("arguments of {}", call.name)),
                 text,
             }));
         }
@@ -280,6 +304,8 @@ struct Matches {
     count: usize,
     redacted: Vec<Value>,
     places: Vec<Value>,
+    /// The places of the matches, without their texts.
+    evidence: Vec<ResultEvidence>,
 }
 
 impl Search {
@@ -295,7 +321,7 @@ impl Search {
         for searched in texts {
             if let Err(message) = self.search(searched, &mut found) {
                 return AssertionResult::errored(ID, label, INVALID_PATTERN, message)
-                    .with_metadata("pattern", self.name.as_str());
+                    .with_metadata("pattern", self.id.as_str());
             }
         }
         if found.count == 0 {
@@ -316,9 +342,10 @@ impl Search {
         let (count, name) = (found.count, &self.name);
         let message = format!("Found {count} PII match(es) for pattern \"{name}\"{turns}");
         let mut result = AssertionResult::fail(ID, label, PII_DETECTED, message)
-            .with_metadata("pattern", self.name.as_str())
+            .with_metadata("pattern", self.id.as_str())
             .with_metadata("matchCount", found.count)
             .with_metadata("redactedMatches", found.redacted);
+        result.evidence = found.evidence;
         if let Finder::Detector(detector) = &self.finder {
             result = result.with_metadata("verifiedBy", detector.verified_by());
         }
@@ -339,8 +366,12 @@ impl Search {
                 ranges = read.iter().map(|it| folded.place(it)).collect();
             }
         }
-        for range in ranges {
-            found.add(&text[range]);
+        for range in &ranges {
+            found.add(&text[range.clone()]);
+        }
+        if !ranges.is_empty() && found.evidence.len() < MOST {
+            let ranges = ranges.into_iter().map(|it| (it, self.name.clone()));
+            found.evidence.push(result_evidence::found(searched.of.clone(), text, ranges));
         }
         if found.count > before {
             let place = Value::from(searched.place.as_ref());

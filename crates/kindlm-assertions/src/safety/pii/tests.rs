@@ -222,7 +222,10 @@ fn without_patterns_of_its_own_the_three_default_ones_apply() {
         .into_iter()
         .map(|it| it.label)
         .collect();
-    assert_eq!(labels, ["PII: pii-pattern-0", "PII: pii-pattern-1", "PII: pii-pattern-2"]);
+    assert_eq!(
+        labels,
+        ["PII: US social security number", "PII: card number", "PII: e-mail address"]
+    );
     let config = json!({"detectors": ["credit-card"]});
     assert_eq!(
         evaluate(&config, &with_output("")).len(),
@@ -237,7 +240,7 @@ fn without_patterns_of_its_own_the_three_default_ones_apply() {
 
 #[test]
 fn every_default_pattern_compiles() {
-    for pattern in DEFAULT_PATTERNS {
+    for (pattern, _) in DEFAULT_PATTERNS {
         assert!(Pattern::new(pattern, Flags { ignore_case: true }).is_ok(), "{pattern}");
     }
 }
@@ -261,6 +264,10 @@ fn evidence_is_masked_and_counted_in_full() {
     assert_eq!(result.metadata["redactedMatches"].as_array().unwrap().len(), LISTED);
     assert_eq!(result.metadata["redactedMatches"][0], json!("123***"));
     assert!(!format!("{result:?}").contains("1234"));
+    let ResultEvidence::Matches { of: CheckedText::Output, spans } = &result.evidence[0] else {
+        panic!("no places: {result:?}")
+    };
+    assert_eq!((spans.len(), spans[1].start, spans[1].end), (MOST, 5, 9));
 }
 
 #[test]

@@ -5,8 +5,8 @@ mod scoring;
 use std::sync::Arc;
 
 use kindlm_types::{
-    ASSERT_SET, AssertionResult, Class, FailureCode, Outcome, Problem, Question, Score, SetRule,
-    Severity, Verdict, ecma, named_scores, schema_of, weighted_score,
+    ASSERT_SET, AssertionResult, Bound, Class, FailureCode, Outcome, Problem, Question, Score,
+    SetRule, Severity, Verdict, ecma, named_scores, schema_of, weighted_score,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use crate::Built;
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, SCORE_BELOW_THRESHOLD};
 use crate::core::grade::ALL_PASSED;
+use crate::core::result_evidence::measure;
 use crate::{
     Assertion, Build, Check, Code, EntryOptions, Evidence, LooksAt, Meta, Registration, Setup,
     Traits,
@@ -201,8 +202,11 @@ impl Set {
             }
             false => Verdict::Fail { code, message: reason.clone() },
         };
-        let score = if self.negate { 1.0 - score } else { score };
+        let (measured, score) = (score, if self.negate { 1.0 - score } else { score });
+        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        let limit = self.threshold.map(|it| measure("score", measured, (it, bound), None));
         let result = AssertionResult::new(ID, LABEL, verdict).with_reasoning(reason);
+        let result = result.with_failure_evidence(|| limit);
         match Score::new(score) {
             Ok(score) => result.with_score(score),
             Err(err) => AssertionResult::errored(ID, LABEL, PART_ERRORED, err.to_string()),

@@ -4,11 +4,12 @@
 
 use kindlm_types::script::ScriptSource;
 use kindlm_types::script::{ScriptOutcome, ScriptValue};
-use kindlm_types::{AssertionResult, ecma};
+use kindlm_types::{AssertionResult, Bound, ecma};
 use serde_json::{Map, Value};
 
 use super::{ID, JavaScript};
 use crate::core::grade::{Grade, PASSED};
+use crate::core::result_evidence::measure;
 use crate::core::scripting::grading::{SCRIPT_THREW, is_grading, number_of, plain, with_rest};
 
 impl JavaScript {
@@ -53,7 +54,10 @@ impl JavaScript {
         let held = self.own.threshold.map_or(number > 0.0, |threshold| number >= threshold);
         let pass = held != self.own.negate;
         let reason = if pass { PASSED.to_owned() } else { self.returned(self.own.negate) };
-        Grade { pass, score: number, reason }.result(ID, &self.label)
+        let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+        Grade { pass, score: number, reason }.result(ID, &self.label).with_failure_evidence(|| {
+            self.own.threshold.map(|it| measure("score", number, (it, bound), None))
+        })
     }
 
     fn object(&self, object: &Map<String, Value>) -> AssertionResult {

@@ -77,9 +77,10 @@ impl Assertion for Equals {
             format!("Expected output \"{output}\" to {not}equal \"{}\"", text(&self.value))
         });
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
-            [match self.negate {
-                true => whole(CheckedText::Output, output, "the unwanted output"),
-                false => output_diff(&self.value, output, parsed(evidence.execution).as_deref()),
+            [if self.negate {
+                whole(CheckedText::Output, output, "the unwanted output")
+            } else {
+                output_diff(&self.value, output, parsed(evidence.execution).as_deref())
             }]
         })]
     }

@@ -85,9 +85,10 @@ impl Assertion for Regex {
         let output = &evidence.execution.output;
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
             let pattern = &self.pattern;
-            [match found {
-                true => places(CheckedText::Output, output, matches_of(pattern, output)),
-                false => absent([format!("/{}/", pattern.as_str())]),
+            [if found {
+                places(CheckedText::Output, output, matches_of(pattern, output))
+            } else {
+                absent([format!("/{}/", pattern.as_str())])
             }]
         })]
     }

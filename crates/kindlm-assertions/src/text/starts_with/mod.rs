@@ -78,9 +78,10 @@ impl Assertion for StartsWith {
         });
         let (output, value) = (&evidence.execution.output, &self.value);
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
-            [match held {
-                true => found(CheckedText::Output, output, [(0..value.len(), value.clone())]),
-                false => absent([value.as_str()]),
+            [if held {
+                found(CheckedText::Output, output, [(0..value.len(), value.clone())])
+            } else {
+                absent([value.as_str()])
             }]
         })]
     }

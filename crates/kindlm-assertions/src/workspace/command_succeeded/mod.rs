@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::workspace::{CommandRan, Gather};
-use kindlm_types::{AssertionResult, Class, FailureCode, Severity, schema_of};
+use kindlm_types::{AssertionResult, Class, FailureCode, ResultEvidence, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{explained, last_lines};
 use crate::core::workspace::{decided, missing, workspace};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -94,7 +95,13 @@ impl Assertion for CommandSucceeded {
         match (ran.exit_code, &ran.problem) {
             (Some(code), None) => {
                 let reason = format!("exit code {code}{}", last_output_lines(ran));
-                decided(ID, &self.label, self.own, code == 0, reason)
+                explained(decided(ID, &self.label, self.own, code == 0, reason), || {
+                    [ResultEvidence::Command {
+                        exit_code: Some(code),
+                        stdout: last_lines(&ran.stdout),
+                        stderr: last_lines(&ran.stderr),
+                    }]
+                })
             }
             (_, problem) => {
                 let problem = problem.as_deref().unwrap_or("it did not finish");

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::core::workspace::{changed, decided, workspace};
+use crate::core::result_evidence::explained;
+use crate::core::workspace::{change_evidence, changed, decided, workspace};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -65,6 +66,7 @@ impl Assertion for DiffEmpty {
             Err(results) => return results,
         };
         let holds = workspace.changes.is_empty();
-        decided(ID, &self.label, self.own, holds, changed(&workspace.changes))
+        let results = decided(ID, &self.label, self.own, holds, changed(&workspace.changes));
+        explained(results, || [change_evidence(&workspace.changes, "a changed file")])
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_types::workspace::ChangeKind;
+use kindlm_types::workspace::{ChangeKind, FileChange};
 use kindlm_types::{AssertionResult, Class, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
-use crate::core::workspace::{Paths, changed, decided, workspace};
+use crate::core::result_evidence::explained;
+use crate::core::workspace::{Paths, change_evidence, changed, decided, workspace};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -78,10 +79,11 @@ impl Assertion for FileDeleted {
         if let Err(results) = self.paths.check_recorded(workspace, ID, &self.label) {
             return results;
         }
-        let holds = workspace
-            .changes
-            .iter()
-            .any(|it| it.change == ChangeKind::Deleted && self.paths.is_meant(&it.path));
-        decided(ID, &self.label, self.own, holds, changed(&workspace.changes))
+        let is_meant =
+            |it: &&FileChange| it.change == ChangeKind::Deleted && self.paths.is_meant(&it.path);
+        let found = || workspace.changes.iter().filter(is_meant);
+        let holds = found().next().is_some();
+        let results = decided(ID, &self.label, self.own, holds, changed(&workspace.changes));
+        explained(results, || [change_evidence(found(), &self.paths.to_string())])
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Phrase, PhrasePattern, given_up};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{absent_in, explained, other};
 use crate::core::workspace::{decided, missing, stays_inside, workspace};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -89,11 +90,16 @@ impl Assertion for FileMatches {
             (_, Some(problem)) => missing(ID, label, problem.as_str()),
             // A missing file proves nothing about its content, so `not-` is errored.
             (None, None) if own.negate => missing(ID, label, format!("there is no `{path}`")),
-            (None, None) => decided(ID, label, *own, false, format!("there is no `{path}`")),
+            (None, None) => {
+                let results = decided(ID, label, *own, false, format!("there is no `{path}`"));
+                explained(results, || [absent_in(other("the workspace"), [path.as_str()])])
+            }
             (Some(text), None) => match phrase.is_in(text) {
-                Ok(true) => decided(ID, label, *own, true, format!("{phrase} is in `{path}`")),
-                Ok(false) => {
-                    decided(ID, label, *own, false, format!("{phrase} is not in `{path}`"))
+                Ok(found) => {
+                    let is = if found { "is" } else { "is not" };
+                    let reason = format!("{phrase} {is} in `{path}`");
+                    let results = decided(ID, label, *own, found, reason);
+                    explained(results, || [phrase.evidence(other(path), text)])
                 }
                 Err(err) => given_up(ID, label, &err),
             },

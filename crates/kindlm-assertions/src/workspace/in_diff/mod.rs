@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindlm_types::workspace::{ChangeKind, FileChange};
-use kindlm_types::{AssertionResult, Class, Severity, schema_of};
+use kindlm_types::{AssertionResult, Class, ResultEvidence, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::core::behaviour::{Phrase, PhrasePattern, given_up, names};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config;
+use crate::core::result_evidence::{MOST, absent_in, explained, other};
 use crate::core::workspace::{Paths, decided, missing, workspace};
 use crate::shared::pattern::SearchError;
 use crate::{
@@ -122,7 +123,8 @@ impl Assertion for InDiff {
             return missing(ID, &self.label, format!("{} was not found, but {why}", self.phrase));
         }
         let reason = format!("{} is in: {}", self.phrase, names(found.iter().copied()));
-        decided(ID, &self.label, self.own, !found.is_empty(), reason)
+        let results = decided(ID, &self.label, self.own, !found.is_empty(), reason);
+        explained(results, || self.evidence(&changes, &found))
     }
 }
 
@@ -144,6 +146,21 @@ impl InDiff {
             (Within::Added, Some(_)) => vec![lines('+')],
             (Within::Removed, _) => vec![lines('-')],
         }
+    }
+
+    /// Returns the places of the phrase in the changed files, or its absence.
+    fn evidence(&self, changes: &[&FileChange], found: &[&str]) -> Vec<ResultEvidence> {
+        let found = changes.iter().filter(|it| found.contains(&it.path.as_str())).take(MOST);
+        let places = found.flat_map(|change| {
+            let texts = self.searched(change).into_iter();
+            let texts = texts.filter(|it| self.phrase.is_in(it).unwrap_or_default());
+            texts.map(|it| self.phrase.evidence(other(&change.path), &it))
+        });
+        let places: Vec<_> = places.collect();
+        if places.is_empty() {
+            return vec![absent_in(other("the changes"), [self.phrase.shown()])];
+        }
+        places
     }
 
     fn is_in(&self, change: &FileChange) -> Result<bool, SearchError> {

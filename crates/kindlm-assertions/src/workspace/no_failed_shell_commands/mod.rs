@@ -87,9 +87,10 @@ impl Assertion for NoFailedShellCommands {
             unnamed => Gap::Half(Channel::Actions, unnamed),
         };
         Finding { holds, reason, gap }.result_with((ID, &self.label), self.own, || {
-            [match self.own.negate {
-                true => absent_in(other("the record"), ["a failed shell command"]),
-                false => trajectory([""; 0], failed.iter().map(String::as_str)),
+            [if self.own.negate {
+                absent_in(other("the record"), ["a failed shell command"])
+            } else {
+                trajectory([""; 0], failed.iter().map(String::as_str))
             }]
         })
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use kindlm_types::workspace::{
     FileChange, Gather, TestFormat, TestRan, TestStatus, TestsRan, Workspace,
 };
-use kindlm_types::{AssertionResult, Class, FailureCode, Severity, schema_of};
+use kindlm_types::{
+    AssertionResult, Class, FailedTest, FailureCode, ResultEvidence, Severity, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,6 +18,8 @@ use crate::ExpectPath;
 use crate::core::behaviour::names;
 use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::config;
+use crate::core::range::Range;
+use crate::core::result_evidence::{self, absent_in, last_lines, other, trajectory};
 use crate::core::workspace::{Paths, missing, stays_inside, workspace};
 use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup, Traits};
 
@@ -163,7 +167,9 @@ impl Assertion for Tests {
         let Some(ran) = workspace.tests.iter().find(|it| it.answers(&self.gather)) else {
             return missing(ID, label, "the tests were not run when the agent had finished");
         };
-        let mut results: Vec<AssertionResult> = ran.tests.iter().map(one).collect();
+        let passed = passed(&ran.tests);
+        let mut results: Vec<AssertionResult> =
+            ran.tests.iter().map(|it| one(it, passed)).collect();
         results.extend(self.names.iter().filter_map(|it| missing_test(it, &ran.tests)));
         results.extend(self.count.map(|it| counted(it, &ran.tests)));
         results.extend(self.protect.iter().flat_map(|it| protected(it, workspace)));
@@ -176,15 +182,33 @@ impl Assertion for Tests {
         }
         results
     }
+
+    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
+        let workspace = evidence.execution.workspace.as_deref();
+        let ran = workspace.and_then(|it| it.tests.iter().find(|it| it.answers(&self.gather)));
+        let passed = ran.map(|it| passed(&it.tests));
+        passed
+            .map(|passed| ResultEvidence::Tests { passed, failed: Vec::new() })
+            .into_iter()
+            .collect()
+    }
 }
 
-fn one(test: &TestRan) -> AssertionResult {
+/// Returns the number of tests that passed.
+fn passed(tests: &[TestRan]) -> u64 {
+    tests.iter().filter(|it| it.status == TestStatus::Passed).count() as u64
+}
+
+fn one(test: &TestRan, passed: u64) -> AssertionResult {
     match test.status {
         TestStatus::Passed => AssertionResult::pass(ID, &test.name),
         TestStatus::Skipped => AssertionResult::skipped(ID, &test.name, "the runner skipped it"),
         TestStatus::Failed => {
             let message = test.message.as_deref().unwrap_or("it failed, and does not say why");
+            let (name, message_of) = (test.name.clone(), test.message.as_deref());
+            let failed = vec![FailedTest { name, message: message_of.map(last_lines) }];
             AssertionResult::fail(ID, &test.name, TEST_FAILED, message)
+                .with_evidence(ResultEvidence::Tests { passed, failed })
         }
     }
 }
@@ -203,7 +227,8 @@ fn missing_test(name: &str, tests: &[TestRan]) -> Option<AssertionResult> {
         }
     };
     let label = format!("Test ran: {name}");
-    Some(AssertionResult::fail(ID, label, TEST_MISSING, why))
+    let absent = absent_in(other("the test report"), [name]);
+    Some(AssertionResult::fail(ID, label, TEST_MISSING, why).with_evidence(absent))
 }
 
 /// Checks that the expected number of tests ran.
@@ -217,7 +242,9 @@ fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
     let skipped =
         if skipped == 0 { String::new() } else { format!(", and {skipped} were skipped") };
     let why = format!("{expected} tests must run (`count`); {ran} ran{skipped}");
+    let range = Range { min: Some(expected as u64), max: Some(expected as u64) };
     AssertionResult::fail(ID, label, TEST_MISSING, why)
+        .with_evidence(result_evidence::counted("tests", ran, range, false))
 }
 
 impl Tests {
@@ -257,9 +284,10 @@ fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
     if changed.is_empty() {
         return vec![AssertionResult::pass(ID, label)];
     }
+    let evidence = trajectory([""; 0], changed.iter().map(String::as_str));
     let changed = names(changed.iter().map(String::as_str));
     let why = format!("the agent changed what it may not change (`protect`): {changed}");
-    vec![AssertionResult::fail(ID, label, PROTECTED_FILE_CHANGED, why)]
+    vec![AssertionResult::fail(ID, label, PROTECTED_FILE_CHANGED, why).with_evidence(evidence)]
 }
 
 /// Returns the last ten lines of the test runner's output, at most 2000 characters, for an error message.

@@ -3,11 +3,12 @@
 //! It is a boolean, a number, a grading result, or a text that holds one of these.
 
 use kindlm_types::script::ScriptValue;
-use kindlm_types::{AssertionResult, ecma};
+use kindlm_types::{AssertionResult, Bound, ResultEvidence, ecma};
 use serde_json::{Map, Value};
 
 use super::Interpreted;
 use crate::core::grade::{Grade, PASSED};
+use crate::core::result_evidence::measure;
 use crate::core::scripting::grading::{is_grading, number_of, plain, with_rest};
 
 /// The snake-case keys of a grading result, each with its replacement.
@@ -51,6 +52,7 @@ impl Interpreted {
         let pass = held != self.own.negate;
         let reason = if pass { PASSED.to_owned() } else { self.returned(held) };
         self.result(Grade { pass, score: number, reason })
+            .with_failure_evidence(|| self.score_evidence(number))
     }
 
     /// Returns the result for a text: a boolean, a grading result as JSON, or a number.
@@ -103,8 +105,18 @@ impl Interpreted {
                 format!("{} code returned {held}", self.language.name)
             };
         }
+        // The threshold is no evidence against a script that itself rejects the output.
+        let is_low = self.own.threshold.is_some_and(|it| score < it) != self.own.negate;
         let result = self.result(Grade { pass, score, reason });
+        let evidence = || self.score_evidence(score).filter(|_| is_low);
+        let result = result.with_failure_evidence(evidence);
         with_rest(self.language.id, result, object)
+    }
+
+    /// Returns the score with its threshold; `None` without a threshold.
+    fn score_evidence(&self, score: f64) -> Option<ResultEvidence> {
+        let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+        self.own.threshold.map(|it| measure("score", score, (it, bound), None))
     }
 
     /// Returns the failure reason for a script that returned this boolean.
