@@ -109,21 +109,6 @@ pub(crate) fn share(rate: RateCount) -> String {
     }
 }
 
-/// Formats a rate as `92.0% (23 of 25; 95% CI 75.0 to 97.8)`, or as `none` if the total is 0.
-pub(crate) fn rate_with_interval(rate: RateCount) -> String {
-    match (rate.rate(), rate.interval()) {
-        (Some(share), Some(interval)) => format!(
-            "{}% ({} of {}; 95% CI {} to {})",
-            percent(share),
-            count(rate.count),
-            count(rate.total),
-            percent(interval.low),
-            percent(interval.high)
-        ),
-        _ => "none".to_owned(),
-    }
-}
-
 /// Formats a share from 0 to 1 in percent, with one decimal.
 ///
 /// A share just below 1 is never shown as 100.

@@ -31,8 +31,10 @@ mod amount;
 mod bytes;
 mod changes;
 mod diff;
+mod interval;
 mod panel;
 mod plain;
+mod rerun;
 mod score;
 mod verdict;
 

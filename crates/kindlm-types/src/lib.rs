@@ -56,7 +56,7 @@ pub use report::{
     ErrorFinding, ExitStatus, FailingCase, Finding, GateOutcome, GateResult, ModelInfo,
     ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, PromptInfo, RateCount,
     RepeatCounts, Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals,
-    Summary, TagTotals, Tally, cause_key, prompt_assertion_id,
+    Summary, TagTotals, Tally, cause_key, error_cause_key, prompt_assertion_id,
 };
 pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};

@@ -7,7 +7,6 @@ use kindlm_types::{
     ToolCall, ecma,
 };
 
-use super::command;
 use super::page::{Ink, Page};
 use super::result::{result_lines, result_tree};
 use super::text::{VALUE_BYTES, compact, field, head_of, paragraphs};
@@ -16,6 +15,7 @@ use crate::amount::{count, duration, repeats, usd};
 use crate::changes;
 use crate::panel;
 use crate::plain::{head, lines, one_line};
+use crate::rerun;
 use crate::score::mean_of;
 
 /// The maximum number of lines and of bytes of an output in a normal report.
@@ -58,7 +58,7 @@ pub(super) fn render(
                     field(page, 4, "repeat ", &number)?;
                 }
                 evidence(page, 4, &telling.execution, Excerpt::Beginning)?;
-                field(page, 4, "again  ", &command::of_case(report, case))?;
+                field(page, 4, "again  ", &rerun::of_case(report, case))?;
             } else if let Some(curtailed) = case.curtailed() {
                 notes(page, 4, &curtailed.execution, false)?;
             }

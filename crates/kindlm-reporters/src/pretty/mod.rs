@@ -3,7 +3,6 @@
 mod assertions;
 mod case;
 mod causes;
-mod command;
 mod difference;
 mod metrics;
 mod models;

@@ -9,7 +9,8 @@ use unicode_width::UnicodeWidthStr as _;
 use super::case::mark;
 use super::page::{Ink, Page, Span};
 use crate::RenderError;
-use crate::amount::{count, duration, rate_with_interval, usd};
+use crate::amount::{count, duration, usd};
+use crate::interval::with_interval;
 use crate::plain::one_line;
 
 /// The maximum number of tests in the table.
@@ -41,7 +42,7 @@ pub(super) fn render(
 
 /// Returns the pass rate of a model with its interval, and its flaky cases.
 fn rates(model: &ModelTotals) -> String {
-    let rate = rate_with_interval(model.totals.held());
+    let rate = with_interval(model.totals.held());
     match model.flaky.count {
         0 => rate,
         flaky => format!("{rate} · {} of {} flaky", count(flaky), count(model.flaky.total)),

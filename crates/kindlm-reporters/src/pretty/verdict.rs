@@ -4,11 +4,11 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary};
 
-use super::command::{DEFAULT_CONFIG, word};
 use super::page::{Ink, Page};
-use super::{assertions, causes, command, metrics, models, recap};
+use super::{assertions, causes, metrics, models, recap};
 use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
 use crate::plain::one_line;
+use crate::rerun::{self, word};
 use crate::{RenderError, Verbosity, verdict};
 
 pub(super) fn render(
@@ -149,11 +149,7 @@ fn report_again(report: &AnyReport<'_>) -> String {
         command = format!("{command} {}", word(&report.run.id));
     }
     // Runs are stored next to the suite, so the command must name the config file.
-    match report.suite.config_path.as_deref() {
-        None | Some("" | DEFAULT_CONFIG) => {}
-        Some(path) => command = format!("{command} -c {}", word(path)),
-    }
-    command + " -v"
+    command + &rerun::config(report) + " -v"
 }
 
 /// Writes commands for the next steps, if there are any.
@@ -170,7 +166,7 @@ fn next(
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }
     if totals.failed + totals.errored > 0 && report.shard.is_none() && !report.run.id.is_empty() {
-        tips.push((command::of_failed(report), "only the failed tests"));
+        tips.push((rerun::of_failed(report), "only the failed tests"));
     }
     if verbosity < Verbosity::Verbose && totals.failed + totals.errored + totals.scored > 0 {
         tips.push((report_again(report), "every check and output"));

@@ -15,7 +15,7 @@ pub use exit::ExitStatus;
 pub use summary::{
     AssertionSummary, Breakdown, CauseTotals, ErrorFinding, FailingCase, Finding, ModelTotals,
     NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, RepeatCounts, SuiteTotals, Summary,
-    TagTotals, Tally, cause_key, prompt_assertion_id,
+    TagTotals, Tally, cause_key, error_cause_key, prompt_assertion_id,
 };
 
 /// Data that identifies the run.

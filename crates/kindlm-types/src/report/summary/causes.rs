@@ -40,6 +40,14 @@ pub fn cause_key(result: &AssertionResult) -> Option<String> {
     Some(key(code.as_str(), title_of(result)))
 }
 
+/// Returns the key of the cause of an execution error.
+///
+/// The key consists of the failure code, if there is one, and of the message without numbers and quoted texts.
+pub fn error_cause_key(error: &ExecutionError) -> String {
+    let code = error.code();
+    key(code.as_ref().map_or("", FailureCode::as_str), &error.message())
+}
+
 /// Returns the text that describes what failed.
 fn title_of(result: &AssertionResult) -> &str {
     // The label of an errored check says what was checked. Its message says why this is impossible.
@@ -104,7 +112,7 @@ impl Causes {
                 .filter(|(code, _)| code.is_some())
         });
         let errors = case.errors();
-        let of_errors = errors.iter().map(|it| (it.error.code(), error_title(it.error)));
+        let of_errors = errors.iter().map(|it| (it.error.code(), it.error.message()));
         let mut seen: Vec<String> = Vec::new();
         for (place, (code, title)) in of_checks.chain(of_errors).enumerate() {
             let key = key(code.as_ref().map_or("", FailureCode::as_str), &title);
@@ -162,10 +170,6 @@ impl Entry {
             examples: self.examples.values().cloned().collect(),
         }
     }
-}
-
-fn error_title(error: &ExecutionError) -> String {
-    error.message()
 }
 
 fn cut(text: &str) -> String {

@@ -9,7 +9,7 @@ pub use breakdown::{
     AssertionSummary, Breakdown, FailingCase, NAMED_FAILURES, PROMPT_ASSERTION, prompt_assertion_id,
 };
 pub use case::{ErrorFinding, Finding, RepeatCounts};
-pub use causes::{CauseTotals, cause_key};
+pub use causes::{CauseTotals, cause_key, error_cause_key};
 pub use tally::Tally;
 
 use crate::{
