@@ -1,9 +1,11 @@
 //! Escapes text of users and models for a comment on GitHub or GitLab, so that the text is only shown.
 
+use std::fmt::Write as _;
+
 use askama::filters::Escaper as _;
 
 use crate::compliance::Markdown;
-use crate::plain::head;
+use crate::plain::{head, one_line, visible};
 
 /// A zero-width space.
 ///
@@ -26,6 +28,48 @@ pub(super) fn shown(text: &str, bytes: usize) -> String {
         out.push('…');
     }
     out
+}
+
+/// Returns the first `bytes` bytes of a text as one line that is shown literally both in HTML and in Markdown.
+///
+/// The text of a `<summary>` needs this form. The effect is otherwise that of [`shown`].
+pub(super) fn shown_in_html(text: &str, bytes: usize) -> String {
+    let beginning = head(text, bytes);
+    let mut out = String::with_capacity(beginning.len() + 16);
+    let separated = apart(&one_line(beginning));
+    let mut rest = separated.as_str();
+    while let Some(c) = rest.chars().next() {
+        let mut taken = c.len_utf8();
+        if rest.starts_with(APART) {
+            out.push_str(APART);
+            taken = APART.len();
+        } else if c.is_ascii_punctuation() && !".,:;-/()!?%@$+=".contains(c) {
+            // A character reference is never a part of the syntax of Markdown or HTML.
+            // Writing to a `String` does not fail, so the result can be ignored.
+            let _ = write!(out, "&#{};", u32::from(c));
+        } else {
+            out.push(c);
+        }
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    if beginning.len() < text.len() {
+        out.push('…');
+    }
+    out
+}
+
+/// Returns the first `bytes` bytes of a text as a fenced block of code. `language` is that of the highlighting.
+///
+/// Nothing in the text can end the block.
+pub(super) fn fenced(language: &str, text: &str, bytes: usize) -> String {
+    let beginning = head(text, bytes);
+    let mut shown = visible(&beginning.replace("\r\n", "\n"));
+    if beginning.len() < text.len() {
+        shown.push('…');
+    }
+    let longest = shown.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}\n", shown.trim_end_matches('\n'))
 }
 
 fn apart(escaped: &str) -> String {
@@ -57,13 +101,16 @@ fn token(text: &str, before: Option<char>) -> Option<&str> {
         |at: usize| text.get(at..)?.starts_with(|c: char| c.is_ascii_digit()).then_some(at);
     let in_word = before.is_some_and(char::is_alphanumeric);
     let end = starts("&#64;")
+        .or_else(|| starts("@"))
         .or_else(|| starts("://").map(|_| 1))
         .or_else(|| starts("\\#").and_then(digit_after))
+        .or_else(|| starts("#").and_then(digit_after))
         .or_else(|| starts("gh-").filter(|_| !in_word).and_then(digit_after))
         .or_else(|| starts("www.").map(|_| 3))
         // In GitLab, these signs refer to merge requests, snippets and milestones.
         .or_else(|| starts("!").and_then(digit_after))
         .or_else(|| starts("\\$").and_then(digit_after))
+        .or_else(|| starts("$").and_then(digit_after))
         .or_else(|| starts("%").and_then(digit_after))?;
     text.get(..end)
 }
@@ -97,5 +144,35 @@ mod tests {
             assert_eq!(shown(text, 1_000), expected);
         }
         assert_eq!(shown("héllo", 2), "h…");
+    }
+
+    #[test]
+    fn html_shows_the_same_text() {
+        for (text, expected) in [
+            ("plain, 7 % and 5!", "plain, 7 % and 5!"),
+            ("@octocat #12 !3", "@&#8203;octocat &#35;&#8203;12 !&#8203;3"),
+            ("</summary><b>", "&#60;/summary&#62;&#60;b&#62;"),
+            ("&lt; *a* [b](c) `d`", "&#38;lt; &#42;a&#42; &#91;b&#93;(c) &#96;d&#96;"),
+            ("a_b\nc\u{1b}", "a&#95;b&#92;nc&#92;x1b"),
+            ("https://x.example", "https:&#8203;//x.example"),
+            ("&#8203;", "&#38;&#35;&#8203;8203;"),
+        ] {
+            assert_eq!(shown_in_html(text, 1_000), expected);
+        }
+        assert_eq!(shown_in_html("héllo", 3), "hé…");
+    }
+
+    #[test]
+    fn no_text_ends_its_fence() {
+        for (text, expected) in [
+            ("a\n", "```text\na\n```\n"),
+            ("```\n@x", "````text\n```\n@x\n````\n"),
+            ("a `````` b", "```````text\na `````` b\n```````\n"),
+            ("", "```text\n\n```\n"),
+            ("\u{1b}c\r\nd", "```text\n\\x1bc\nd\n```\n"),
+        ] {
+            assert_eq!(fenced("text", text, 1_000), expected);
+        }
+        assert_eq!(fenced("text", "abc", 2), "```text\nab…\n```\n");
     }
 }

@@ -29,17 +29,22 @@ pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usiz
 pub(super) struct Block {
     /// The list item with the name of the case.
     pub(super) name: String,
-    /// The heading with the name of the case, and the failures.
+    /// The summary with the name of the case, and the failures. It begins a `<details>` element.
     pub(super) reasons: String,
-    /// The start of the output; empty if there is no output.
-    pub(super) output: String,
+    /// The evidence, the request, the output, and the command that runs the case again.
+    pub(super) exchange: String,
+}
+
+impl Block {
+    /// The end of the `<details>` element.
+    pub(super) const END: &str = "\n</details>\n";
 }
 
 /// The number of cases that fit at each level of detail.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fitting {
-    /// The number of cases, from the first, that are shown with their outputs.
-    pub(super) outputs: usize,
+    /// The number of cases, from the first, that are shown with their evidence and outputs.
+    pub(super) exchanges: usize,
     /// The number of cases, from the first, that are shown with their failures.
     pub(super) reasons: usize,
     /// The number of cases, from the first, that are shown by name.
@@ -48,31 +53,35 @@ pub(super) struct Fitting {
 
 /// Fits cases into `room` characters.
 ///
-/// The outputs of the last cases are dropped first, then their failures, then their names.
+/// The exchanges of the last cases are dropped first, then their failures, then their names.
 pub(super) fn fit(blocks: &[Block], room: usize) -> Fitting {
     let mut left = room;
     let mut take = |cost: usize| left.checked_sub(cost).map(|rest| left = rest).is_some();
     let names = blocks.iter().take_while(|it| take(length(&it.name) + 1)).count();
-    let told = || blocks.iter().take(names);
-    let reasons = told()
-        // The heading replaces the list item, so only the difference counts.
-        .take_while(|it| take(length(&it.reasons).saturating_sub(length(&it.name) + 1)))
+    let candidates = || blocks.iter().take(names);
+    let reasons = candidates()
+        // The folded case replaces the list item, so only the difference counts.
+        .take_while(|it| {
+            let folded = length(&it.reasons) + length(Block::END);
+            take(folded.saturating_sub(length(&it.name) + 1))
+        })
         .count();
-    let outputs = told().take(reasons).take_while(|it| take(length(&it.output))).count();
-    Fitting { outputs, reasons, names }
+    let exchanges = candidates().take(reasons).take_while(|it| take(length(&it.exchange))).count();
+    Fitting { exchanges, reasons, names }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn block(name: usize, reasons: usize, output: usize) -> Block {
+    fn block(name: usize, reasons: usize, exchange: usize) -> Block {
         let text = |length| "x".repeat(length);
-        Block { name: text(name), reasons: text(reasons), output: text(output) }
+        let reasons = reasons - length(Block::END);
+        Block { name: text(name), reasons: text(reasons), exchange: text(exchange) }
     }
 
     #[test]
-    fn outputs_go_first_then_reasons_then_names() {
+    fn exchanges_go_first_then_reasons_then_names() {
         let blocks = [block(9, 50, 100), block(9, 50, 100), block(9, 50, 100)];
         for (room, expected) in [
             (450, (3, 3, 3)),
@@ -84,7 +93,7 @@ mod tests {
             (0, (0, 0, 0)),
         ] {
             let it = fit(&blocks, room);
-            assert_eq!((it.outputs, it.reasons, it.names), expected, "{room}");
+            assert_eq!((it.exchanges, it.reasons, it.names), expected, "{room}");
         }
     }
 

@@ -13,7 +13,9 @@ mod registry;
 mod streaming;
 
 use kindlm_reporters::{Style, Verbosity, find};
-use kindlm_types::Report;
+use kindlm_types::{
+    CheckedText, DiffFormat, Mismatch, Report, ResultEvidence, SourcePlace, TextSpan,
+};
 
 /// Renders a report with the reporter with this id.
 fn render(id: &str, report: &Report, style: &Style) -> String {
@@ -37,4 +39,52 @@ fn styles() -> Vec<Style> {
         }
     }
     styles
+}
+
+/// Returns the sample report with a place for each case and each failed check, and with evidence.
+fn placed_report() -> Report {
+    let mut report = kindlm_testing::sample_report();
+    for (line, case) in (12..).step_by(9).zip(&mut report.cases) {
+        case.source = Some(SourcePlace::new("agents/support/kindlm.yaml", line, 5));
+        let results = case.executions.iter_mut().flat_map(|it| &mut it.results);
+        for (at, result) in (1..).zip(results.filter(|it| !it.verdict.held())) {
+            result.source = Some(SourcePlace::new("agents/support/kindlm.yaml", line + at, 9));
+            result.evidence.extend(evidence(result.verdict.code().unwrap().as_str()));
+        }
+    }
+    report
+}
+
+/// Returns the evidence that belongs to a failure code.
+fn evidence(code: &str) -> Option<ResultEvidence> {
+    let text = str::to_owned;
+    Some(match code {
+        "TOOL_CALL_ARGS_MISMATCH" => ResultEvidence::ToolCall {
+            tool: text("lookup_order"),
+            call_id: None,
+            mismatches: vec![Mismatch {
+                pointer: text("/order_id"),
+                expected: text("\"12345\""),
+                actual: Some(text("\"54321\"")),
+            }],
+        },
+        "PII_DETECTED" => ResultEvidence::Matches {
+            of: CheckedText::Output,
+            spans: vec![TextSpan { start: 13, end: 32, what: text("card number") }],
+        },
+        "KEYWORD_MISSING" => ResultEvidence::Absent {
+            of: CheckedText::Output,
+            expected: vec![text("thank you"), text("thanks")],
+        },
+        "TOOL_CALL_MISSING" => ResultEvidence::Trajectory {
+            expected: vec![text("lookup_order")],
+            actual: vec![text("search_faq"), text("track_parcel")],
+        },
+        "SCHEMA_PARSE_ERROR" => ResultEvidence::Diff {
+            format: DiffFormat::Json,
+            expected: text("{\n  \"id\": 1\n}"),
+            actual: text("{\n  \"id\": 2\n}"),
+        },
+        _ => return None,
+    })
 }

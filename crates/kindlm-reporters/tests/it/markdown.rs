@@ -6,10 +6,13 @@ use kindlm_types::{CaseResult, Outcome, Report, Verdict};
 use proptest::prelude::*;
 
 use crate::hostile::{hostile_text, poisoned};
-use crate::render;
+use crate::{placed_report, render};
 
 /// The maximum number of characters in a GitHub comment.
 const MOST: usize = 65_536;
+
+/// The maximum number of lines of the comment of a passing run.
+const PASSING_LINES: usize = 15;
 
 fn comment(report: &Report) -> String {
     render("markdown", report, &Style::default())
@@ -32,7 +35,7 @@ fn large(cases: usize) -> Report {
 
 #[test]
 fn shows_the_sample() {
-    insta::assert_snapshot!(comment(&sample_report()));
+    insta::assert_snapshot!(comment(&placed_report()));
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn any_run_fits_and_omissions_are_named() {
         let report = large(cases);
         let text = comment(&report);
         assert!(text.encode_utf16().count() <= MOST, "{cases}: {}", text.len());
-        let outputs = text.matches("<details>").count();
+        let outputs = text.matches("\nOutput:\n").count();
         let named = text.matches("case ").count();
         assert!(outputs > 0 || cases >= 300, "{cases}");
         let cut = text.lines().find(|it| it.starts_with("*Left out to fit a comment: "));
@@ -58,10 +61,11 @@ fn any_run_fits_and_omissions_are_named() {
             assert!(outputs <= before.0 && named > 0);
             before = (outputs, named);
         }
-        assert!(text.contains("### Gates") && text.contains("piiFailuresMax"));
+        assert!(text.contains("### Violated gates") && text.contains("piiFailuresMax"));
         assert!(text.ends_with("KindLM 0.1.0</sub>\n"));
     }
     let text = comment(&large(8_000));
+    assert!(text.encode_utf16().count() <= MOST);
     let cut = text.lines().find(|it| it.starts_with("*Left out")).unwrap();
     let unnamed = cut.rsplit(", ").next().unwrap();
     assert!(unnamed.contains("case"), "{cut}");
@@ -121,6 +125,26 @@ fn bars(line: &str) -> usize {
     count
 }
 
+/// Returns a comment without its blocks of code, in which nothing acts. Panics if a block has no end.
+fn without_fences(comment: &str) -> String {
+    let mut rest = String::new();
+    let mut open: Option<&str> = None;
+    for line in comment.lines() {
+        let ticks = line.len() - line.trim_start_matches('`').len();
+        match open {
+            Some(fence) if line == fence => open = None,
+            // A longer fence would end the block, too.
+            Some(fence) => assert!(ticks < fence.len() || line.len() > ticks, "{line}"),
+            None if ticks >= 3 && ["text", "sh", "diff"].contains(&&line[ticks..]) => {
+                open = Some(&line[..ticks]);
+            }
+            None => rest.extend([line, "\n"]),
+        }
+    }
+    assert_eq!(open, None, "a block of code has no end");
+    rest
+}
+
 /// The only HTML tags in a comment. All other angle brackets are escaped.
 const OURS: [&str; 8] = [
     "<details>",
@@ -141,6 +165,7 @@ proptest! {
         let text = format!("{text} @octocat #12 https://evil.example www.evil.example ``` {tail}");
         let comment = comment(&poisoned(&text));
         prop_assert!(comment.encode_utf16().count() <= MOST);
+        let comment = without_fences(&comment);
         let mut rest = comment.clone();
         for ours in OURS {
             rest = rest.replace(ours, "");
@@ -160,7 +185,7 @@ proptest! {
         let tables = |it: &str| -> Vec<usize> {
             it.lines().filter(|line| line.starts_with('|')).map(bars).collect()
         };
-        let plain = tables(&self::comment(&poisoned("x")));
+        let plain = tables(&without_fences(&self::comment(&poisoned("x"))));
         prop_assert!(tables(&comment).iter().all(|it| plain.contains(it)));
     }
 }
@@ -187,8 +212,8 @@ fn ties_and_split_votes_that_hold_are_shown() {
     let executions = &mut report.cases[0].executions;
     executions[0].results.extend([result("By a jury", split), tie, set]);
     let text = comment(&report);
-    let told = text.split("### Held, but judges differ: 1 case\n\n").nth(1).unwrap();
-    let line = told.lines().next().unwrap();
+    let line =
+        text.lines().find(|it| it.starts_with("- Held, but judges differ: 1 case: ")).unwrap();
     for part in [
         "By a jury (1 of 2 pass, borderline)",
         "Best (a tie: several have the highest score)",
@@ -203,6 +228,53 @@ fn ties_and_split_votes_that_hold_are_shown() {
     let text = comment(&report);
     assert!(text.encode_utf16().count() <= MOST);
     let total = report.cases.len();
+    assert!(text.contains(&format!("- Held, but judges differ: {total} cases: ")));
+    assert!(text.contains("; 397 more cases\n") && text.lines().count() <= PASSING_LINES);
+    // In a run that failed, they have a part of their own.
+    report.cases.extend(failing_cases(&sample_report()));
+    let text = comment(&report);
+    assert!(text.encode_utf16().count() <= MOST);
     assert!(text.contains(&format!("### Held, but judges differ: {total} cases")));
     assert!(text.contains(" more cases left out to fit a comment.*"));
+}
+
+#[test]
+fn a_passing_run_has_few_lines() {
+    let mut report = sample_report();
+    report.cases.retain(|it| matches!(it.outcome, Outcome::Passed | Outcome::Scored));
+    report.gates.retain(kindlm_types::GateResult::passed);
+    report.warnings = vec!["a warning".to_owned(); 40];
+    let template = report.cases.clone();
+    for models in [1, 2, 3, 5, 40] {
+        report.cases = (0..models)
+            .flat_map(|at| template.iter().map(move |it| (format!("model {at}"), it.clone())))
+            .map(|(model, case)| CaseResult { model, ..case })
+            .collect();
+        let text = comment(&report);
+        assert!(text.lines().count() <= PASSING_LINES, "{models}:\n{text}");
+        for part in ["gates held", "more warnings", "Scores below their thresholds", "model 0"] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_case_has_what_explains_it() {
+    let text = comment(&placed_report());
+    let of = |name: &str| {
+        let found = text.split("<details>").skip(1).find(|it| it.contains(name));
+        found.and_then(|it| it.split("</details>").next()).unwrap().to_owned()
+    };
+    let case = of("looks up the order before it answers · claude");
+    for part in [
+        "2/5 repeats held · agents/support/kindlm.yaml:",
+        "\nEvidence:\n\n```diff\n- lookup_order\n+ search_faq\n+ track_parcel\n```\n",
+        "\nRequest:\n\n```text\nWhere is my order 12345?\n```\n",
+        "search_faq({\"query\":\"order status\",\"limit\":3})",
+        "kindlm test --test 'looks up the order before it answers' --models claude -c agents/support/kindlm.yaml\n",
+    ] {
+        assert!(case.contains(part), "{part}:\n{case}");
+    }
+    let case = of("never shows a card number");
+    assert!(case.contains("+ card number: Your card is 4111 1111 1111 1111."), "{case}");
 }

@@ -1,0 +1,151 @@
+//! Writes the evidence of a verdict as the lines of a unified diff.
+
+use kindlm_types::{CheckedText, Mismatch, ResultEvidence, TextSpan};
+
+use crate::diff::{self, LineKind};
+
+/// The number of unchanged lines that are shown before and after a change.
+const CONTEXT: usize = 2;
+/// The number of characters that are shown before and after a match.
+const AROUND: usize = 30;
+
+/// Returns lines that begin with `-` (expected), `+` (actual) or a space.
+///
+/// `output` is the output of the execution. Returns no lines if the message of the check already has all facts.
+pub(crate) fn lines(evidence: &ResultEvidence, output: &str) -> Vec<String> {
+    match evidence {
+        ResultEvidence::Diff { .. } | ResultEvidence::Trajectory { .. } => {
+            diff::of_evidence(evidence).map(|it| changes(&it)).unwrap_or_default()
+        }
+        ResultEvidence::ToolCall { tool, mismatches, .. } => mismatched(tool, mismatches),
+        ResultEvidence::Schema { errors } => mismatched("", errors),
+        ResultEvidence::Matches { of: CheckedText::Output, spans } => {
+            spans.iter().map(|it| found(it, output)).collect()
+        }
+        ResultEvidence::Absent { expected, .. } => {
+            expected.iter().map(|it| format!("- {it}")).collect()
+        }
+        ResultEvidence::Command { exit_code, stderr, .. } => {
+            let exit = exit_code.map(|it| format!("+ exit code {it}"));
+            exit.into_iter().chain(stderr.lines().map(|it| format!("  {it}"))).collect()
+        }
+        ResultEvidence::Tests { failed, .. } => {
+            let line = |it: &kindlm_types::FailedTest| match &it.message {
+                Some(message) => format!("+ {}: {message}", it.name),
+                None => format!("+ {}", it.name),
+            };
+            failed.iter().map(line).collect()
+        }
+        // The message has the measured value and the limit.
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the changed lines with a few lines around them.
+fn changes(lines: &[diff::DiffLine]) -> Vec<String> {
+    let is_changed = |it: &diff::DiffLine| it.kind != LineKind::Same;
+    let is_near = |at: usize| {
+        let from = at.saturating_sub(CONTEXT);
+        lines.iter().skip(from).take(at - from + CONTEXT + 1).any(is_changed)
+    };
+    let mut shown = Vec::new();
+    let mut was_near = true;
+    for (at, line) in lines.iter().enumerate() {
+        if !is_near(at) {
+            if was_near {
+                shown.push("  …".to_owned());
+            }
+            was_near = false;
+            continue;
+        }
+        was_near = true;
+        let sign = match line.kind {
+            LineKind::Same => ' ',
+            LineKind::Added => '+',
+            LineKind::Removed => '-',
+        };
+        let text: String = line.segments.iter().map(|(_, it)| it.as_str()).collect();
+        shown.push(format!("{sign} {text}").trim_end().to_owned());
+    }
+    shown
+}
+
+fn mismatched(tool: &str, mismatches: &[Mismatch]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for it in mismatches {
+        let place = [tool, &it.pointer].into_iter().filter(|it| !it.is_empty());
+        let place = place.collect::<Vec<_>>().join(" ");
+        let place = if place.is_empty() { place } else { format!("{place}: ") };
+        lines.push(format!("- {place}{}", it.expected));
+        let actual = it.actual.as_deref().unwrap_or("no value");
+        lines.push(format!("+ {place}{actual}"));
+    }
+    lines
+}
+
+/// Returns a match with the text around it.
+fn found(span: &TextSpan, output: &str) -> String {
+    let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+    let (start, end) = (number(span.start), number(span.end));
+    let from = start.saturating_sub(AROUND);
+    let length = end.saturating_sub(from).saturating_add(AROUND);
+    let text: String = output.chars().skip(from).take(length).collect();
+    let (before, after) = (
+        if from > 0 { "…" } else { "" },
+        if output.chars().count() > from.saturating_add(length) { "…" } else { "" },
+    );
+    format!("+ {}: {before}{}{after}", span.what, text.replace(['\r', '\n'], " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::DiffFormat;
+
+    use super::*;
+
+    #[test]
+    fn evidence_reads_like_a_diff() {
+        let text = |it: &str| it.to_owned();
+        let mismatch = |pointer: &str, actual: Option<&str>| Mismatch {
+            pointer: text(pointer),
+            expected: text("24.9"),
+            actual: actual.map(text),
+        };
+        let long = "x".repeat(40);
+        for (evidence, expected) in [
+            (
+                ResultEvidence::Diff {
+                    format: DiffFormat::Text,
+                    expected: text("1\n2\n3\n4\nold\n6"),
+                    actual: text("1\n2\n3\n4\nnew\n6"),
+                },
+                vec!["  …", "  3", "  4", "- old", "+ new", "  6"],
+            ),
+            (
+                ResultEvidence::ToolCall {
+                    tool: text("issue_refund"),
+                    call_id: None,
+                    mismatches: vec![mismatch("/amount", Some("249"))],
+                },
+                vec!["- issue_refund /amount: 24.9", "+ issue_refund /amount: 249"],
+            ),
+            (
+                ResultEvidence::Schema { errors: vec![mismatch("", None)] },
+                vec!["- 24.9", "+ no value"],
+            ),
+            (
+                ResultEvidence::Matches {
+                    of: CheckedText::Output,
+                    spans: vec![TextSpan { start: 40, end: 43, what: text("name") }],
+                },
+                vec!["+ name: …xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxÄda is"],
+            ),
+            (
+                ResultEvidence::Absent { of: CheckedText::Output, expected: vec![text("thanks")] },
+                vec!["- thanks"],
+            ),
+        ] {
+            assert_eq!(lines(&evidence, &format!("{long}Äda is")), expected);
+        }
+    }
+}

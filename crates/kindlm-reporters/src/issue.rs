@@ -1,0 +1,120 @@
+//! The failures of a case as entries of a list, for the formats of CI systems and code scanners.
+
+use kindlm_types::{
+    AnyReport, CaseResult, ExecutionError, Outcome, Severity, SourcePlace, Verdict, cause_key,
+    error_cause_key,
+};
+
+use crate::amount::repeats;
+use crate::plain::one_line;
+
+/// The code of an execution that was not run.
+const NOT_RUN: &str = "NOT_RUN";
+
+/// The importance of an issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// The reason why the case failed.
+    Error,
+    /// A low soft score, a failed repeat of a case that held, or a check that could not be decided.
+    Warning,
+}
+
+/// A failed or errored check of a case, or an error of its executions.
+#[derive(Debug)]
+pub(crate) struct Issue<'a> {
+    pub(crate) level: Level,
+    /// The failure code.
+    pub(crate) code: String,
+    /// The key of the cause; see [`kindlm_types::cause_key`].
+    pub(crate) cause: String,
+    /// The label of the check, if there is one, and the message, as one line.
+    pub(crate) message: String,
+    /// The affected repeats, such as `repeat 2 of 5`; empty for a single repeat.
+    pub(crate) repeats: String,
+    /// The place of the check in the suite, if it is known.
+    source: Option<&'a SourcePlace>,
+}
+
+/// Returns the issues of a case: its findings, then the errors of its executions.
+pub(crate) fn issues(case: &CaseResult) -> Vec<Issue<'_>> {
+    let of = case.executions.len();
+    let mut issues = Vec::new();
+    for finding in case.findings() {
+        let result = finding.result;
+        let Some(code) = result.verdict.code() else { continue };
+        let Some(key) = cause_key(result) else { continue };
+        let is_reason = case.outcome == Outcome::Failed
+            && result.severity == Severity::Gate
+            && matches!(result.verdict, Verdict::Fail { .. });
+        let turn = result.turn.as_ref().map(|it| format!(" (turn {it})")).unwrap_or_default();
+        let message = result.verdict.message().unwrap_or_default();
+        issues.push(Issue {
+            level: if is_reason { Level::Error } else { Level::Warning },
+            code: code.to_string(),
+            cause: key,
+            message: one_line(&format!("{}{turn}: {message}", result.label)),
+            repeats: repeats(&finding.repeats, of),
+            source: result.source.as_ref(),
+        });
+    }
+    // A case that was not run is skipped, so this is no issue of the case.
+    let errors = case.errors().into_iter().filter(|_| case.outcome != Outcome::Skipped);
+    issues.extend(errors.map(|it| Issue {
+        level: Level::Warning,
+        code: code_of(it.error),
+        cause: error_cause_key(it.error),
+        message: one_line(&it.error.message()),
+        repeats: repeats(&it.repeats, of),
+        source: None,
+    }));
+    issues
+}
+
+fn code_of(error: &ExecutionError) -> String {
+    error.code().map_or_else(|| NOT_RUN.to_owned(), |it| it.to_string())
+}
+
+/// A place in a file, for formats that need a line for each entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The path with `/` between its parts.
+    pub(crate) file: String,
+    /// The line, from 1.
+    pub(crate) line: u32,
+    /// The column, from 1.
+    pub(crate) column: u32,
+}
+
+impl Place {
+    fn new(file: &str, line: u32, column: u32) -> Self {
+        let file = one_line(file).replace('\\', "/");
+        let file = file.strip_prefix("./").map(str::to_owned).unwrap_or(file);
+        Self { file, line: line.max(1), column: column.max(1) }
+    }
+
+    fn from_source(source: &SourcePlace) -> Self {
+        Self::new(&source.file, source.line, source.column)
+    }
+}
+
+/// Returns the place of a test: that of the suite, or else the first line of the config file, if that is known.
+pub(crate) fn place_of_case(report: &AnyReport<'_>, case: &CaseResult) -> Option<Place> {
+    let config = || report.suite.config_path.as_deref().filter(|it| !it.is_empty());
+    let first_line = || config().map(|it| Place::new(it, 1, 1));
+    case.source.as_ref().map(Place::from_source).or_else(first_line)
+}
+
+/// Returns the place of the check, or else of the test.
+pub(crate) fn place_of(
+    report: &AnyReport<'_>,
+    case: &CaseResult,
+    issue: &Issue<'_>,
+) -> Option<Place> {
+    issue.source.map(Place::from_source).or_else(|| place_of_case(report, case))
+}
+
+/// Returns `case · model` as one line.
+pub(crate) fn name_of(case: &CaseResult) -> String {
+    one_line(&format!("{} · {}", case.case, case.model))
+}

@@ -1,0 +1,230 @@
+//! The cases that failed or errored, folded, each with the facts that explain it.
+
+use kindlm_types::{
+    AnyReport, AssertionResult, CaseMark, CaseResult, ExecutionResult, Message, Outcome, Role,
+    Severity, Summary, ToolCall, ecma,
+};
+
+use super::escape::{fenced, shown, shown_in_html};
+use super::fit::{Block, fit, length};
+use super::limits::{MESSAGE, NAME, WORDS};
+use crate::amount::{plural, repeats};
+use crate::issue::place_of_case;
+use crate::plain::head;
+use crate::score::beside_wanted;
+use crate::{RenderError, evidence, rerun};
+
+/// The maximum number of findings of a case.
+const FINDINGS: usize = 10;
+/// The maximum number of bytes of a request, of the tool calls, of an output and of the evidence.
+const REQUEST: usize = 600;
+const CALLS: usize = 600;
+const OUTPUT: usize = 1_000;
+const EVIDENCE: usize = 800;
+/// The maximum number of lines of the evidence, and of tool calls.
+const LINES: usize = 16;
+
+/// Writes the cases that failed or errored, as many as fit into `room`.
+pub(super) fn cases(
+    page: &mut String,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    room: usize,
+) -> Result<(), RenderError> {
+    let total = summary.totals.failed + summary.totals.errored;
+    if total == 0 {
+        return Ok(());
+    }
+    let title = format!("\n### Did not hold: {}\n", plural(total, "case"));
+    let room = room.saturating_sub(length(&title));
+    page.push_str(&title);
+    let wanted = |it: CaseMark<'_>| matches!(it.outcome, Outcome::Failed | Outcome::Errored);
+    let mut blocks = Vec::new();
+    let mut left = room;
+    for case in report.each_where(wanted) {
+        let block = block(report, case?.as_ref());
+        // No further case fits, not even its name.
+        let Some(rest) = left.checked_sub(length(&block.name) + 1) else { break };
+        left = rest;
+        blocks.push(block);
+    }
+    let fitting = fit(&blocks, room);
+    for (i, block) in blocks.iter().take(fitting.reasons).enumerate() {
+        let exchange = if i < fitting.exchanges { block.exchange.as_str() } else { "" };
+        page.extend([&block.reasons, exchange, Block::END]);
+    }
+    let names = || blocks.iter().take(fitting.names).skip(fitting.reasons);
+    if names().next().is_some() {
+        page.push('\n');
+    }
+    for block in names() {
+        page.extend([&block.name, "\n"]);
+    }
+    let exchanges = fitting.names.saturating_sub(fitting.exchanges) as u64;
+    let reasons = fitting.names.saturating_sub(fitting.reasons) as u64;
+    let unnamed = total.saturating_sub(fitting.names as u64);
+    let cut = [(exchanges, "output"), (reasons, "reason"), (unnamed, "case")];
+    let cut: Vec<String> =
+        cut.into_iter().filter(|it| it.0 > 0).map(|(n, word)| plural(n, word)).collect();
+    if !cut.is_empty() {
+        page.extend([
+            "\n*Left out to fit a comment: ",
+            &cut.join(", "),
+            ". The whole report has them.*\n",
+        ]);
+    }
+    Ok(())
+}
+
+fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
+    let sign = if case.outcome == Outcome::Errored { "⚠️" } else { "❌" };
+    let facts = facts(case);
+    let name =
+        format!("- {sign} {} · {}{facts}", shown(&case.case, NAME), shown(&case.model, NAME));
+    let place = place_of_case(report, case).filter(|_| case.source.is_some());
+    let place = place.map(|it| format!(" · {}:{}", shown_in_html(&it.file, NAME), it.line));
+    let reasons = format!(
+        "\n<details><summary>{sign} {} · {}{facts}{}</summary>\n\n{}",
+        shown_in_html(&case.case, NAME),
+        shown_in_html(&case.model, NAME),
+        place.unwrap_or_default(),
+        reasons(case)
+    );
+    Block { name, reasons, exchange: exchange(report, case) }
+}
+
+/// Returns the number of repeats that held, and of stored replies.
+fn facts(case: &CaseResult) -> String {
+    let of = case.executions.len();
+    let counts = case.repeat_counts();
+    let mut facts = String::new();
+    if of > 1 && counts.executed() > 0 {
+        facts = format!(" · {}/{} repeats held", counts.held(), counts.executed());
+    }
+    match case.cached_repeats() as usize {
+        0 => {}
+        all if all == of => facts.push_str(" · from the response store"),
+        some => facts = format!("{facts} · {some}/{of} from the response store"),
+    }
+    facts
+}
+
+/// Returns the findings and errors of a case as a list.
+fn reasons(case: &CaseResult) -> String {
+    let of = case.executions.len();
+    let findings = case.findings();
+    let of_checks = findings.iter().map(|it| {
+        let result = it.result;
+        let mut facts: Vec<String> =
+            result.verdict.code().map(ToString::to_string).into_iter().collect();
+        facts.extend(result.turn.as_ref().map(|it| format!("turn {it}")));
+        facts.push(repeats(&it.repeats, of));
+        facts.extend(score_to_watch(result));
+        let line = line(&result.label, facts, result.verdict.message().unwrap_or_default());
+        line + &reasoning(result)
+    });
+    let errors = case.errors();
+    let of_errors = errors.iter().map(|it| {
+        let code = it.error.code().map_or_else(|| "not run".to_owned(), |it| it.to_string());
+        line(&code, vec![repeats(&it.repeats, of)], &it.error.message())
+    });
+    let mut list: String = of_checks.chain(of_errors).take(FINDINGS).collect();
+    let more = (findings.len() + errors.len()).saturating_sub(FINDINGS) as u64;
+    if more > 0 {
+        list.extend(["- ", &plural(more, "more finding"), "\n"]);
+    }
+    let not_made = case.not_applied().len() as u64;
+    if not_made > 0 {
+        list.extend(["- ", &plural(not_made, "check"), " not made\n"]);
+    }
+    list
+}
+
+fn line(label: &str, facts: Vec<String>, message: &str) -> String {
+    let facts: Vec<String> = facts.into_iter().filter(|it| !it.is_empty()).collect();
+    let facts = shown(&facts.join(", "), NAME);
+    let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
+    format!("- **{}**{facts}: {}\n", shown(label, NAME), shown(message, MESSAGE))
+}
+
+/// Returns the reason of a judge, unless the message repeats it.
+fn reasoning(result: &AssertionResult) -> String {
+    let message = result.verdict.message().unwrap_or_default();
+    let reason = result.reasoning.as_deref().map(str::trim);
+    match reason.filter(|it| !it.is_empty() && !message.contains(it)) {
+        Some(reason) => format!("  - {}\n", shown(reason, MESSAGE)),
+        None => String::new(),
+    }
+}
+
+/// Returns the score of a soft check with its threshold; `None` for other checks.
+fn score_to_watch(result: &AssertionResult) -> Option<String> {
+    let score = beside_wanted(result).filter(|_| result.severity == Severity::Soft)?;
+    Some(format!("score {score}"))
+}
+
+/// Returns the evidence, the request, the tool calls, the output, and the command that runs the case again.
+fn exchange(report: &AnyReport<'_>, case: &CaseResult) -> String {
+    let mut parts = String::new();
+    let mut add = |title: &str, language: &str, text: &str, bytes: usize| {
+        if !text.trim().is_empty() {
+            parts.extend(["\n", title, ":\n\n", &fenced(language, text, bytes)]);
+        }
+    };
+    let explaining = case.explaining_execution().filter(|it| it.error.is_none());
+    if let Some(it) = explaining {
+        add("Evidence", "diff", &evidence_of(it), EVIDENCE);
+        add("Request", "text", &request(it), REQUEST);
+        add("Tool calls", "text", &tool_calls(&it.execution.tool_calls), CALLS);
+        add("Output", "text", &it.execution.output, OUTPUT);
+    }
+    let command = rerun::of_case(report, case);
+    // A cut command would be wrong.
+    if command.len() <= WORDS {
+        add("To run it again", "sh", &command, WORDS);
+    }
+    parts
+}
+
+/// Returns the first evidence of the failed checks that has lines to show.
+fn evidence_of(result: &ExecutionResult) -> String {
+    let findings = result.results.iter().flat_map(AssertionResult::findings);
+    let mut evidence = findings
+        .flat_map(|it| &it.evidence)
+        .map(|it| evidence::lines(it, &result.execution.output))
+        .filter(|it| !it.is_empty());
+    let mut lines = evidence.next().unwrap_or_default();
+    let more = lines.len().saturating_sub(LINES) as u64;
+    lines.truncate(LINES);
+    lines.extend((more > 0).then(|| format!("  … {}", plural(more, "more line"))));
+    lines.join("\n")
+}
+
+/// Returns the messages of the user: those of all turns, or else those of the prompt.
+fn request(result: &ExecutionResult) -> String {
+    let execution = &result.execution;
+    let of_turns: Vec<&str> = execution.turns.iter().filter_map(|it| it.user.as_deref()).collect();
+    if !of_turns.is_empty() {
+        return of_turns.join("\n");
+    }
+    let from_user = execution.input.iter().filter(|it| it.role == Role::User);
+    let texts: Vec<&str> = from_user.map(|it: &Message| it.content.as_str()).collect();
+    texts.join("\n")
+}
+
+fn tool_calls(calls: &[ToolCall]) -> String {
+    let mut lines: Vec<String> = calls
+        .iter()
+        .take(LINES)
+        .map(|it| {
+            let arguments = match &it.malformed_arguments {
+                Some(text) => text.clone(),
+                None => ecma::stringify(&it.arguments),
+            };
+            format!("{}({})", it.name, head(&arguments, NAME))
+        })
+        .collect();
+    let more = calls.len().saturating_sub(LINES) as u64;
+    lines.extend((more > 0).then(|| plural(more, "more call")));
+    lines.join("\n")
+}
