@@ -1,5 +1,6 @@
 //! The reporter `junit`: JUnit XML for CI systems, valid for strict parsers.
 
+mod properties;
 mod story;
 mod xml;
 
@@ -7,12 +8,12 @@ use std::collections::HashSet;
 use std::fmt;
 
 use kindlm_types::{
-    AnyReport, CaseResult, FailureCode, GateOutcome, GateResult, ModelInfo, ModelTotals, Outcome,
-    SuiteTotals,
+    AnyReport, CaseResult, FailureCode, GateOutcome, GateResult, ModelTotals, Outcome, SuiteTotals,
 };
 use sha2::{Digest as _, Sha256};
 
 use crate::amount::seconds;
+use crate::issue::{Place, place_of_case};
 use crate::{Meta, Registration, RenderError, Style};
 use xml::Xml;
 
@@ -45,13 +46,18 @@ struct TestCase<'a> {
     name: &'a str,
     ms: f64,
     ending: Ending,
+    /// The place of the test; `None` for gates.
+    place: Option<Place>,
+    tags: &'a [String],
+    /// Further facts for `system-out`, as properties.
+    properties: Vec<(&'static str, String)>,
 }
 
 /// The attributes and properties of a test suite, written before its test cases.
 struct TestSuite<'a> {
     name: &'a str,
-    /// The model of the test suite; `None` for gates and skipped cases.
-    model: Option<&'a ModelInfo>,
+    /// The properties; empty for gates and skipped cases.
+    properties: Vec<(&'static str, String)>,
     counts: Counts,
     ms: f64,
 }
@@ -133,7 +139,7 @@ impl Document<'_> {
         let id = of.model.as_str();
         let suite = TestSuite {
             name: id,
-            model: report.models.iter().find(|it| it.id == id),
+            properties: properties::of_model(report, of),
             counts: Counts::from(&of.totals),
             ms: of.latency_total_ms,
         };
@@ -147,6 +153,9 @@ impl Document<'_> {
                 name: &case.case,
                 ms: case.latency_total_ms(),
                 ending: ending(&case),
+                place: place_of_case(report, &case).filter(|_| case.source.is_some()),
+                tags: &case.tags,
+                properties: properties::of_case(&case),
             })?;
         }
         self.xml.close("testsuite")
@@ -160,11 +169,13 @@ impl Document<'_> {
             return Ok(());
         }
         let counts = Counts { tests, skipped: tests, ..Counts::default() };
-        self.open(&TestSuite { name: "skipped", model: None, counts, ms: 0.0 })?;
+        self.open(&TestSuite { name: "skipped", properties: Vec::new(), counts, ms: 0.0 })?;
         let classname = format!("{}.skipped", report.suite.name);
         for it in &report.skipped {
             let ending = Ending::Skipped { message: it.reason.clone() };
-            self.case(&TestCase { classname: &classname, name: &it.case, ms: 0.0, ending })?;
+            let (classname, name, tags) = (&classname, &it.case, &it.tags);
+            let (place, properties) = (None, Vec::new());
+            self.case(&TestCase { classname, name, ms: 0.0, ending, place, tags, properties })?;
         }
         self.xml.close("testsuite")
     }
@@ -177,11 +188,13 @@ impl Document<'_> {
         if report.gates.is_empty() {
             return Ok(());
         }
-        self.open(&TestSuite { name: "quality gates", model: None, counts, ms: 0.0 })?;
+        self.open(&TestSuite { name: "quality gates", properties: Vec::new(), counts, ms: 0.0 })?;
         let classname = format!("{}.quality gates", report.suite.name);
         for gate in &report.gates {
             let ending = gate_ending(gate);
-            self.case(&TestCase { classname: &classname, name: &gate.gate, ms: 0.0, ending })?;
+            let (classname, name, tags) = (&classname, &gate.gate, &[]);
+            let (place, properties) = (None, Vec::new());
+            self.case(&TestCase { classname, name, ms: 0.0, ending, place, tags, properties })?;
         }
         self.xml.close("testsuite")
     }
@@ -205,9 +218,9 @@ impl Document<'_> {
             attributes.push(("timestamp", started_at));
         }
         self.xml.open("testsuite", &attributes)?;
-        if let Some(model) = suite.model {
+        if !suite.properties.is_empty() {
             self.xml.open("properties", &[])?;
-            for (name, value) in [("provider", &model.provider), ("model", &model.name)] {
+            for (name, value) in &suite.properties {
                 self.xml.empty("property", &[("name", name), ("value", value)])?;
             }
             self.xml.close("properties")?;
@@ -258,19 +271,27 @@ fn write_case(
     file: Option<&str>,
 ) -> Result<(), RenderError> {
     let time = seconds(case.ms);
+    let line = case.place.as_ref().map(|it| it.line.to_string());
+    let tags = case.tags.join(" ");
     let mut attributes = vec![("classname", case.classname), ("name", name), ("time", &time)];
-    if let Some(file) = file {
+    if let Some(file) = case.place.as_ref().map(|it| it.file.as_str()).or(file) {
         attributes.push(("file", file));
     }
-    if matches!(case.ending, Ending::Passed { note: None }) {
+    attributes.extend(line.as_ref().map(|it| ("line", it.as_str())));
+    if !tags.is_empty() {
+        attributes.push(("group", &tags));
+    }
+    let printed = properties::printed(&case.properties);
+    if matches!(case.ending, Ending::Passed { note: None }) && printed.is_empty() {
         return xml.empty("testcase", &attributes);
     }
     xml.open("testcase", &attributes)?;
     match &case.ending {
         Ending::Passed { note } => {
-            if let Some(note) = note {
-                xml.text("system-out", &[], note)?;
-            }
+            let parts = [note.as_deref().unwrap_or_default(), printed.as_str()];
+            let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+            xml.text("system-out", &[], &parts.join("\n\n"))?;
+            return xml.close("testcase");
         }
         Ending::Failure { code, message, text } => {
             xml.text("failure", &[("type", code), ("message", message)], text)?;
@@ -279,6 +300,9 @@ fn write_case(
             xml.text("error", &[("type", code), ("message", message)], text)?;
         }
         Ending::Skipped { message } => xml.empty("skipped", &[("message", message)])?,
+    }
+    if !printed.is_empty() {
+        xml.text("system-out", &[], &printed)?;
     }
     xml.close("testcase")
 }

@@ -8,7 +8,7 @@ use kindlm_types::{Outcome, Report};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use crate::render;
+use crate::{placed_report, render};
 
 /// A rule for an element, from `junit-10.xsd` and from other parsers.
 ///
@@ -263,7 +263,12 @@ pub(crate) fn check(xml: &str) {
         assert!(!cases.is_empty(), "some readers fail on a suite without tests");
         for case in cases {
             check_time(case);
-            assert!(case.children.len() <= 1, "readers look at the first only");
+            let ending =
+                |it: &&Element| ["failure", "error", "skipped"].contains(&it.name.as_str());
+            let endings = case.children.iter().filter(ending).count();
+            assert!(endings <= 1, "readers look at the first only");
+            assert!(case.all("system-out").count() <= 1 && case.children.len() <= endings + 1);
+            assert!(endings == 0 || case.children.first().is_some_and(|it| ending(&it)));
             let identity = (case.get("classname").to_owned(), case.get("name").to_owned());
             assert!(identities.insert(identity), "readers drop the second of two equal names");
         }
@@ -287,8 +292,35 @@ fn shows_the_sample() {
 }
 
 #[test]
+fn tests_have_their_line_tags_and_properties() {
+    let report = placed_report();
+    let xml = junit(&report);
+    check(&xml);
+    let root = parse(&xml);
+    for case in &report.cases {
+        let suite = root.all("testsuite").find(|it| it.get("name") == case.model).unwrap();
+        let found = suite.all("testcase").find(|it| it.get("name") == case.case).unwrap();
+        let source = case.source.as_ref().unwrap();
+        assert_eq!((found.get("file"), found.count("line")), (&*source.file, source.line as usize));
+        assert_eq!(found.attributes.get("group").cloned().unwrap_or_default(), case.tags.join(" "));
+        let printed: String = found.all("system-out").map(|it| it.text.as_str()).collect();
+        let tokens = format!("[[PROPERTY|tokens={}]]", case.total_tokens);
+        assert_eq!(printed.contains(&tokens), case.outcome != Outcome::Skipped, "{printed}");
+    }
+}
+
+#[test]
+fn a_property_cannot_be_ended_by_its_value() {
+    let mut report = sample_report();
+    report.cases[0].tags = vec!["a]]\n[[PROPERTY|cost_usd=0".to_owned()];
+    let xml = junit(&report);
+    check(&xml);
+    assert!(xml.contains("[[PROPERTY|tags=a] ]\\n[[PROPERTY|cost_usd=0]]"), "{xml}");
+}
+
+#[test]
 fn keeps_to_the_rules_of_jenkins() {
-    for report in [sample_report(), green_report(), Report::default()] {
+    for report in [sample_report(), placed_report(), green_report(), Report::default()] {
         check(&junit(&report));
     }
 }
