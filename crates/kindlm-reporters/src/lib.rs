@@ -119,20 +119,32 @@ pub struct Registration {
 
 // A new reporter needs a folder, a `mod` line below, and an entry in `REGISTRY`.
 mod compliance;
+mod csv;
+mod github;
+mod gitlab;
 mod html;
 mod json;
+mod jsonl;
 mod junit;
 mod markdown;
 mod pretty;
+mod sarif;
+mod tap;
 
 /// All reporters of this crate, sorted by id.
 pub static REGISTRY: &[&Registration] = &[
     &compliance::REGISTRATION,
+    &csv::REGISTRATION,
+    &github::REGISTRATION,
+    &gitlab::REGISTRATION,
     &html::REGISTRATION,
     &json::REGISTRATION,
+    &jsonl::REGISTRATION,
     &junit::REGISTRATION,
     &markdown::REGISTRATION,
     &pretty::REGISTRATION,
+    &sarif::REGISTRATION,
+    &tap::REGISTRATION,
 ];
 
 impl Registered for Registration {

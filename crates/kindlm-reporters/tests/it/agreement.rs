@@ -1,11 +1,13 @@
 //! All reports show the same result for a check.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::sample_report;
-use kindlm_types::{AssertionResult, Outcome, Verdict};
+use kindlm_types::{AssertionResult, CaseResult, Outcome, RateCount, Verdict};
 use serde_json::Value;
 
-use crate::{render, style};
+use crate::{csv, github, gitlab, render, style, tap};
 
 /// A check or a part of a check, with its expected mark and score.
 struct ReportedCase {
@@ -153,4 +155,115 @@ fn a_case_of_which_nothing_was_checked_is_not_one_that_passed() {
         let text = render(id, &report, &style);
         assert!(text.contains(&name) && text.contains(why), "{id}:\n{text}");
     }
+}
+
+/// Returns the share of cases that held as all reports show it.
+fn held(rate: RateCount) -> String {
+    let interval = rate.interval().unwrap();
+    let percent = |it: f64| format!("{:.1}", it * 100.0);
+    let share = percent(rate.rate().unwrap());
+    let (low, high) = (percent(interval.low), percent(interval.high));
+    format!("{share}% ({} of {}; 95% CI {low} to {high})", rate.count, rate.total)
+}
+
+#[test]
+fn all_reports_show_the_same_interval() {
+    let report = sample_report();
+    let summary = report.summary();
+    let rendered = |id: &str| render(id, &report, &style(Verbosity::Normal, false, 1_000));
+    let all = held(summary.totals.held());
+    assert_eq!(all, "30.8% (4 of 13; 95% CI 12.7 to 57.6)");
+    for id in ["sarif", "tap"] {
+        assert!(rendered(id).contains(&all), "{id}");
+    }
+    let sentence = "4 of 13 held (30.8%, 95% CI 12.7 to 57.6)";
+    assert!(rendered("markdown").contains(&format!("**{sentence}**")));
+    assert!(rendered("github").replace("%25", "%").contains(sentence));
+    let json: Value = serde_json::from_str(&rendered("json")).unwrap();
+    for (at, model) in summary.models.iter().enumerate() {
+        let rate = model.totals.held();
+        for id in ["junit", "markdown", "pretty"] {
+            assert!(rendered(id).contains(&held(rate)), "{id} on {}", model.model);
+        }
+        let interval = rate.interval().unwrap();
+        let wire = &json["modelTotals"][at]["held"];
+        assert_eq!(
+            (wire["low"].as_f64(), wire["high"].as_f64()),
+            (Some(interval.low), Some(interval.high))
+        );
+    }
+}
+
+#[test]
+fn all_reports_count_the_same_outcomes() {
+    let report = sample_report();
+    let totals = report.totals();
+    let rendered = |id: &str| render(id, &report, &Style::default());
+    let lines = rendered("jsonl");
+    let cases: Vec<Value> = lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let of_lines =
+        |outcome: &str| cases.iter().filter(|it| it["outcome"] == outcome).count() as u64;
+    for (outcome, expected) in [
+        ("passed", totals.passed),
+        ("scored", totals.scored),
+        ("failed", totals.failed),
+        ("errored", totals.errored),
+    ] {
+        assert_eq!(of_lines(outcome), expected);
+        assert!(rendered("markdown").contains(&format!("{expected} {outcome}")));
+    }
+    let annotations = github::commands(&rendered("github"));
+    let of_kind = |kind: &str| annotations.iter().filter(|it| it.kind == kind).count() as u64;
+    assert_eq!(of_kind("error"), totals.failed);
+    assert_eq!(of_kind("warning"), totals.errored + totals.scored);
+    let points = tap::points(&rendered("tap"));
+    let broken = report.broken_gates().count() as u64;
+    let failed = points.iter().filter(|it| !it.ok).count() as u64;
+    assert_eq!(failed, totals.failed + totals.errored + broken);
+    let cost: f64 = csv::rows(&report).iter().filter_map(|it| it[6].parse::<f64>().ok()).sum();
+    assert!((cost - totals.cost.known_usd).abs() < 1e-9, "{cost}");
+    let tokens: u64 = csv::rows(&report).iter().map(|it| it[7].parse::<u64>().unwrap()).sum();
+    assert_eq!(tokens, totals.tokens);
+}
+
+#[test]
+fn all_reports_have_the_same_causes() {
+    // Repeated cases give the causes different numbers of cases.
+    let mut report = sample_report();
+    for (copies, at) in [(4, 1), (2, 2), (7, 5)] {
+        for copy in 0..copies {
+            let case = format!("{} {copy}", report.cases[at].case);
+            let copied = CaseResult { case, ..report.cases[at].clone() };
+            report.cases.push(copied);
+        }
+    }
+    let summary = report.summary();
+    let rendered = |id: &str| render(id, &report, &Style::default());
+    let json: Value = serde_json::from_str(&rendered("json")).unwrap();
+    let sarif: Value = serde_json::from_str(&rendered("sarif")).unwrap();
+    let mut counted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for result in sarif["runs"][0]["results"].as_array().unwrap() {
+        let prints = &result["partialFingerprints"];
+        let text = |key: &str| prints[key].as_str().unwrap();
+        counted.entry(text("kindlmCause/v1")).or_default().insert(text("kindlmResult/v1"));
+    }
+    for (at, cause) in summary.causes.iter().enumerate() {
+        assert_eq!(json["causes"][at]["cases"], cause.cases);
+        assert_eq!(sarif["runs"][0]["properties"]["causes"][at]["cases"], cause.cases);
+        let Some(code) = &cause.code else { continue };
+        let found = counted.remove(cause.key.as_str()).unwrap_or_default();
+        assert_eq!(found.len() as u64, cause.cases, "{}", cause.key);
+        let row = format!("| {} | ", cause.cases);
+        let markdown = rendered("markdown");
+        let mut rows = markdown.lines().filter(|it| it.starts_with(&row));
+        assert!(rows.any(|it| it.contains(code.as_str())), "{}", cause.key);
+        let tap = rendered("tap");
+        let mut comments =
+            tap.lines().filter(|it| it.starts_with(&format!("# {} case", cause.cases)));
+        assert!(comments.any(|it| it.contains(code.as_str())), "{}", cause.key);
+        let findings = gitlab::findings(&report);
+        let of_code = findings.iter().filter(|it| it["check_name"] == code.as_str());
+        assert!(of_code.count() as u64 >= cause.cases, "{}", cause.key);
+    }
+    assert!(counted.is_empty(), "{counted:?}");
 }

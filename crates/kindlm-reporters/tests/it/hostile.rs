@@ -2,11 +2,11 @@
 
 use kindlm_reporters::Style;
 use kindlm_testing::sample_report;
-use kindlm_types::{ExecutionError, Report, Verdict};
+use kindlm_types::{ExecutionError, Report, ResultEvidence, SourcePlace, Verdict};
 use kindlm_wire::parse_report;
 use proptest::prelude::*;
 
-use crate::{html, junit, render};
+use crate::{csv, github, gitlab, html, junit, render, sarif, tap};
 
 /// Returns texts with many characters that have a special meaning in some format.
 pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
@@ -85,6 +85,7 @@ pub(crate) fn poisoned(text: &str) -> Report {
     for case in &mut report.cases {
         put(&mut case.case);
         put(&mut case.model);
+        case.source = Some(SourcePlace::new(text, 7, 3));
         case.tags = vec![text.to_owned()];
         for it in &mut case.executions {
             put(&mut it.execution.output);
@@ -111,6 +112,10 @@ pub(crate) fn poisoned(text: &str) -> Report {
                 put_some(&mut result.turn);
                 put_some(&mut result.reasoning);
                 result.metadata.insert(text.to_owned(), text.into());
+                result.evidence = vec![ResultEvidence::Trajectory {
+                    expected: vec![text.to_owned(), "a".to_owned()],
+                    actual: vec![text.to_owned()],
+                }];
                 match &mut result.verdict {
                     Verdict::Fail { message: place, .. }
                     | Verdict::Errored { message: place, .. }
@@ -121,6 +126,16 @@ pub(crate) fn poisoned(text: &str) -> Report {
         }
     }
     report
+}
+
+#[test]
+fn sarif_of_hostile_texts_conforms_to_the_schema() {
+    let texts = ["\u{0}\u{1b}]]><!-- {0} [link](x)", "a b/../ü%zz:?#", "", "\n\r\t", "{{ x }} %s"];
+    let logs = texts.map(|it| {
+        let text = render("sarif", &poisoned(it), &Style::default());
+        serde_json::from_str(&text).unwrap()
+    });
+    sarif::check(&logs);
 }
 
 /// Returns the number of unescaped bars in a Markdown table row.
@@ -179,6 +194,31 @@ proptest! {
         // The sample report merges rows with equal names, so both reports have the same rows.
         prop_assert_eq!(tables(&document), tables(&plain));
         prop_assert!(!document.contains(|c: char| c.is_control() && c != '\n'));
+    }
+
+    #[test]
+    fn formats_of_ci_systems_stay_valid(text in hostile_text()) {
+        let report = poisoned(&text);
+        let rendered = |id: &str| render(id, &report, &Style::default());
+        for it in github::commands(&rendered("github")) {
+            prop_assert!(["error", "warning", "notice"].contains(&it.kind.as_str()));
+            prop_assert!(!it.message.contains(|c: char| c.is_control() && c != '\n'));
+        }
+        tap::points(&rendered("tap"));
+        gitlab::findings(&report);
+        for row in csv::rows(&report) {
+            for cell in row {
+                prop_assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{:?}", cell);
+                prop_assert!(!cell.contains(char::is_control), "{:?}", cell);
+            }
+        }
+        let lines = rendered("jsonl");
+        prop_assert_eq!(lines.lines().count(), report.cases.len());
+        for id in ["github", "tap", "gitlab", "sarif"] {
+            let text = rendered(id);
+            prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{}", id);
+            prop_assert!(!text.contains("##["), "{}", id);
+        }
     }
 
     #[test]

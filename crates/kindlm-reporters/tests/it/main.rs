@@ -3,14 +3,20 @@
 
 mod agreement;
 mod compliance;
+mod csv;
+mod github;
+mod gitlab;
 mod hostile;
 mod html;
 mod json;
+mod jsonl;
 mod junit;
 mod markdown;
 mod pretty;
 mod registry;
+mod sarif;
 mod streaming;
+mod tap;
 
 use kindlm_reporters::{Style, Verbosity, find};
 use kindlm_types::{
