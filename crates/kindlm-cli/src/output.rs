@@ -13,6 +13,15 @@ use kindlm_run::suite_files::SuiteFiles;
 /// The default reporter.
 const DEFAULT: &str = "pretty";
 
+/// The reporter of annotations, which GitHub reads from the log. Only it can follow another report on stdout.
+const ANNOTATIONS: &str = "github";
+
+/// The reporter of the job summary, which accompanies the annotations.
+const JOB_SUMMARY: &str = "markdown";
+
+/// The variable with the file to which GitHub appends job summaries.
+const JOB_SUMMARY_FILE: &str = "GITHUB_STEP_SUMMARY";
+
 /// The maximum number of failed or errored results that are named.
 const NAMED: usize = 5;
 
@@ -47,14 +56,7 @@ impl Output {
             specs.push(ReporterSpec { reporter, path: None });
         }
         specs.extend(more);
-        let mut on_stdout =
-            specs.iter().filter(|it| it.path.is_none()).map(|it| it.reporter.meta.id);
-        if let (Some(first), Some(second)) = (on_stdout.next(), on_stdout.next()) {
-            return Err(Failure::input(format!(
-                "`{first}` and `{second}` cannot both be written to stdout"
-            ))
-            .with_help(format!("write one of them to a file: `--reporter {second}=<path>`")));
-        }
+        check_stdout(&specs)?;
         let mut taken: Vec<(PathBuf, &str)> = Vec::new();
         for spec in &specs {
             let Some(path) = &spec.path else { continue };
@@ -111,6 +113,9 @@ impl Output {
         if self.specs.iter().all(|it| it.path.is_some()) {
             print_verdict(io, report);
         }
+        if self.specs.iter().any(|it| it.reporter.meta.id == ANNOTATIONS) {
+            append_job_summary(io, report);
+        }
         result
     }
 
@@ -144,6 +149,41 @@ impl Output {
             io.notify(&format!("report `{}` written to {}", reporter.meta.id, path.display()));
         }
         Ok(())
+    }
+}
+
+/// Fails if several reports would be mixed on stdout.
+fn check_stdout(specs: &[ReporterSpec]) -> Result<(), Failure> {
+    let on_stdout = specs.iter().filter(|it| it.path.is_none()).map(|it| it.reporter.meta.id);
+    let on_stdout: Vec<&str> = on_stdout.collect();
+    let [first, second, rest @ ..] = on_stdout.as_slice() else { return Ok(()) };
+    let is_log = |id: &str| id == DEFAULT || id == ANNOTATIONS;
+    if rest.is_empty() && first != second && is_log(first) && is_log(second) {
+        return Ok(());
+    }
+    Err(Failure::input(format!("`{first}` and `{second}` cannot both be written to stdout"))
+        .with_help(format!("write one of them to a file: `--reporter {second}=<path>`")))
+}
+
+/// Appends the Markdown report to the job summary of GitHub, if there is one.
+///
+/// A failure is only a notice, because the report itself is complete.
+fn append_job_summary(io: &Io, report: &AnyReport<'_>) {
+    let Some(path) = io.var(JOB_SUMMARY_FILE) else { return };
+    let Some(reporter) = kindlm_reporters::find(JOB_SUMMARY) else { return };
+    let mut text = String::new();
+    let rendered = (reporter.render)(report, &Style::default(), &mut text);
+    let target = io.working_dir.join(&path);
+    let append = || {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(target)?;
+        file.write_all(text.as_bytes())
+    };
+    let failure = match rendered {
+        Ok(()) => append().err().map(|err| err.to_string()),
+        Err(err) => Some(err.to_string()),
+    };
+    if let Some(why) = failure {
+        io.notify(&one_line(&format!("cannot write the job summary to `{path}`: {why}")));
     }
 }
 
