@@ -1,6 +1,7 @@
 //! Compares an expected and an actual text, for all reports that show the difference.
 
-use kindlm_types::ResultEvidence;
+use kindlm_types::{AssertionResult, ResultEvidence};
+use serde_json::Value;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
 /// The maximum number of lines of both texts that are compared line by line.
@@ -55,6 +56,17 @@ pub(crate) fn of_evidence(evidence: &ResultEvidence) -> Option<Vec<DiffLine>> {
         }
         _ => None,
     }
+}
+
+/// Returns the difference of the `expected` and `actual` values in the metadata of a result.
+///
+/// Scripts and older reports have these values instead of evidence.
+pub(crate) fn of_metadata(result: &AssertionResult) -> Option<Vec<DiffLine>> {
+    let value = |key: &str| match result.metadata.get(key)? {
+        Value::String(text) => Some(text.clone()),
+        value => serde_json::to_string_pretty(value).ok(),
+    };
+    Some(between(&value("expected")?, &value("actual")?))
 }
 
 /// Compares two texts by lines, and changed lines by words.

@@ -118,7 +118,7 @@ impl Case {
 }
 
 /// Formats the time and the cost of a case; empty if no time is known.
-fn spent(case: &CaseResult) -> String {
+pub(super) fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
         Some(_) => duration(case.latency_total_ms()),
         None if case.cached_repeats() > 0 => "cached".to_owned(),

@@ -1,23 +1,31 @@
 //! The reporter `html`: one page for the browser, for e-mail or for CI artifacts.
 //!
-//! The page is one file that loads nothing: no script, font or picture. A content security policy forbids these, so
-//! that text of a model cannot run code. The page is written case by case.
+//! The page is one file that loads nothing. A content security policy allows only its own style sheet and its own
+//! script, so that text of a model cannot run code.
+//!
+//! The overview and the first cases are HTML, which needs no script. The script shows all cases from compressed chunks
+//! of the JSON report. The page is written case by case.
 
 mod case;
 mod check;
-mod page;
+mod data;
+mod index;
+mod overview;
+mod rows;
 
-use std::fmt;
+use std::fmt::{self, Display};
 
 use askama::Template as _;
+use data_encoding::BASE64;
 use kindlm_types::{AnyReport, Outcome};
+use sha2::{Digest as _, Sha256};
 
 use crate::{Meta, Registration, RenderError, Style};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "html",
-        summary: "One page for people with the verdict, the reasons and every case; it needs only a browser.",
+        summary: "One page for people with the verdict, the causes of failures and every case; it needs only a browser.",
         since: "0.1.0",
         extension: "html",
         docs: include_str!("docs.md"),
@@ -25,10 +33,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The maximum number of failing cases that are initially unfolded.
-///
-/// More unfolded cases would slow down the browser.
-const OPEN: usize = 20;
+/// The embedded style sheet.
+const STYLE: &str = include_str!("style.css");
+/// The embedded script, made from `app.js` by `npm run build` in `tests/browser`.
+const SCRIPT: &str = include_str!("app.min.js");
 
 fn render(
     report: &AnyReport<'_>,
@@ -36,21 +44,26 @@ fn render(
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let summary = report.summary();
-    page::Begin::of(report, &summary).render_into(out).map_err(failed)?;
-    let mut open = 0;
-    for case in report.each() {
-        let case = case?;
-        let tells = matches!(case.outcome, Outcome::Failed | Outcome::Errored);
-        open += usize::from(tells);
-        case::Case::of(&case, tells && open <= OPEN).render_into(out).map_err(failed)?;
+    overview::Page::of(report, &summary)?.render_into(out).map_err(|err| failed(&err))?;
+    rows::write(report, out)?;
+    overview::End::of(report).render_into(out).map_err(|err| failed(&err))?;
+    let mut data = data::Data::new(&summary);
+    for position in 0..report.cases.len() {
+        data.add(report, position, out)?;
     }
-    page::End::of(report).render_into(out).map_err(failed)?;
-    Ok(out.write_char('\n')?)
+    data.finish(out)?;
+    out.write_str("<script type=\"module\">")?;
+    out.write_str(SCRIPT)?;
+    Ok(out.write_str("</script>\n</body>\n</html>\n")?)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
-fn failed(err: askama::Error) -> RenderError {
+fn failed(err: &dyn Display) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
+}
+
+/// Returns the hash by which the content security policy allows a style sheet or a script.
+fn source_hash(text: &str) -> String {
+    format!("sha256-{}", BASE64.encode(&Sha256::digest(text)))
 }
 
 /// The look of an outcome: a color class, a sign and a word.
@@ -76,5 +89,35 @@ impl Look {
             Outcome::Errored => Self::new("trouble", "!", "errored"),
             Outcome::Skipped => Self::new("none", "–", "skipped"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_style_sheet_and_the_script_load_nothing() {
+        for text in [STYLE, SCRIPT] {
+            for forbidden in ["</", "http:", "https:", "@import", "url(", "innerHTML", "eval("] {
+                assert!(
+                    !text.replace("http://www.w3.org/2000/svg", "").contains(forbidden),
+                    "{forbidden}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_minified_script_is_fresh() {
+        use data_encoding::HEXLOWER;
+        let expected = HEXLOWER.encode(&Sha256::digest(include_str!("app.js")));
+        let first = SCRIPT.lines().next().unwrap_or_default();
+        assert_eq!(
+            first,
+            format!("/* app.js {expected} */"),
+            "run `npm ci && npm run build` in crates/kindlm-reporters/tests/browser"
+        );
+        assert!(SCRIPT.len() <= 20_000, "{} bytes", SCRIPT.len());
     }
 }

@@ -1,0 +1,237 @@
+//! The data of the page's script: head, index and chunks of cases.
+
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+
+use data_encoding::BASE64;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kindlm_types::{AnyReport, AssertionResult, CaseResult, Summary};
+use kindlm_wire::v1;
+use serde_json::{Value, json};
+
+use super::failed;
+use super::index::Index;
+use crate::RenderError;
+use crate::diff::{self, DiffLine, LineKind};
+use crate::verdict;
+
+/// The size of a chunk of cases in bytes, before compression.
+const CHUNK: usize = 300_000;
+/// The maximum number of causes, gates and models in the head, which should stay below 50 KB.
+const LISTED: usize = 50;
+/// The maximum number of characters of a text in the head.
+const TEXT: usize = 300;
+
+/// Returns the data of the overview as JSON that is safe inside a `script` element.
+pub(super) fn head(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderError> {
+    let head = json!({
+        "version": 1,
+        "verdict": verdict::word(report, summary),
+        "clauses": verdict::clauses(report, summary),
+        "exitCode": summary.exit_status.code(),
+        "run": report.run.id,
+        "suite": report.suite.name,
+        "project": report.suite.project,
+        "configPath": report.suite.config_path,
+        "totals": wire(&v1::Totals::from(summary.totals))?,
+        "held": wire(&v1::Rate::from(summary.totals.held()))?,
+        "gates": list(report.gates.iter().map(v1::Gate::from))?,
+        "models": list(summary.models.iter().map(v1::ModelTotals::from))?,
+        "causes": list(summary.causes.iter().cloned().map(v1::Cause::from))?,
+    });
+    let mut head = head;
+    shorten(&mut head);
+    Ok(inert(&head.to_string()))
+}
+
+fn list<T: serde::Serialize>(items: impl Iterator<Item = T>) -> Result<Value, RenderError> {
+    items.take(LISTED).map(|it| wire(&it)).collect::<Result<Vec<_>, _>>().map(Value::Array)
+}
+
+fn wire(value: &impl serde::Serialize) -> Result<Value, RenderError> {
+    serde_json::to_value(value).map_err(not_json)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
+pub(super) fn not_json(err: serde_json::Error) -> RenderError {
+    failed(&err)
+}
+
+/// Cuts long texts. The head has no nested data of users, so the depth is small.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some((end, _)) = text.char_indices().nth(TEXT) {
+                text.truncate(end);
+                text.push('…');
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(fields) => fields.values_mut().for_each(shorten),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Escapes JSON so that it contains only ASCII text that cannot end a `script` element.
+fn inert(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if matches!(c, ' '..='~') && !matches!(c, '<' | '>' | '&') {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut units) {
+                // Writing to a string does not fail, so the result can be ignored.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
+}
+
+/// Writes the cases as compressed chunks, and then the index.
+pub(super) struct Data<'a> {
+    index: Index<'a>,
+    /// The JSON array of the current chunk, without its last bracket.
+    cases: String,
+    /// The number of chunks that were written.
+    chunks: usize,
+    /// The number of cases in the current chunk.
+    place: usize,
+}
+
+impl<'a> Data<'a> {
+    pub(super) fn new(summary: &'a Summary) -> Self {
+        Self { index: Index::new(summary), cases: String::new(), chunks: 0, place: 0 }
+    }
+
+    /// Adds a case. Writes a chunk if it is full.
+    pub(super) fn add(
+        &mut self,
+        report: &AnyReport<'_>,
+        position: usize,
+        out: &mut dyn fmt::Write,
+    ) -> Result<(), RenderError> {
+        let case = report.cases.read(position)?;
+        let json = match report.cases.written(position)? {
+            Some(json) => json,
+            None => serde_json::to_string(&v1::Case::from(&*case)).map_err(not_json)?,
+        };
+        self.index.add(&case, self.chunks, self.place);
+        self.cases.push_str(if self.place == 0 { "[" } else { "," });
+        self.cases.push_str("{\"case\":");
+        self.cases.push_str(&json);
+        let diffs = diffs(&case);
+        if !diffs.is_empty() {
+            write!(self.cases, ",\"diffs\":{}", Value::Object(diffs))?;
+        }
+        self.cases.push('}');
+        self.place += 1;
+        if self.cases.len() >= CHUNK { self.flush(out) } else { Ok(()) }
+    }
+
+    /// Writes the last chunk and the index.
+    pub(super) fn finish(mut self, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+        if self.place > 0 {
+            self.flush(out)?;
+        }
+        block(out, "index", &self.index.into_json(self.chunks)?)
+    }
+
+    fn flush(&mut self, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+        self.cases.push(']');
+        block(out, &format!("chunk-{}", self.chunks), &self.cases)?;
+        self.cases.clear();
+        self.chunks += 1;
+        self.place = 0;
+        Ok(())
+    }
+}
+
+/// Writes JSON as a compressed block with an id.
+fn block(out: &mut dyn fmt::Write, id: &str, json: &str) -> Result<(), RenderError> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(json.as_bytes()).map_err(|err| failed(&err))?;
+    let bytes = gzip.finish().map_err(|err| failed(&err))?;
+    write!(out, "<script type=\"application/x-gzip+base64\" id=\"{id}\">")?;
+    out.write_str(&BASE64.encode(&bytes))?;
+    Ok(out.write_str("</script>\n")?)
+}
+
+/// Returns the differences of the failed checks of a case.
+///
+/// The key is `repeat/result/evidence`. `result` is the path of the result, such as `2` or `2.0` for its first part.
+/// `evidence` is the index of the evidence, or `metadata` if the difference is made from metadata.
+fn diffs(case: &CaseResult) -> serde_json::Map<String, Value> {
+    let mut diffs = serde_json::Map::new();
+    for execution in &case.executions {
+        let repeat = execution.execution.repeat;
+        let mut open: Vec<(String, &AssertionResult)> =
+            execution.results.iter().enumerate().map(|(at, it)| (at.to_string(), it)).collect();
+        while let Some((path, result)) = open.pop() {
+            // Deeper parts are not shown.
+            if path.len() < 40 {
+                let parts = result.components.iter().enumerate();
+                open.extend(parts.map(|(at, it)| (format!("{path}.{at}"), it)));
+            }
+            if result.verdict.held() {
+                continue;
+            }
+            let mut found = false;
+            for (at, evidence) in result.evidence.iter().enumerate() {
+                if let Some(lines) = diff::of_evidence(evidence) {
+                    diffs.insert(format!("{repeat}/{path}/{at}"), compact(lines));
+                    found = true;
+                }
+            }
+            if let Some(lines) = diff::of_metadata(result).filter(|_| !found) {
+                diffs.insert(format!("{repeat}/{path}/metadata"), compact(lines));
+            }
+        }
+    }
+    diffs
+}
+
+/// Returns a difference as JSON: for each line a sign, and parts that are plain and emphasised in turn.
+fn compact(lines: Vec<DiffLine>) -> Value {
+    let lines = lines.into_iter().map(|line| {
+        let sign = match line.kind {
+            LineKind::Same => " ",
+            LineKind::Added => "+",
+            LineKind::Removed => "-",
+        };
+        let mut parts = vec![Value::from(sign)];
+        for (emphasised, text) in line.segments {
+            // The first part is plain, so the parts at even places are emphasised.
+            if emphasised != parts.len().is_multiple_of(2) {
+                parts.push("".into());
+            }
+            parts.push(text.into());
+        }
+        Value::Array(parts)
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_json_is_inert_ascii() {
+        let json = json!({"a": "</script><!-- é \u{202e}\u{7f} 👩"}).to_string();
+        let inert = inert(&json);
+        assert!(inert.is_ascii() && !inert.contains(['<', '>', '&', '\u{7f}']), "{inert}");
+        assert_eq!(
+            serde_json::from_str::<Value>(&inert).unwrap(),
+            serde_json::from_str::<Value>(&json).unwrap()
+        );
+    }
+
+    #[test]
+    fn compact_lines_alternate() {
+        let lines = diff::between("a 1 b", "2 1 b");
+        assert_eq!(compact(lines), json!([["-", "", "a", " 1 b"], ["+", "", "2", " 1 b"]]));
+    }
+}

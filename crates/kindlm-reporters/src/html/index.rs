@@ -1,0 +1,218 @@
+//! The index of the cases, by which the script filters, sorts and lists them.
+
+use std::collections::HashMap;
+use std::fmt::{Display, Write as _};
+
+use kindlm_types::{
+    CaseResult, ExecutionError, Outcome, PROMPT_ASSERTION, Summary, cause_key, prompt_assertion_id,
+};
+
+use super::data::not_json;
+use crate::RenderError;
+
+/// The columns of the index, one entry for each case.
+///
+/// The values are strings of JSON, so that an index of 100,000 cases needs little memory.
+#[derive(Default)]
+pub(super) struct Index<'a> {
+    causes: Causes<'a>,
+    tests: Names,
+    models: Names,
+    tags: Names,
+    codes: Names,
+    rules: Names,
+    tools: Names,
+    files: Names,
+    columns: Vec<(&'static str, String)>,
+    count: usize,
+}
+
+/// Names with their indices, in order of first appearance.
+#[derive(Default)]
+struct Names {
+    list: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Names {
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(place) = self.places.get(name) {
+            return *place;
+        }
+        let place = self.list.len();
+        self.list.push(name.to_owned());
+        self.places.insert(name.to_owned(), place);
+        place
+    }
+
+    /// Returns the indices of the names without duplicates, as JSON.
+    fn places<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> String {
+        let mut places: Vec<usize> = Vec::new();
+        for name in names {
+            let place = self.place(name);
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        json(&places)
+    }
+}
+
+/// The causes of the summary, by which cases are grouped.
+#[derive(Default)]
+struct Causes<'a> {
+    by_key: HashMap<&'a str, usize>,
+    titles: Vec<(Option<&'a str>, &'a str)>,
+}
+
+impl<'a> Causes<'a> {
+    fn of(summary: &'a Summary) -> Self {
+        let causes = summary.causes.iter();
+        Self {
+            by_key: causes.clone().enumerate().map(|(at, it)| (it.key.as_str(), at)).collect(),
+            titles: causes
+                .map(|it| (it.code.as_ref().map(|it| it.as_str()), it.title.as_str()))
+                .collect(),
+        }
+    }
+
+    /// Returns the indices of the causes of a case.
+    fn of_case(&self, case: &CaseResult) -> Vec<usize> {
+        let mut found: Vec<usize> = Vec::new();
+        let findings = case.findings();
+        let of_checks = findings.iter().filter_map(|it| cause_key(it.result));
+        found.extend(of_checks.filter_map(|it| self.by_key.get(it.as_str())));
+        found.extend(case.errors().iter().filter_map(|it| self.of_error(it.error)));
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Finds the cause of an error by its code and by the parts of the title that are not `…`.
+    fn of_error(&self, error: &ExecutionError) -> Option<usize> {
+        let (code, message) = (error.code(), error.message());
+        let line = message.lines().next().unwrap_or_default();
+        self.titles.iter().position(|(known, title)| {
+            let mut rest = line;
+            *known == code.as_ref().map(|it| it.as_str())
+                && title.split('…').all(|part| match rest.find(part) {
+                    Some(at) => {
+                        rest = &rest[at + part.len()..];
+                        true
+                    }
+                    None => false,
+                })
+        })
+    }
+}
+
+impl<'a> Index<'a> {
+    pub(super) fn new(summary: &'a Summary) -> Self {
+        let mut index = Self { causes: Causes::of(summary), ..Self::default() };
+        for model in &summary.models {
+            index.models.place(&model.model);
+        }
+        index
+    }
+
+    /// Adds a case that is at `place` of the chunk `chunk`.
+    pub(super) fn add(&mut self, case: &CaseResult, chunk: usize, place: usize) {
+        let results = || case.executions.iter().flat_map(|it| &it.results);
+        let broken = results()
+            .filter(|it| it.assertion == PROMPT_ASSERTION && !it.verdict.held())
+            .map(prompt_assertion_id);
+        let calls = case.executions.iter().flat_map(|it| &it.execution.tool_calls);
+        let counts = case.repeat_counts();
+        let repeats: String = match case.executions.as_slice() {
+            [] | [_] => String::new(),
+            many => many.iter().map(|it| digit(it.outcome)).collect(),
+        };
+        let turns = case.executions.iter().map(|it| it.execution.turns.len()).max();
+        let file = case.source.as_ref().map(|it| self.files.place(&it.file));
+        let entries: [(&'static str, String); 19] = [
+            ("test", self.tests.place(&case.case).to_string()),
+            ("model", self.models.place(&case.model).to_string()),
+            ("outcome", digit(case.outcome).to_string()),
+            ("held", counts.held().to_string()),
+            ("of", counts.executed().to_string()),
+            ("repeats", format!("\"{repeats}\"")),
+            ("score", number(mean_score(case), 3)),
+            ("ms", number(case.latency_avg_ms, 0)),
+            ("tokens", case.total_tokens.to_string()),
+            ("usd", number(case.cost.usd(), 6)),
+            ("turns", turns.unwrap_or_default().to_string()),
+            ("tags", self.tags.places(case.tags.iter().map(String::as_str))),
+            ("codes", self.codes.places(case.failure_codes.iter().map(|it| it.as_str()))),
+            ("causes", json(&self.causes.of_case(case))),
+            ("rules", self.rules.places(broken)),
+            ("tools", self.tools.places(calls.map(|it| it.name.as_str()))),
+            ("file", file.map_or_else(|| "-1".to_owned(), |it| it.to_string())),
+            ("line", case.source.as_ref().map_or(0, |it| it.line).to_string()),
+            ("at", format!("[{chunk},{place}]")),
+        ];
+        if self.columns.is_empty() {
+            self.columns = entries.iter().map(|(name, _)| (*name, String::new())).collect();
+        }
+        for ((_, column), (_, entry)) in self.columns.iter_mut().zip(entries) {
+            if self.count > 0 {
+                column.push(',');
+            }
+            column.push_str(&entry);
+        }
+        self.count += 1;
+    }
+
+    /// Returns the whole index as JSON.
+    pub(super) fn into_json(self, chunks: usize) -> Result<String, RenderError> {
+        let mut all = format!("{{\"count\":{},\"chunks\":{chunks}", self.count);
+        for (name, names) in [
+            ("tests", &self.tests),
+            ("models", &self.models),
+            ("tags", &self.tags),
+            ("codes", &self.codes),
+            ("rules", &self.rules),
+            ("tools", &self.tools),
+            ("files", &self.files),
+        ] {
+            let list = serde_json::to_string(&names.list).map_err(not_json)?;
+            write!(all, ",\"{name}\":{list}")?;
+        }
+        all.push_str(",\"columns\":{");
+        for (at, (name, column)) in self.columns.iter().enumerate() {
+            write!(all, "{}\"{name}\":[{column}]", if at > 0 { "," } else { "" })?;
+        }
+        all.push_str("}}");
+        Ok(all)
+    }
+}
+
+/// Returns the mean score over the executions; `None` without a score.
+fn mean_score(case: &CaseResult) -> Option<f64> {
+    let mut mean = kindlm_types::Mean::default();
+    case.executions
+        .iter()
+        .filter_map(kindlm_types::ExecutionResult::score)
+        .for_each(|it| mean.add(it));
+    mean.value()
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    value
+        .filter(|it| it.is_finite())
+        .map_or_else(|| "null".to_owned(), |it| format!("{it:.digits$}"))
+}
+
+fn json(places: &[impl Display]) -> String {
+    let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+    format!("[{}]", places.join(","))
+}
+
+fn digit(outcome: Outcome) -> char {
+    match outcome {
+        Outcome::Passed => '0',
+        Outcome::Scored => '1',
+        Outcome::Failed => '2',
+        Outcome::Errored => '3',
+        Outcome::Skipped => '4',
+    }
+}

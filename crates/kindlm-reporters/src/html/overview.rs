@@ -1,0 +1,575 @@
+//! The parts of the page before and after the cases: the overview and the facts of the run.
+
+use askama::Template;
+use kindlm_types::{
+    AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, ModelInfo,
+    ModelTotals, Outcome, RateCount, SuiteTotals, Summary, ecma,
+};
+
+use super::{Look, SCRIPT, STYLE, data, source_hash};
+use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
+use crate::plain::{head, one_line, visible};
+use crate::{RenderError, score, verdict};
+
+/// The maximum number of causes on the overview.
+const CAUSES: usize = 12;
+/// The maximum number of skipped tests on the overview.
+const SKIPPED: usize = 50;
+
+/// The part of the page before the first case.
+#[derive(Template)]
+#[template(path = "html/page.html")]
+pub(super) struct Page {
+    style: &'static str,
+    style_hash: String,
+    script_hash: String,
+    head: String,
+    title: String,
+    project: String,
+    description: Option<String>,
+    listed: String,
+    tone: &'static str,
+    word: &'static str,
+    rate: String,
+    why: String,
+    spent: String,
+    bar: Vec<Part>,
+    tiles: Vec<Tile>,
+    warnings: Vec<String>,
+    gates: Vec<Gate>,
+    causes: Vec<Cause>,
+    more_causes: String,
+    rules: Vec<Rule>,
+    models: Vec<Model>,
+    metrics: Vec<Metric>,
+    skipped: Vec<Skipped>,
+    more_skipped: String,
+}
+
+/// A segment of the bar of outcomes, in thousandths of the bar's width.
+struct Part {
+    tone: &'static str,
+    x: u64,
+    width: u64,
+}
+
+struct Tile {
+    tone: &'static str,
+    mark: &'static str,
+    word: &'static str,
+    count: String,
+}
+
+/// A bar with a limit and an interval, in thousandths of its width.
+struct Bullet {
+    width: u64,
+    low: u64,
+    high: u64,
+    limit: u64,
+    has_limit: bool,
+}
+
+struct Gate {
+    tone: &'static str,
+    mark: &'static str,
+    word: &'static str,
+    id: String,
+    message: String,
+    bullet: Option<Bullet>,
+}
+
+/// The failures with the same cause.
+struct Cause {
+    number: usize,
+    cases: String,
+    title: String,
+    code: String,
+    models: String,
+    examples: Vec<Example>,
+}
+
+struct Example {
+    name: String,
+    name_in_url: String,
+    model_in_url: String,
+}
+
+/// The results of a prompt assertion.
+struct Rule {
+    id: String,
+    id_in_url: String,
+    kept: Share,
+    errored: String,
+    skipped: String,
+    failing: Vec<String>,
+    more: String,
+    example: String,
+}
+
+struct Model {
+    id: String,
+    name: String,
+    held: Share,
+    flaky: String,
+    p50: String,
+    p95: String,
+    tokens: String,
+    each: String,
+    cost: String,
+}
+
+/// A named score or a derived metric of one model.
+struct Metric {
+    model: String,
+    name: String,
+    value: String,
+    note: String,
+}
+
+/// A share as a bar and as text, with its confidence interval.
+struct Share {
+    tone: &'static str,
+    bullet: Option<Bullet>,
+    text: String,
+    range: String,
+}
+
+struct Skipped {
+    name: String,
+    tags: Vec<String>,
+    reason: String,
+}
+
+impl Page {
+    pub(super) fn of(report: &AnyReport<'_>, summary: &Summary) -> Result<Self, RenderError> {
+        let totals = &summary.totals;
+        let (title, project) = match (report.suite.name.as_str(), report.suite.project.as_str()) {
+            ("", "") => ("KindLM report".to_owned(), String::new()),
+            ("", project) => (one_line(project), String::new()),
+            (name, project) => (one_line(name), one_line(project)),
+        };
+        let more = |all: usize, most: usize, word: &str| match all.saturating_sub(most) {
+            0 => String::new(),
+            more => format!("… and {}", plural(more as u64, word)),
+        };
+        let causes = summary.causes.iter().enumerate().take(CAUSES);
+        Ok(Self {
+            style: STYLE,
+            style_hash: source_hash(STYLE),
+            script_hash: source_hash(SCRIPT),
+            head: data::head(report, summary)?,
+            title,
+            project,
+            description: report.suite.description.as_deref().map(one_line),
+            listed: count(report.cases.len() as u64),
+            tone: tone(report, summary),
+            word: verdict::word(report, summary),
+            rate: rate(totals),
+            why: one_line(&sentence(&verdict::clauses(report, summary))),
+            spent: one_line(&spent(report, summary)),
+            bar: bar(totals),
+            tiles: outcomes(totals).map(|(look, number)| tile(look, number)).collect(),
+            warnings: report.warnings.iter().map(|it| visible(it)).collect(),
+            gates: gates(report, summary),
+            causes: causes.map(|(number, it)| cause(number, it)).collect(),
+            more_causes: more(summary.causes.len(), CAUSES, "more cause"),
+            rules: summary.assertions.iter().map(rule).collect(),
+            models: summary.models.iter().map(|it| model(report, it)).collect(),
+            metrics: metrics(report, summary),
+            skipped: report.skipped.iter().take(SKIPPED).map(skipped).collect(),
+            more_skipped: more(report.skipped.len(), SKIPPED, "more skipped test"),
+        })
+    }
+}
+
+fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
+    match summary.exit_status {
+        // The gates are not evaluated for a shard.
+        ExitStatus::Success if report.shard.is_some() => "none",
+        ExitStatus::Success => "good",
+        ExitStatus::GatesFailed => "bad",
+        ExitStatus::Interrupted => "warn",
+        ExitStatus::ProviderError | ExitStatus::Internal | ExitStatus::InvalidInput => "trouble",
+    }
+}
+
+/// Returns the share of cases that held, with its interval; empty if nothing was checked.
+fn rate(totals: &SuiteTotals) -> String {
+    let held = totals.held();
+    match held.rate() {
+        Some(rate) => format!(
+            "{} of {} held ({}%{})",
+            count(held.count),
+            plural(held.total, "case"),
+            percent(rate),
+            match range(held).as_str() {
+                "" => String::new(),
+                range => format!(", 95% interval {range}"),
+            }
+        ),
+        None => String::new(),
+    }
+}
+
+/// Returns Wilson's interval as `87.3–92.2%`.
+fn range(rate: RateCount) -> String {
+    let text = |it: f64| percent(it.clamp(0.0, 1.0)).trim_end_matches(".0").to_owned();
+    let interval = rate.interval();
+    interval.map(|it| format!("{}–{}%", text(it.low), text(it.high))).unwrap_or_default()
+}
+
+fn spent(report: &AnyReport<'_>, summary: &Summary) -> String {
+    let totals = &summary.totals;
+    let mut parts = Vec::new();
+    if totals.executions > 0 {
+        parts.push(plural(totals.executions, "execution"));
+        parts.push(cost(totals.cost));
+    }
+    if let Some(judges) = judge_cost(totals) {
+        parts.push(format!("judges {judges}"));
+    }
+    if report.run.duration_ms > 0.0 {
+        parts.push(duration(report.run.duration_ms));
+    }
+    if summary.flaky.count > 0 {
+        parts.push(format!("{} flaky", plural(summary.flaky.count, "case")));
+    }
+    parts.push(started(report));
+    parts.retain(|it| !it.is_empty());
+    parts.join(" · ")
+}
+
+/// Returns the start time without fractions of a second.
+fn started(report: &AnyReport<'_>) -> String {
+    let at = &report.run.started_at;
+    let text = at.split('.').next().unwrap_or_default().replace('T', " ");
+    let zone = if at.ends_with('Z') && !text.is_empty() { " UTC" } else { "" };
+    text.trim_end_matches('Z').to_owned() + zone
+}
+
+/// Joins the clauses to a sentence, with a capital letter and a full stop.
+fn sentence(clauses: &[String]) -> String {
+    let text = clauses.join("; ");
+    let mut chars = text.chars();
+    let first = chars.next().map(char::to_uppercase).into_iter().flatten();
+    first.chain(chars).chain(std::iter::once('.')).collect()
+}
+
+/// Returns the outcomes with at least one case, each with its number of cases.
+fn outcomes(totals: &SuiteTotals) -> impl Iterator<Item = (Look, u64)> {
+    [
+        (Outcome::Passed, totals.passed),
+        (Outcome::Scored, totals.scored),
+        (Outcome::Failed, totals.failed),
+        (Outcome::Errored, totals.errored),
+        (Outcome::Skipped, totals.skipped),
+    ]
+    .into_iter()
+    .filter(|(_, number)| *number > 0)
+    .map(|(outcome, number)| (Look::of(outcome), number))
+}
+
+fn tile(look: Look, number: u64) -> Tile {
+    Tile { tone: look.tone, mark: look.mark, word: look.word, count: count(number) }
+}
+
+fn bar(totals: &SuiteTotals) -> Vec<Part> {
+    let all = totals.listed();
+    let mut before = 0;
+    let parts = outcomes(totals).map(|(look, number)| {
+        let (from, to) = (thousandths(before, all), thousandths(before + number, all));
+        before += number;
+        Part { tone: look.tone, x: from, width: to - from }
+    });
+    parts.collect()
+}
+
+fn thousandths(part: u64, all: u64) -> u64 {
+    (u128::from(part) * 1000 / u128::from(all.max(1))).try_into().unwrap_or(1000)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is limited to 0 to 1000"
+)]
+fn scaled(value: f64, most: f64) -> u64 {
+    if most > 0.0 { (value / most * 1000.0).clamp(0.0, 1000.0).round() as u64 } else { 0 }
+}
+
+/// Returns the gates, violated ones first.
+fn gates(report: &AnyReport<'_>, summary: &Summary) -> Vec<Gate> {
+    // The gates are not evaluated for a shard.
+    if report.shard.is_some() {
+        return Vec::new();
+    }
+    let mut gates: Vec<&GateResult> = report.gates.iter().collect();
+    gates.sort_by_key(|it| it.passed());
+    gates.into_iter().map(|it| gate(it, summary)).collect()
+}
+
+fn gate(gate: &GateResult, summary: &Summary) -> Gate {
+    let (tone, mark, word) = match gate.outcome {
+        GateOutcome::Held => ("good", "✓", "held"),
+        GateOutcome::Broken => ("bad", "✗", "violated"),
+        GateOutcome::NothingToMeasure => ("none", "–", "not measured"),
+    };
+    let bullet = gate.actual.filter(|it| it.is_finite()).map(|actual| {
+        let limit = gate.threshold;
+        let is_share = gate.gate.ends_with("Min") && actual <= 1.0 && limit <= 1.0;
+        let most = if is_share { 1.0 } else { actual.max(limit) * 1.15 };
+        let interval =
+            if gate.gate == "passRateMin" { summary.totals.held().interval() } else { None };
+        Bullet {
+            width: scaled(actual, most),
+            low: interval.map_or(0, |it| scaled(it.low, most)),
+            high: interval.map_or(0, |it| scaled(it.high, most)),
+            limit: scaled(limit, most).min(995),
+            has_limit: true,
+        }
+    });
+    let (id, message) = (one_line(&gate.gate), one_line(&gate.message));
+    Gate { tone, mark, word, id, message, bullet }
+}
+
+fn cause(number: usize, it: &CauseTotals) -> Cause {
+    let models =
+        it.models.iter().take(4).map(|(model, cases)| format!("{model} {}", count(*cases)));
+    let mut models = models.collect::<Vec<_>>().join(" · ");
+    if it.models.len() > 4 {
+        models.push_str(" · …");
+    }
+    let examples = it.examples.iter().map(|it| Example {
+        name: one_line(&it.case),
+        name_in_url: in_url(&it.case),
+        model_in_url: in_url(&it.model),
+    });
+    Cause {
+        number,
+        cases: count(it.cases),
+        title: one_line(&it.title),
+        code: it.code.as_ref().map(|it| one_line(it.as_str())).unwrap_or_default(),
+        models: one_line(&models),
+        examples: examples.collect(),
+    }
+}
+
+/// Encodes a text for the fragment of a URL.
+fn in_url(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+fn rule(it: &AssertionSummary) -> Rule {
+    let plain = held(it.kept);
+    let kept = match it.kept.total {
+        0 if it.errored == 0 => Share { text: "did not apply".to_owned(), ..plain },
+        0 => Share { tone: "trouble", text: "never judged".to_owned(), ..plain },
+        _ => plain,
+    };
+    let some = |number: u64, words: &str| {
+        if number > 0 { format!("{} {words}", count(number)) } else { String::new() }
+    };
+    let failing = it.failing.iter().map(|it| one_line(&format!("{} ({})", it.case, it.model)));
+    Rule {
+        id: one_line(&it.id),
+        id_in_url: in_url(&format!("\"{}\"", it.id.replace('"', " "))),
+        kept,
+        errored: some(it.errored, "could not be judged"),
+        skipped: some(it.skipped, "did not apply"),
+        failing: failing.collect(),
+        more: some(it.unnamed(), "more"),
+        example: it.example.as_deref().map(visible).unwrap_or_default(),
+    }
+}
+
+fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
+    let known = report.models.iter().find(|info| info.id == it.model);
+    let name = |info: &ModelInfo| format!("{} {}", info.provider, info.name);
+    let unknown = || "–".to_owned();
+    let latency = it.latency_ms;
+    let tokens = it.tokens.map(|it| it.p50).filter(|it| *it > 0.0);
+    Model {
+        id: one_line(&it.model),
+        name: known.map(name).map(|it| one_line(&it)).unwrap_or_default(),
+        held: held(it.totals.held()),
+        flaky: match it.flaky.total {
+            0 => unknown(),
+            total => format!("{} of {}", count(it.flaky.count), count(total)),
+        },
+        p50: latency.map_or_else(unknown, |it| duration(it.p50)),
+        p95: latency.map_or_else(unknown, |it| duration(it.p95)),
+        tokens: tokens.map_or_else(unknown, |it| ecma::to_fixed(it, 0)),
+        each: it.cost_usd.map_or_else(unknown, |it| usd(it.p50)),
+        cost: cost(it.totals.cost),
+    }
+}
+
+/// Returns the metrics of all models: named scores and derived metrics.
+fn metrics(report: &AnyReport<'_>, summary: &Summary) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for model in &summary.models {
+        let id = one_line(&model.model);
+        let mut add = |name: &str, value: String, note: String| {
+            metrics.push(Metric { model: id.clone(), name: one_line(name), value, note });
+        };
+        for it in &model.named_scores {
+            let note = format!("mean of {}", plural(it.count, "execution"));
+            add(&it.name, score::two(it.mean()), note);
+        }
+        for metric in &report.derived {
+            match metric.values.iter().find(|it| it.model == model.model).map(|it| &it.value) {
+                Some(Ok(value)) => add(&metric.name, score::two(*value), one_line(&metric.formula)),
+                Some(Err(why)) => add(&metric.name, "none".to_owned(), one_line(why)),
+                None => {}
+            }
+        }
+    }
+    metrics
+}
+
+fn held(rate: RateCount) -> Share {
+    let tone = match rate.rate() {
+        None => "none",
+        Some(_) if rate.count == rate.total => "good",
+        Some(_) => "bad",
+    };
+    let bullet = rate.interval().map(|it| Bullet {
+        width: thousandths(rate.count, rate.total),
+        low: scaled(it.low, 1.0),
+        high: scaled(it.high, 1.0),
+        limit: 0,
+        has_limit: false,
+    });
+    Share { tone, bullet, text: share(rate), range: range(rate) }
+}
+
+fn skipped(it: &kindlm_types::SkippedCase) -> Skipped {
+    Skipped {
+        name: one_line(&it.case),
+        tags: it.tags.iter().map(|it| one_line(it)).collect(),
+        reason: one_line(&it.reason),
+    }
+}
+
+/// The part of the page after the last case.
+#[derive(Template)]
+#[template(path = "html/end.html")]
+pub(super) struct End {
+    facts: Vec<(&'static str, String)>,
+    models: Vec<Requested>,
+    inputs: Vec<Input>,
+    made_by: String,
+}
+
+/// A model as it was requested.
+struct Requested {
+    id: String,
+    provider: String,
+    name: String,
+    params: String,
+}
+
+/// A prompt or a set of prompt assertions.
+struct Input {
+    name: String,
+    kind: &'static str,
+    digest: String,
+    details: String,
+}
+
+impl End {
+    pub(super) fn of(report: &AnyReport<'_>) -> Self {
+        let run = &report.run;
+        let mut made_by = format!("Made by KindLM {}", run.version);
+        if !run.platform.is_empty() {
+            made_by = format!("{made_by} on {}", run.platform);
+        }
+        let models = report.models.iter().map(|it| Requested {
+            id: one_line(&it.id),
+            provider: one_line(&it.provider),
+            name: one_line(&it.name),
+            params: params(it),
+        });
+        Self {
+            facts: facts(report),
+            models: models.collect(),
+            inputs: inputs(report),
+            made_by: one_line(made_by.trim_end()) + ".",
+        }
+    }
+}
+
+fn facts(report: &AnyReport<'_>) -> Vec<(&'static str, String)> {
+    let (run, suite) = (&report.run, &report.suite);
+    let shard = report.shard.as_ref().map(|it| format!("{} of {}", it.index, it.count));
+    let took = if run.duration_ms > 0.0 { duration(run.duration_ms) } else { String::new() };
+    let facts = [
+        ("Run", run.id.clone()),
+        ("Started", started(report)),
+        ("Took", took),
+        ("Commit", run.git_commit.clone().unwrap_or_default()),
+        ("Config", suite.config_path.clone().unwrap_or_default()),
+        ("SHA-256 of the config", suite.config_sha256.clone().unwrap_or_default()),
+        ("Tags of the suite", suite.tags.join(", ")),
+        ("Shard", shard.unwrap_or_default()),
+        ("KindLM", run.version.clone()),
+        ("Platform", run.platform.clone()),
+    ];
+    let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(name, value)| (name, one_line(&value))).collect()
+}
+
+fn params(model: &ModelInfo) -> String {
+    let json = serde_json::to_value(&model.params).unwrap_or_default();
+    let set = json.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let text: Vec<String> = set.map(|(key, value)| format!("{key} {value}")).collect();
+    one_line(head(&text.join(", "), 400))
+}
+
+fn inputs(report: &AnyReport<'_>) -> Vec<Input> {
+    let prompts = report.suite.prompts.iter().map(|it| Input {
+        name: one_line(&it.name),
+        kind: "prompt",
+        digest: one_line(&it.digest),
+        details: one_line(&it.assertion_sets.join(", ")),
+    });
+    let sets = report.suite.assertion_sets.iter().map(|it| {
+        let mut details = vec![plural(it.assertions, "rule")];
+        details.extend(it.version.as_ref().map(|it| format!("version {it}")));
+        details.extend(it.file.clone());
+        Input {
+            name: one_line(&it.name),
+            kind: "set of rules",
+            digest: one_line(&it.digest),
+            details: one_line(&details.join(" · ")),
+        }
+    });
+    prompts.chain(sets).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_the_bar_meet() {
+        let totals =
+            SuiteTotals { cases: 5, passed: 2, failed: 3, skipped: 2, ..SuiteTotals::default() };
+        let parts: Vec<(u64, u64)> = bar(&totals).iter().map(|it| (it.x, it.width)).collect();
+        assert_eq!(parts, [(0, 285), (285, 429), (714, 286)]);
+        assert!(bar(&SuiteTotals::default()).is_empty());
+    }
+
+    #[test]
+    fn names_in_urls_are_encoded() {
+        assert_eq!(in_url("a b&c=é#"), "a%20b%26c%3D%C3%A9%23");
+    }
+}

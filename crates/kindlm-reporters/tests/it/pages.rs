@@ -1,0 +1,84 @@
+//! Writes reports for people who look at the page, and for the tests in `tests/browser`.
+
+use std::path::PathBuf;
+
+use kindlm_reporters::Style;
+use kindlm_testing::{green_report, sample_report};
+use kindlm_types::{Outcome, Report};
+
+use crate::render;
+
+/// Returns a text of `size` bytes or a little more, made of 2,000 different words. It depends only on `seed`.
+///
+/// It compresses about as well as English text.
+fn words(seed: u64, size: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut text = String::with_capacity(size + 12);
+    while text.len() < size {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let word = (state % 2_000 + 1).wrapping_mul(0x2545_f491_4f6c_dd1d);
+        for at in 0..2 + word % 8 {
+            text.push(char::from(b'a' + u8::try_from((word >> (at * 5)) % 26).unwrap()));
+        }
+        text.push(if state.is_multiple_of(13) { '\n' } else { ' ' });
+    }
+    text
+}
+
+/// Returns a report of `tests` test cases on `models` models, with `size` bytes of text in each case.
+///
+/// About one case in `failing` fails.
+pub(crate) fn many(tests: usize, models: usize, size: usize, failing: usize) -> Report {
+    let mut report = sample_report();
+    let find = |outcome| {
+        report.cases.iter().find(|it| it.outcome == outcome && it.executions.len() == 1).unwrap()
+    };
+    let (good, bad) = (find(Outcome::Passed).clone(), find(Outcome::Failed).clone());
+    report.cases = (0..tests * models)
+        .map(|at| {
+            let (test, model) = (at / models, at % models);
+            let fails = failing > 0 && (test * 7 + model * 3) % failing == 0;
+            let mut case = if fails { bad.clone() } else { good.clone() };
+            case.case =
+                format!("{test:05} {}", words(test as u64 + 1, 24).trim().replace('\n', " "));
+            case.model = report.models[model].id.clone();
+            case.latency_avg_ms = Some((at % 900) as f64 + 100.0);
+            for it in &mut case.executions {
+                it.execution.case.clone_from(&case.case);
+                it.execution.model.clone_from(&case.model);
+                it.execution.output = words(at as u64 + 99, size * 2 / 3);
+                it.execution.input[1].content = words(at as u64 + 7, size / 3);
+            }
+            case
+        })
+        .collect();
+    report
+}
+
+#[test]
+#[ignore = "writes files for `tests/browser`: run it with `KINDLM_PAGES=folder`"]
+fn writes_pages() {
+    let folder =
+        PathBuf::from(std::env::var("KINDLM_PAGES").unwrap_or_else(|_| "/tmp/pages".into()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let few = {
+        let mut report = many(25, 1, 600, 0);
+        let bad = many(2, 1, 600, 1);
+        report.cases.splice(3..5, bad.cases);
+        report
+    };
+    for (name, report) in [
+        ("sample", sample_report()),
+        ("rich", crate::rich::report()),
+        ("green", green_report()),
+        ("empty", Report::default()),
+        ("hostile", crate::hostile::poisoned(crate::hostile::ACTING)),
+        ("few", few),
+        ("huge", many(10_000, 1, 1_500, 20)),
+    ] {
+        let page = render("html", &report, &Style::default());
+        std::fs::write(folder.join(format!("{name}.html")), page).unwrap();
+    }
+}
