@@ -247,7 +247,7 @@ fn text(title: &str, said: &str) -> SpokenText {
     SpokenText { title: one_line(title), text: text.trim_end().to_owned(), cut, is_asked: false }
 }
 
-fn notes(execution: &Execution) -> String {
+pub(super) fn notes(execution: &Execution) -> String {
     let mut notes = Vec::new();
     if execution.completeness.truncated {
         notes.push("the conversation was ended by `maxTurns`".to_owned());

@@ -147,14 +147,14 @@ fn look(result: &AssertionResult) -> Look {
 /// Returns the score and its threshold.
 ///
 /// Returns an empty text if the score has no more information than the verdict.
-fn score(result: &AssertionResult) -> String {
+pub(super) fn score(result: &AssertionResult) -> String {
     if !crate::score::has_details(result) {
         return String::new();
     }
     crate::score::beside_wanted(result).unwrap_or_default()
 }
 
-fn facts(result: &AssertionResult, depth: usize, place: &str) -> String {
+pub(super) fn facts(result: &AssertionResult, depth: usize, place: &str) -> String {
     let mut facts = Vec::new();
     if let Some(turn) = &result.turn {
         facts.push(format!("turn {}", one_line(turn)));

@@ -6,14 +6,13 @@ use std::io::Write as _;
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kindlm_types::{AnyReport, AssertionResult, CaseResult, Summary};
+use kindlm_types::{AnyReport, Summary};
 use kindlm_wire::v1;
 use serde_json::{Value, json};
 
-use super::failed;
 use super::index::Index;
+use super::{failed, view};
 use crate::RenderError;
-use crate::diff::{self, DiffLine, LineKind};
 use crate::verdict;
 
 /// The size of a chunk of cases in bytes, before compression.
@@ -122,10 +121,8 @@ impl<'a> Data<'a> {
         self.cases.push_str(if self.place == 0 { "[" } else { "," });
         self.cases.push_str("{\"case\":");
         self.cases.push_str(&json);
-        let diffs = diffs(&case);
-        if !diffs.is_empty() {
-            write!(self.cases, ",\"diffs\":{}", Value::Object(diffs))?;
-        }
+        let view = view::of(&case, report.suite.config_path.as_deref());
+        write!(self.cases, ",\"view\":{view}")?;
         self.cases.push('}');
         self.place += 1;
         if self.cases.len() >= CHUNK { self.flush(out) } else { Ok(()) }
@@ -151,67 +148,12 @@ impl<'a> Data<'a> {
 
 /// Writes JSON as a compressed block with an id.
 fn block(out: &mut dyn fmt::Write, id: &str, json: &str) -> Result<(), RenderError> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(json.as_bytes()).map_err(|err| failed(&err))?;
     let bytes = gzip.finish().map_err(|err| failed(&err))?;
     write!(out, "<script type=\"application/x-gzip+base64\" id=\"{id}\">")?;
     out.write_str(&BASE64.encode(&bytes))?;
     Ok(out.write_str("</script>\n")?)
-}
-
-/// Returns the differences of the failed checks of a case.
-///
-/// The key is `repeat/result/evidence`. `result` is the path of the result, such as `2` or `2.0` for its first part.
-/// `evidence` is the index of the evidence, or `metadata` if the difference is made from metadata.
-fn diffs(case: &CaseResult) -> serde_json::Map<String, Value> {
-    let mut diffs = serde_json::Map::new();
-    for execution in &case.executions {
-        let repeat = execution.execution.repeat;
-        let mut open: Vec<(String, &AssertionResult)> =
-            execution.results.iter().enumerate().map(|(at, it)| (at.to_string(), it)).collect();
-        while let Some((path, result)) = open.pop() {
-            // Deeper parts are not shown.
-            if path.len() < 40 {
-                let parts = result.components.iter().enumerate();
-                open.extend(parts.map(|(at, it)| (format!("{path}.{at}"), it)));
-            }
-            if result.verdict.held() {
-                continue;
-            }
-            let mut found = false;
-            for (at, evidence) in result.evidence.iter().enumerate() {
-                if let Some(lines) = diff::of_evidence(evidence) {
-                    diffs.insert(format!("{repeat}/{path}/{at}"), compact(lines));
-                    found = true;
-                }
-            }
-            if let Some(lines) = diff::of_metadata(result).filter(|_| !found) {
-                diffs.insert(format!("{repeat}/{path}/metadata"), compact(lines));
-            }
-        }
-    }
-    diffs
-}
-
-/// Returns a difference as JSON: for each line a sign, and parts that are plain and emphasised in turn.
-fn compact(lines: Vec<DiffLine>) -> Value {
-    let lines = lines.into_iter().map(|line| {
-        let sign = match line.kind {
-            LineKind::Same => " ",
-            LineKind::Added => "+",
-            LineKind::Removed => "-",
-        };
-        let mut parts = vec![Value::from(sign)];
-        for (emphasised, text) in line.segments {
-            // The first part is plain, so the parts at even places are emphasised.
-            if emphasised != parts.len().is_multiple_of(2) {
-                parts.push("".into());
-            }
-            parts.push(text.into());
-        }
-        Value::Array(parts)
-    });
-    lines.collect()
 }
 
 #[cfg(test)]
@@ -227,11 +169,5 @@ mod tests {
             serde_json::from_str::<Value>(&inert).unwrap(),
             serde_json::from_str::<Value>(&json).unwrap()
         );
-    }
-
-    #[test]
-    fn compact_lines_alternate() {
-        let lines = diff::between("a 1 b", "2 1 b");
-        assert_eq!(compact(lines), json!([["-", "", "a", " 1 b"], ["+", "", "2", " 1 b"]]));
     }
 }

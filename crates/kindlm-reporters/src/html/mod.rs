@@ -12,6 +12,7 @@ mod data;
 mod index;
 mod overview;
 mod rows;
+mod view;
 
 use std::fmt::{self, Display};
 

@@ -35,6 +35,7 @@ pub(super) struct Page {
     spent: String,
     bar: Vec<Part>,
     tiles: Vec<Tile>,
+    chips: Vec<Chip>,
     warnings: Vec<String>,
     gates: Vec<Gate>,
     causes: Vec<Cause>,
@@ -56,6 +57,13 @@ struct Part {
 struct Tile {
     tone: &'static str,
     mark: &'static str,
+    word: &'static str,
+    count: String,
+}
+
+/// A link to the cases of a query.
+struct Chip {
+    query: &'static str,
     word: &'static str,
     count: String,
 }
@@ -110,6 +118,8 @@ struct Model {
     id: String,
     name: String,
     held: Share,
+    /// The share of cases that held with its interval, such as `94% [90–97]`.
+    short: String,
     flaky: String,
     p50: String,
     p95: String,
@@ -169,6 +179,7 @@ impl Page {
             spent: one_line(&spent(report, summary)),
             bar: bar(totals),
             tiles: outcomes(totals).map(|(look, number)| tile(look, number)).collect(),
+            chips: chips(summary),
             warnings: report.warnings.iter().map(|it| visible(it)).collect(),
             gates: gates(report, summary),
             causes: causes.map(|(number, it)| cause(number, it)).collect(),
@@ -216,6 +227,38 @@ fn range(rate: RateCount) -> String {
     let text = |it: f64| percent(it.clamp(0.0, 1.0)).trim_end_matches(".0").to_owned();
     let interval = rate.interval();
     interval.map(|it| format!("{}–{}%", text(it.low), text(it.high))).unwrap_or_default()
+}
+
+fn short(rate: RateCount) -> String {
+    let whole = |it: f64| ecma::to_fixed(100.0 * it, 0);
+    match (rate.rate(), rate.interval()) {
+        (Some(rate), Some(it)) => {
+            format!("{}% [{}–{}]", whole(rate), whole(it.low), whole(it.high))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Returns the links above the list of cases. A query without cases has no link.
+fn chips(summary: &Summary) -> Vec<Chip> {
+    let totals = &summary.totals;
+    let chip = |query, word, number: u64| Chip { query, word, count: count(number) };
+    let mut chips = vec![Chip { query: "", word: "All", count: String::new() }];
+    let open = totals.scored + totals.failed + totals.errored;
+    for (query, word, number) in [
+        ("s:open", "Needs a look", open),
+        ("s:failed", "Failed", totals.failed),
+        ("s:errored", "Errored", totals.errored),
+        ("s:flaky", "Flaky", summary.flaky.count),
+    ] {
+        if number > 0 {
+            chips.push(chip(query, word, number));
+        }
+    }
+    if summary.models.len() > 1 && open > 0 {
+        chips.push(Chip { query: "s:different", word: "Models differ", count: String::new() });
+    }
+    chips
 }
 
 fn spent(report: &AnyReport<'_>, summary: &Summary) -> String {
@@ -400,6 +443,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
         id: one_line(&it.model),
         name: known.map(name).map(|it| one_line(&it)).unwrap_or_default(),
         held: held(it.totals.held()),
+        short: short(it.totals.held()),
         flaky: match it.flaky.total {
             0 => unknown(),
             total => format!("{} of {}", count(it.flaky.count), count(total)),

@@ -7,11 +7,11 @@ const folder = new URL('../../src/html/', import.meta.url);
 export const build = () => {
   const source = readFileSync(new URL('app.js', folder));
   const digest = createHash('sha256').update(source).digest('hex');
-  const { code } = transformSync(source.toString(), { minify: true, format: 'esm', target: 'es2022', charset: 'ascii', legalComments: 'none' });
+  const { code } = transformSync(source.toString(), { minify: true, format: 'esm', target: 'es2022', charset: 'utf8', legalComments: 'none' });
   return `/* app.js ${digest} */\n${code}`;
 };
 if (process.argv[1] === new URL(import.meta.url).pathname) {
   const script = build();
   writeFileSync(new URL('app.min.js', folder), script);
-  console.log(`app.min.js: ${script.length} bytes`);
+  console.log(`app.min.js: ${Buffer.byteLength(script)} bytes`);
 }

@@ -112,7 +112,7 @@ fn refund() -> ExecutionResult {
         "PII: card number",
         "PII_DETECTED",
         "found a card number",
-        json!([{"kind": "matches", "of": {"text": "output"}, "spans": [{"start": 58, "end": 62, "what": "card number"}]}]),
+        json!([{"kind": "matches", "of": {"text": "output"}, "spans": [{"start": 61, "end": 65, "what": "card number"}]}]),
     );
     let mut judge = failed(
         "judge",
