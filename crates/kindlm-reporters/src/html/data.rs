@@ -6,7 +6,7 @@ use std::io::Write as _;
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kindlm_types::{AnyReport, Summary};
+use kindlm_types::{AnyReport, AssertionResult, CaseResult, ExecutionResult, Summary};
 use kindlm_wire::v1;
 use serde_json::{Value, json};
 
@@ -21,6 +21,9 @@ const CHUNK: usize = 300_000;
 const LISTED: usize = 50;
 /// The maximum number of characters of a text in the head.
 const TEXT: usize = 300;
+
+/// The maximum depth of parts of checks in the data. The page shows fewer.
+const DEEPEST: usize = 32;
 
 /// Returns the data of the overview as JSON that is safe inside a `script` element.
 pub(super) fn head(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderError> {
@@ -115,7 +118,7 @@ impl<'a> Data<'a> {
         let case = report.cases.read(position)?;
         let json = match report.cases.written(position)? {
             Some(json) => json,
-            None => serde_json::to_string(&v1::Case::from(&*case)).map_err(not_json)?,
+            None => serde_json::to_string(&wire_case(&case)).map_err(not_json)?,
         };
         self.index.add(&case, self.chunks, self.place);
         self.cases.push_str(if self.place == 0 { "[" } else { "," });
@@ -143,6 +146,67 @@ impl<'a> Data<'a> {
         self.chunks += 1;
         self.place = 0;
         Ok(())
+    }
+}
+
+/// Converts a case to JSON data, without parts of checks that lie deeper than [`DEEPEST`].
+///
+/// A script may nest parts arbitrarily deep, and cloning and serializing them is recursive.
+fn wire_case(case: &CaseResult) -> v1::Case {
+    let executions = case.executions.iter().map(|it| ExecutionResult {
+        execution: it.execution.clone(),
+        results: it.results.iter().map(|it| shallow(it, DEEPEST)).collect(),
+        outcome: it.outcome,
+        error: it.error.clone(),
+        judge_cost_usd: it.judge_cost_usd,
+        judge_usage: it.judge_usage,
+    });
+    let executions = executions.collect();
+    let CaseResult { pass_rate, repeats, errored_repeats, checks, latency_avg_ms, cost, .. } =
+        *case;
+    v1::Case::from(CaseResult {
+        case: case.case.clone(),
+        model: case.model.clone(),
+        tags: case.tags.clone(),
+        digest: case.digest.clone(),
+        plan_index: case.plan_index,
+        source: case.source.clone(),
+        outcome: case.outcome,
+        pass_rate,
+        repeats,
+        errored_repeats,
+        scores: case.scores.clone(),
+        failure_codes: case.failure_codes.clone(),
+        checks,
+        latency_avg_ms,
+        cost,
+        total_tokens: case.total_tokens,
+        executions,
+    })
+}
+
+/// Copies a result with its parts up to a depth.
+fn shallow(result: &AssertionResult, depth: usize) -> AssertionResult {
+    let parts = result.components.iter().filter(|_| depth > 0);
+    AssertionResult {
+        components: parts.map(|it| shallow(it, depth - 1)).collect(),
+        assertion: result.assertion.clone(),
+        label: result.label.clone(),
+        verdict: result.verdict.clone(),
+        score: result.score,
+        severity: result.severity,
+        class: result.class,
+        weight: result.weight,
+        metric: result.metric.clone(),
+        turn: result.turn.clone(),
+        reasoning: result.reasoning.clone(),
+        cause: result.cause.clone(),
+        judging: result.judging.clone(),
+        set: result.set.clone(),
+        named_scores: result.named_scores.clone(),
+        evidence: result.evidence.clone(),
+        source: result.source.clone(),
+        metadata: result.metadata.clone(),
     }
 }
 

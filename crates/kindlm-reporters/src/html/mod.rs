@@ -26,7 +26,7 @@ use crate::{Meta, Registration, RenderError, Style};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "html",
-        summary: "One page for people with the verdict, the causes of failures and every case; it needs only a browser.",
+        summary: "One page for people with the verdict, the reasons and every case; it needs only a browser.",
         since: "0.1.0",
         extension: "html",
         docs: include_str!("docs.md"),

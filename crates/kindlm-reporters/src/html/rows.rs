@@ -51,7 +51,7 @@ pub(super) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<
     let rest = report.cases.len() - positions.len();
     let more = if rest > 0 {
         format!(
-            "{} more are shown only with script, and are in the json report.",
+            "… and {} more are shown only with script; the json report has them too.",
             plural(rest as u64, "case")
         )
     } else {

@@ -1,11 +1,18 @@
-//! Tests of the HTML page: its content, and that the page loads and runs nothing.
+//! Tests of the HTML page: its content, and that text of a report never acts.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use data_encoding::BASE64;
+use flate2::read::GzDecoder;
 
 use html5gum::{Token, Tokenizer};
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, sample_report};
-use kindlm_types::{AssertionResult, NamedScore, Report, Score, Severity, Verdict};
+use kindlm_types::{AssertionResult, NamedScore, Outcome, Report, Score, Severity, Verdict};
+use kindlm_wire::v1;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::render;
 
@@ -15,16 +22,23 @@ fn page(report: &Report) -> String {
 
 /// The elements without an end tag.
 const VOID: [&str; 3] = ["meta", "input", "rect"];
+/// The only scripts: two kinds of data, and the script of the page.
+const SCRIPTS: [&str; 3] = ["application/json", "application/x-gzip+base64", "module"];
 
 /// Checks the page like a browser.
 ///
-/// Elements must be nested properly, ids must be unique, and nothing may be loaded or run.
+/// Elements must be nested properly, ids must be unique, links must stay in the page, and nothing may be loaded. Only
+/// the script of the page may run.
 #[track_caller]
 pub(crate) fn check(page: &str) {
     let mut open: Vec<String> = Vec::new();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut ids = Vec::new();
-    for token in Tokenizer::new(page) {
+    // The script is the same on every page. The tokenizer would read it as HTML.
+    let (start, end) = page.split_once("<script type=\"module\">").unwrap();
+    let end = end.split_once("</script>").unwrap().1;
+    let page = format!("{start}<script type=\"module\"></script>{end}");
+    for token in Tokenizer::new(&page) {
         match token.unwrap() {
             Token::StartTag(tag) => {
                 let name = String::from_utf8(tag.name.to_vec()).unwrap();
@@ -33,12 +47,18 @@ pub(crate) fn check(page: &str) {
                     let attribute = String::from_utf8(attribute.to_vec()).unwrap();
                     let value = String::from_utf8(value.to_vec()).unwrap();
                     let acts = attribute.starts_with("on")
-                        || ["href", "src", "style", "action", "srcset"]
-                            .contains(&attribute.as_str());
+                        || ["src", "style", "action", "srcset"].contains(&attribute.as_str())
+                        || (attribute == "href" && !value.starts_with('#'));
                     assert!(!acts, "<{name} {attribute}={value:?}>");
                     if attribute == "id" {
                         ids.push(value);
                     }
+                }
+                if name == "script" {
+                    let kind = tag.attributes.get(&b"type"[..]).unwrap();
+                    let kind = String::from_utf8(kind.to_vec()).unwrap();
+                    assert!(SCRIPTS.contains(&kind.as_str()), "{kind}");
+                    *seen.entry(kind).or_default() += 1;
                 }
                 if !VOID.contains(&name.as_str()) && !tag.self_closing {
                     open.push(name);
@@ -59,10 +79,12 @@ pub(crate) fn check(page: &str) {
         }
     }
     assert!(open.is_empty(), "{open:?}");
-    for forbidden in ["script", "img", "iframe", "link", "object", "embed", "base", "form", "a"] {
+    for forbidden in ["img", "iframe", "link", "object", "embed", "base"] {
         assert!(!seen.contains_key(forbidden), "<{forbidden}>");
     }
-    for (once, number) in [("style", 1), ("main", 1), ("h1", 1), ("title", 1)] {
+    for (once, number) in
+        [("style", 1), ("main", 1), ("h1", 1), ("title", 1), ("module", 1), ("form", 1)]
+    {
         assert_eq!(seen.get(once), Some(&number), "<{once}>");
     }
     let all = ids.len();
@@ -71,16 +93,157 @@ pub(crate) fn check(page: &str) {
     assert_eq!(ids.len(), all, "an id is there twice");
 }
 
+/// Returns the text of the element that starts with `start`.
+fn part<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
+    let (_, rest) = page.split_once(start).unwrap_or_else(|| panic!("{start}"));
+    rest.split_once(end).unwrap().0
+}
+
+/// Decodes a data block of the page.
+fn block(page: &str, id: &str) -> Value {
+    let start = format!("<script type=\"application/x-gzip+base64\" id=\"{id}\">");
+    let bytes = BASE64.decode(part(page, &start, "</script>").as_bytes()).unwrap();
+    let mut json = String::new();
+    GzDecoder::new(&bytes[..]).read_to_string(&mut json).unwrap();
+    serde_json::from_str(&json).unwrap()
+}
+
+/// Returns the page without its style sheet, its script and its data.
+fn visible_part(page: &str) -> String {
+    let (before, rest) = page.split_once("<meta http-equiv").unwrap();
+    let (_, rest) = rest.split_once('\n').unwrap();
+    let (middle, rest) = rest.split_once("<style>").unwrap();
+    let (_, rest) = rest.split_once("</head>").unwrap();
+    let (body, _) = rest.split_once("<script type=").unwrap();
+    format!("{before}{middle}</head>{body}")
+}
+
 #[test]
 fn the_sample_is_rendered_as_before() {
     let page = page(&sample_report());
     check(&page);
-    // The style sheet is reviewed in a browser, so it is not a part of the snapshot.
-    let (before, rest) = page.split_once("style-src '").unwrap();
-    let (_, middle) = rest.split_once('\'').unwrap();
-    let (middle, rest) = middle.split_once("<style>").unwrap();
-    let (_, after) = rest.split_once("</style>").unwrap();
-    insta::assert_snapshot!(format!("{before}style-src '…'{middle}<style>…</style>{after}"));
+    // The style sheet and the script are reviewed in a browser, and other tests decode the data.
+    insta::assert_snapshot!(visible_part(&page));
+}
+
+#[test]
+fn the_policy_allows_only_the_script_of_the_page() {
+    let page = page(&sample_report());
+    let hash = |text: &str| format!("sha256-{}", BASE64.encode(&Sha256::digest(text)));
+    let style = hash(part(&page, "<style>", "</style>"));
+    let script = hash(part(&page, "<script type=\"module\">", "</script>"));
+    let policy = format!(
+        "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'"
+    );
+    assert!(
+        page.contains(&format!("content=\"{}\"", policy.replace('\'', "'")))
+            || page.contains(&policy.replace('+', "&#43;")),
+        "{policy}"
+    );
+}
+
+#[test]
+fn chunks_have_the_cases_of_the_json_report() {
+    let report = crate::pages::many(400, 2, 1_500, 7);
+    let page = page(&report);
+    let index = block(&page, "index");
+    let chunks: Vec<Value> = (0..index["chunks"].as_u64().unwrap())
+        .map(|at| block(&page, &format!("chunk-{at}")))
+        .collect();
+    assert!(chunks.len() > 3, "{}", chunks.len());
+    let columns = &index["columns"];
+    for (at, case) in report.cases.iter().enumerate() {
+        let place = &columns["at"][at];
+        let found = &chunks[usize::try_from(place[0].as_u64().unwrap()).unwrap()]
+            [usize::try_from(place[1].as_u64().unwrap()).unwrap()];
+        assert_eq!(found["case"], serde_json::to_value(v1::Case::from(case)).unwrap());
+        let name = |list: &str, column: &str| {
+            let place = usize::try_from(columns[column][at].as_u64().unwrap()).unwrap();
+            index[list][place].as_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            (name("tests", "test"), name("models", "model")),
+            (case.case.clone(), case.model.clone())
+        );
+        let is_failed = case.outcome == Outcome::Failed;
+        assert_eq!(columns["outcome"][at] == 2, is_failed);
+        assert_eq!(columns["causes"][at] != json!([]), is_failed, "{:?}", case.case);
+    }
+}
+
+#[test]
+fn cases_have_their_differences_marks_and_command() {
+    let page = page(&crate::rich::report());
+    check(&page);
+    let cases = block(&page, "chunk-0");
+    let view = |name: &str| {
+        let found = cases.as_array().unwrap().iter().find(|it| it["case"]["case"] == name);
+        found.unwrap()["view"].clone()
+    };
+    let receipt = view("prints the exact receipt");
+    let changed: Vec<&Value> =
+        receipt["diffs"]["0/0/0"].as_array().unwrap().iter().filter(|it| it[0] != " ").collect();
+    let expected =
+        [json!(["-", "Total 78.", "90", " EUR"]), json!(["+", "Total 78.", "80", " EUR"])];
+    assert_eq!(changed, expected.iter().collect::<Vec<_>>());
+    let refund = view("refunds what the mug cost");
+    assert_eq!(
+        refund["marks"]["0/output"][0],
+        json!([
+            8,
+            24,
+            "quote",
+            "quoted by the judge: Judge: The customer gets back what the mug cost"
+        ])
+    );
+    assert_eq!(refund["marks"]["0/output"][1], json!([61, 65, "bad", "card number"]));
+    assert_eq!(refund["marks"]["0/turn/0"][0][2], "var");
+    assert_eq!(refund["rows"]["0/3"]["score"], "0.57 (wants 0.8)");
+    assert_eq!(
+        refund["command"],
+        "kindlm test -c agents/support/kindlm.yaml --test '/^refunds what the mug cost$/' --models gpt-4o"
+    );
+}
+
+#[test]
+fn the_page_answers_without_its_script() {
+    let page = visible_part(&page(&sample_report()));
+    for text in [
+        "4 of 13 cases held (30.8%, 95% interval 12.7–57.6%)",
+        "Pass rate: 30.8% (min: 95.0%)",
+        "PII: pii-pattern-1",
+        "formal_tone",
+        "never shows a card number",
+        "Found 1 PII match(es)",
+        "no price is known",
+        "answers in French",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn only_the_first_cases_are_html() {
+    let page = visible_part(&page(&crate::pages::many(300, 1, 200, 3)));
+    assert_eq!(page.matches("<details class=\"card case failed").count(), 20);
+    assert_eq!(page.matches("<span aria-hidden=\"true\">✗ </span>failed</span></td>").count(), 80);
+    assert!(page.contains("… and 100 cases more are shown only with script"), "{page}");
+}
+
+#[test]
+fn the_head_is_small_and_has_the_summary() {
+    let mut report = crate::pages::many(2_000, 3, 20, 2);
+    report.warnings = vec!["x".repeat(10_000); 100];
+    let page = page(&report);
+    let head = part(&page, "id=\"head\">", "</script>");
+    assert!(head.len() <= 50_000, "{}", head.len());
+    let head: Value = serde_json::from_str(head).unwrap();
+    assert_eq!(
+        head["totals"]["failed"],
+        head["totals"]["cases"].as_u64().unwrap() - head["totals"]["passed"].as_u64().unwrap()
+    );
+    assert_eq!(head["gates"][0]["gate"], "passRateMin");
 }
 
 #[test]
@@ -102,7 +265,6 @@ fn a_model_that_writes_html_is_quoted() {
     check(&page);
     assert!(page.contains("&#60;script&#62;alert(1)&#60;/script&#62;"));
     assert!(page.contains("\\u{202e}evil"));
-    assert!(page.contains("default-src &#39;none&#39;") || page.contains("default-src 'none'"));
 }
 
 #[test]
