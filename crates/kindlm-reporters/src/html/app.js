@@ -245,8 +245,9 @@ const cells = (row) => models.map((/** @type {string} */ name, /** @type {number
 /** Returns the case of a row that should be opened. @param {Row} row */
 const best = (row) => row.list.find((it) => matches(it) && isOpen(it)) ?? row.list.find(matches) ?? row.list[0];
 
-/** The elements of the visible rows, which are used again while scrolling. @type {any[]} */
+/** The elements of the visible rows in their order, which are used again while scrolling. @type {any[]} */
 const pool = [];
+let before = 0;
 const height = () => (matchMedia('(max-width:760px)').matches ? 56 : 36);
 const paint = () => {
   const high = height();
@@ -254,6 +255,15 @@ const paint = () => {
   const first = Math.max(0, Math.floor(port.scrollTop / high) - 4);
   const number = Math.ceil(port.clientHeight / high) + 8;
   while (pool.length < number) pool.push(space.appendChild(h('div.row', { role: 'row' })));
+  // Rows that left on one side are used again on the other one, so that the rest needs no change.
+  const step = first - before;
+  before = first;
+  if (step && Math.abs(step) < pool.length) {
+    const moved = pool.splice(Math.min(step, 0), Math.abs(step));
+    if (step > 0) space.append(...moved);
+    else space.prepend(...moved);
+    pool.splice(step > 0 ? pool.length : 0, 0, ...moved);
+  }
   pool.forEach((node, i) => {
     const row = i < number ? view[first + i] : null;
     node.hidden = !row;
@@ -261,10 +271,10 @@ const paint = () => {
     node.style.transform = `translateY(${(first + i) * high}px)`;
     node.setAttribute('aria-rowindex', first + i + 2);
     node.classList.toggle('current', row.name === state.case);
-    const key = [row.i, state.q, state.sort, !i].join();
-    if (node.key === key) return;
+    const key = [row.i, state.q, state.sort].join();
+    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, h('a', { href: linkTo(best(row)) }, row.name)), ...cells(row));
     node.key = key;
-    node.replaceChildren(h('div.test', { role: 'rowheader' }, h('a', { href: linkTo(best(row)), tabindex: i ? -1 : 0 }, row.name)), ...cells(row));
+    node.querySelector('a').tabIndex = i ? -1 : 0;
   });
 };
 /** Sorts and shows the rows with a matching case. @param {string} [note] */
