@@ -33,6 +33,17 @@ pub(crate) enum LineKind {
     Removed,
 }
 
+impl LineKind {
+    /// Returns the sign of the line: a space, `+` or `-`.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Self::Same => " ",
+            Self::Added => "+",
+            Self::Removed => "-",
+        }
+    }
+}
+
 impl DiffLine {
     fn new(kind: LineKind, segments: Vec<(bool, String)>) -> Self {
         Self { kind, segments }
@@ -193,11 +204,7 @@ mod tests {
     fn shown(expected: &str, actual: &str) -> String {
         let mut all = String::new();
         for line in between(expected, actual) {
-            all.push(match line.kind {
-                LineKind::Same => ' ',
-                LineKind::Added => '+',
-                LineKind::Removed => '-',
-            });
+            all.push_str(line.kind.sign());
             for (emphasised, text) in line.segments {
                 if emphasised {
                     all.extend(["[", text.as_str(), "]"]);

@@ -196,14 +196,16 @@ impl Call {
     }
 }
 
-/// Returns the input, the turns, the output and stderr, in this order.
+/// Returns the system prompt, the input, the turns, the output and stderr, in this order.
 ///
 /// The input is marked, because the tool calls follow it.
 fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
     let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
-    let mut all = vec![text("Input", asked.map_or("", |it| &it.content))];
-    if let Some(first) = all.first_mut() {
-        first.is_asked = true;
+    let system = execution.input.iter().filter(|it| it.role == Role::System);
+    let mut all: Vec<SpokenText> = system.map(|it| text("System prompt", &it.content)).collect();
+    all.push(text("Input", asked.map_or("", |it| &it.content)));
+    if let Some(input) = all.last_mut() {
+        input.is_asked = true;
     }
     let last = execution.output_json.as_ref();
     for turn in &execution.turns {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Look;
 use crate::amount::repeats;
+use crate::diff::{self, DiffLine, LineKind};
 use crate::panel;
 use crate::plain::{head, one_line, visible};
 use crate::score::{THRESHOLDS, two};
@@ -15,6 +16,10 @@ const MESSAGE_BYTES: usize = 4_000;
 const VALUE_BYTES: usize = 1_000;
 /// The maximum depth of nested lists. Browsers fail at some hundred levels.
 const DEEPEST: usize = 8;
+/// The number of equal lines that are shown beside a changed line.
+const CONTEXT: usize = 3;
+/// The maximum number of lines of a difference.
+const DIFF_LINES: usize = 100;
 /// The maximum number of parts that are shown of a check.
 const MOST: usize = 500;
 
@@ -35,6 +40,8 @@ pub(super) struct Row {
     pub(super) tells: Vec<(String, String)>,
     /// All other names and values.
     pub(super) more: Vec<(String, String)>,
+    /// The differences that explain a failure.
+    pub(super) diffs: Vec<Vec<DiffLine>>,
     /// True if the next row is a part of this check.
     pub(super) opens: bool,
     /// The number of lists that end after this row.
@@ -95,6 +102,8 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     let message = result.verdict.message().unwrap_or_default();
     let reasoning = result.reasoning.as_deref().filter(|it| *it != message).unwrap_or_default();
     let (mut tells, mut more) = (Vec::new(), Vec::new());
+    let evidence = result.evidence.iter().filter(|_| !held);
+    let diffs: Vec<_> = evidence.filter_map(diff::of_evidence).map(shortened).collect();
     for (key, value) in &result.metadata {
         let is_said = THRESHOLDS.contains(&key.as_str())
             || key == panel::CHOICES
@@ -125,9 +134,27 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         reasoning: shown(reasoning),
         tells,
         more,
+        diffs,
         opens: false,
         closes: 0,
     }
+}
+
+/// Returns the lines of a difference, escaped, without long parts that are equal.
+fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
+    let changed: Vec<usize> =
+        (0..lines.len()).filter(|at| lines[*at].kind != LineKind::Same).collect();
+    let is_near = |at: usize| {
+        let next = changed.partition_point(|it| *it < at);
+        let near = |it: Option<&usize>| it.is_some_and(|it| it.abs_diff(at) <= CONTEXT);
+        near(changed.get(next)) || near(next.checked_sub(1).and_then(|it| changed.get(it)))
+    };
+    let shown = lines.into_iter().enumerate().filter(|(at, _)| is_near(*at)).take(DIFF_LINES);
+    let escaped = shown.map(|(_, mut line)| {
+        line.segments.iter_mut().for_each(|(_, text)| *text = one_line(head(text, VALUE_BYTES)));
+        line
+    });
+    escaped.collect()
 }
 
 /// Returns the look of a check's result.

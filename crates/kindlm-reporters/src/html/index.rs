@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
 
 use kindlm_types::{
-    CaseResult, ExecutionError, Outcome, PROMPT_ASSERTION, Summary, cause_key, prompt_assertion_id,
+    CaseResult, ExecutionError, FailureCode, Outcome, PROMPT_ASSERTION, Summary, cause_key,
+    prompt_assertion_id,
 };
 
 use super::data::not_json;
@@ -71,7 +72,7 @@ impl<'a> Causes<'a> {
         Self {
             by_key: causes.clone().enumerate().map(|(at, it)| (it.key.as_str(), at)).collect(),
             titles: causes
-                .map(|it| (it.code.as_ref().map(|it| it.as_str()), it.title.as_str()))
+                .map(|it| (it.code.as_ref().map(FailureCode::as_str), it.title.as_str()))
                 .collect(),
         }
     }
@@ -94,7 +95,7 @@ impl<'a> Causes<'a> {
         let line = message.lines().next().unwrap_or_default();
         self.titles.iter().position(|(known, title)| {
             let mut rest = line;
-            *known == code.as_ref().map(|it| it.as_str())
+            *known == code.as_ref().map(FailureCode::as_str)
                 && title.split('…').all(|part| match rest.find(part) {
                     Some(at) => {
                         rest = &rest[at + part.len()..];
@@ -142,7 +143,7 @@ impl<'a> Index<'a> {
             ("usd", number(case.cost.usd(), 6)),
             ("turns", turns.unwrap_or_default().to_string()),
             ("tags", self.tags.places(case.tags.iter().map(String::as_str))),
-            ("codes", self.codes.places(case.failure_codes.iter().map(|it| it.as_str()))),
+            ("codes", self.codes.places(case.failure_codes.iter().map(FailureCode::as_str))),
             ("causes", json(&self.causes.of_case(case))),
             ("rules", self.rules.places(broken)),
             ("tools", self.tools.places(calls.map(|it| it.name.as_str()))),

@@ -1,5 +1,7 @@
 //! The parts of the page before and after the cases: the overview and the facts of the run.
 
+use std::fmt::Write as _;
+
 use askama::Template;
 use kindlm_types::{
     AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, ModelInfo,
@@ -404,7 +406,8 @@ fn in_url(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            // Writing to a string does not fail, so the result can be ignored.
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::case::notes;
 use super::check::{facts, score};
-use crate::diff::{self, DiffLine, LineKind};
+use crate::diff::{self, DiffLine};
 use crate::{panel, rerun};
 
 /// The maximum depth of parts of checks that are shown.
@@ -204,12 +204,7 @@ fn places(text: &str, part: &str, kind: &'static str, title: &str) -> Vec<Mark> 
 /// Returns a difference as JSON: for each line a sign, and parts that are plain and emphasised in turn.
 fn compact(lines: Vec<DiffLine>) -> Value {
     let lines = lines.into_iter().map(|line| {
-        let sign = match line.kind {
-            LineKind::Same => " ",
-            LineKind::Added => "+",
-            LineKind::Removed => "-",
-        };
-        let mut parts = vec![Value::from(sign)];
+        let mut parts = vec![Value::from(line.kind.sign())];
         for (emphasised, text) in line.segments {
             // The first part is plain, so the parts at even places are emphasised.
             if emphasised != parts.len().is_multiple_of(2) {

@@ -1,9 +1,10 @@
 //! Writes reports for people who look at the page, and for the tests in `tests/browser`.
 
-use std::path::PathBuf;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use kindlm_reporters::Style;
-use kindlm_testing::{green_report, sample_report};
+use kindlm_testing::{green_report, installed, not_run, sample_report};
 use kindlm_types::{Outcome, Report};
 
 use crate::render;
@@ -22,7 +23,7 @@ fn words(seed: u64, size: usize) -> String {
         // As in a language, some words are more frequent than others.
         let rank = (state % 2_000) * (state / 2_000 % 2_000) / 2_000;
         let word = (rank + 1).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16;
-        for at in 0..1 + word % 3 {
+        for at in 0..=(word % 3) {
             let start = usize::try_from((word >> (2 + at * 5)) % 26).unwrap() * 2;
             text.push_str(&SYLLABLES[start..start + 2 + usize::from(at == 1)]);
         }
@@ -47,8 +48,8 @@ pub(crate) fn many(tests: usize, models: usize, size: usize, failing: usize) -> 
             let mut case = if fails { bad.clone() } else { good.clone() };
             case.case =
                 format!("{test:05} {}", words(test as u64 + 1, 24).trim().replace('\n', " "));
-            case.model = report.models[model].id.clone();
-            case.latency_avg_ms = Some((at % 900) as f64 + 100.0);
+            case.model.clone_from(&report.models[model].id);
+            case.latency_avg_ms = Some(f64::from(u32::try_from(at % 900).unwrap()) + 100.0);
             for it in &mut case.executions {
                 it.execution.case.clone_from(&case.case);
                 it.execution.model.clone_from(&case.model);
@@ -61,12 +62,9 @@ pub(crate) fn many(tests: usize, models: usize, size: usize, failing: usize) -> 
     report
 }
 
-#[test]
-#[ignore = "writes files for `tests/browser`: run it with `KINDLM_PAGES=folder`"]
-fn writes_pages() {
-    let folder =
-        PathBuf::from(std::env::var("KINDLM_PAGES").unwrap_or_else(|_| "/tmp/pages".into()));
-    std::fs::create_dir_all(&folder).unwrap();
+/// Writes the pages that `tests/browser` opens.
+fn write(folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
     let few = {
         let mut report = many(25, 1, 600, 0);
         for (case, mut bad) in report.cases[3..5].iter_mut().zip(many(2, 1, 600, 1).cases) {
@@ -87,4 +85,33 @@ fn writes_pages() {
         let page = render("html", &report, &Style::default());
         std::fs::write(folder.join(format!("{name}.html")), page).unwrap();
     }
+}
+
+#[test]
+#[ignore = "writes pages to look at, into the folder `KINDLM_PAGES`"]
+fn writes_pages() {
+    let folder = std::env::var("KINDLM_PAGES").unwrap_or_else(|_| "/tmp/pages".into());
+    write(Path::new(&folder));
+}
+
+#[test]
+fn the_page_works_in_a_browser() {
+    if !["node", "npm", "chromium"].into_iter().all(installed) {
+        return;
+    }
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&tests);
+    let has_packages = tests.join("node_modules/.package-lock.json").exists();
+    if !has_packages && !npm.stdout(Stdio::null()).status().unwrap().success() {
+        not_run("chromium", "npm cannot install the packages of tests/browser");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path());
+    let mut node = Command::new("node");
+    node.arg("page.test.mjs").current_dir(&tests).env("KINDLM_PAGES", folder.path());
+    let output = node.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -35,8 +35,8 @@ fn case(
     mut executions: Vec<ExecutionResult>,
 ) -> CaseResult {
     for (repeat, it) in (0..).zip(&mut executions) {
-        it.execution.case = name.to_owned();
-        it.execution.model = model.to_owned();
+        name.clone_into(&mut it.execution.case);
+        model.clone_into(&mut it.execution.model);
         it.execution.repeat = repeat;
         it.outcome = Outcome::of(&it.results);
     }
@@ -93,7 +93,7 @@ fn tests() -> Vec<(&'static str, Vec<ExecutionResult>)> {
     ]
 }
 
-fn failed(id: &str, label: &str, code: &str, message: &str, evidence: Value) -> Value {
+fn failed(id: &str, label: &str, code: &str, message: &str, evidence: &Value) -> Value {
     json!({"type": id, "label": label, "status": "failed", "pass": false, "failureCode": code, "failureMessage": message,
         "source": {"file": "agents/support/kindlm.yaml", "line": 48, "column": 9}, "evidence": evidence})
 }
@@ -104,7 +104,7 @@ fn refund() -> ExecutionResult {
         "Tool args: issue_refund",
         "TOOL_CALL_ARGS_MISMATCH",
         "Argument mismatches: amount: expected 24.9, got 249",
-        json!([{"kind": "toolCall", "tool": "issue_refund", "callId": "c2", "mismatches": [{"pointer": "/amount", "expected": "24.9", "actual": "249"}, {"pointer": "/reason", "expected": "\"broken\"", "actual": null}]}]),
+        &json!([{"kind": "toolCall", "tool": "issue_refund", "callId": "c2", "mismatches": [{"pointer": "/amount", "expected": "24.9", "actual": "249"}, {"pointer": "/reason", "expected": "\"broken\"", "actual": null}]}]),
     );
     tool["turn"] = "refund".into();
     let pii = failed(
@@ -112,14 +112,14 @@ fn refund() -> ExecutionResult {
         "PII: card number",
         "PII_DETECTED",
         "found a card number",
-        json!([{"kind": "matches", "of": {"text": "output"}, "spans": [{"start": 61, "end": 65, "what": "card number"}]}]),
+        &json!([{"kind": "matches", "of": {"text": "output"}, "spans": [{"start": 61, "end": 65, "what": "card number"}]}]),
     );
     let mut judge = failed(
         "judge",
         "Judge: The customer gets back what the mug cost",
         "JUDGE_BELOW_THRESHOLD",
         "Judge score 0.57 below threshold 0.8",
-        json!([]),
+        &json!([]),
     );
     judge["class"] = "probabilistic".into();
     judge["score"] = 0.57.into();
@@ -135,14 +135,14 @@ fn refund() -> ExecutionResult {
         "Contains: \"REF-777\"",
         "KEYWORD_MISSING",
         "Output must contain \"REF-777\"",
-        json!([{"kind": "absent", "of": {"text": "output"}, "expected": ["REF-777"]}]),
+        &json!([{"kind": "absent", "of": {"text": "output"}, "expected": ["REF-777"]}]),
     );
     let slow = failed(
         "latency",
         "Latency",
         "LATENCY_EXCEEDED",
         "latency 1431 ms, at most 1000 ms",
-        json!([{"kind": "measure", "name": "latency", "actual": 1431.0, "limit": 1000.0, "bound": "atMost", "unit": "ms"}]),
+        &json!([{"kind": "measure", "name": "latency", "actual": 1431.0, "limit": 1000.0, "bound": "atMost", "unit": "ms"}]),
     );
     made(
         &json!([{"type": "tool-calls", "label": "Tool called: lookup_order", "status": "passed", "pass": true, "turn": "intake"}, tool, pii, judge, soft, missing, slow]),
@@ -165,7 +165,7 @@ fn ticket() -> ExecutionResult {
         "Schema: ./ticket.schema.json",
         "SCHEMA_INVALID",
         "2 errors",
-        json!([{"kind": "schema", "errors": [
+        &json!([{"kind": "schema", "errors": [
         {"pointer": "/priority", "expected": "one of \"low\", \"high\"", "actual": "\"urgent\""}, {"pointer": "", "expected": "the property `customer`", "actual": null}]}]),
     );
     let mut unreadable = failed(
@@ -173,7 +173,7 @@ fn ticket() -> ExecutionResult {
         "Judge: Is short",
         "JUDGE_PARSE_ERROR",
         "the judge's reply has no readable score",
-        json!([]),
+        &json!([]),
     );
     unreadable["status"] = "errored".into();
     made(
@@ -184,15 +184,16 @@ fn ticket() -> ExecutionResult {
 
 fn receipt() -> ExecutionResult {
     let lines = |total: &str| {
-        let middle: String = (1..14).map(|it| format!("Item {it}   {it}.00 EUR\n")).collect();
-        format!("RECEIPT\n{middle}Total {total} EUR\nThank you!")
+        let middle: Vec<String> = (1..14).map(|it| format!("Item {it}   {it}.00 EUR")).collect();
+        let middle = middle.join("\n");
+        format!("RECEIPT\n{middle}\nTotal {total} EUR\nThank you!")
     };
     let diff = failed(
         "equals",
         "Equals",
         "ASSERTION_FAILED",
         "the output differs from the expected text",
-        json!([{"kind": "diff", "format": "text", "expected": lines("78.90"), "actual": lines("78.80")}]),
+        &json!([{"kind": "diff", "format": "text", "expected": lines("78.90"), "actual": lines("78.80")}]),
     );
     made(&json!([diff]), &json!({"output": lines("78.80")}))
 }
@@ -203,7 +204,7 @@ fn steps() -> ExecutionResult {
         "Tool trajectory (strict)",
         "ASSERTION_FAILED",
         "Missing: confirm",
-        json!([{"kind": "trajectory", "expected": ["lookup_order", "confirm", "issue_refund"], "actual": ["lookup_order", "issue_refund", "close_ticket"]}]),
+        &json!([{"kind": "trajectory", "expected": ["lookup_order", "confirm", "issue_refund"], "actual": ["lookup_order", "issue_refund", "close_ticket"]}]),
     );
     let events = json!([
         {"type": "message", "role": "user", "text": "Refund order 777."},
@@ -224,21 +225,21 @@ fn repair() -> ExecutionResult {
         "Tests of the cart",
         "TESTS_FAILED",
         "1 of 3 tests failed",
-        json!([{"kind": "tests", "passed": 2, "failed": [{"name": "cart > refuses negative counts", "message": "expected -1 to throw"}]}]),
+        &json!([{"kind": "tests", "passed": 2, "failed": [{"name": "cart > refuses negative counts", "message": "expected -1 to throw"}]}]),
     );
     let command = failed(
         "command",
         "Command: npm run lint",
         "COMMAND_FAILED",
         "exit code 2",
-        json!([{"kind": "command", "exitCode": 2, "stdout": "", "stderr": "src/cart.ts:3 no-console"}]),
+        &json!([{"kind": "command", "exitCode": 2, "stdout": "", "stderr": "src/cart.ts:3 no-console"}]),
     );
     let workspace = json!({"changes": [
         {"path": "src/cart.ts", "change": "changed", "bytes": 120, "text": "a\nB\nc\n", "patch": "--- a/src/cart.ts\n+++ b/src/cart.ts\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"},
         {"path": "notes.md", "change": "added", "bytes": 6, "text": "# Note\n"},
     ]});
     let nested = json!({"type": "assert-set", "label": "Any of 2", "status": "failed", "pass": false, "failureCode": "ASSERTION_FAILED", "failureMessage": "0 of 2 held",
-        "componentResults": [failed("contains", "Contains: \"a\"", "KEYWORD_MISSING", "not found", json!([])), failed("contains", "Contains: \"b\"", "KEYWORD_MISSING", "not found", json!([]))]});
+        "componentResults": [failed("contains", "Contains: \"a\"", "KEYWORD_MISSING", "not found", &json!([])), failed("contains", "Contains: \"b\"", "KEYWORD_MISSING", "not found", &json!([]))]});
     made(
         &json!([tests, command, nested]),
         &json!({"workspace": workspace, "exitCode": 0, "stderr": "done\n"}),
