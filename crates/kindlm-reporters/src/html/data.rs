@@ -52,12 +52,7 @@ fn list<T: serde::Serialize>(items: impl Iterator<Item = T>) -> Result<Value, Re
 }
 
 fn wire(value: &impl serde::Serialize) -> Result<Value, RenderError> {
-    serde_json::to_value(value).map_err(not_json)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
-pub(super) fn not_json(err: serde_json::Error) -> RenderError {
-    failed(&err)
+    serde_json::to_value(value).map_err(|err| failed(&err))
 }
 
 /// Cuts long texts. The head has no nested data of users, so the depth is small.
@@ -118,7 +113,7 @@ impl<'a> Data<'a> {
         let case = report.cases.read(position)?;
         let json = match report.cases.written(position)? {
             Some(json) => json,
-            None => serde_json::to_string(&wire_case(&case)).map_err(not_json)?,
+            None => serde_json::to_string(&wire_case(&case)).map_err(|err| failed(&err))?,
         };
         self.index.add(&case, self.chunks, self.place);
         self.cases.push_str(if self.place == 0 { "[" } else { "," });

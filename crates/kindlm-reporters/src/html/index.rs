@@ -8,7 +8,7 @@ use kindlm_types::{
     prompt_assertion_id,
 };
 
-use super::data::not_json;
+use super::failed;
 use crate::RenderError;
 
 /// The columns of the index, one entry for each case.
@@ -175,7 +175,7 @@ impl<'a> Index<'a> {
             ("tools", &self.tools),
             ("files", &self.files),
         ] {
-            let list = serde_json::to_string(&names.list).map_err(not_json)?;
+            let list = serde_json::to_string(&names.list).map_err(|err| failed(&err))?;
             write!(all, ",\"{name}\":{list}")?;
         }
         all.push_str(",\"columns\":{");
