@@ -119,7 +119,7 @@ impl<'a> Data<'a> {
         self.cases.push_str(if self.place == 0 { "[" } else { "," });
         self.cases.push_str("{\"case\":");
         self.cases.push_str(&json);
-        let view = view::of(&case, report.suite.config_path.as_deref());
+        let view = view::of(report, &case);
         write!(self.cases, ",\"view\":{view}")?;
         self.cases.push('}');
         self.place += 1;

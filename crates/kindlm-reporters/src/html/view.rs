@@ -2,7 +2,9 @@
 //!
 //! All of it is computed here, so that the page uses the same words and numbers as the other reports.
 
-use kindlm_types::{AssertionResult, CaseResult, CheckedText, Execution, ResultEvidence, Role};
+use kindlm_types::{
+    AnyReport, AssertionResult, CaseResult, CheckedText, Execution, ResultEvidence, Role,
+};
 use serde_json::{Map, Value, json};
 
 use super::case::notes;
@@ -20,7 +22,7 @@ const MARKS: usize = 200;
 /// `rows` and `diffs` have the key `repeat/result`; `result` is the path of a result, such as `2`, or `2.0` for its
 /// first part. Keys of `diffs` continue with the index of the evidence, or with `metadata`. `marks` has the keys
 /// `repeat/output`, `repeat/input/n` and `repeat/turn/n`; each mark has a start, an end, a kind and a title.
-pub(super) fn of(case: &CaseResult, config: Option<&str>) -> Value {
+pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
     let mut view = View::default();
     for execution in &case.executions {
         let repeat = execution.execution.repeat;
@@ -38,7 +40,7 @@ pub(super) fn of(case: &CaseResult, config: Option<&str>) -> Value {
         view.mark(repeat, &execution.execution, &execution.results);
     }
     let mut all = Map::new();
-    all.insert("command".to_owned(), rerun::command(&case.case, &case.model, config).into());
+    all.insert("command".to_owned(), rerun::of_case(report, case).into());
     all.insert("notes".to_owned(), view.notes.into());
     for (name, map) in [("rows", view.rows), ("diffs", view.diffs), ("marks", view.marks)] {
         if !map.is_empty() {
