@@ -111,7 +111,7 @@ pub(crate) fn did_nothing(execution: &Execution) -> bool {
         && !execution.recorded_events.iter().any(is_act)
 }
 
-/// Returns the reason why no check can pass, if a program ended without any act.
+/// Returns the reason why no check of the output can pass, if a program ended without any act.
 ///
 /// Without this, every negative check would hold. The exit code is not an output.
 pub(crate) fn no_act_reason(execution: &Execution) -> Option<String> {
@@ -125,7 +125,7 @@ pub(crate) fn no_act_reason(execution: &Execution) -> Option<String> {
     ))
 }
 
-/// Makes a result errored, because the missing rest of an answer could change it.
+/// Makes a result errored, because the missing part of the answer could change it.
 pub(crate) fn mark_incomplete(why: &str, result: &mut AssertionResult) {
     let message =
         format!("the answer is incomplete, and its missing part may change the verdict: {why}");

@@ -49,7 +49,7 @@ impl Assertion for Occurs {
         })]
     }
 
-    /// A found text stays valid. A match of a pattern may depend on the missing text around it.
+    /// A found text stays valid. A match of a pattern, or the removal of comments, may depend on the missing text.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         let is_found = (result.verdict == Verdict::Pass) == self.wanted;
         let is_text = matches!(self.phrase, PhrasePattern::Text(_)) && !self.strip_comments;

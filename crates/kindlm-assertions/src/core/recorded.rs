@@ -15,7 +15,7 @@ pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<Assert
     vec![AssertionResult::errored(assertion, label, EVIDENCE_MISSING, message)]
 }
 
-/// Returns all texts that the agent wrote for the user, without duplicates.
+/// Returns all texts that the agent wrote for the user. An answer that equals an earlier text is left out.
 ///
 /// Each text has the label of its turn, if it has a turn. The texts are those beside tool calls, the answers, and
 /// structured output.

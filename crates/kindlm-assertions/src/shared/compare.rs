@@ -35,7 +35,7 @@ pub(crate) fn contains(actual: &Value, expected: &Value) -> bool {
 
 /// Returns true if two numbers have the same value, such as `1`, `1.0` and `1e0`.
 ///
-/// Integers that do not fit a float are compared exactly.
+/// Two integers are compared exactly, even if a float cannot hold them.
 fn same_number(left: &Number, right: &Number) -> bool {
     left == right || (left.is_f64() || right.is_f64()) && left.as_f64() == right.as_f64()
 }

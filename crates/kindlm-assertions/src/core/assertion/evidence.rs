@@ -48,7 +48,7 @@ pub struct Candidate<'a> {
     pub execution: Cow<'a, Execution>,
     /// The results of the checks that judge this output alone.
     pub results: &'a [AssertionResult],
-    /// True if the execution finished, so that its output can be compared.
+    /// True if the execution has no error, and `on` and `transform` give a value for its output.
     pub is_there: bool,
 }
 

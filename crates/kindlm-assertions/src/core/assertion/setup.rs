@@ -113,7 +113,7 @@ impl Setup<'_> {
     /// If the block has a `$ref`, a template in any named entry counts, because such references are rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
         let refers = |it: &Value| it.get("$ref").is_some();
-        // The content of the named prompt file is a template.
+        // A `rubricPrompt` can name a file, and the content of that file is a template.
         let is_prompt = |it: &Value| it.get("rubricPrompt").is_some();
         let is_one = |it: &Value| it.as_str().is_some_and(is_template) || is_prompt(it);
         any(expect, &is_one)

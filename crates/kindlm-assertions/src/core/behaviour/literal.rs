@@ -1,6 +1,6 @@
 //! Detection of JavaScript regular expressions in places that take plain text.
 //!
-//! The slashes of `/order/i` would be compared as part of the text, so a negative check would always pass.
+//! The slashes of `/order/i` would be compared as part of the text, so a negative check would nearly always pass.
 
 use kindlm_types::Problem;
 

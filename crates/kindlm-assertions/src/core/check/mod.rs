@@ -187,7 +187,7 @@ impl Check {
         results
     }
 
-    /// Returns the result for a verdict that is known without looking at the evidence.
+    /// Returns the result for a verdict that does not come from the assertion.
     pub fn without_looking(&self, verdict: Verdict) -> AssertionResult {
         let id = self.meta.id;
         let mut result =
@@ -213,7 +213,7 @@ impl Check {
         }
     }
 
-    /// Returns true if the result is a tie, which is neither a pass nor a failure.
+    /// Returns true if the result is a tie, which passes neither with nor without `not-`.
     fn is_tie(&self, result: &AssertionResult) -> bool {
         self.traits.can_tie && result.judging.as_ref().is_some_and(|it| it.tie)
     }
@@ -352,12 +352,13 @@ impl Check {
 
 /// Returns the opposite of "all of these hold": fails if all hold, passes if one does not.
 ///
-/// Without a failure, an errored result decides, because the errored check might not hold.
+/// Without a failure, only the errored results are returned, because an errored check might not hold. If all
+/// results are skipped, they are returned unchanged.
 pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionResult> {
     negate_unless(|_| false, id, results)
 }
 
-/// Does the same as [`negate`], except that a tie does not pass either way.
+/// Does the same as [`negate`], except that a tie stays a failure.
 fn negate_unless(
     is_tie: impl Fn(&AssertionResult) -> bool,
     id: &str,

@@ -42,7 +42,7 @@ impl<'a> Compiler<'a> {
 
     /// Compiles one entry, merged with the template that it refers to.
     ///
-    /// Returns `None` if a problem prevents the check. All problems are reported.
+    /// Returns `None` if a problem prevents the check. The problem is reported.
     fn entry(&mut self, item: &Value, at: &str) -> Option<Check> {
         let Value::Object(written) = item else {
             let message = format!("expected an object, found {}", name(item));

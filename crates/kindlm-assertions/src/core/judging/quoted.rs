@@ -51,7 +51,7 @@ pub(super) fn is_one_object(reply: &str) -> bool {
     find(reply).is_ok_and(|it| it.first().is_some_and(|(place, _)| is_alone(reply, place)))
 }
 
-/// Returns true if an object has only the marks of code fences or lists around it.
+/// Returns true if the text around an object has no `{` and no word except `json`.
 fn is_alone(reply: &str, place: &Range<usize>) -> bool {
     let around = [&reply[..place.start], &reply[place.end..]];
     let mut words = around.iter().flat_map(|it| it.split(|it: char| !it.is_alphanumeric()));

@@ -30,8 +30,8 @@ impl Ruling {
         let score = self.score.unwrap_or(if said { 1.0 } else { 0.0 });
         let below = below(own, score);
         let pass = said && below.is_none();
-        // The judge passed the output, so its reason does not explain the failure. The error message adds the
-        // threshold.
+        // The judge passed the output, so its reason alone does not explain the failure. The message also names the
+        // score and the threshold.
         let message = below.as_ref().filter(|_| said && !own.negate).map(|below| {
             let reason = self.reason.as_deref().map(|it| format!(": {it}"));
             format!("{below}{}", reason.unwrap_or_default())
@@ -42,7 +42,7 @@ impl Ruling {
     }
 }
 
-/// Returns an error message if the score does not reach the check's threshold.
+/// Returns the failure message if the score does not reach the check's threshold.
 fn below(own: EntryOptions, score: f64) -> Option<String> {
     let threshold = own.threshold.filter(|it| score < it - TOLERANCE)?;
     Some(format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold)))

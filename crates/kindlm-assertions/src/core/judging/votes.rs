@@ -8,9 +8,10 @@ use kindlm_types::{
 /// The rules that combine votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VoteRule {
-    /// The median of the scores, compared with the check's own threshold.
+    /// The median of the scores, compared with the check's own threshold. The majority decides if the check has no
+    /// rule for a score.
     Median,
-    /// The mean of the scores, compared with the check's own threshold.
+    /// The mean of the scores, with the same rules.
     Mean,
     /// The verdict of more than half of the votes.
     Majority,
@@ -40,7 +41,7 @@ type Vote = (JurorSample, Vec<AssertionResult>);
 /// Combines all results: first the samples of each juror, then the jurors.
 ///
 /// A check may have several results; results with the same label belong together. A result that is not in more than
-/// half of the votes is left out, such as an id that a judge made up.
+/// half of the votes is left out, such as the result for an id that a judge made up.
 pub(super) fn combine(
     jurors: Vec<Vec<Vote>>,
     by_juror: &Ballot,
@@ -155,7 +156,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     });
     // The vote that supplies the reason has the nearest score among those with the same verdict.
     //
-    // If a mean gives a verdict that no vote has, all readable votes are candidates.
+    // If a median or mean gives a verdict that no vote has, all readable votes are candidates.
     let speakers = if side.is_empty() { &readable } else { &side };
     let distance = |it: &AssertionResult| match (it.score, score) {
         (Some(own), Some(score)) => (own.get() - score).abs(),
@@ -169,7 +170,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     let judging = result.judging_mut();
     judging.asked = None;
     judging.borderline = false;
-    // If most votes are ties, the combined result is a tie.
+    // If more than half of the readable votes are ties, the combined result is a tie.
     judging.tie = ties * 2 > readable.len();
     result.score = score.and_then(|it| Score::new(it).ok()).or(result.score);
     if let Some(verdict) = verdict {
@@ -187,7 +188,7 @@ fn measured(score: Option<f64>, decide: Decide<'_>) -> (Option<f64>, Option<Verd
     (score, verdict)
 }
 
-/// Returns the result for too few readable votes: skipped if the check does not apply, else errored.
+/// Returns the result for too few readable votes: errored if a vote is errored, else skipped.
 fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> AssertionResult {
     let lost = votes.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
     let Some(lost) = lost else {

@@ -261,7 +261,8 @@ impl Selector {
             }
             "usage" => {
                 let reported_usage = reported_usage(execution).filter(|it| {
-                    // An incomplete `usage` object is unknown as a whole. Many sources do not report cached tokens.
+                    // `usage` as a whole is unknown without its shares of prompt and answer. Cached tokens may be missing,
+                    // because many sources do not report them.
                     !self.steps.is_empty() || it.contains_key(USAGE[0])
                 });
                 told(

@@ -130,7 +130,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the problem of an unknown first word.
+/// Returns the problem of a path with an unknown first word or key.
 pub(super) fn unknown(written: &str, word: &str, known: &[&str]) -> Problem {
     let message = format!("`{written}` names no value of an execution: there is no `{word}`");
     Problem::new("", message).with_help(suggest(word, "values", known.iter().copied()))

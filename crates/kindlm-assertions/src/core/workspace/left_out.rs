@@ -1,6 +1,6 @@
 //! Detection of globs for excluded folders such as `.git`.
 //!
-//! A check of these folders would always hold, because they are never read.
+//! A check of these folders would always give the same result, because they are never read.
 
 use std::ffi::OsStr;
 

@@ -61,7 +61,8 @@ fn action(statement: &Statement) -> String {
 
 /// The tables that the `WITH` of a query defines.
 ///
-/// `hides` holds the tables of the surrounding query that are not visible here, because they are defined later.
+/// `hides` holds the tables of the surrounding query that are not visible here. They are the table that this query
+/// defines, and the tables that are defined later.
 #[derive(Debug, Default)]
 struct Scope {
     defines: BTreeSet<String>,

@@ -5,12 +5,12 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::Token;
 
-/// The highest number of brackets, `CASE`s and prefixes around one place.
+/// The highest number of levels around one place: the statement itself, brackets, `CASE`s and prefixes.
 const DEEPEST: usize = 16;
 
 /// The highest number of tokens in the chains around one place. A chain is, for example, `a = 1 OR a = 2 OR …`.
 ///
-/// Each operator of a chain is a level of the tree.
+/// Each operator of a chain is a level of the tree. A keyword that chains queries, such as `UNION`, counts 10 more.
 const LONGEST: usize = 300;
 
 /// The keywords after which a new expression or statement begins, one level deeper.

@@ -27,8 +27,7 @@ pub struct Traits {
     /// True if `threshold` is not a score from 0 to 1. It can be dollars, a distance, or a number from a script.
     pub measures: bool,
     /// True if the assertion compares the output with other outputs.
-    ///
-    /// It is evaluated when all outputs exist. It reads them from
+    /// Such an assertion is evaluated after all executions of the comparison. It reads the other outputs from
     /// [`Evidence::comparison`](crate::Evidence::comparison).
     pub compares: bool,
     /// True if the assertion needs a workspace to decide.
@@ -49,7 +48,7 @@ pub struct Traits {
     pub can_tie: bool,
     /// The checks inside a set; `None` for any other assertion.
     pub parts: Option<Arc<[Check]>>,
-    /// True if a score inside the assertion has a weight other than 0.
+    /// True if a score inside the assertion has a weight other than 0. It is always true without weights inside.
     pub weighs: bool,
 }
 
