@@ -34,7 +34,7 @@ const PREFIXES: [&str; 21] = [
 /// The minimum length after a prefix in bytes. Shorter texts are words, not keys.
 const LEAST: usize = 12;
 
-/// The names before `=` or `:` that mark a secret.
+/// The ends of the names before `=` or `:` that mark a secret.
 ///
 /// They are in lower case and without `-` and `_`.
 const PAIRS: [&str; 14] = [
@@ -177,7 +177,7 @@ fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
     let user = &host[..host.rfind('@')?];
     let colon = user.find(':')?;
     let password = from + colon + 1..from + user.len();
-    // A shell variable or a template is not a password.
+    // A shell variable, a template or a masked text is not a password.
     let is_filled_in = text[password.clone()].starts_with(['$', '{', '*', '[']);
     (!password.is_empty() && !is_filled_in).then_some(password)
 }

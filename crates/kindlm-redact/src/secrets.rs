@@ -271,7 +271,7 @@ impl Secrets {
         })
     }
 
-    /// Returns the ranges of encoded values that contain white space or colons.
+    /// Returns the ranges of encoded values with white space or colons between their characters.
     ///
     /// An example is the output of `base64`, which has a line break after 76 characters.
     fn wrapped<'a>(
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    /// All forms in which a server, a model or a program may repeat a key.
+    /// Covers the forms in which a server, a model or a program may repeat a key.
     #[test]
     fn a_key_is_found_in_every_form() {
         let hex = HEXLOWER.encode(KEY.as_bytes());

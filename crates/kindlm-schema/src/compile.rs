@@ -17,7 +17,7 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 /// `$schema` selects draft 4, 6, 7, 2019-09 or 2020-12. Without `$schema`, a schema is read as draft 7, which is the
 /// default of Ajv. So schemas written for Ajv keep their meaning (`dependencies`, list-valued `items`, `definitions`).
 ///
-/// Two rules follow Ajv instead of drafts 4 to 7, so that no check of the user is ignored:
+/// Two rules follow Ajv instead of drafts 4 to 7, so that no keyword of the user is ignored:
 ///
 /// - keywords beside a `$ref` are checked, too;
 /// - `nullable: true` allows null.

@@ -71,7 +71,7 @@ impl Rows<'_> {
 
     /// True if the quote of a cell is not closed at the end of the file.
     ///
-    /// The test appends a row to the text. If the quote is open, this row becomes a part of the cell.
+    /// The function appends a row to the text. If the quote is open, this row becomes a part of the cell.
     fn is_open(&self, record: &StringRecord) -> bool {
         const MARK: &str = "kindlm";
         let text = self.source.text();

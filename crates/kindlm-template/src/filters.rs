@@ -80,7 +80,7 @@ fn truncate(value: &str, length: usize, cuts: bool, end: Option<&str>) -> String
     let Some((at, _)) = value.char_indices().nth(length) else { return value.to_owned() };
     let kept = &value[..at];
     let kept = match kept.rfind(' ') {
-        // A space follows, so the last word is complete.
+        // If a space follows, the last word is complete, so it stays.
         Some(space) if !cuts && !value[at..].starts_with(' ') => &kept[..space],
         _ => kept,
     };

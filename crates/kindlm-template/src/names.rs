@@ -36,9 +36,9 @@ pub(crate) fn unknown<'n>(
     Fault { message, help: Some(help), range, line }
 }
 
-/// Returns the range of the last occurrence of a name in its expression.
+/// Returns the range of a name in its expression: its last occurrence at the end of a word.
 ///
-/// Returns `None` if the name does not occur at the end of a word.
+/// Returns `None` without such an occurrence.
 fn place(template: &str, name: &str, within: Range<usize>) -> Option<Range<usize>> {
     let text = template.get(within.clone())?;
     let is_word = |it: char| it.is_alphanumeric() || it == '_';

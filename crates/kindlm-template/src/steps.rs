@@ -254,7 +254,7 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     if value.downcast_object_ref::<Gap>().is_some() {
         return Ok(value);
     }
-    // The base or the key is missing. The step before has already reported it.
+    // The base or the key is undefined, for example because an earlier step has reported it as missing.
     if value.is_undefined() || key.is_undefined() {
         return Ok(Jinja::UNDEFINED);
     }

@@ -65,7 +65,7 @@ fn tab(text: &str, at: usize) -> Option<usize> {
     })
 }
 
-/// Finds a key that is indented below a key with a value on the same line.
+/// Finds a key that is indented deeper than the key above it, although that key already has a value.
 fn too_deep(text: &str, at: usize) -> Option<Blame> {
     let start = start_of_line(text, at);
     let line = &text[start..end_of_line(text, at)];

@@ -125,7 +125,7 @@ impl<'t> Cursor<'t> {
         Some(Kind::List(Rc::new(items)))
     }
 
-    /// Parses a quoted text. Returns `None` if the text is not valid in JSON.
+    /// Parses a quoted text. Returns `None` for invalid JSON, and for a text with the character U+007F.
     fn string(&mut self) -> Option<Rc<str>> {
         if self.peek()? != b'"' {
             return None;

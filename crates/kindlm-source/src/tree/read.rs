@@ -16,7 +16,7 @@ use crate::source::{Source, Span};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Tree {
-    /// The value. `None` if the syntax is invalid; null if the document is empty.
+    /// The value. `None` if the syntax is invalid or a limit is exceeded; null if the document is empty.
     pub root: Option<Node>,
     /// The problems of the document, at most [`MAX_DIAGNOSTICS`] and a final error.
     pub diagnostics: Vec<Diagnostic>,

@@ -261,8 +261,8 @@ impl Selector {
             }
             "usage" => {
                 let reported_usage = reported_usage(execution).filter(|it| {
-                    // `usage` as a whole is unknown without its shares of prompt and answer. Cached tokens may be missing,
-                    // because many sources do not report them.
+                    // `usage` as a whole is unknown without its shares of prompt and answer. Cached tokens may be
+                    // missing, because many sources do not report them.
                     !self.steps.is_empty() || it.contains_key(USAGE[0])
                 });
                 told(
