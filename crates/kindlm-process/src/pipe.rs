@@ -168,7 +168,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits until a process ends whose stdout has ended or is no longer read. Stops the process at the deadline.
+    /// Waits until the process ends. The rest of stdout is discarded. Stops the process at the deadline.
     pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {

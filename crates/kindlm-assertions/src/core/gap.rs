@@ -7,7 +7,7 @@ use crate::core::recorded::{Source, known_missing};
 /// The missing evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gap {
-    /// The source reported that evidence of this kind is missing, for this reason.
+    /// Evidence of this kind is certainly missing, for this reason.
     Missing(Channel, String),
     /// Evidence of this kind may be incomplete. The source can declare it complete.
     Incomplete(Channel, Source),

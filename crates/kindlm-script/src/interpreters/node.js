@@ -140,7 +140,7 @@ for (const ending of [".ts", ".cts"]) {
     module._compile(code, file);
   };
 }
-// Node loads ES modules in a separate thread, which needs the same functions.
+// Node runs these hooks for ES modules in a separate thread, so the functions are copied into their source.
 const hooks = `
 import { existsSync, readFileSync } from "node:fs";
 import { execFileSync } from "node:child_process";

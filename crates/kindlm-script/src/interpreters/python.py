@@ -10,7 +10,7 @@ os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
 
 class Console:
-    """Keeps what a call prints, within bounds."""
+    """Stores the printed lines of a call, up to the limits."""
 
     encoding = "utf-8"
 
@@ -99,7 +99,7 @@ def body(params, code):
 
 
 def compile_only(call, parts, root):
-    """Finds what does not parse, and runs nothing."""
+    """Reports syntax errors, and runs nothing."""
     what = call["what"]
     try:
         if what["w"] == "body":
@@ -134,7 +134,7 @@ def function(call, parts, root):
 
 
 def plain(value):
-    """A value as JSON has it; NaN and infinities as `$num`."""
+    """Converts a value to JSON data. NaN and infinities become objects with `$num`."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"$num": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -166,7 +166,7 @@ def ending(value):
 
 
 def revive(value):
-    """Where JavaScript has a function that returns a text, Python has the text; what is not known is None."""
+    """Converts JSON to a context. Unknown values become None, and `provider.id` becomes a text."""
     for key in ("prompt", "logProbs", "provider") if isinstance(value, dict) else ():
         if isinstance(value.get(key), dict) and value[key].get("$undefined") is True:
             value[key] = None

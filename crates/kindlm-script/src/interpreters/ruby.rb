@@ -97,7 +97,7 @@ def kindlm_function(what, parts, root)
   main.method(name)
 end
 
-# `provider.id` is a function in JavaScript, but a text in Ruby.
+# Converts JSON to a context. Unknown values become nil. `provider.id` becomes a text; in JavaScript, it is a function.
 def kindlm_revive(value)
   %w[prompt logProbs provider].each do |key|
     value[key] = nil if value.is_a?(Hash) && value[key].is_a?(Hash) && value[key]["$undefined"] == true

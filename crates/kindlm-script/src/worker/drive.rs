@@ -22,7 +22,7 @@ pub(crate) fn stop(halt: Halt) -> (Ending, Vec<u8>) {
     (Ending::Stopped { why: halt.why, message: halt.message }, Vec::new())
 }
 
-/// Compiles the file of a call without running it. Inline code is compiled before.
+/// Compiles the file of a call without running it. Inline code has already been compiled at this point.
 pub(crate) fn compile_only(shared: &Shared, call: &Call) -> (Ending, Vec<u8>) {
     let CallCode::File { path, .. } = &call.what else { return (Ending::Undefined, Vec::new()) };
     let compiled = entry(shared, path).and_then(|absolute| {

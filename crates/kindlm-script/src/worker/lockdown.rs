@@ -3,8 +3,8 @@
 /// Sets process limits, and restricts the system calls to a list.
 ///
 /// On Linux with x86-64 or AArch64, every other system call fails or kills the process. On other Unix systems only the
-/// process limits apply. There, isolation depends on the engine, which has no function that opens a file or a
-/// connection.
+/// process limits apply, and on all other systems nothing applies. Without the list, isolation depends on the engine,
+/// which has no function that opens a file or a connection.
 pub(crate) fn lock_down() -> Result<(), String> {
     limits()?;
     system_calls()

@@ -31,7 +31,7 @@ fn javascript(path: &str, text: &str) -> Result<String, String> {
     use oxc_transformer::{TransformOptions, Transformer};
 
     let failed = |errors: &[String]| Err(format!("`{path}`: {}", errors.join("; ")));
-    // A file without imports and exports is a script, as in Node.
+    // A file without imports and exports is a script, as in Node. A `.mts` file is always a module.
     let is_module =
         std::path::Path::new(path).extension().is_some_and(|it| it.eq_ignore_ascii_case("mts"));
     let source_type = SourceType::ts().with_unambiguous(!is_module);

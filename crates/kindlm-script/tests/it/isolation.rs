@@ -38,7 +38,7 @@ const ESCAPES: [&str; 14] = [
     "}`${EVIL}`, F(){",
     "} + EVIL, F(){",
     "} ? EVIL : F(){",
-    "/*", // closes nothing, and ends nothing
+    "/*", // opens a comment that is not closed
 ];
 
 /// The kinds of files in a suite. Each entry has the file, the file that loads it, and the text of the first file.

@@ -92,9 +92,10 @@ impl Setup<'_> {
         Self { yaml: Some(read), ..self }
     }
 
-    /// Returns a setup that also reports problems which do not prevent a check.
+    /// Returns a setup that also reports missing variables, configuration without effect, and unusable script folders.
     ///
-    /// These are missing variables of templates, configuration without effect, and script folders that do not exist.
+    /// Missing variables and configuration without effect are warnings. A folder in `scripts.read` that is missing or
+    /// not permitted is an error.
     #[must_use]
     pub fn with_advice(self) -> Self {
         Self { tells_missing: true, ..self }

@@ -52,7 +52,7 @@ impl Instructions {
         Self { beyond: Some(what), ..self }
     }
 
-    /// Returns the digests of the prompts. Verdicts of different digests are not comparable.
+    /// Returns the digests of the prompts. Verdicts by prompts with different digests are not comparable.
     pub fn digests(&self) -> &[String] {
         &self.digests
     }

@@ -101,7 +101,7 @@ pub enum Runtime {
 /// The runtime of scripts and their permissions. By default, scripts may only compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptSettings {
-    /// The runtime of JavaScript.
+    /// The runtime: that of JavaScript, unless the check has a script in another language.
     pub runtime: ScriptRuntime,
     /// The permissions of scripts beyond computing.
     pub permissions: Arc<ScriptPermissions>,

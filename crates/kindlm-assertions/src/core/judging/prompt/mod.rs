@@ -77,7 +77,7 @@ pub(crate) struct GradingPrompt {
     system: &'static str,
     slot: Slot,
     replaced: Option<Arc<Replaced>>,
-    /// The digest of the prompt for reports. A different digest shows that the question changed.
+    /// The digest of the prompt for reports. A different digest shows that the prompt changed.
     digest: String,
 }
 
