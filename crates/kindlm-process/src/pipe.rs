@@ -50,7 +50,7 @@ pub enum Fault {
 /// The way in which a process ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The process ended unstopped, with this exit code; `None` after a signal.
+    /// The process ended by itself, with this exit code; `None` after a signal.
     Itself(Option<i32>),
     /// The process had to be stopped.
     Stopped,

@@ -54,7 +54,7 @@ const PAIRS: [&str; 14] = [
     "secretaccesskey",
 ];
 
-/// The texts to search for first. Each pair contains at least one of them.
+/// The texts to search for first. Everything that [`pairs`] finds contains at least one of them.
 const SIGNS: [&str; 11] = [
     "passw",
     "passphrase",

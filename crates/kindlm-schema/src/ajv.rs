@@ -270,7 +270,7 @@ fn message(error: &ValidationError<'_>) -> String {
 
 /// Returns the indexes of two equal items, or `None`. The smaller index is first.
 ///
-/// As in Ajv, the search begins at the end of the list. It covers the first 500 items only.
+/// As in Ajv, later items are compared first. Only the first 500 items are compared.
 fn pair(found: &Value) -> Option<(usize, usize)> {
     let items = found.as_array().map_or(&[][..], Vec::as_slice);
     (0..items.len().min(words::SEARCHED))

@@ -144,7 +144,7 @@ impl Source {
         }
     }
 
-    /// Returns the advice how to declare that all evidence of a kind was recorded.
+    /// Returns the advice on how to declare that all evidence of a kind was recorded.
     pub(crate) fn declares(self, channel: Channel) -> String {
         let word = channel.as_str();
         match self {

@@ -204,7 +204,7 @@ impl Inquiry {
     ///
     /// `only` limits the answer to a part of the question.
     ///
-    /// The token limit is doubled for a reply that was cut off at its limit, because the same limit would cut it again.
+    /// After a reply that was cut off at its token limit, the engine may raise the limit, up to twice the old limit.
     pub(crate) fn again(&self, reply: &Reading<'_>, why: &str, only: &str) -> Question {
         let quoted: String = reply.text.chars().take(QUOTED).collect();
         let after_cut = *reply.finish_reason == FinishReason::Length;
