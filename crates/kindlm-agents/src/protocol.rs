@@ -17,7 +17,7 @@ pub struct ProtocolOutput {
     /// The text outside of the protocol, without surrounding white space. If there is no such text, this is the last
     /// message of the events.
     pub text: String,
-    /// The declared tool calls.
+    /// The declared tool calls, and the calls of declared events.
     pub tool_calls: Vec<ToolCall>,
     /// The last declared `output_json`; `None` without such a line.
     pub output_json: Option<Value>,
@@ -169,8 +169,8 @@ impl Declaration {
         let is_usual = line
             .strip_prefix('{')
             .is_some_and(|it| it.trim_start().strip_prefix("\"kindlm\":").is_some());
-        // As in the original, a call in another spelling is text. Events and evidence must not be lost, so they are
-        // accepted.
+        // For compatibility, a `tool_call` or `output_json` in another spelling is text. Events and evidence must not
+        // be lost, so they are accepted.
         let is_meant = is_usual || EVIDENCE.contains(&word);
         Some(word).filter(|_| is_meant).and_then(|word| Self::of(word, map)).ok_or(true)
     }

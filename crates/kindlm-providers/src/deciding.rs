@@ -8,8 +8,8 @@ use crate::{built_in, configured};
 const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
 /// The key of the declared evidence. The evidence changes the evaluation of answers, but not the answers.
 const EVIDENCE: &str = "evidence";
-/// The keys of a vendor's address, and of a script's file. The address does not change the model, and a script is
-/// identified by its content.
+/// The keys of a vendor's address and organization, and of a script's file. Address and organization do not change the
+/// model, and a script is identified by its content.
 const PLACE: [&str; 3] = ["baseUrl", "organization", "file"];
 
 /// The configuration that determines the answers of a provider. The content of its files is not included.
@@ -19,7 +19,7 @@ pub enum Deciding {
     Prepared(Map<String, Value>),
     /// The configuration of a program or of the user's own server, which identifies it.
     Setup(Map<String, Value>),
-    /// The settings for every request to a vendor's API, or for a script.
+    /// The settings of any other provider: a vendor's API, `script`, `echo`, or a provider outside this crate.
     Settings(Map<String, Value>),
 }
 

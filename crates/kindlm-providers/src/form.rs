@@ -11,6 +11,6 @@ use kindlm_transport::StructuredOutput;
 pub enum FormChoice {
     /// Always this form.
     Fixed(StructuredOutput),
-    /// A JSON Schema first; the next form after each refusal by the model.
+    /// A JSON Schema first. The client uses the next form when the server does not support a form.
     Automatic,
 }

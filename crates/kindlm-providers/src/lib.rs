@@ -150,7 +150,8 @@ pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_type
     functions.into_iter().flatten().filter_map(read).collect()
 }
 
-/// Returns the evidence that the suite declares complete for a provider. The set is empty for a model's API.
+/// Returns the evidence that the suite declares complete for a provider. The set is empty if no agent can run behind
+/// the provider.
 pub fn declared(known: &Providers, name: &str, config: &Value) -> BTreeSet<Channel> {
     let Some((registration, config)) = configured(known, name, config) else {
         return BTreeSet::new();

@@ -26,7 +26,7 @@ pub struct Meta {
     pub docs: &'static str,
 }
 
-/// Creates a codec from a configuration that has passed its schema. Fails with all problems of the configuration.
+/// Creates a codec from a configuration that has passed its schema. Fails with the problems of the configuration.
 pub type MakeCodec = fn(&Value) -> Result<Box<dyn Codec>, Vec<Problem>>;
 
 /// The way to reach a provider.

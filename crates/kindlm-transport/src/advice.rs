@@ -34,7 +34,7 @@ fn refusal_advice(host: &str, err: &ProviderError, status: u16) -> String {
     }
 }
 
-/// Returns advice for errors whose message from the provider usually has none. Returns `None` for any other error.
+/// Returns advice for an error, depending on its kind and the response. Returns `None` if there is no advice.
 fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<String> {
     let kind = err.kind;
     let advice = match kind {

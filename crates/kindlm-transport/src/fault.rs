@@ -185,7 +185,7 @@ impl Cause {
     }
 }
 
-/// Returns the causes of an error. The error is left out, because its text contains the full address.
+/// Returns the causes of an error. The error itself is left out, because its text contains the full address.
 fn chain<'a>(err: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     causes(err.source())
 }

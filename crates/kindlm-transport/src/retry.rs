@@ -36,8 +36,8 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Allows two retries, after waits of 250 ms to 1 s. Accepts a requested wait of 1 minute, and refusals for 3
-    /// minutes.
+    /// Allows two retries, after waits of 250 ms to 1 s. Accepts requested waits of up to 1 minute, and refusals for up
+    /// to 3 minutes.
     fn default() -> Self {
         Self {
             max_retries: 2,

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::{Dialect, FAREWELL, Reported, Step, object, shell, text};
 
-/// The types of lines that report progress but no events. Streamlined lines are not listed: they replace tool calls
-/// that are not reported.
+/// The types of lines that report progress but no events. The `streamlined_…` types are not listed, because such lines
+/// stand for tool calls that are not reported.
 const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",
@@ -189,7 +189,7 @@ impl Claude {
     fn system(&mut self, line: &Value, reported: &mut Reported) -> Step {
         match text(line, "subtype") {
             "init" => {
-                // Thinking is often missing in the lines, or empty.
+                // Thinking is not complete, because it is often missing in the lines, or empty.
                 reported.complete.extend([
                     Channel::Messages,
                     Channel::Actions,
@@ -256,7 +256,7 @@ impl Claude {
         let Some(ended) = self.ended_as(id, status) else { return };
         let Some(task) = self.tasks.get_mut(id) else { return };
         task.has_ended = true;
-        // For an agent, the later notification holds the result.
+        // For a subagent, the later notification holds the result.
         if task.is_command {
             let call_id = task.call_id.clone();
             let output = format!("the command in the background ended with the status `{status}`");
@@ -425,8 +425,8 @@ impl Claude {
             if text(block, "type") == "tool_result" {
                 let goes_on = self.goes_on(line, text(block, "tool_use_id"));
                 self.result_block(block, goes_on, reported)?;
-                // This result informs the model of all ended tasks. A task that the call waited for gets no
-                // notification.
+                // A result of the agent's own call informs the model of all ended tasks. If the call does not continue
+                // in the background, its task gets no notification.
                 let is_own = is_own(line);
                 let call_id = text(block, "tool_use_id");
                 self.tasks.retain(|_, task| {

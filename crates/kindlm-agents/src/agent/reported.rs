@@ -22,7 +22,8 @@ pub(crate) struct Reported {
     pub(crate) output_json: Option<Value>,
     /// The complete kinds of evidence. The agent declares them, or its output format guarantees them.
     pub(crate) complete: BTreeSet<Channel>,
-    /// True if the agent has declared its complete kinds of evidence.
+    /// True if the agent or its adapter declares the complete kinds of evidence. Kinds that merely occurred then do not
+    /// count as complete.
     pub(crate) says_itself: bool,
     /// True if the agent has answered, which makes its messages complete.
     pub(crate) has_answered: bool,

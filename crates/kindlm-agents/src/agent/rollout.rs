@@ -358,7 +358,8 @@ fn patched(patch: &str) -> Vec<Value> {
     patch.lines().filter_map(named).collect()
 }
 
-/// Records the result of a call. Does nothing if the status is unknown, or if Codex stopped the call at the end.
+/// Records the result of a call. Does nothing if the status is unknown, or if Codex stopped the call at the end of the
+/// turn.
 fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &mut Recorded) {
     let said = match output {
         Some(Value::String(text)) => text.clone(),

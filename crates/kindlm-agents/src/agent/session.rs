@@ -79,7 +79,8 @@ impl AgentSession for Session<'_> {
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
-                // The end of the process may take longer than the rest of the turn's timeout.
+                // The end of the process may use up the turn's timeout, so the files always get at least the grace
+                // period.
                 let grace = self.dialect.farewell();
                 let limit = turn.timeout.saturating_sub(started.elapsed()).max(grace);
                 let files = self.thread_files(limit).await;
@@ -330,8 +331,7 @@ impl Session<'_> {
         let how = match ended {
             Ended::Itself(Some(code)) => {
                 self.exit_code = Some(code);
-                // This explanation is more useful if the shell could not start the agent, or if a signal ended the
-                // agent.
+                // Some exit codes mean that the shell could not start the agent, or that a signal ended it.
                 match CommandOutput::broken_off(Some(code)) {
                     Some(why) => format!("it ended before it had {what}: {why}"),
                     None => format!("it ended with exit code {code} before it had {what}"),

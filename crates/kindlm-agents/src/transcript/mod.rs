@@ -157,7 +157,7 @@ fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'
     Err(Problem::key(format!("/{other}"), message).with_help(help))
 }
 
-/// Detects the format of a list of messages by keys and types of one format.
+/// Detects the format of a list of messages by keys and types that only one format has.
 fn format_of(value: &Value, messages: &[(&Value, String)]) -> Format {
     let is_item = |it: &Value| {
         let kind = it.get("type").and_then(Value::as_str);

@@ -269,7 +269,7 @@ impl Reading {
         } else {
             Coverage::default().losing(Channel::ALL)
         };
-        // If the transcript ends with this call, the end is reported instead of the missing result.
+        // If the transcript ends with the last call, the end is reported instead of the missing result.
         if matches!(self.open, Some(Open::Called(_))) {
             self.unanswered.pop_last();
         }

@@ -116,7 +116,7 @@ impl Codec for Anthropic {
             reader.read(blocks(content, part::calls_before(prompt)), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
-            // The answer tool only carries the structured answer, so it does not count as a call of the agent.
+            // A call of the answer tool only carries the structured answer, so it does not count as a tool call.
             let (answers, others): (Vec<ToolCall>, Vec<ToolCall>) =
                 tool_calls.into_iter().partition(|call| call.name == wanted);
             tool_calls = others;
@@ -152,8 +152,8 @@ fn system(prompt: &Prompt) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n\n"))
 }
 
-/// Returns the conversation in Anthropic's form. Results of parallel calls share one message, because separate messages
-/// teach the model to stop calling tools in parallel.
+/// Returns the conversation in Anthropic's form, without system messages. Consecutive tool results share one message,
+/// because separate messages teach the model to stop calling tools in parallel.
 fn messages(prompt: &Prompt) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
@@ -174,8 +174,9 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
     out
 }
 
-/// Marks the shared beginning of the prompt for the prompt cache, if it is long. Anthropic caches everything before the
-/// mark.
+/// Sets a cache mark after the shared beginning of the last message, if that is a user message. Anthropic caches
+/// everything before the mark. Without a mark, the system messages and the beginning are too short, or nothing follows
+/// the beginning.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
     let last = prompt.messages.last().filter(|it| it.role == Role::User);
@@ -230,7 +231,7 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
         (Some(name), true, _) | (Some(name), false, Some(ToolChoice::None)) => {
             Some(json!({"type": "tool", "name": name, "disable_parallel_tool_use": true}))
         }
-        // The model must call a tool: one of the agent's, or the answer tool.
+        // The model must call a tool. If the prompt requests structured output, the answer tool is among the tools.
         (Some(_), false, _) | (None, false, Some(ToolChoice::Required)) => {
             Some(json!({"type": "any"}))
         }
@@ -240,8 +241,8 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
     }
 }
 
-/// Returns the text and the tool calls of content blocks. Blocks without text and calls, such as thinking, are skipped.
-/// Fails at the first malformed block.
+/// Returns the text and the tool calls of content blocks. Known blocks without text and calls, such as thinking, are
+/// skipped. Fails at the first malformed or unsupported block.
 fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();

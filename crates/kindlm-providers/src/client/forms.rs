@@ -10,7 +10,7 @@ use crate::StructuredOutput;
 use crate::dialect::chat;
 use crate::form::FormChoice;
 
-/// The forms that a provider's models accept, as learned from their refusals.
+/// The form that each model needs, as learned from the provider's error responses.
 #[derive(Debug, Default)]
 pub(crate) struct Forms(Mutex<HashMap<String, StructuredOutput>>);
 
@@ -43,10 +43,12 @@ pub(crate) trait InForm: Sized {
     /// Returns the prompt, changed so that it requests the answer in this form.
     fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt>;
 
-    /// Returns the reply in the shape of a schema answer. The arguments of the answer tool become its text.
+    /// Returns the reply in the shape of a schema answer. For the tool form, the arguments of the answer tool become
+    /// the reply's text.
     fn read(self, prompt: &Prompt, reply: Reply) -> Reply;
 
-    /// Returns the form to try next. Returns `None` unless the error shows that the server does not support this form.
+    /// Returns the form to try next. Returns `None` for the last form, and unless the error shows that the server does
+    /// not support this form.
     fn after(self, err: &ProviderError) -> Option<Self>;
 }
 

@@ -158,8 +158,8 @@ impl Client {
     /// Sets up the providers of a suite. `providers` is the map of the same name in its config.
     ///
     /// Providers that need no configuration (for example `openai`, with its default key variable) are available even if
-    /// the map does not name them. `files` loads the replies of `scripted`. The client fails with all problems; their
-    /// pointers start at `providers`.
+    /// the map does not name them. `files` loads the replies of `scripted`. Fails with all problems; their pointers are
+    /// relative to this map.
     pub fn new(
         providers: &Map<String, Value>,
         files: &dyn Files,
@@ -239,8 +239,8 @@ impl Client {
         Ok(reply)
     }
 
-    /// Sends a prompt in the form that the model is known to accept. If the model refuses the form, sends the prompt in
-    /// the next form.
+    /// Sends a prompt in the form that the model is known to accept. If the choice is automatic and the server does not
+    /// support the form, sends the prompt in the next form.
     async fn ask_in_form(
         &self,
         name: &str,

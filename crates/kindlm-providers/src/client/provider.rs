@@ -56,8 +56,8 @@ impl Provider {
         }
     }
 
-    /// Limits the coverage of a reply to the evidence that the provider guarantees. A reply of a model's own API keeps
-    /// its whole coverage.
+    /// Limits the coverage of a reply to the evidence that the provider guarantees. If no agent can run behind the
+    /// provider, the reply keeps its whole coverage.
     pub(super) fn vouched(&self, reply: Reply) -> Reply {
         if self.wraps_agent { reply.of_wrapped_agent() } else { reply }
     }

@@ -8,11 +8,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Normalizes a base address in any form that users write.
+    /// Normalizes a base address that a user has written.
     ///
     /// `root` is the path that all endpoints share, such as `/v1`; it is added unless the address ends with it.
-    /// `endpoint` is an endpoint that users often paste by mistake, such as `/messages`; it is removed. Slashes at
-    /// the end are ignored. A query (`?api-version=…`) is moved behind the endpoint.
+    /// `endpoint` is an endpoint that users often paste by mistake, such as `/messages`; it is removed if it follows
+    /// `root`. Slashes at the end are ignored. A query (`?api-version=…`) is moved behind the endpoint.
     pub(crate) fn new(written: &str, root: &str, endpoint: &str) -> Self {
         let (base, query) = match written.split_once('?') {
             Some((base, query)) => (base, Some(query.to_owned())),

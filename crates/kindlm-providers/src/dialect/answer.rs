@@ -33,7 +33,8 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// Returns the JSON of a successful response. Fails for an error status, and for a body that is not JSON.
+    /// Returns the JSON of a successful response. Fails for an error status, and for a body that is not JSON or repeats
+    /// a key of the answer.
     pub(crate) fn json(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
         let value = parse(&response.body);
         if !(200..300).contains(&response.status) {
@@ -68,8 +69,8 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// Returns the text of a message. A message without content is an error, unless it was cut or has a call, a
-    /// refusal or audio.
+    /// Returns the text of a message. A message without content is an error, unless it was cut or filtered, or has a
+    /// call, a refusal or audio.
     pub(crate) fn text_of(
         &self,
         message: &Value,
@@ -162,8 +163,8 @@ fn parse(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Returns the reason why a body is not JSON. It includes the parser's message only if the body begins like an object
-/// or a list.
+/// Returns the reason why a body is not JSON. It includes the parser's message only for a syntax error in a body that
+/// begins like an object or a list.
 fn not_json(body: &[u8], err: &serde_json::Error) -> String {
     if body.is_empty() {
         return "the answer is empty".to_owned();
@@ -196,8 +197,8 @@ fn describe(response: &HttpResponse) -> String {
 /// The upper limit of a plausible token count. A higher count is a fault of the server.
 const MOST_TOKENS: f64 = 1e12;
 
-/// Returns a token count, from a number or a text. Returns `None` if the count is absent, negative or implausibly large.
-/// A missing count is not 0.
+/// Returns a token count, from a number or a text. Returns `None` if the count is absent, not a number, negative or
+/// implausibly large. A missing count is not 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

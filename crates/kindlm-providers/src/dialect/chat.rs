@@ -102,7 +102,8 @@ pub(crate) fn offered(prompt: &Prompt) -> Option<Vec<Offered<'_>>> {
     (!prompt.tools.is_empty()).then(|| tools.collect())
 }
 
-/// Returns the tool choice; `None` without tools. Vendors would reject a choice then.
+/// Returns the tool choice; `None` without a choice. Also `None` without tools, because vendors would then reject a
+/// choice.
 pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
     let choice = prompt.tool_choice.as_ref().filter(|_| !prompt.tools.is_empty())?;
     Some(match choice {
@@ -121,8 +122,8 @@ fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// Returns the arguments as an object, for vendors that accept nothing else. Any other value is wrapped as `{"_raw":
-/// …}`.
+/// Returns the arguments as an object, for vendors that accept nothing else. `null` becomes `{}`. Any other value is
+/// wrapped as `{"_raw": …}`.
 pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     match (&call.malformed_arguments, &call.arguments) {
         (Some(text), _) => json!({"_raw": text}),
@@ -151,8 +152,8 @@ pub(crate) fn refusal(message: &Value) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Returns the structured answer from the calls of the answer tool. If calls differ, all are returned, one per line, so
-/// that the contradiction is visible.
+/// Returns the structured answer from the calls of the answer tool. If calls differ, each different answer is a line of
+/// the text, so that the contradiction is visible.
 pub(crate) fn answers(calls: &[ToolCall]) -> String {
     let mut texts: Vec<String> = Vec::new();
     for call in calls {

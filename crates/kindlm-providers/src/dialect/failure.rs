@@ -34,7 +34,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Returns true if a code or type of the error equals this word.
+    /// Returns true if a code, type or status name of the error equals this lower-case word.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.words.iter().any(|it| it == word)
     }

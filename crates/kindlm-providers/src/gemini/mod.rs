@@ -52,8 +52,8 @@ struct Config {
 
 const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
 const EMBEDDING_MODEL: &str = "gemini-embedding-001";
-/// The placeholder that Google documents for a missing thought signature. Gemini 3 requires a signature with each
-/// call, but a `ToolCall` cannot store one.
+/// The placeholder that Google documents for a missing thought signature. Gemini 3 requires a signature with the first
+/// call of a message, but a `ToolCall` cannot store one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 #[derive(Debug)]
@@ -148,8 +148,8 @@ fn system(prompt: &Prompt) -> Option<Value> {
     (!parts.is_empty()).then(|| json!({"parts": parts}))
 }
 
-/// Returns the conversation in Gemini's form. The results of parallel calls share one content, because Gemini requires
-/// all results of a turn together.
+/// Returns the conversation in Gemini's form, without system messages. Consecutive tool results share one content,
+/// because Gemini requires all results of a turn together.
 fn contents(prompt: &Prompt) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
@@ -234,7 +234,7 @@ const SILENT: [&str; 6] =
     ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
 
 /// Returns the text and the calls of the parts of an answer, without thoughts. Calls get generated ids, because Gemini
-/// need not send ids. Fails at the first malformed part.
+/// need not send ids. Fails at the first malformed or unsupported part.
 fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();

@@ -1,4 +1,4 @@
-//! JSON Schemas for Gemini. They are sent in its `OpenAPI` subset if possible, or else unchanged.
+//! JSON Schemas for Gemini. A schema is sent in Gemini's subset of `OpenAPI` if possible, or else unchanged.
 
 use kindlm_types::ToolSpec;
 use serde_json::{Map, Value, json};
@@ -95,7 +95,8 @@ fn reduce(schema: &Value) -> Option<Value> {
     Some(Value::Object(out))
 }
 
-/// Sets the type: a single type, optionally with `null`. Returns `None` for several types.
+/// Sets the type: a single type, optionally with `null`. Returns `None` for a list without exactly one type besides
+/// `null`.
 fn put_type(out: &mut Map<String, Value>, value: &Value) -> Option<()> {
     let Value::Array(types) = value else {
         put(out, "type", value.clone());

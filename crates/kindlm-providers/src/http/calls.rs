@@ -11,7 +11,7 @@ use crate::dialect::part::Malformed;
 #[derive(Debug)]
 pub(super) struct CallsPath {
     pub(super) path: Path,
-    /// The path as written in the config, for error messages.
+    /// The path as written in the config, without a final `?`, for error messages.
     pub(super) written: String,
     /// True if the list may be missing in an answer.
     pub(super) is_optional: bool,
@@ -37,7 +37,7 @@ impl CallsPath {
 }
 
 /// Stores the results in the calls, and returns the status of each call. The status is `None` for an open call. Fails
-/// if a status is unknown.
+/// if a status or a failure mark is invalid.
 pub(super) fn results(
     calls: &mut [ToolCall],
     written: &Value,

@@ -231,7 +231,6 @@ impl Http {
         ];
         let text_path = config.response_path.as_deref().unwrap_or("choices.0.message.content");
         let text = path(Some(text_path), "", "/responsePath");
-        // Without paths, the whole answer is in OpenAI's format; a `responsePath` means another format.
         let tool_calls = CallsPath::of(config, |written| path(Some(written), "", "/toolCallsPath"));
         let model = path(config.model_id_path.as_deref(), "model", "/modelIdPath");
         if !problems.is_empty() {

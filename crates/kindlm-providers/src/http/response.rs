@@ -52,7 +52,7 @@ fn is_function(code: &str) -> bool {
     if !before.is_empty() && before.chars().all(is_word) {
         return true;
     }
-    // For parameters in parentheses, the first parenthesis must be closed at the end.
+    // Parameters in parentheses begin with `(`, and its matching `)` is the last character before `=>`.
     let mut depth = 0_usize;
     let mut closed = None;
     for (at, c) in before.char_indices() {

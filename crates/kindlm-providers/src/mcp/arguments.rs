@@ -11,7 +11,8 @@ const PLACEHOLDERS: [&str; 5] = ["input", "system", "model", "messages", "params
 /// Returns the arguments of the tool call. They are the template with the prompt filled in; without a template, the
 /// messages, the model and the parameters.
 ///
-/// A text that is a single placeholder becomes its value; in a longer text, JSON is inserted as text.
+/// A text that is a single placeholder becomes the placeholder's value. In a longer text, a value that is not a text is
+/// inserted as JSON text.
 pub fn arguments(config: &Config, prompt: &Prompt) -> Map<String, Value> {
     let values = values(prompt);
     match &config.arguments {

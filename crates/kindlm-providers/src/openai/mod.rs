@@ -147,8 +147,8 @@ impl OpenAi {
         let message = &choice["message"];
         let refusal = chat::refusal(message);
         let mut tool_calls = self.reader().tool_calls(prompt, message, "call_", response)?;
-        // `function_call` is the older form of a call: one call without an id. Scripts receive it unchanged. Some
-        // servers repeat a call of `tool_calls` in this key.
+        // `function_call` is the older form of a call: one call without an id. If the answer has nothing else, scripts
+        // receive it unchanged. Some servers repeat a call of `tool_calls` in this key.
         let function = Some(&message["function_call"]).filter(|it| !it.is_null());
         let is_alone = tool_calls.is_empty();
         if let Some(function) = function {
@@ -294,7 +294,7 @@ struct Chat<'a> {
 impl<'a> Chat<'a> {
     fn of(prompt: &'a Prompt, logprobs: bool) -> Self {
         let Params { temperature, max_tokens, top_p, seed, stop_sequences } = &prompt.params;
-        // Reasoning models refuse `max_tokens`, and every temperature except their default.
+        // Reasoning models refuse `max_tokens`, and values of `temperature` and `top_p` other than the default.
         let reasons = reasons(&prompt.model);
         Self {
             model: &prompt.model,

@@ -166,7 +166,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Returns the problems of well-formed replies. Their pointers start at the list.
+/// Returns the problems of parsed replies. The pointers are relative to the list.
 fn check(replies: &[ScriptedReply]) -> Vec<Problem> {
     if replies.is_empty() {
         return vec![Problem::new("", "the list of replies is empty")];

@@ -9,7 +9,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// A token bucket for the amount of one second, at least 1. Its level may become negative.
 ///
-/// A negative level admits amounts larger than the bucket, and corrects estimates that were too low. The average rate
+/// So the bucket can admit amounts larger than its capacity, and correct estimates that were too low. The average rate
 /// stays within the limit.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {

@@ -34,17 +34,18 @@ struct State {
     tokens: Option<Bucket>,
     /// The end of the current back-off; no request is sent before it. The field is `None` without a back-off.
     closed: Option<Instant>,
-    /// True if the provider requested the back-off and no request was answered since.
+    /// True if the provider requested the current back-off. An answer then ends the back-off.
     is_asked: bool,
-    /// The time before which requests fail immediately, and their error. The requested wait is too long, or the
-    /// provider has refused every request for too long.
+    /// The time before which requests fail immediately, and their error. The reason is a requested wait that is too
+    /// long, or a provider that has refused every request for too long.
     failing_until: Option<(Instant, Arc<ProviderError>)>,
-    /// The number of refusals since the last answer that started or extended a back-off.
+    /// The number of refusals that started or extended a back-off since the last answer.
     refusals: u32,
     /// The times of the first and the last refusal of the current series. The field is `None` after an answer or
     /// another error of the provider.
     refused: Option<(Instant, Instant)>,
-    /// The number of failed calls before the first answer; `None` after it.
+    /// The number of failures recorded by [`has_failed`](RateLimiter::has_failed) before the first answer; `None` after
+    /// it.
     failed: Option<u32>,
     /// The error of every further request; `None` while the circuit is closed.
     circuit_error: Option<Arc<ProviderError>>,
@@ -104,7 +105,7 @@ enum Entry {
     Now(Sent),
     /// The request may be sent at this time.
     At(Instant),
-    /// The request waits until another request ends or leaves the queue.
+    /// The request waits until the limiter wakes it.
     Later,
     Never(Arc<ProviderError>),
 }

@@ -29,14 +29,14 @@ struct Open {
     unreached: Option<(u32, Instant)>,
 }
 
-/// The number of consecutive refused or unreachable calls that opens the circuit.
+/// The number of failed calls that opens the circuit if the last one was refused or could not reach the provider.
 const REFUSED: u32 = 3;
 
 /// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// The number of failed calls that opens the circuit to a model without an answer. Server errors, timeouts and
-/// unreadable answers count.
+/// The number of failed calls that opens the circuit to a model without an answer, if the last one ended with a server
+/// error, a timeout or an unreadable answer.
 const FAILED: u32 = 10;
 
 impl RateLimiters {
@@ -116,7 +116,7 @@ impl Open {
         }
     }
 
-    /// Opens the circuit for all models. The error of the first call counts.
+    /// Opens the circuit for all models. If it is already open, its first error stays.
     fn open_circuit(&mut self, err: &ProviderError) {
         let why = Arc::clone(self.circuit_error.get_or_insert_with(|| Arc::new(err.clone())));
         self.limiters.values().for_each(|it| it.open_circuit(&why));

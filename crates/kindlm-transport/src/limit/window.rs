@@ -20,7 +20,7 @@ pub(super) struct Window {
     threshold: f64,
     /// The largest load for which no refusal is recorded.
     ceiling: u32,
-    /// The number of decreases. A request that was sent before a decrease cannot cause a further decrease.
+    /// The number of decreases. A request that was sent before a decrease cannot halve the window again.
     epoch: u64,
 }
 
