@@ -21,7 +21,7 @@ pub struct Received {
 impl Received {
     /// Adds the spans and events of a request or a file.
     ///
-    /// Returns one message for each rejected part.
+    /// Returns one message for each rejected span. Events above the limit are dropped.
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
         let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
         for span in spans {

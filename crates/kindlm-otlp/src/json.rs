@@ -228,7 +228,7 @@ fn any(value: &Value) -> Option<Value> {
     })
 }
 
-/// Converts hex ids to lower case. Other ids stay unchanged.
+/// Converts ids of 16 or 32 hex digits to lower case. Other ids stay unchanged.
 fn lower_hex(id: String) -> String {
     if matches!(id.len(), 16 | 32) && id.bytes().all(|it| it.is_ascii_hexdigit()) {
         return id.to_ascii_lowercase();

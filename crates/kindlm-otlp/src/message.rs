@@ -80,7 +80,7 @@ impl RecordedMessage {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }
 
-    /// Parses a message; returns `None` if it is not an object or has no content.
+    /// Parses a message; returns `None` if it is not an object, or has neither content nor unsupported parts.
     pub(crate) fn read(value: &Value, default: Role) -> Option<Self> {
         let outer = value.as_object()?;
         let inner = outer.get("message").and_then(unpacked);

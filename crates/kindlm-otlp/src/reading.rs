@@ -29,7 +29,7 @@ pub struct Reading {
     ///
     /// These are the test case, the model id, the variables and the price.
     pub execution: Execution,
-    /// The model requests whose tokens are known.
+    /// The spans that record tokens: model requests, or wrappers around them.
     pub inferences: Vec<Inference>,
     /// The test case that the trace names; `None` if the trace names no test case.
     pub test: Option<String>,
@@ -252,7 +252,7 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
     ))
 }
 
-/// Returns true if the top-level step succeeded and records its result.
+/// Returns true if a top-level agent or a root span succeeded and records its result.
 ///
 /// A tool call at the end may then be the structured answer, so no tool had to run.
 ///

@@ -180,7 +180,7 @@ pub(crate) fn finish_reason(span: &OtlpSpan) -> Option<String> {
     }
 }
 
-/// Returns true if a span is a tool call without a tool name.
+/// Returns true if a span is a tool call without a tool name. A span name other than `execute_tool` names the tool.
 pub(crate) fn is_nameless_tool(span: &OtlpSpan) -> bool {
     declared(span) == Some(Kind::Tool)
         && tool_name(span).is_none()

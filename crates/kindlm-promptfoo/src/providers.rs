@@ -166,7 +166,8 @@ impl Translator<'_> {
                 let Some(document) = self.document_of(item.span, &file) else { continue };
                 let one = [document.clone()];
                 let items = if is_list(&document) { document.items() } else { &one[..] };
-                // Files inside of files are skipped. A file that names itself would cause an endless loop.
+                // Texts with `file://` inside of a file are skipped. A file that names itself would cause an endless
+                // loop.
                 let is_file = |it: &Node| it.text().is_some_and(|it| path(it).is_some());
                 for entry in items.iter().filter(|it| !is_file(it)) {
                     self.provider_of(entry, extra);

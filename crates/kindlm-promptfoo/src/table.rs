@@ -117,7 +117,6 @@ impl Translator<'_> {
                 let help = format!("did you mean `_{column}`?");
                 self.diagnostics.push(place.error_at(message, Some(&help)).into_warning());
             }
-            // Report a setting for an assertion column that does not exist.
             let about = column.strip_prefix("__config:").and_then(|it| it.split_once(':'));
             let Some((target, _)) = about.filter(|(it, _)| it.starts_with(EXPECTED)) else {
                 continue;

@@ -11,7 +11,8 @@ use super::build::{list, map};
 use super::provider::{Provider, read};
 use super::vars::{Vars, merged};
 
-/// The settings of a test, or of the default test. Settings of the test override those of the default test.
+/// The settings of a test, or of the default test. Settings of the test override those of the default test, but its
+/// assertions are added to those of the default test.
 #[derive(Clone, Default)]
 pub(super) struct TestSettings {
     pub(super) vars: Vars,

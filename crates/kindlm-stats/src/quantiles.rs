@@ -40,7 +40,8 @@ impl Quantiles {
             self.counts = Histogram::new(DIGITS).ok();
         }
         if let Some(counts) = &mut self.counts {
-            // An error would mean that there is no memory for a larger range. Then the value counts as the largest one.
+            // An error would mean that there is no memory for a larger range. Then the value counts as the largest
+            // value of the current range.
             let value = (value * STEPS).round() as u64;
             if counts.record(value).is_err() {
                 counts.saturating_record(value);

@@ -23,8 +23,8 @@ pub struct BestThreshold {
     pub kappa: f64,
     /// The kappa by ten-fold cross-validation.
     ///
-    /// Each output is judged with a threshold that was chosen on the other outputs. `None` if kappa is undefined, or if
-    /// there are too few outputs.
+    /// Each output is judged with a threshold that was chosen on the other outputs. `None` if kappa or one of these
+    /// thresholds is undefined, or if there are too few outputs.
     pub held_out_kappa: Option<f64>,
 }
 
@@ -93,7 +93,7 @@ fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
 
 /// Returns the counts if each output is judged with a threshold chosen without it.
 ///
-/// Returns `None` if there are too few outputs.
+/// Returns `None` if there are too few outputs, or if a threshold cannot be chosen.
 fn held_out(scored: &[(f64, bool)]) -> Option<Confusion> {
     if scored.len() < 2 * FOLDS {
         return None;

@@ -96,8 +96,6 @@ fn differing(
 }
 
 /// Returns true if a file has the same content in both folders.
-///
-/// The sizes must already be equal.
 fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     let (mut one, mut other) = (one.file(path)?, other.file(path)?);
     let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);

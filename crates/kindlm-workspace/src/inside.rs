@@ -178,7 +178,7 @@ impl Inside {
             at.push(part);
             match self.dir.symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
-                // A link would lead to a different folder, so replace it.
+                // A link would lead to a different folder, and other entries are no folders, so replace the entry.
                 Ok(_) => {
                     self.dir.remove_file(&at)?;
                     self.dir.create_dir(&at)?;

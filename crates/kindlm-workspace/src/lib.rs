@@ -3,7 +3,7 @@
 //! [`Folders`] gives each execution a separate copy of a folder of the suite. After the agent has finished, it reports
 //! the changes, and the results of commands and tests ([`reports`]).
 //!
-//! File access never leaves the workspace, even if the agent creates links that lead out.
+//! KindLM's own file access never leaves the workspace, even if the agent creates links that lead out.
 //!
 //! ```
 //! use kindlm_types::workspace::{TestFormat, TestStatus};

@@ -124,7 +124,7 @@ async fn look(
         inside.is_in_place()?;
         let before = (&start.inside, &start.tree);
         let changes = changes(before, &inside, &ignore, limits, max_diff_bytes)?;
-        // Check the starting state last, so that the check covers everything that was read before.
+        // Check the starting state after the comparison, so that a modification during the comparison is found.
         start.is_as_made(&ignore, is_guarded)?;
         let seen = |path: String| {
             let (text, problem) = match inside.text(&path, MAX_FILE) {

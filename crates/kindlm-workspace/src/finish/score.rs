@@ -80,7 +80,7 @@ pub(crate) struct Parts {
 impl Parts {
     /// Adds the agent's changes, the hidden files and the agent's actions to a copy.
     ///
-    /// The copy holds the starting state before.
+    /// Before the call, the copy holds only the starting state.
     fn put_into(&self, copy: &Inside, top: Option<&Path>, is_guarded: bool) -> Result<(), String> {
         // The copy is only valid if the starting state is still unmodified.
         self.start.is_as_made(&self.ignore, is_guarded)?;
@@ -277,7 +277,7 @@ impl<'a> Score<'a> {
         }
         match commands.run_command(&command).await {
             Err(err) => {
-                // The client was stopped, but its container may still run.
+                // KindLM has stopped the command, but its container may still run.
                 wrap.end(&self.folder, commands).await;
                 (CommandRan { problem: Some(err.message), ..ran }, String::new())
             }
@@ -351,7 +351,7 @@ impl<'a> Score<'a> {
 
 impl Drop for Score<'_> {
     fn drop(&mut self) {
-        // The run was stopped while commands were running in the copy.
+        // The copy was not closed, because the run was stopped or a test run failed.
         if self.made.is_some() {
             self.task.wrap.abandon(&self.folder);
         }

@@ -14,7 +14,7 @@ const SOCKETS: [&str; 2] = ["/run", "/var/run"];
 
 /// The paths in these folders that programs need.
 ///
-/// They are for host name resolution, and on NixOS hold the programs.
+/// The first path is for host name resolution; the others hold the programs of NixOS.
 const NEEDED: [&str; 3] =
     ["/run/systemd/resolve/stub-resolv.conf", "/run/current-system", "/run/wrappers"];
 
@@ -40,7 +40,7 @@ const LEADING_OUT: [&str; 7] = [
 #[derive(Debug)]
 pub(crate) struct Bubblewrap {
     program: PathBuf,
-    /// The suite's folder, which stays visible even inside a hidden folder.
+    /// The suite's folder, which stays visible even inside `/tmp` or `temp`.
     suite: PathBuf,
     /// The folder for temporary files, which holds the workspaces of all agents.
     temp: PathBuf,

@@ -148,7 +148,7 @@ impl Boxed {
 
 /// Returns the container name of a folder.
 ///
-/// It combines the names of the folder and its parent, because only one of them is unique.
+/// It combines the names of the folder and its parent, because a name such as `work` alone is not unique.
 fn name(folder: &Path) -> String {
     let within = folder.parent().and_then(Path::file_name).unwrap_or_default();
     let (within, own) = (within.to_string_lossy(), folder.file_name().unwrap_or_default());

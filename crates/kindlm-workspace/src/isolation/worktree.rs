@@ -24,7 +24,7 @@ pub(crate) struct Worktrees {
     top: PathBuf,
     /// The commit of all checkouts.
     commit: String,
-    /// The path of the user's git configuration, which has names, remotes and filters.
+    /// The path of the git configuration of the user's repository, which has names, remotes and filters.
     config: PathBuf,
     /// The path of the objects of the user's repository, which are only read.
     objects: PathBuf,
@@ -100,7 +100,7 @@ impl Worktrees {
 
     /// Creates a checkout in a new folder, and returns the folder to work in.
     ///
-    /// Fails if the commit does not have this folder.
+    /// Fails if the commit does not have the workspace's source folder.
     pub(crate) async fn check_out(
         &self,
         at: &Path,
@@ -176,7 +176,7 @@ impl Worktrees {
             move || share(&git, &objects, shallow.as_deref(), &refs)
         })
         .await?;
-        // Include the user's configuration before the checkout, because it defines filters and line endings.
+        // Include this configuration before the checkout, because it defines filters and line endings.
         git(at, &["config", "include.path", &config], commands).await?;
         git(at, &["checkout", "--quiet", "--detach", &self.commit], commands).await?;
         for hidden in &self.hidden {

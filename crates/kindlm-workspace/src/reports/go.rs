@@ -25,7 +25,7 @@ struct GoTest {
     status: Option<TestStatus>,
     output: String,
     elapsed: Option<f64>,
-    /// True if the report has an event for the entry other than build events.
+    /// True if the report has an event, other than build events, for the entry or for a test in it.
     ran: bool,
 }
 

@@ -41,7 +41,7 @@ fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
 
 /// Returns the number of tests that a suite lists but does not count.
 ///
-/// Jest (`jest-junit`) lists a `todo` in the same way as a passed test.
+/// Jest (`jest-junit`) lists a `todo` in the same way as a passed test. Returns 0 if too few tests may be a `todo`.
 fn uncounted(suite: Node<'_, '_>, cases: &[Node<'_, '_>]) -> usize {
     let counted: Option<usize> = suite.attribute("tests").and_then(|it| it.trim().parse().ok());
     let more = counted.map_or(0, |it| cases.len().saturating_sub(it));
