@@ -214,7 +214,7 @@ fn every_case_is_in_one_shard_and_the_shards_are_balanced() {
     assert!(most - least <= 14, "{sizes:?}");
 }
 
-/// One case takes as long as all others together, so it gets a separate shard.
+/// One case takes longer than all others together, so it gets a separate shard.
 #[test]
 fn durations_of_an_earlier_run_balance_the_shards() {
     let folder = folder();

@@ -107,9 +107,9 @@ impl Case {
     }
 }
 
-/// Runs one command: `[NAME=value…] kindlm …`, `cat …` or `rm …`.
+/// Runs one command: `[NAME=value…]`, then `kindlm`, `cat`, `rm`, `mkdir` or `cp`, with its arguments.
 ///
-/// `< file` sets stdin, and `2> file` is ignored.
+/// `< file` sets stdin. Other redirections are not supported.
 fn step(line: &str, place: &Path) -> Output {
     let mut words = split(line).into_iter().peekable();
     let mut env = Vec::new();

@@ -22,7 +22,7 @@ const RULES: [(&str, &str); 4] = [
 ];
 const CASES: usize = 10;
 
-/// Starts a model under test, and a judge with a latency that passes all rules.
+/// Starts a model under test, and a judge that passes all rules after `latency`.
 fn server(latency: Duration) -> MockServer {
     MockServer::answering(move |request| {
         let body = request.json();

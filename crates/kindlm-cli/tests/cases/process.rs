@@ -123,7 +123,7 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Starts a run of cases with a latency, and waits until the first have started.
+/// Starts a run, and waits until it has sent two requests.
 #[cfg(unix)]
 fn started(folder: &Path, server: &MockServer) -> Child {
     let mut child =
@@ -350,7 +350,7 @@ fn a_second_interrupt_stops_now_and_still_reports() {
 
 /// A terminal with 0 columns, as `script` has in some CI systems, is supported.
 ///
-/// The original wrote 800 MB there, and did not end.
+/// An earlier implementation wrote 800 MB there, and did not end.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_without_columns_is_harmless() {

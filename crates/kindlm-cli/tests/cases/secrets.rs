@@ -26,7 +26,7 @@ fn kindlm_with(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Returns all files below a folder that contain the key.
+/// Returns all files below a folder that contain the key or the token.
 fn leaks(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for item in fs::read_dir(folder).unwrap() {

@@ -175,7 +175,7 @@ fn the_receiver_reports_errors_and_goes_on() {
         assert!(answer.contains(words), "{head}: {answer}");
         assert!(!answer.contains("access-control"), "{answer}");
     }
-    // The body is not HTTP.
+    // These bytes are not HTTP.
     let mut stream = TcpStream::connect(&waiting.address).unwrap();
     stream.write_all(&[0; 4096]).unwrap();
     drop(stream);
@@ -295,7 +295,7 @@ fn is_gone(id: &str) -> bool {
     state.trim().is_empty() || state.trim().starts_with('Z')
 }
 
-/// Copies the example for users into a virtual environment with the OpenTelemetry SDK from `PyPI`.
+/// Copies the example for users into a folder, with a virtual environment that has the OpenTelemetry SDK from `PyPI`.
 ///
 /// Without Python, prints a message and returns `None`.
 fn python_agent() -> Option<(tempfile::TempDir, PathBuf)> {

@@ -74,7 +74,7 @@ fn a_person_is_no_check_of_a_run() {
     agree(&vectors, &[]);
 }
 
-/// This test counts the vectors of this file; `kindlm-assertions` runs and counts all other vectors.
+/// This test counts the vectors that this module runs; `kindlm-assertions` runs and counts all other vectors.
 #[test]
 fn every_vector_is_run_by_some_test() {
     let here = of(&["python", "webhook", "not-webhook", "aggregate", "human"]).len();

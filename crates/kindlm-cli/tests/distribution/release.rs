@@ -46,7 +46,7 @@ pub(crate) fn release() -> tempfile::TempDir {
     for target in targets() {
         let name = format!("kindlm-cli-{target}.tar.gz");
         fs::copy(&packed, release.join(&name)).unwrap();
-        // The format of dist.
+        // The tool `dist` writes digests in this format.
         let line = format!("{digest} *{name}\n");
         fs::write(release.join(format!("{name}.sha256")), line).unwrap();
     }
@@ -178,7 +178,7 @@ pub(crate) fn sh(line: &str, folder: &Path, environment: &BTreeMap<String, Strin
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// Copies the files of a folder, without its folders other than `schemas`.
+/// Copies the files of the quickstart, and of its folder `schemas`.
 pub(crate) fn copy_quickstart(to: &Path) {
     let from = root().join("fixtures/quickstart");
     for item in fs::read_dir(&from).unwrap() {

@@ -130,7 +130,7 @@ fn worktrees_hide_files_and_keep_user_files() {
     git(&suite, &["init", "--quiet", "--initial-branch=main"]);
     git(&suite, &["add", "."]);
     git(&suite, &["commit", "--quiet", "-m", "first"]);
-    // This is a worktree of the user, on a disk that is not mounted.
+    // This worktree of the user is missing, as on a disk that is not mounted.
     let own = suite.folder.path().join("own");
     git(&suite, &["worktree", "add", "--quiet", "--detach", own.to_str().unwrap()]);
     fs::remove_dir_all(&own).unwrap();

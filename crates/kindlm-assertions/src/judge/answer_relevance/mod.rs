@@ -98,7 +98,7 @@ type GeneratedQuestions<'a> = (Vec<(String, f64)>, Respondent<'a>);
 impl AnswerRelevance {
     /// Builds the request for one of the questions that the output answers.
     ///
-    /// If that fails, the error is the errored result of the check.
+    /// The error is the errored result of the check, or a question that must be answered first.
     fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let vars = [("answer", json!(output))];
@@ -111,7 +111,8 @@ impl AnswerRelevance {
             let user = format!("{}\n\nGive question {} of {COUNT}.", own.user, number + 1);
             BuiltInQuestion { user, ..own }
         })?;
-        // A user prompt has the same text for all questions, so the sample number distinguishes the requests.
+        // A replacement prompt of the suite has the same text for all questions, so the sample number distinguishes the
+        // requests.
         Ok(Inquiry { sample: number, ..inquiry })
     }
 

@@ -92,7 +92,8 @@ impl Judgements {
 
     /// Adds the verdicts of a second reply.
     ///
-    /// A verdict of the first reply stays. A different verdict of the second reply contradicts it.
+    /// A verdict of the first reply stays. If the second reply gives a different verdict on the same rule, the result
+    /// is a contradiction.
     pub(super) fn completed_by(mut self, second: Self) -> Self {
         for ((id, verdict), (_, again)) in self.rules.iter_mut().zip(second.rules) {
             match (&verdict, &again) {

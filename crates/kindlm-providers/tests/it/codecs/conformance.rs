@@ -1,4 +1,4 @@
-//! Comparison of the codecs with the original's results on the same input. Intended differences are listed.
+//! Compares the codecs with the results of the original KindLM on the same input. Intended differences are listed.
 
 use std::collections::BTreeMap;
 

@@ -87,7 +87,7 @@ fn an_answer_of_a_tool_keeps_its_id() {
     }
 }
 
-/// Weak point 30: reasoning models refuse `max_tokens` and any temperature except their default.
+/// Weak point 30: reasoning models refuse `max_tokens`, and values of `temperature` and `top_p` other than the default.
 #[test]
 fn reasoning_models_are_asked_as_they_want_it() {
     let params = json!({"temperature": 0.2, "maxTokens": 64, "topP": 0.5, "seed": 7});

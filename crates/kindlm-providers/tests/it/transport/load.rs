@@ -187,7 +187,7 @@ async fn a_script_may_refuse_one_request_and_answer_the_next() {
     );
 }
 
-/// Checks that repeated equal failures open the circuit. Further calls fail with the same cause, without being sent.
+/// Checks which repeated failures open the circuit. Further calls then fail with the same cause, without being sent.
 #[tokio::test]
 async fn a_provider_that_never_answers_is_not_asked_for_ever() {
     for (status, kind, calls, attempts) in [
