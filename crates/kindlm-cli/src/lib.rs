@@ -62,6 +62,8 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
         Command::Calibrate(args) => commands::calibrate::run(&args, io),
         Command::Baseline(args) => commands::baseline::run(args, io),
         Command::Report(args) => commands::report::run(&args, io),
+        Command::Runs(args) => commands::runs::run(&args, io),
+        Command::Clean(args) => commands::clean::run(&args, io),
         Command::Gate(args) => commands::gate::run(&args, io),
         Command::Merge(args) => commands::merge::run(&args, io),
         Command::Assertions(args) => commands::assertions::run(&args, io),

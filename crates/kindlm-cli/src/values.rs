@@ -104,6 +104,22 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses an age: `30d`, `12h` or `45m`.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let unit = match text.chars().last() {
+        Some('d') => 86_400,
+        Some('h') => 3600,
+        Some('m') => 60,
+        _ => 0,
+    };
+    let number = text.get(..text.len().saturating_sub(1)).and_then(|it| it.parse::<u32>().ok());
+    match number.filter(|_| unit > 0) {
+        Some(number) => Ok(Duration::from_secs(u64::from(number) * unit)),
+        None => Err(format!("`{text}` is not an age; write `30d`, `12h` or `45m`")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +186,22 @@ mod tests {
             [("1", Some(1)), ("50", Some(50)), ("0", None), ("51", None), ("-1", None), ("x", None)]
         {
             assert_eq!(count::<50>(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_an_age() {
+        for (text, expected) in [
+            ("30d", Some(2_592_000)),
+            ("12h", Some(43_200)),
+            ("45m", Some(2700)),
+            ("30", None),
+            ("-1d", None),
+            ("d", None),
+            ("", None),
+            ("3ä", None),
+        ] {
+            assert_eq!(age(text).ok(), expected.map(Duration::from_secs), "{text}");
         }
     }
 

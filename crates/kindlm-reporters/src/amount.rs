@@ -8,7 +8,7 @@ use kindlm_types::{Cost, RateCount, SuiteTotals, ecma};
     clippy::cast_sign_loss,
     reason = "the cast saturates, and what is below 0 is shown as 0"
 )]
-pub(crate) fn duration(ms: f64) -> String {
+pub fn duration(ms: f64) -> String {
     if !ms.is_finite() {
         return "unknown".to_owned();
     }

@@ -6,6 +6,7 @@
 //! | run a suite, or resume a run | [`Prepared::new`], then [`Prepared::run`]; `examples/run_a_suite.rs` shows both |
 //! | judge the traces of an agent | [`judge_traces`] |
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
+//! | list or remove stored runs | [`stored_runs`] |
 //! | calibrate a judge | [`calibrate::Subject`] |
 //!
 //! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts. The library accesses
@@ -35,6 +36,7 @@ mod scripts;
 pub mod secrets;
 mod select;
 mod session;
+pub mod stored_runs;
 pub mod suite_files;
 pub mod suites;
 mod trace;

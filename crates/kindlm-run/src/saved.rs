@@ -237,6 +237,7 @@ fn how_to_finish(journal: &Journal) -> String {
 }
 
 fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
+    let id = &runs.complete_id(id).map_err(|err| Failure::store(&err))?;
     let name = format!("run `{id}`");
     let report = runs.open(id).map_err(|err| {
         let err = match err {

@@ -38,6 +38,16 @@ pub enum StoreError {
         /// The folder that was searched.
         folder: String,
     },
+    /// Several runs have an id with this beginning.
+    #[error("`{prefix}` is the beginning of {count} run ids: {named}")]
+    AmbiguousRun {
+        /// The beginning that was given.
+        prefix: String,
+        /// The number of these runs.
+        count: usize,
+        /// The newest of these runs, comma-separated.
+        named: String,
+    },
     /// There is no baseline with this label.
     #[error("there is no baseline `{label}` in `{folder}`")]
     NoSuchBaseline {

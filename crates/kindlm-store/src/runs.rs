@@ -14,6 +14,13 @@ use crate::{Draft, ReportError, SavedCases, StoreError, name};
 /// The name of the file that lists the runs in order.
 const ORDER: &str = "order";
 
+/// The ignore file of the state folder. Users commit its other folders, so that CI can use them.
+const IGNORE: &str =
+    "# Runs stay on this machine. Baselines, calibrations and stored answers can be committed.\n/runs/\n";
+
+/// The maximum number of runs that an error message names.
+const NAMED: usize = 5;
+
 /// The reports of past runs in a state folder.
 ///
 /// A report is stored as `runs/<run-id>/report.json`.
@@ -53,12 +60,64 @@ impl Runs {
         Ok(self.folder().join(id))
     }
 
+    /// Creates the folder of runs, and for the first run an ignore file for git in the state folder.
+    ///
+    /// The ignore file is optional, so an error while writing it is ignored.
+    fn make_folder(&self) -> Result<(), StoreError> {
+        let folder = self.folder();
+        if folder.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(&folder)
+            .map_err(|err| StoreError::io("make the folder", &folder, &err))?;
+        let ignore = self.state.join(".gitignore");
+        if !ignore.exists() {
+            let _ = fs::write(ignore, IGNORE);
+        }
+        Ok(())
+    }
+
+    /// Returns the id of the run that `id` names: the run with this id, or the only run whose id begins with it.
+    ///
+    /// Without such a run, returns `id` unchanged. Fails if several runs begin with it.
+    pub fn complete_id(&self, id: &str) -> Result<String, StoreError> {
+        let all = self.all()?;
+        if all.iter().any(|(it, _)| it == id) {
+            return Ok(id.to_owned());
+        }
+        // Runs are sorted from the oldest to the newest.
+        let found: Vec<&str> =
+            all.iter().rev().map(|(it, _)| &**it).filter(|it| it.starts_with(id)).collect();
+        match &*found {
+            [] => Ok(id.to_owned()),
+            [only] => Ok((*only).to_owned()),
+            several => {
+                let count = several.len();
+                let names = several.iter().take(NAMED).map(|it| format!("`{it}`"));
+                let mut names: Vec<String> = names.collect();
+                names.extend((count > NAMED).then(|| format!("and {} more", count - NAMED)));
+                Err(StoreError::AmbiguousRun {
+                    prefix: id.to_owned(),
+                    count,
+                    named: names.join(", "),
+                })
+            }
+        }
+    }
+
+    /// Deletes the folder of a run.
+    ///
+    /// Its lines in the order file stay, because another process may append a line at the same time.
+    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+        let folder = self.run_folder(id)?;
+        fs::remove_dir_all(&folder).map_err(|err| StoreError::io("remove", &folder, &err))
+    }
+
     /// Registers a run as the newest, when it is started or resumed.
     pub fn begin(&self, id: &str) -> Result<(), StoreError> {
         name::check("run id", id)?;
-        let (folder, path) = (self.folder(), self.order_file());
-        fs::create_dir_all(&folder)
-            .map_err(|err| StoreError::io("make the folder", &folder, &err))?;
+        self.make_folder()?;
+        let path = self.order_file();
         append_line(&path, id).map_err(|err| StoreError::io("write", &path, &err))
     }
 
@@ -80,6 +139,7 @@ impl Runs {
         write: impl FnOnce(&mut Draft) -> io::Result<()>,
     ) -> Result<PathBuf, StoreError> {
         let path = self.path(id)?;
+        self.make_folder()?;
         let mut draft = Draft::begin(&path)?;
         write(&mut draft).map_err(|err| draft.failed(&err))?;
         draft.finish()?;

@@ -22,7 +22,7 @@ pub(crate) enum BaselineAction {
         /// The label of the baseline
         #[arg(default_value = "default")]
         label: String,
-        /// The run: an id, or the file of a report [default: the newest run]
+        /// The run: an id or its beginning, or the file of a report [default: the newest run]
         #[arg(long, value_name = "ID|FILE")]
         run: Option<String>,
         /// Accept a run with cases that failed or could not be judged
@@ -41,7 +41,7 @@ pub(crate) enum BaselineAction {
         /// The label of the baseline
         #[arg(default_value = "default")]
         label: String,
-        /// The run: an id, or the file of a report [default: the newest run]
+        /// The run: an id or its beginning, or the file of a report [default: the newest run]
         #[arg(long, value_name = "ID|FILE")]
         run: Option<String>,
         #[command(flatten)]

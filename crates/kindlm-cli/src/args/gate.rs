@@ -16,7 +16,7 @@ use crate::values;
     after_help = "Examples:\n  kindlm gate report.json\n  kindlm gate report.json --gate 90%\n  kindlm gate 20261120-140912-345-7f3a -c kindlm.yaml"
 )]
 pub(crate) struct GateArgs {
-    /// The run: an id, or the file of a report [default: the newest run]
+    /// The run: an id or its beginning, or the file of a report [default: the newest run]
     #[arg(value_name = "ID|FILE")]
     pub(crate) run: Option<String>,
 

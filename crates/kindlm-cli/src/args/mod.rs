@@ -13,6 +13,7 @@ mod init;
 mod merge;
 mod report;
 mod responses;
+mod runs;
 mod test;
 mod trace;
 mod validate;
@@ -32,6 +33,7 @@ pub(crate) use init::{InitArgs, Template};
 pub(crate) use merge::MergeArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use responses::{ResponsesArgs, Source};
+pub(crate) use runs::{CleanArgs, RunsAction, RunsArgs};
 pub(crate) use test::{SelectArgs, TestArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use validate::ValidateArgs;
@@ -71,6 +73,8 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),
+    Runs(RunsArgs),
+    Clean(CleanArgs),
     Gate(GateArgs),
     Merge(MergeArgs),
     Assertions(AssertionsArgs),

@@ -13,7 +13,7 @@ use crate::values;
     after_help = "Examples:\n  kindlm report\n  kindlm report 20261120-140912-345-7f3a --reporter junit=junit.xml\n  kindlm report downloaded/report.json -v"
 )]
 pub(crate) struct ReportArgs {
-    /// The run: an id, or the file of a report [default: the newest run]
+    /// The run: an id or its beginning, or the file of a report [default: the newest run]
     #[arg(value_name = "ID|FILE")]
     pub(crate) run: Option<String>,
 

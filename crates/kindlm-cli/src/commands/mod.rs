@@ -3,6 +3,7 @@
 pub(crate) mod assertions;
 pub(crate) mod baseline;
 pub(crate) mod calibrate;
+pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod evaluate;
 pub(crate) mod explain;
@@ -12,6 +13,7 @@ pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod report;
+pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod test;
 pub(crate) mod trace;

@@ -20,6 +20,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\| \d+(\.\d+)? (ms|s) \|", "| <ms> |"),
         (r#"(name="latency_p50_ms" value)="[^"]*""#, r#"$1="<ms>""#),
         (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),
+        (r"(?m)\b(runs?|files?), \d+ (bytes|kB|MB)$", "$1, <size>"),
         // Progress is printed once a second, so slow machines print more lines.
         (r"(?m)^\d+ of \d+ (executions|outputs)(, \d+ (failed|errored))*\n", ""),
         (r"\bKindLM \d+\.\d+\.\d+\b", "KindLM <version>"),

@@ -40,6 +40,7 @@ pub fn find(
     let key = SuiteKey::new(place, &suite.info);
     let name = key.name();
     if let Some(id) = run {
+        let id = &runs.complete_id(id).map_err(|err| Failure::store(&err))?;
         let journal = open(id).map_err(|failure| with_newest(failure, &runs))?;
         if !key.is_same(&journal) {
             let other = &journal.header().suite;

@@ -78,5 +78,12 @@ pub use reader::{Entries, Entry, Journal, Reader};
 pub use summaries::CaseSummaries;
 pub use writer::{Durability, JournalWriter};
 
+/// Returns the process that writes to the journal in a run's folder, if there is one.
+///
+/// Unlike [`Journal::holder`], this also finds a process that has not written the header yet.
+pub fn holder_of(folder: &std::path::Path) -> Result<Option<Holder>, JournalError> {
+    Holder::of(folder)
+}
+
 /// The name of the journal file in a run's folder.
 pub const FILE: &str = "journal.jsonl";

@@ -99,3 +99,47 @@ fn modes_links_and_devices_survive_a_write() {
     let err = write(folder.path(), b"x").unwrap_err().to_string();
     assert!(err.contains("is a directory"), "{err}");
 }
+
+#[test]
+fn a_run_is_found_by_the_beginning_of_its_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = Runs::new(folder.path());
+    for id in ["20261120-1", "20261120-12", "20261121-1"] {
+        runs.save(id, "{}").unwrap();
+    }
+    for (given, expected) in
+        [("20261120-1", "20261120-1"), ("20261121", "20261121-1"), ("2027", "2027")]
+    {
+        assert_eq!(runs.complete_id(given).unwrap(), expected);
+    }
+    assert_eq!(
+        runs.complete_id("20261120").unwrap_err().to_string(),
+        "`20261120` is the beginning of 2 run ids: `20261120-12`, `20261120-1`"
+    );
+    assert!(runs.complete_id("2026").unwrap_err().to_string().contains("of 3 run ids"));
+}
+
+#[test]
+fn removes_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = Runs::new(folder.path());
+    for id in ["a", "b"] {
+        runs.save(id, "{}").unwrap();
+    }
+    runs.remove("a").unwrap();
+    assert_eq!(runs.list().unwrap(), ["b"]);
+    assert!(matches!(runs.remove("../b"), Err(StoreError::BadName { .. })));
+}
+
+#[test]
+fn a_new_state_folder_ignores_its_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join(".kindlm");
+    Runs::new(&state).begin("a").unwrap();
+    let ignored = std::fs::read_to_string(state.join(".gitignore")).unwrap();
+    assert!(ignored.ends_with("\n/runs/\n"), "{ignored}");
+    // The file is the user's: it is not written again.
+    std::fs::remove_file(state.join(".gitignore")).unwrap();
+    Runs::new(&state).begin("b").unwrap();
+    assert!(!state.join(".gitignore").exists());
+}
