@@ -23,6 +23,8 @@ pub struct Io {
     pub stderr: Stderr,
     /// The properties of the devices behind the streams.
     pub screen: Screen,
+    /// True or false if the user has chosen or rejected colours; `None` to decide by the environment.
+    pub color: Option<bool>,
 }
 
 /// The standard error stream, which several threads share.
@@ -110,6 +112,7 @@ impl Io {
             stdout: Box::new(io::sink()),
             stderr,
             screen: Screen::default(),
+            color: None,
         }
     }
 
@@ -132,10 +135,17 @@ impl Io {
 
     /// Returns true if colours are enabled.
     ///
-    /// Applies <https://no-color.org>, then <https://bixense.com/clicolors/>, then the capabilities of the terminal.
+    /// Applies the user's choice, <https://no-color.org>, <https://force-color.org>, <https://bixense.com/clicolors/>,
+    /// then the capabilities of the terminal.
     fn color(&self, terminal: bool) -> bool {
+        if let Some(chosen) = self.color {
+            return chosen;
+        }
         if self.var("NO_COLOR").is_some() {
             return false;
+        }
+        if let Some(force) = self.var("FORCE_COLOR") {
+            return force != "0" && force != "false";
         }
         if self.var("CLICOLOR_FORCE").is_some_and(|it| it != "0") {
             return true;
@@ -193,8 +203,16 @@ mod tests {
             (&[("CLICOLOR_FORCE", "1")], pipe, true),
             (&[("CLICOLOR_FORCE", "0")], pipe, false),
             (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], pipe, false),
+            (&[("FORCE_COLOR", "1")], pipe, true),
+            (&[("FORCE_COLOR", "0")], TERMINAL, false),
+            (&[("FORCE_COLOR", "1"), ("NO_COLOR", "1")], pipe, false),
+            (&[("FORCE_COLOR", "1"), ("CLICOLOR_FORCE", "0")], pipe, true),
         ] {
             assert_eq!(io(vars, screen).color_stdout(), expected, "{vars:?} {screen:?}");
+            for chosen in [true, false] {
+                let io = Io { color: Some(chosen), ..io(vars, screen) };
+                assert_eq!(io.color_stdout(), chosen, "{vars:?} {screen:?}");
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use std::io::Write as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use kindlm_types::ExitStatus;
 
-use args::{Cli, Command};
+use args::{Cli, Color, Command};
 pub use io::{Io, Screen, Stderr};
 pub use kindlm_run::World;
 use kindlm_run::{Failure, Outcome};
@@ -32,8 +32,13 @@ pub const SCRIPT_WORKER: &str = kindlm_run::SCRIPT_WORKER;
 ///
 /// All output is flushed before this function returns.
 pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
+    let args: Vec<OsString> = args.into_iter().collect();
+    io.color = Color::find(&args).and_then(Color::fixed);
     let outcome = match parse(args, &io) {
-        Ok(cli) => dispatch(cli.command, &mut io),
+        Ok(cli) => {
+            io.color = cli.color.fixed();
+            dispatch(cli.command, &mut io)
+        }
         Err(err) => usage(&err, &mut io),
     };
     let mut status = outcome.unwrap_or_else(|failure| explain(&failure, &mut io));

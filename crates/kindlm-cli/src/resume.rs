@@ -100,7 +100,8 @@ fn sources(args: &TestArgs, base: Base<'_>) -> Vec<String> {
 
 /// Returns the arguments that cannot change when a run is resumed.
 fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
-    let SelectArgs { tags, tests, models, failed, changed, shard, shard_durations } = &args.select;
+    let select = &args.select;
+    let SelectArgs { tags, models, failed, changed, shard, shard_durations, .. } = select;
     let mut all = Vec::new();
     let mut add = |name: &str, value: &str| all.push(format!("--{name}={value}"));
     for tag in tags {
@@ -109,7 +110,7 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
             Tag::Without(tag) => add("tags", &format!("!{tag}")),
         }
     }
-    for it in tests {
+    for it in select.names() {
         add("test", it);
     }
     for it in models {
@@ -233,6 +234,7 @@ mod tests {
             ("", ""),
             ("-q --concurrency 3 --max-failures 2 --timeout 3s", ""),
             ("--tags a,!b --test /x/ --test y*", "--tags=a --tags=!b --test=/x/ --test=y*"),
+            ("x --test y z*", "--test=y --test=x --test=z*"),
             ("--models m --runs 3 --strict", "--models=m --runs=3 --strict"),
             ("--shard 2/3 --shard-durations r.json", "--shard=2/3 --shard-durations=./r.json"),
             ("--gate 90% --baseline old", "--gate=0.9 --baseline=old"),
@@ -247,7 +249,7 @@ mod tests {
         ] {
             let begun = of(&parsed(given), here());
             assert_eq!(begun.join(" "), kept);
-            for args in [parsed("--resume"), parsed(&format!("--resume r {given}"))] {
+            for args in [parsed("--resume"), parsed(&format!("{given} --resume r"))] {
                 assert_eq!(of(&again(args, "r", &begun, here()).unwrap(), here()), begun);
             }
             assert!(again(parsed("--resume --runs 7"), "r", &begun, here()).is_err());

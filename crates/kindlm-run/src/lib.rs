@@ -24,6 +24,7 @@ pub mod identity;
 mod interrupt;
 mod judge_setup;
 pub mod keys;
+mod listing;
 mod programs;
 pub mod project;
 mod registries;

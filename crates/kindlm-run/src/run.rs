@@ -23,8 +23,8 @@ use crate::secrets::Secrets;
 use crate::session::{Spending, ports};
 use crate::trace::Observations;
 use crate::{
-    Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, identity, project,
-    responses, saved, select, trust, workspaces,
+    Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, identity, listing,
+    project, responses, saved, select, trust, workspaces,
 };
 
 /// The id of the reporter for the `compliance` block.
@@ -165,6 +165,16 @@ impl Prepared {
         }
         let open = self.open.as_ref().unwrap_or(&self.plan);
         dry_run::describe(&self.project.suite, open, &self.config.options)
+    }
+
+    /// Returns the selected test cases with their places, models and tags: one line each, or a JSON array.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the array cannot be written.
+    pub fn list(&self, json: bool) -> Result<String, Failure> {
+        let (suite, plan) = (&self.project.suite, self.open.as_ref().unwrap_or(&self.plan));
+        if json { listing::json(suite, plan) } else { Ok(listing::text(suite, plan)) }
     }
 
     /// Performs the executions, and passes the report to `take`. Returns the exit status of the report.

@@ -107,7 +107,19 @@ pub(crate) fn plan(
             world.notify("nothing to run, and nothing was sent");
             Ok(None)
         }
-        Err(err) => Err(Failure::input(err.to_string())),
+        Err(err) => Err(not_planned(world, &err)),
+    }
+}
+
+/// Returns the failure of a plan. If the user gave a file as a pattern, the help names the option for files.
+fn not_planned(world: &World, err: &PlanError) -> Failure {
+    let failure = Failure::input(err.to_string());
+    match err {
+        PlanError::NoSuchTest { pattern, .. } if world.working_dir.join(pattern).is_file() => {
+            failure
+                .with_help(format!("there is a file `{pattern}`: run a suite with `-c {pattern}`"))
+        }
+        _ => failure,
     }
 }
 

@@ -399,8 +399,7 @@ mod tests {
 
     fn save(place: &SuiteFolder, id: &str, started_at: &str) -> Report<Vec<CaseResult>> {
         let mut report = kindlm_testing::sample_report();
-        report.run =
-            RunInfo { id: id.to_owned(), started_at: started_at.to_owned(), ..report.run };
+        report.run = RunInfo { id: id.to_owned(), started_at: started_at.to_owned(), ..report.run };
         let mut json = Vec::new();
         v1::write_compact(&report, &mut json).unwrap();
         Runs::new(place.state()).save(id, &String::from_utf8(json).unwrap()).unwrap();

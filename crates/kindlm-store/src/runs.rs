@@ -15,8 +15,7 @@ use crate::{Draft, ReportError, SavedCases, StoreError, name};
 const ORDER: &str = "order";
 
 /// The ignore file of the state folder. Users commit its other folders, so that CI can use them.
-const IGNORE: &str =
-    "# Runs stay on this machine. Baselines, calibrations and stored answers can be committed.\n/runs/\n";
+const IGNORE: &str = "# Runs stay on this machine. Baselines, calibrations and stored answers can be committed.\n/runs/\n";
 
 /// The maximum number of runs that an error message names.
 const NAMED: usize = 5;

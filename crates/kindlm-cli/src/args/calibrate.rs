@@ -86,6 +86,6 @@ pub(crate) struct CalibrateArgs {
     pub(crate) allow_unpriced: bool,
 
     /// The maximum number of outputs that are judged concurrently
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]
     pub(crate) concurrency: u32,
 }

@@ -84,6 +84,6 @@ pub(crate) struct EvaluateArgs {
     pub(crate) allow_unpriced: bool,
 
     /// The maximum number of records that are judged concurrently
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 8, value_parser = values::count::<256>)]
     pub(crate) concurrency: u32,
 }

@@ -18,6 +18,7 @@ mod test;
 mod trace;
 mod validate;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -56,9 +57,47 @@ use kindlm_run::project::CONFIG;
     after_long_help = "Start here:\n  kindlm init        create a first suite that runs without a key\n  kindlm test        run it\n  kindlm explain     read about an assertion, a gate, a provider or a failure code\n\nExit codes:\n  0    all gates passed\n  1    one or more gates failed\n  2    the configuration or the arguments are invalid; nothing was sent\n  3    a provider failed after retries\n  4    KindLM itself failed\n  130  interrupted; resume with `kindlm test --resume`"
 )]
 pub(crate) struct Cli {
+    /// Use colours: `auto`, `always` or `never`; `auto` follows `NO_COLOR`, `FORCE_COLOR` and the terminal
+    #[arg(long, global = true, value_enum, value_name = "WHEN", hide_possible_values = true)]
+    #[arg(default_value_t = Color::Auto, help_heading = "Global options")]
+    pub(crate) color: Color,
+
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The use of colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// By the environment and the terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Returns true or false for a fixed choice; `None` for `auto`.
+    pub(crate) fn fixed(self) -> Option<bool> {
+        match self {
+            Self::Auto => None,
+            Self::Always => Some(true),
+            Self::Never => Some(false),
+        }
+    }
+
+    /// Finds the choice in arguments that were not parsed, for error messages and help.
+    pub(crate) fn find(args: &[OsString]) -> Option<Self> {
+        let mut words = args.iter().filter_map(|it| it.to_str());
+        let word = words.find(|it| *it == "--color" || it.starts_with("--color="))?;
+        let value = match word.split_once('=') {
+            Some((_, value)) => value,
+            None => words.next()?,
+        };
+        Self::from_str(value, false).ok()
+    }
 }
 
 /// A command.

@@ -22,7 +22,7 @@ use crate::values;
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
-    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --responses cache\n  kindlm test --watch\n  kindlm test --dry-run\n  kindlm test --resume"
+    after_help = "Examples:\n  kindlm test\n  kindlm test --reporter pretty --reporter junit=reports/junit.xml\n  kindlm test --tags smoke --runs 5 --gate 90%\n  kindlm test --test 'refund *' --models gpt-4o -v\n  kindlm test refund 'shoes*' -j 16\n  kindlm test --tags smoke --list\n  kindlm test --failed\n  kindlm test --changed --tags '!slow'\n  kindlm test --shard 2/5 --reporter json=shard-2.json\n  kindlm test --responses cache\n  kindlm test --watch\n  kindlm test --dry-run\n  kindlm test --resume"
 )]
 pub(crate) struct TestArgs {
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) struct TestArgs {
     pub(crate) gate: Option<f64>,
 
     /// The maximum number of concurrent executions [default: `defaults.concurrency`]
-    #[arg(long, value_name = "N", value_parser = values::count::<4096>)]
+    #[arg(short = 'j', long, value_name = "N", value_parser = values::count::<4096>)]
     pub(crate) concurrency: Option<u32>,
 
     /// The time limit of one request or command: `1500` (ms), `30s`, `2m`
@@ -74,6 +74,14 @@ pub(crate) struct TestArgs {
     /// Implies `--responses cache` unless `--responses` is given. Ctrl-C ends it.
     #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
     pub(crate) watch: bool,
+
+    /// List the selected test cases with their places, models and tags; send nothing
+    #[arg(long, conflicts_with_all = ["watch", "dry_run"])]
+    pub(crate) list: bool,
+
+    /// With `--list`: write a JSON array, for programs
+    #[arg(long, requires = "list")]
+    pub(crate) json: bool,
 
     /// Show the requests that would be sent and their maximum cost; send nothing
     #[arg(long)]
@@ -123,6 +131,10 @@ pub(crate) struct TestArgs {
 /// The arguments that select test cases and models.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SelectArgs {
+    /// Only test cases whose name matches, like `--test`
+    #[arg(value_name = "PATTERN")]
+    pub(crate) patterns: Vec<String>,
+
     /// Only test cases with one of these tags; a tag with `!` in front excludes its test cases; repeatable, or
     /// comma-separated
     #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
@@ -154,4 +166,11 @@ pub(crate) struct SelectArgs {
     /// Balance the shards by the durations in this report; use the same report for all shards
     #[arg(long, value_name = "REPORT", requires = "shard")]
     pub(crate) shard_durations: Option<String>,
+}
+
+impl SelectArgs {
+    /// Returns the patterns of test names, with and without `--test`. Any of them may match.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.tests.iter().chain(&self.patterns)
+    }
 }

@@ -28,6 +28,10 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     let Some(prepared) = Prepared::new(io, project, config, past)? else {
         return Ok(ExitStatus::Success);
     };
+    if args.list {
+        print(io, &prepared.list(args.json)?)?;
+        return Ok(ExitStatus::Success);
+    }
     if args.dry_run {
         print(io, &prepared.describe(io)?)?;
         return Ok(ExitStatus::Success);
@@ -63,11 +67,12 @@ fn config(args: &TestArgs, arguments: Vec<String>) -> RunConfig {
 }
 
 fn selection(args: &SelectArgs) -> Selection {
-    let SelectArgs { tags, tests, models, failed, changed, shard, shard_durations } = args.clone();
+    let tests = args.names().cloned().collect();
+    let SelectArgs { tags, models, failed, changed, shard, shard_durations, .. } = args.clone();
     Selection { tags, tests, models, failed, changed, shard, shard_durations }
 }
 
 /// Returns the purpose of loading the suite: to run it, or only to inspect it.
 pub(crate) fn purpose(args: &TestArgs) -> Purpose {
-    if args.dry_run { Purpose::look(args.suite.allow_programs) } else { Purpose::Run }
+    if args.dry_run || args.list { Purpose::look(args.suite.allow_programs) } else { Purpose::Run }
 }
