@@ -16,6 +16,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use kindlm_types::ExitStatus;
@@ -37,7 +38,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
     let outcome = match parse(args, &io) {
         Ok(cli) => {
             io.color = cli.color.fixed();
-            dispatch(cli.command, &mut io)
+            add_env_files(&cli.env_file, &mut io).and_then(|()| dispatch(cli.command, &mut io))
         }
         Err(err) => usage(&err, &mut io),
     };
@@ -53,6 +54,13 @@ fn parse(args: impl IntoIterator<Item = OsString>, io: &Io) -> Result<Cli, clap:
     let command = Cli::command().term_width(io.width().min(100));
     let matches = command.try_get_matches_from(args)?;
     Cli::from_arg_matches(&matches)
+}
+
+fn add_env_files(files: &[PathBuf], io: &mut Io) -> Result<(), Failure> {
+    if !files.is_empty() {
+        io.world = io.world.clone().with_env_files(files)?;
+    }
+    Ok(())
 }
 
 fn dispatch(command: Command, io: &mut Io) -> Outcome {

@@ -36,7 +36,7 @@ impl Missing {
         }
         let required = std::mem::take(&mut self.required);
         Err(Failure::inputs(required).with_help(
-            "set it in the environment (`.env` is not read), or name another variable as `apiKeyEnv`; nothing was sent",
+            "set it in the environment or in a file (`--env-file .env`), or name another variable as `apiKeyEnv`; nothing was sent",
         ))
     }
 }

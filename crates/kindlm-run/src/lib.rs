@@ -16,6 +16,7 @@ pub mod baseline;
 mod budget;
 pub mod calibrate;
 mod dry_run;
+mod env_file;
 pub mod evaluate;
 mod failure;
 pub mod gates;

@@ -62,6 +62,10 @@ pub(crate) struct Cli {
     #[arg(default_value_t = Color::Auto, help_heading = "Global options")]
     pub(crate) color: Color,
 
+    /// Read environment variables from a file with lines `NAME=value`; repeatable. Variables of the environment win
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(crate) env_file: Vec<PathBuf>,
+
     /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
