@@ -23,7 +23,7 @@ const JOB_SUMMARY: &str = "markdown";
 const JOB_SUMMARY_FILE: &str = "GITHUB_STEP_SUMMARY";
 
 /// The maximum number of failed or errored results that are named.
-const NAMED: usize = 5;
+const NAMED: usize = 10;
 
 /// The reports to write, and their targets.
 pub(crate) struct Output {
@@ -187,7 +187,7 @@ fn append_job_summary(io: &Io, report: &AnyReport<'_>) {
     }
 }
 
-/// Prints one line with the failed cases and gates, unless the run succeeded.
+/// Prints the failed cases with their places, and the verdict with the failed gates, unless the run succeeded.
 fn print_verdict(io: &mut Io, report: &AnyReport<'_>) {
     let summary = report.summary();
     let word = match summary.exit_status {
@@ -202,13 +202,16 @@ fn print_verdict(io: &mut Io, report: &AnyReport<'_>) {
     if count > 0 {
         let failed =
             report.each_where(|it| matches!(it.outcome, Outcome::Failed | Outcome::Errored));
-        let names =
-            failed.take(NAMED).flatten().map(|it| format!("`{}` on `{}`", it.case, it.model));
-        let mut names: Vec<String> = names.collect();
-        let more = count.saturating_sub(names.len() as u64);
-        names.extend((more > 0).then(|| format!("and {more} more")));
-        let all = totals.cases;
-        clauses.push(format!("{count} of {all} results did not pass: {}", names.join(", ")));
+        for case in failed.take(NAMED).flatten() {
+            let mark = if case.outcome == Outcome::Failed { '✗' } else { '!' };
+            let place = case.source.as_ref().map(|it| format!("  {it}")).unwrap_or_default();
+            io.notify(&one_line(&format!("  {mark} {} · {}{place}", case.case, case.model)));
+        }
+        let more = count.saturating_sub(NAMED as u64);
+        if more > 0 {
+            io.notify(&format!("  … {more} more"));
+        }
+        clauses.push(format!("{count} of {} results did not pass", totals.cases));
     }
     let gates = report.broken_gates().map(|it| format!("`{}`", it.gate)).collect::<Vec<_>>();
     // The gates of a shard have no effect.
