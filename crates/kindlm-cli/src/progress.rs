@@ -1,10 +1,14 @@
-//! The progress of a run: a bar on a terminal, occasional lines in CI.
+//! The progress of a run: a bar on a terminal, occasional lines in CI, and failed cases as they occur.
 
+use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kindlm_engine::RunProgress;
+use kindlm_reporters::{count, usd};
+use kindlm_run::FailedCase;
 use kindlm_types::Outcome;
 
 use crate::{Io, Stderr};
@@ -12,8 +16,17 @@ use crate::{Io, Stderr};
 /// The default name of the counted unit.
 const EXECUTIONS: &str = "executions";
 
-/// The minimum time between two lines.
+/// The minimum time between two lines, and between two samples of the rate.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time before the first failed case is shown. The report of a shorter run shows it soon enough.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The number of samples over which the rate is measured.
+const SAMPLES: usize = 15;
+
+/// The maximum number of failed cases that are shown.
+const NAMED: usize = 50;
 
 /// The display of a run's progress on stderr.
 pub(crate) struct Progress {
@@ -23,12 +36,25 @@ pub(crate) struct Progress {
 struct State {
     stderr: Stderr,
     view: View,
+    color: bool,
     /// The name of the counted unit.
     what: &'static str,
     total: usize,
     done: usize,
     failed: usize,
     errored: usize,
+    /// The known cost in US dollars, with judges.
+    spent_usd: f64,
+    budget_usd: Option<f64>,
+    began: Instant,
+    /// The numbers of finished items at earlier times, oldest first.
+    samples: VecDeque<(Instant, usize)>,
+    /// True after the first execution started; executions that were loaded from a journal finish before.
+    has_started: bool,
+    /// The failed cases that are not shown yet.
+    held: Vec<String>,
+    /// The number of failed cases that are shown or held.
+    named: usize,
 }
 
 enum View {
@@ -40,16 +66,37 @@ enum View {
 impl Progress {
     /// Creates a display that suits the terminal or pipe; no display if `quiet`.
     pub(crate) fn new(io: &Io, quiet: bool) -> Self {
+        let now = Instant::now();
         let view = match (quiet, io.can_animate()) {
             (true, _) => View::Nothing,
             (_, true) => bar().map_or(View::Nothing, View::Bar),
             // The first line is printed after one second, because a short run needs no progress lines.
-            _ => View::Lines { last: Instant::now() },
+            _ => View::Lines { last: now },
         };
-        let stderr = io.stderr.clone();
-        let state =
-            State { stderr, view, what: EXECUTIONS, total: 0, done: 0, failed: 0, errored: 0 };
+        let state = State {
+            stderr: io.stderr.clone(),
+            view,
+            color: io.color_stderr(),
+            what: EXECUTIONS,
+            total: 0,
+            done: 0,
+            failed: 0,
+            errored: 0,
+            spent_usd: 0.0,
+            budget_usd: None,
+            began: now,
+            samples: VecDeque::from([(now, 0)]),
+            has_started: false,
+            held: Vec::new(),
+            named: 0,
+        };
         Self { state: Mutex::new(state) }
+    }
+
+    /// Sets the budget that is shown beside the cost.
+    pub(crate) fn with_budget(mut self, budget_usd: Option<f64>) -> Self {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).budget_usd = budget_usd;
+        self
     }
 
     /// Creates a display for `total` items of another unit, such as `outputs`.
@@ -60,7 +107,6 @@ impl Progress {
         state.total = total;
         if let View::Bar(bar) = &state.view {
             bar.set_length(total as u64);
-            bar.set_prefix(what);
         }
         progress
     }
@@ -77,8 +123,15 @@ impl kindlm_run::Progress for Progress {
                     bar.set_length(total as u64);
                 }
             }
+            RunProgress::ExecutionStarted { .. } if !state.has_started => {
+                state.has_started = true;
+                let done = state.done;
+                state.samples = VecDeque::from([(Instant::now(), done)]);
+            }
             RunProgress::ExecutionFinished(result) => {
                 state.done += 1;
+                let judges = result.judge_cost_usd.unwrap_or_default();
+                state.spent_usd += result.execution.spent_at_least().unwrap_or_default() + judges;
                 match result.outcome {
                     Outcome::Failed => state.failed += 1,
                     Outcome::Errored => state.errored += 1,
@@ -98,6 +151,22 @@ impl kindlm_run::Progress for Progress {
         }
     }
 
+    fn case_failed(&self, case: &FailedCase) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.named < NAMED {
+            let text = case.to_string();
+            let text = match text.split_once(' ') {
+                Some((mark, rest)) if state.color => format!("\u{1b}[31m{mark}\u{1b}[0m {rest}"),
+                _ => text,
+            };
+            state.held.push(text);
+        } else if state.named == NAMED {
+            state.held.push("… more failures: the report names them all".to_owned());
+        }
+        state.named += 1;
+        state.show_failed(Instant::now());
+    }
+
     fn output_judged(&self, is_judged: bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.done += 1;
@@ -108,11 +177,7 @@ impl kindlm_run::Progress for Progress {
     /// Prints a text above the bar, or as a line if there is no bar.
     fn show_notice(&self, text: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let View::Bar(bar) = &state.view {
-            bar.println(text);
-        } else {
-            state.line(text);
-        }
+        state.line(text);
     }
 }
 
@@ -127,34 +192,100 @@ impl Drop for Progress {
 
 impl State {
     fn show(&mut self) {
-        let trouble = self.trouble();
+        let now = Instant::now();
+        self.show_failed(now);
+        let text = self.text(now);
         match &mut self.view {
             View::Nothing => {}
             View::Bar(bar) => {
-                bar.set_message(trouble);
+                bar.set_message(text);
                 bar.set_position(self.done as u64);
             }
             View::Lines { last } => {
-                if last.elapsed() >= INTERVAL && self.done < self.total {
-                    *last = Instant::now();
-                    let line = format!("{} of {} {}{trouble}", self.done, self.total, self.what);
-                    self.line(&line);
+                if now.duration_since(*last) >= INTERVAL && self.done < self.total {
+                    *last = now;
+                    self.line(&text);
                 }
             }
         }
     }
 
-    fn trouble(&self) -> String {
-        match (self.failed, self.errored) {
-            (0, 0) => String::new(),
-            (failed, 0) => format!(", {failed} failed"),
-            (0, errored) => format!(", {errored} errored"),
-            (failed, errored) => format!(", {failed} failed, {errored} errored"),
+    /// Prints the failed cases that are not shown yet, except at the beginning of the run.
+    fn show_failed(&mut self, now: Instant) {
+        if now.duration_since(self.began) < PATIENCE {
+            return;
+        }
+        for text in std::mem::take(&mut self.held) {
+            if !matches!(self.view, View::Nothing) {
+                self.line(&text);
+            }
         }
     }
 
+    /// Returns the numbers, such as `1,240 of 3,000  41/s  0:43 left  $1.12 of $5.00  ✗ 12  ! 0`.
+    fn text(&mut self, now: Instant) -> String {
+        let mut text = format!("{} of {}", count(self.done as u64), count(self.total as u64));
+        // The bar needs the columns.
+        if !matches!(self.view, View::Bar(_)) {
+            let _ = write!(text, " {}", self.what);
+        }
+        if let Some(rate) = self.rate(now) {
+            let digits = usize::from(rate < 10.0);
+            let _ = write!(text, "  {rate:.digits$}/s");
+            let open = self.total.saturating_sub(self.done);
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let left = Duration::try_from_secs_f64((open as f64 / rate).ceil());
+            if let (Ok(left), true) = (left, open > 0) {
+                let _ = write!(text, "  {} left", clock(left));
+            }
+        }
+        match self.budget_usd {
+            Some(budget) => {
+                let _ = write!(text, "  {} of {}", usd(self.spent_usd), usd(budget));
+            }
+            None if self.spent_usd > 0.0 => {
+                let _ = write!(text, "  {}", usd(self.spent_usd));
+            }
+            None => {}
+        }
+        if self.failed + self.errored > 0 {
+            let failed = count(self.failed as u64);
+            let _ = write!(text, "  ✗ {failed}  ! {}", count(self.errored as u64));
+        }
+        text
+    }
+
+    /// Returns the finished items per second over the last samples; `None` if it is not known yet.
+    fn rate(&mut self, now: Instant) -> Option<f64> {
+        let (from, before) = *self.samples.front()?;
+        let (last, _) = *self.samples.back()?;
+        if now.duration_since(last) >= INTERVAL {
+            self.samples.push_back((now, self.done));
+            if self.samples.len() > SAMPLES {
+                self.samples.pop_front();
+            }
+        }
+        let elapsed = now.duration_since(from);
+        let count = u32::try_from(self.done.saturating_sub(before)).ok()?;
+        (elapsed >= INTERVAL && count > 0).then(|| f64::from(count) / elapsed.as_secs_f64())
+    }
+
+    /// Prints a text above the bar, or as a line if there is no bar.
     fn line(&mut self, text: &str) {
-        self.stderr.line(text);
+        match &self.view {
+            View::Bar(bar) => bar.println(text),
+            View::Nothing | View::Lines { .. } => self.stderr.line(text),
+        }
+    }
+}
+
+/// Formats a duration as `0:43`, `12:05` or `1:02:03`.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, rest) = (seconds / 60, seconds % 60);
+    match minutes / 60 {
+        0 => format!("{minutes}:{rest:02}"),
+        hours => format!("{hours}:{:02}:{rest:02}", minutes % 60),
     }
 }
 
@@ -162,7 +293,57 @@ impl State {
 ///
 /// Returns `None` if the template of the bar is invalid.
 fn bar() -> Option<ProgressBar> {
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} {prefix}{msg}").ok()?;
+    let style = ProgressStyle::with_template("{bar:20} {msg}").ok()?;
     let target = ProgressDrawTarget::stderr_with_hz(8);
-    Some(ProgressBar::with_draw_target(None, target).with_style(style).with_prefix(EXECUTIONS))
+    Some(ProgressBar::with_draw_target(None, target).with_style(style))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_run::World;
+    use std::sync::Arc;
+
+    fn state(edit: impl FnOnce(&mut State)) -> State {
+        let world = World::new("", Arc::new(|_| None));
+        let io = Io::new(world, Stderr::new(std::io::sink()));
+        let mut state = Progress::new(&io, false).state.into_inner().unwrap();
+        edit(&mut state);
+        state
+    }
+
+    #[test]
+    fn shows_rate_time_cost_and_failures() {
+        let mut long = state(|it| {
+            (it.done, it.total) = (1240, 3000);
+            (it.failed, it.errored) = (12, 0);
+            (it.spent_usd, it.budget_usd) = (1.12, Some(5.0));
+        });
+        let later = long.began + Duration::from_secs(30);
+        assert_eq!(
+            long.text(later),
+            "1,240 of 3,000 executions  41/s  0:43 left  $1.12 of $5.00  ✗ 12  ! 0"
+        );
+        let mut short = state(|it| (it.done, it.total) = (1, 2));
+        let begun = short.began;
+        assert_eq!(short.text(begun), "1 of 2 executions");
+    }
+
+    #[test]
+    fn the_rate_leaves_out_loaded_executions() {
+        let mut resumed = state(|it| {
+            (it.done, it.total) = (1000, 1010);
+            it.samples = VecDeque::from([(it.began, 1000)]);
+        });
+        resumed.done += 5;
+        let later = resumed.began + Duration::from_secs(10);
+        assert_eq!(resumed.text(later), "1,005 of 1,010 executions  0.5/s  0:10 left");
+    }
+
+    #[test]
+    fn clocks_have_the_parts_they_need() {
+        for (seconds, expected) in [(3, "0:03"), (725, "12:05"), (3723, "1:02:03")] {
+            assert_eq!(clock(Duration::from_secs(seconds)), expected);
+        }
+    }
 }

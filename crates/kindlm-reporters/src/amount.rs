@@ -34,7 +34,7 @@ pub(crate) fn seconds(ms: f64) -> String {
 }
 
 /// Formats US dollars as `$12.40`, `$0.0021`, `<$0.0001` or `$0`.
-pub(crate) fn usd(amount: f64) -> String {
+pub fn usd(amount: f64) -> String {
     if amount == 0.0 {
         "$0".to_owned()
     } else if amount > 0.0 && amount < 0.000_05 {
@@ -82,7 +82,7 @@ pub(crate) fn judge_cost(totals: &SuiteTotals) -> Option<String> {
 }
 
 /// Formats a number as `1,234,567`.
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {

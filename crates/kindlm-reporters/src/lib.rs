@@ -43,7 +43,7 @@ mod verdict;
 use std::fmt;
 
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
-pub use amount::duration;
+pub use amount::{count, duration, usd};
 pub use plain::{one_line, visible};
 
 /// The level of detail of a report for people.

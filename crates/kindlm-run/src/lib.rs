@@ -18,6 +18,7 @@ pub mod calibrate;
 mod dry_run;
 mod env_file;
 pub mod evaluate;
+mod failed_case;
 mod failure;
 pub mod gates;
 mod git;
@@ -49,6 +50,7 @@ mod world;
 pub use kindlm_engine::RunProgress;
 pub use kindlm_reporters::Style;
 
+pub use failed_case::FailedCase;
 pub use failure::{Failure, Outcome, duplicate_key_message};
 pub use judge_setup::NamedJudge;
 pub use programs::Purpose;

@@ -23,8 +23,8 @@ use crate::secrets::Secrets;
 use crate::session::{Spending, ports};
 use crate::trace::Observations;
 use crate::{
-    Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, identity, listing,
-    project, responses, saved, select, trust, workspaces,
+    FailedCase, Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, identity,
+    listing, project, responses, saved, select, trust, workspaces,
 };
 
 /// The id of the reporter for the `compliance` block.
@@ -36,6 +36,9 @@ const COMPLIANCE: &str = "compliance";
 pub trait Progress: Sync {
     /// Receives an event of the run.
     fn on(&self, event: RunProgress<'_>);
+
+    /// Receives a case that failed or could not be judged. Its texts are masked; those of events are not.
+    fn case_failed(&self, _case: &FailedCase) {}
 
     /// Receives the end of judging one output of a calibration. The flag is true if there is a verdict.
     fn output_judged(&self, _is_judged: bool) {}
@@ -167,6 +170,11 @@ impl Prepared {
         dry_run::describe(&self.project.suite, open, &self.config.options)
     }
 
+    /// Returns the budget of the run in US dollars: the lowest of all gates' and the user's budgets.
+    pub fn budget_usd(&self) -> Option<f64> {
+        engine::budget_usd(&self.project.suite, &self.config.options)
+    }
+
     /// Returns the selected test cases with their places, models and tags: one line each, or a JSON array.
     ///
     /// # Errors
@@ -285,7 +293,7 @@ impl Run {
         let done = self.execute(
             world,
             ports(&client, &recorded, &runner),
-            progress,
+            (progress, &secrets),
             &mut info,
             kept.as_mut(),
         )?;
@@ -301,7 +309,7 @@ impl Run {
         &self,
         world: &World,
         ports: Ports<'_>,
-        progress: Box<dyn Progress + '_>,
+        (progress, secrets): (Box<dyn Progress + '_>, &Secrets),
         info: &mut RunInfo,
         mut kept: Option<&mut Kept>,
     ) -> Result<(Done, Option<RecordError>), Failure> {
@@ -313,7 +321,14 @@ impl Run {
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let control = Control::default();
         let (abortable, abort) = Abortable::new(ports);
-        let watch = |event: RunProgress<'_>| progress.on(event);
+        let watch = |event: RunProgress<'_>| {
+            progress.on(event);
+            if let RunProgress::CaseFinished(case) = event
+                && let Some(failed) = FailedCase::of(case, secrets)
+            {
+                progress.case_failed(&failed);
+            }
+        };
         let run = engine::Run {
             baseline: Some(baseline),
             workspaces: self.workspaces.as_ref().map(|it| it as _),

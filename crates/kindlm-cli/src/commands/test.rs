@@ -37,7 +37,8 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
         return Ok(ExitStatus::Success);
     }
     let world = io.world.clone();
-    let progress = Progress::new(io, verbosity == Verbosity::Quiet);
+    let progress =
+        Progress::new(io, verbosity == Verbosity::Quiet).with_budget(prepared.budget_usd());
     prepared.run(&world, Box::new(progress), &mut |report| output.write(io, report))
 }
 

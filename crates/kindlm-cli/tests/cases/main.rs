@@ -16,6 +16,7 @@ mod iterated;
 mod journaled;
 mod judge_replies;
 mod killed;
+mod live;
 mod normalise;
 mod process;
 mod prompt_cache;

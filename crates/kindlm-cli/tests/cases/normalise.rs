@@ -22,7 +22,9 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),
         (r"(?m)\b(runs?|files?), \d+ (bytes|kB|MB)$", "$1, <size>"),
         // Progress is printed once a second, so slow machines print more lines.
-        (r"(?m)^\d+ of \d+ (executions|outputs)(, \d+ (failed|errored))*\n", ""),
+        (r"(?m)^[\d,]+ of [\d,]+ (executions|outputs)(  .*)?\n", ""),
+        // Failed cases are printed during a run of more than a second.
+        (r"(?m)^[✗!] .* · .*\n", ""),
         (r"\bKindLM \d+\.\d+\.\d+\b", "KindLM <version>"),
     ]
     .into_iter()

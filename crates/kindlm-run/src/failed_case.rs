@@ -1,0 +1,76 @@
+//! A failed case, for display while the run goes on.
+
+use std::fmt;
+
+use kindlm_reporters::one_line;
+use kindlm_types::{CaseResult, Outcome, Severity, SourcePlace};
+
+use crate::secrets::Secrets;
+
+/// The maximum number of characters of the reason.
+const REASON_CHARS: usize = 100;
+
+/// A case that failed or could not be judged. Secrets are masked.
+///
+/// Its text is `✗ <case> · <model>  <reason>  <file>:<line>`; `!` marks a case that could not be judged.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FailedCase {
+    /// The outcome: failed or errored.
+    pub outcome: Outcome,
+    /// The name of the test case.
+    pub case: String,
+    /// The model's id; `command` for command tests.
+    pub model: String,
+    /// The label of the first failed check, or the first error.
+    pub reason: String,
+    /// The place of the failed check, or else of the test.
+    pub place: Option<SourcePlace>,
+}
+
+impl FailedCase {
+    /// Describes a case; returns `None` if it did not fail, or if no execution was run.
+    pub(crate) fn of(case: &CaseResult, secrets: &Secrets) -> Option<Self> {
+        if !matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
+            return None;
+        }
+        let findings = case.findings();
+        let gate = findings.iter().find(|it| it.result.severity == Severity::Gate);
+        let (reason, place) = match gate.or(findings.first()) {
+            Some(finding) => (finding.result.label.clone(), finding.result.source.clone()),
+            None => {
+                let errors = case.errors();
+                let error = errors.iter().map(|it| it.error).find(|it| it.code().is_some())?;
+                let code = error.code().map(|it| it.to_string()).unwrap_or_default();
+                (format!("{code}: {}", error.message()), None)
+            }
+        };
+        // Mask before the reason is cut: a part of a secret is not found.
+        let mut reason = reason;
+        secrets.redact_text(&mut reason);
+        let mut reason = one_line(&reason);
+        if let Some((end, _)) = reason.char_indices().nth(REASON_CHARS) {
+            reason.truncate(end);
+            reason.push('…');
+        }
+        Some(Self {
+            outcome: case.outcome,
+            case: one_line(&case.case),
+            model: one_line(&case.model),
+            reason,
+            place: place.or_else(|| case.source.clone()),
+        })
+    }
+}
+
+impl fmt::Display for FailedCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { outcome, case, model, reason, place } = self;
+        let mark = if *outcome == Outcome::Failed { '✗' } else { '!' };
+        write!(f, "{mark} {case} · {model}  {reason}")?;
+        match place {
+            Some(place) => write!(f, "  {}", one_line(&place.to_string())),
+            None => Ok(()),
+        }
+    }
+}
