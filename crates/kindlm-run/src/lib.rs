@@ -7,6 +7,7 @@
 //! | judge the traces of an agent | [`judge_traces`] |
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | list or remove stored runs | [`stored_runs`] |
+//! | explain an id or a failure code | [`explain::text`] |
 //! | calibrate a judge | [`calibrate::Subject`] |
 //!
 //! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts. The library accesses
@@ -18,6 +19,7 @@ pub mod calibrate;
 mod dry_run;
 mod env_file;
 pub mod evaluate;
+pub mod explain;
 mod failed_case;
 mod failure;
 pub mod gates;
