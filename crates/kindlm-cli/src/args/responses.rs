@@ -13,11 +13,11 @@ pub(crate) struct ResponsesArgs {
     ///
     /// A stored answer matches by provider, model, messages, parameters, tools, the provider's configuration, the
     /// content of its files, and the repeat. Commands of tests always run.
-    #[arg(long, value_name = "MODE", value_enum)]
+    #[arg(help_heading = "Stored answers", long, value_name = "MODE", value_enum)]
     pub(crate) responses: Option<Source>,
 
     /// The folder of stored answers [default: `.kindlm/responses` next to the suite]
-    #[arg(long, value_name = "DIR", requires = "responses")]
+    #[arg(help_heading = "Stored answers", long, value_name = "DIR", requires = "responses")]
     pub(crate) responses_dir: Option<PathBuf>,
 }
 

@@ -31,23 +31,23 @@ pub(crate) struct TestArgs {
     /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
     ///
     /// `kindlm explain reporters` lists the ids.
-    #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
+    #[arg(help_heading = "Output", short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
 
     /// The number of repeats of each test case, instead of the suite's
-    #[arg(long, value_name = "N", value_parser = values::count::<10_000>)]
+    #[arg(help_heading = "Run", long, value_name = "N", value_parser = values::count::<10_000>)]
     pub(crate) runs: Option<u32>,
 
     /// The minimum pass rate, instead of `gates.passRateMin`: `95`, `95%` or `0.95`
-    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    #[arg(help_heading = "Verdict", long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) gate: Option<f64>,
 
     /// The maximum number of concurrent executions [default: `defaults.concurrency`]
-    #[arg(short = 'j', long, value_name = "N", value_parser = values::count::<4096>)]
+    #[arg(help_heading = "Run", short = 'j', long, value_name = "N", value_parser = values::count::<4096>)]
     pub(crate) concurrency: Option<u32>,
 
     /// The time limit of one request or command: `1500` (ms), `30s`, `2m`
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    #[arg(help_heading = "Run", long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) timeout: Option<Duration>,
 
     #[command(flatten)]
@@ -61,30 +61,31 @@ pub(crate) struct TestArgs {
     ///
     /// The run keeps its id and its arguments, so tests, models and shard need not be repeated. It is an error if the
     /// suite, its models or its variables have changed since.
-    #[arg(long, value_name = "RUN", num_args = 0..=1)]
+    #[arg(help_heading = "Run", long, value_name = "RUN", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "the option may stand alone")]
     pub(crate) resume: Option<Option<String>>,
 
     /// Write nothing to disk during the run; it cannot be resumed
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(help_heading = "Run", long, conflicts_with = "resume")]
     pub(crate) no_journal: bool,
 
     /// Run again whenever a file of the suite is saved; stored answers are used unless a change affects them
     ///
-    /// Implies `--responses cache` unless `--responses` is given. Ctrl-C ends it.
-    #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
+    /// Implies `--responses cache` unless `--responses` is given. Ctrl-C ends it. On a terminal, type `a` (all), `f` (failed),
+    /// `p PATTERN` (by name) or `q` (quit), and Enter.
+    #[arg(help_heading = "Run", long, conflicts_with_all = ["dry_run", "resume"])]
     pub(crate) watch: bool,
 
     /// List the selected test cases with their places, models and tags; send nothing
-    #[arg(long, conflicts_with_all = ["watch", "dry_run"])]
+    #[arg(help_heading = "Preview", long, conflicts_with_all = ["watch", "dry_run"])]
     pub(crate) list: bool,
 
     /// With `--list`: write a JSON array, for programs
-    #[arg(long, requires = "list")]
+    #[arg(help_heading = "Preview", long, requires = "list")]
     pub(crate) json: bool,
 
     /// Show the requests that would be sent and their maximum cost; send nothing
-    #[arg(long)]
+    #[arg(help_heading = "Preview", long)]
     pub(crate) dry_run: bool,
 
     /// The maximum cost of models and judges, in US dollars; the lower of this and `gates.costMaxUsd` applies
@@ -92,39 +93,39 @@ pub(crate) struct TestArgs {
     /// The maximum cost of each request is reserved before it is sent. If the rest of the budget is too low, nothing
     /// more is sent, and the exit code is 1. This is also the threshold of the gate `costMaxUsd`, except with
     /// `--shard`, with `--allow-unpriced`, and in suites with transcripts.
-    #[arg(long, value_name = "USD", value_parser = values::usd)]
+    #[arg(help_heading = "Limits", long, value_name = "USD", value_parser = values::usd)]
     pub(crate) budget_usd: Option<f64>,
 
     /// Allow a budget although the price of a model is unknown; its cost is not counted
-    #[arg(long)]
+    #[arg(help_heading = "Limits", long)]
     pub(crate) allow_unpriced: bool,
 
     /// Stop sending after the first test case that failed or could not be judged: `--max-failures 1`
-    #[arg(long)]
+    #[arg(help_heading = "Limits", long)]
     pub(crate) fail_fast: bool,
 
     /// Stop sending after this many test cases that failed or could not be judged, counted per model
-    #[arg(long, value_name = "N", conflicts_with = "fail_fast", value_parser = values::count::<1_000_000>)]
+    #[arg(help_heading = "Limits", long, value_name = "N", conflicts_with = "fail_fast", value_parser = values::count::<1_000_000>)]
     pub(crate) max_failures: Option<u32>,
 
     /// Treat soft checks like gates: a case that is only `scored` fails
-    #[arg(long)]
+    #[arg(help_heading = "Verdict", long)]
     pub(crate) strict: bool,
 
     /// The baseline for measuring drift [default: `default`, if it exists]
-    #[arg(long, value_name = "LABEL")]
+    #[arg(help_heading = "Verdict", long, value_name = "LABEL")]
     pub(crate) baseline: Option<String>,
 
     /// Do not remove the workspaces of agents, and print their folder
-    #[arg(long)]
+    #[arg(help_heading = "Run", long)]
     pub(crate) keep_workspaces: bool,
 
     /// Show only the verdict, the gates and the failures; no progress
-    #[arg(short, long, conflicts_with = "verbose")]
+    #[arg(help_heading = "Output", short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
     /// Show every check, with outputs
-    #[arg(short, long)]
+    #[arg(help_heading = "Output", short, long)]
     pub(crate) verbose: bool,
 }
 
@@ -137,34 +138,34 @@ pub(crate) struct SelectArgs {
 
     /// Only test cases with one of these tags; a tag with `!` in front excludes its test cases; repeatable, or
     /// comma-separated
-    #[arg(long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
+    #[arg(help_heading = "Selection", long, value_name = "[!]TAG", value_delimiter = ',', value_parser = values::tag)]
     pub(crate) tags: Vec<kindlm_run::Tag>,
 
     /// Only test cases whose name matches: a part of it (`refund`), a glob (`refund*`) or a regular expression
     /// (`/^refund/i`); repeatable
-    #[arg(long = "test", value_name = "PATTERN")]
+    #[arg(help_heading = "Selection", long = "test", value_name = "PATTERN")]
     pub(crate) tests: Vec<String>,
 
     /// Only these models, by id (`command` for command tests); repeatable, or comma-separated
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    #[arg(help_heading = "Selection", long, value_name = "ID", value_delimiter = ',')]
     pub(crate) models: Vec<String>,
 
     /// Only test cases that did not pass in their last run, on the models where they did not
-    #[arg(long)]
+    #[arg(help_heading = "Selection", long)]
     pub(crate) failed: bool,
 
     /// Only test cases that did not pass in their last run, that never ran, or whose prompt, variables or expectations
     /// have changed since
-    #[arg(long, conflicts_with = "failed")]
+    #[arg(help_heading = "Selection", long, conflicts_with = "failed")]
     pub(crate) changed: bool,
 
     /// Only shard K of N; each test case is in one shard. `kindlm merge` merges the reports and applies the gates; a
     /// shard has exit code 0 even if test cases failed
-    #[arg(long, value_name = "K/N", value_parser = values::shard, conflicts_with_all = ["failed", "changed"])]
+    #[arg(help_heading = "Selection", long, value_name = "K/N", value_parser = values::shard, conflicts_with_all = ["failed", "changed"])]
     pub(crate) shard: Option<Shard>,
 
     /// Balance the shards by the durations in this report; use the same report for all shards
-    #[arg(long, value_name = "REPORT", requires = "shard")]
+    #[arg(help_heading = "Selection", long, value_name = "REPORT", requires = "shard")]
     pub(crate) shard_durations: Option<String>,
 }
 
