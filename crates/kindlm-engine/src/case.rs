@@ -56,7 +56,7 @@ pub struct TestCase {
     pub tags: Arc<[String]>,
     /// The reason for skipping the case, if it is skipped.
     pub skip: Option<Arc<str>>,
-    /// The time limit of one request or command; the suite's default if absent.
+    /// The time limit of one request or command. If absent, the agent's limit or the suite's default applies.
     pub timeout: Option<Duration>,
     /// The digest of the case's input and checks; `None` if it was not computed.
     pub digest: Option<Fingerprint>,
@@ -176,7 +176,7 @@ pub struct CaseBody {
     pub conversation: Vec<ConversationTurn>,
     /// The maximum number of requests in one execution.
     pub max_turns: u32,
-    /// True if tool calls are answered. If false, a reply with tool calls ends the conversation.
+    /// True if tool calls are answered. If false, the calls get no results, and the user's next message follows.
     pub answers_tools: bool,
     /// The kinds of evidence that the case declares complete.
     pub declared: BTreeSet<Channel>,
@@ -332,7 +332,7 @@ impl SimulatedResponse {
 /// * A turn with a message sends this message. In the first turn, the message replaces the prompt's user message. In a
 ///   later turn, it is sent when the previous turn has ended. The turn lasts until the model calls no more tools.
 /// * A turn without a message continues the previous turn. As the first turn, it is the reply to the prompt. Of the
-///   turns that share a message, each is one request, and the last has all remaining requests.
+///   turns that share a message, the last has all remaining requests, and every other turn is one request.
 ///
 /// `maxTurns` limits the requests of the whole conversation. The checks of a turn that was not reached are errored.
 #[derive(Clone, Debug)]

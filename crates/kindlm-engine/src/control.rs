@@ -44,7 +44,7 @@ pub enum RunProgress<'a> {
     ExecutionStarted {
         /// The test case's name.
         case: &'a str,
-        /// The model's id; `command` for command tests.
+        /// The model's id; `command` or `transcript` for tests that run on no model.
         model: &'a str,
         /// The index of the repeat, from 0.
         repeat: u32,

@@ -36,8 +36,8 @@ pub trait Record: Sync {
 
     /// Stores executions that have just finished, each with its position in the plan.
     ///
-    /// Several executions are passed if they finished at the same time; either all or none are stored. Data that must
-    /// not be stored, such as secrets, is removed from the executions.
+    /// Several executions are passed if they finished at the same time; either all or none are stored. The record also
+    /// removes data that must not be stored, such as secrets, from the passed executions.
     ///
     /// After success, the run counts the executions. After an error with several executions, the run passes each of
     /// them again, one by one. An execution that still cannot be stored is lost. The run then finishes the executions

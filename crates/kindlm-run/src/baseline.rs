@@ -17,8 +17,8 @@ const DRIFT: &str = "drift";
 
 /// Loads the outputs that drift is measured against, and a digest of them.
 ///
-/// Without a `label`, a missing baseline, or a default baseline of another suite, gives no outputs and no digest. In
-/// the second case, a warning is added to the suite if a check measures drift.
+/// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, there are no
+/// outputs and no digest. If it belongs to another suite and a check measures drift, a warning is added to the suite.
 pub(crate) fn baseline_for(
     world: &World,
     place: &SuiteFolder,

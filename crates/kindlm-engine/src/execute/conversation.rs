@@ -210,8 +210,8 @@ impl<'a> Conversation<'a> {
 
     /// Returns the indices of the open calls in a reply that the test answers.
     ///
-    /// These are calls of simulated tools. A model's own API requires a result for each call, so calls of unknown
-    /// tools are also answered, with an error.
+    /// These are calls of simulated tools. A reply with complete evidence comes from a model's own API, which requires
+    /// a result for each call. So its calls of unknown tools are also answered, with an error.
     fn asked_of_test(&self, reply: &Reply) -> Vec<usize> {
         if !self.body.answers_tools {
             return Vec::new();
@@ -282,7 +282,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Records a provider error as an event, if other steps were recorded before.
+    /// Records a provider error as an event, if events are recorded and an earlier request was answered.
     fn record_failure(&mut self, err: &ProviderError) {
         // A request that was not sent yet did not fail.
         let was_waiting = err.attempts == 0 && err.retryable;
@@ -322,7 +322,7 @@ impl<'a> Conversation<'a> {
         execution.log_probs = reply.log_probs;
         execution.provider_response = reply.response;
         for (key, value) in reply.metadata {
-            // A flag stays set, even if later replies clear it.
+            // A value with `flagged: true` stays, even if a later reply has another value for the key.
             let flagged = execution.metadata.get(&key).is_some_and(|it| it["flagged"] == true);
             if !flagged {
                 execution.metadata.insert(key, value);

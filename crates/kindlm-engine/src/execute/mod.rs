@@ -33,7 +33,7 @@ use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
-/// The maximum number of executions that are stored with one write.
+/// The number of finished executions at which they are stored, even if more have finished.
 const AT_ONCE: usize = 64;
 
 /// The parameters of a run.
@@ -107,8 +107,9 @@ pub struct Executed {
 
 /// Executes the plan, judges every execution, and aggregates the repeats.
 ///
-/// Executions that [`Run::record`] has stored are not repeated. At most `concurrency` calls of the ports are in
-/// flight, including questions to judges. The results are in the order of the plan, and errors are part of the results.
+/// Executions that [`Run::record`] has stored are not carried out again. At most `concurrency` calls of the ports are
+/// in flight, including questions to judges, unless the ports limit their calls themselves. The results are in the
+/// order of the plan, and errors are part of the results.
 ///
 /// The run stops early if:
 ///
@@ -118,8 +119,8 @@ pub struct Executed {
 /// - the maximum cost of a request exceeds the rest of the budget: the lowest of
 ///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
 ///
-/// When the run stops, executions in progress are finished, and all other executions are reported as not run. Without
-/// budget, executions in progress send no further request.
+/// When the run stops, executions in progress are finished, and all other executions are reported as not run. If the
+/// budget is exhausted, executions in progress send no further request.
 ///
 /// Each request to a model with a price reserves its maximum cost before it is sent. This is one token for each byte of
 /// the prompt, and the longest allowed answer (16,384 tokens by default). For models without a price, the costs that

@@ -79,7 +79,7 @@ impl Running<'_> {
 
     /// Returns one execution of a round, judged without the comparison.
     ///
-    /// A new execution is stored at once, because the other executions of the round may take long.
+    /// A new execution that must still be compared is stored at once, because the other executions may take long.
     async fn member(&self, at: usize) -> Result<Member, RecordError> {
         let Some(unit) = self.run.plan.units.get(at).copied() else {
             let finished = super::broken_at(self.run.suite, at).into();
@@ -187,7 +187,8 @@ fn waiting(mut result: ExecutionResult) -> ExecutionResult {
 
 /// Returns the names of a round's executions, which distinguish them.
 ///
-/// In one test, these are the models. On one model, these are the tests. Otherwise, each name has both.
+/// The names are the models if all executions are of one test, and the tests if all are on one model. Otherwise, each
+/// name has both.
 fn names(results: &[ExecutionResult]) -> Vec<String> {
     let of = |it: &ExecutionResult| (it.execution.case.clone(), it.execution.model.clone());
     let all: Vec<(String, String)> = results.iter().map(of).collect();

@@ -235,7 +235,7 @@ fn recorded(body: &CaseBody, output: &Value, execution: Execution) -> Execution 
 
 /// Returns an execution of the plan that has not started.
 ///
-/// Returns the default if the suite lacks the unit's case.
+/// Returns the default if the unit does not belong to the suite.
 pub(crate) fn begun(suite: &Suite, unit: Unit) -> Execution {
     let Some((case, model)) = subject(suite, unit) else { return Execution::default() };
     let vars = case.body.body().map(|it| it.into_owned().vars).unwrap_or_default();

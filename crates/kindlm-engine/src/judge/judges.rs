@@ -17,7 +17,7 @@ use super::unanswerable;
 use crate::calls::Calls;
 use crate::{Defaults, Model};
 
-/// The number of cached answers.
+/// The maximum number of cached answers.
 ///
 /// The limit bounds the memory use. Equal questions come from the repeats and checks of one case, at about the same
 /// time.
@@ -206,8 +206,9 @@ impl<'a> Judges<'a> {
 impl Model {
     /// Returns the parameters for asking this model as a judge.
     ///
-    /// - `max_tokens` is the higher limit of the model and the question. It includes reasoning, so reasoning models
-    ///   get at least 8,192. After a reply that was cut off, it is doubled.
+    /// - `max_tokens` is the higher limit of the model and the question. It includes reasoning, so reasoning models get
+    ///   at least 8,192. After a reply that was cut off, it is doubled; without a limit of the model, only up to 16,384
+    ///   unless the model reasons.
     /// - `topP` and `stopSequences` are not used. `topP` has no effect at temperature 0, and a stop sequence could cut
     ///   off a verdict.
     pub fn judge_params(&self, question: &JudgeQuestion) -> Params {

@@ -350,7 +350,7 @@ pub(super) async fn ask(
 
 /// Adds a sample for each result that the label is about.
 ///
-/// A label without a rule is about all results. Results without a verdict of the judge are left out.
+/// A label without a rule is about all results. Skipped results are left out.
 fn samples(
     case: &Case,
     line: u64,
