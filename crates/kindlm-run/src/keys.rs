@@ -61,7 +61,6 @@ pub(crate) fn require(
     providers: &Map<String, Value>,
     responses: &ResponseSource,
 ) -> Result<(), Failure> {
-    // A stored response needs no key.
     let Some(judge) = judge.filter(|_| responses.always_asks()) else { return Ok(()) };
     let needed = providers.get(&judge.provider).map(variables).unwrap_or_default();
     let Some(missing) = needed.into_iter().find(|it| world.var(it).is_none()) else {

@@ -21,7 +21,7 @@ pub enum Purpose {
     Run,
     /// An inspection without a run.
     ///
-    /// Programs stay in the sandbox, without network access.
+    /// Only programs that stay in the sandbox, without network access, may run.
     Look,
     /// An inspection of providers and models only.
     Models,

@@ -126,7 +126,8 @@ fn past_run(
 
 /// Reports that a newer run is still running and ignored.
 ///
-/// Fails if that run was interrupted. Otherwise, the user would get the report of an older run as the last run.
+/// Fails if that run has ended without a report. Otherwise, the user would get the report of an older run as the last
+/// run.
 pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), Failure> {
     let holder = journal.holder().map_err(|err| Failure::journal(&err))?;
     let Some(holder) = holder else { return Err(unfinished(journal, "the last run")) };
@@ -137,7 +138,8 @@ pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), 
 
 /// Removes temporary files of killed processes.
 ///
-/// It looks in the state folder, and in run folders from the newest to the first with a report.
+/// It looks in the state folder, in `runs` and `baselines`, and in run folders from the newest to the first with a
+/// report.
 pub(crate) fn remove_abandoned(place: &SuiteFolder) {
     let state = place.state();
     let runs = Runs::new(&state);

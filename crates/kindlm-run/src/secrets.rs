@@ -349,7 +349,7 @@ impl Secrets {
     }
 }
 
-/// Removes the places of matches in the output. Masking has moved the texts behind a secret.
+/// Removes the evidence of matches in the output, because masking has moved the text after a secret.
 fn forget_spans(results: &mut [AssertionResult]) {
     for result in results {
         result

@@ -32,13 +32,13 @@ pub struct Selection {
     pub tags: Vec<Tag>,
     /// The name patterns: a part of the name, a glob, or `/a regular expression/`.
     pub tests: Vec<String>,
-    /// The ids of the models; `command` selects test cases that run a command.
+    /// The ids of the models; `command` selects the command tests, and `transcript` the transcript tests.
     pub models: Vec<String>,
     /// True to select only executions that did not pass in the last run.
     pub failed: bool,
-    /// True to select only failed and changed executions.
+    /// True to select only new, changed and failed executions.
     ///
-    /// They never ran or did not pass in their last run, or their test has changed since.
+    /// These executions never ran, or did not pass in their last run, or their test has changed since.
     pub changed: bool,
     /// The part of the executions to run; `None` for all.
     pub shard: Option<Shard>,

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use search::{Language, Search, joined};
 
-/// The most files that belong to one program.
+/// The maximum number of files in the result of one search.
 const MOST: usize = 4096;
 /// Paths relative to the folder of the config file, with digests of the files' content.
 pub type Parts = BTreeMap<String, Fingerprint>;

@@ -351,7 +351,7 @@ fn without_comment(line: &str) -> &str {
 
 /// Returns the quoted texts of each line.
 ///
-/// Every quote may open a text. Therefore an apostrophe in a comment does not hide the quotes behind it.
+/// Every quote may open a text. Therefore an apostrophe in a comment does not hide the quotes after it.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| {
         line.match_indices(['"', '\'', '`']).filter_map(|(at, quote)| {

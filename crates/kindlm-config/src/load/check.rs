@@ -12,7 +12,7 @@ use super::Surroundings;
 use super::sink::Sink;
 use crate::schema::SHAPES;
 
-/// The most unknown keys of the document that are reported.
+/// The maximum number of unknown keys of the document that are reported.
 const UNKNOWN: usize = 50;
 
 /// The keys whose items are checked later, one by one.

@@ -86,7 +86,8 @@ pub enum Records {
 
 /// Evaluates records, and writes the results.
 ///
-/// They are written to the `output` of `config`, or else to `results`.
+/// The results of JSON lines are written to the `output` of `config`, if it is set. All other results are written to
+/// `results`.
 ///
 /// The models of `suite` may judge, and its scripts and named checks can be used.
 ///

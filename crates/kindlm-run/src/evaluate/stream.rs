@@ -274,7 +274,7 @@ impl Feed<'_> {
                 None if pending.len() > longest => {
                     skipping = true;
                     pending.clear();
-                    // Each line has an earlier result, so skip the result of this line too.
+                    // The earlier results are in the order of the lines, so skip the result of this line too.
                     let was_known = self.kept.as_mut().is_some_and(|it| it.next_line().is_some());
                     self.send(Work::TooLong { was_known }, 1)
                 }

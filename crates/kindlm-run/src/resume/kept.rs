@@ -15,7 +15,8 @@ use kindlm_types::{CaseResult, ExecutionResult};
 use crate::Failure;
 use crate::secrets::Secrets;
 
-/// The interval of disk syncs. A crash of the machine loses at most this time; a crash of the process loses nothing.
+/// The interval of disk syncs. A crash of the machine loses at most the executions of this interval; a crash of the
+/// process loses none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// The executions of a run in its journal.

@@ -165,7 +165,8 @@ impl Receiver {
                 });
                 let mut http = hyper::server::conn::http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-                // The client has closed the connection or broken the protocol. Data that arrived before is kept.
+                // An error means that the client has closed the connection or violated the protocol. Data that arrived
+                // before is kept.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 drop(place);
             });

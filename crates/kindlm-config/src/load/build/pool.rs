@@ -8,7 +8,7 @@ use kindlm_engine::Fingerprint;
 
 use super::body::{Compiler, Part, TestParts};
 
-/// The most parts of each kind that stay compiled. A suite written by hand has fewer.
+/// The maximum number of parts of each kind that stay compiled. A suite written by hand has fewer.
 ///
 /// In a dataset with different expectations in every row, the other parts are compiled again for each execution.
 /// Compiled patterns need much memory.

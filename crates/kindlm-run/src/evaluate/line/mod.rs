@@ -102,7 +102,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads an object into the fields. After an error, `at` is the key whose value was read last.
+    /// Reads an object into the fields. After an error, `at` is the key whose value has the error; `None` if the error
+    /// is elsewhere.
     fn read(&mut self, text: &'a str, at: &mut Option<&'static str>) -> serde_json::Result<()> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         deserializer.deserialize_map(Fields { line: self, at })?;
@@ -153,9 +154,10 @@ impl<'a> Line<'a> {
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
     }
 
-    /// Returns an error message if two keys hold the same kind of data.
+    /// Returns an error message if two keys record the same part of the execution.
     ///
-    /// Only one of them would be read, and they might differ.
+    /// Only one of them would be read, and they might differ. An `agent_output` that equals the last message in
+    /// `events` is allowed.
     fn conflicting_keys(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
             Some(format!("`{a}` and `{b}` both record the execution; remove one of them"))
