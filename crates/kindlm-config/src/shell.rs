@@ -140,7 +140,7 @@ impl Scanner<'_> {
         before.iter().any(reads).then_some(IN_SCRIPT)
     }
 
-    /// Moves behind a placeholder. The placeholder is part of a word.
+    /// Moves past a placeholder. The placeholder is part of a word.
     fn skip(&mut self, end: usize) {
         self.at = end;
     }

@@ -543,7 +543,7 @@ fn lookalike(text: &str) -> Option<Placeholder> {
     let width = name.find(|c| !is_name(c)).unwrap_or(name.len());
     // In Jinja, `{{my-var}}` is a subtraction, but the user means a name.
     let is_dashed = width == name.len() && name.contains('-');
-    // A filter is meant as one, also if its name is wrong.
+    // A `|` always starts a filter, even if the name of the filter is wrong.
     let has_filter = line[..end].contains('|');
     let is_expression =
         !is_dashed && (has_filter || kindlm_template::read(&text[..end + 4]).is_ok());
@@ -551,7 +551,7 @@ fn lookalike(text: &str) -> Option<Placeholder> {
     (width == name.len() || is_expression).then_some(found)
 }
 
-/// The most characters of a tag. A longer text is not a tag.
+/// The maximum number of characters in a tag. A longer text is not a tag.
 const LONGEST_TAG: usize = 500;
 
 /// Finds the Jinja tags in a text.

@@ -56,7 +56,7 @@ pub(crate) struct DefaultsBlock {
     /// The number of repeats of each test on each model. Default: 1.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) repeat: u32,
-    /// The most requests and commands that run at the same time. Default: 4.
+    /// The maximum number of requests and commands that run at the same time. Default: 4.
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) concurrency: u32,
     /// The time limit of one request or command, in milliseconds. Default: 60000.

@@ -36,7 +36,7 @@ pub(crate) struct ParamsBlock {
     /// The temperature: 0 is the least random, 2 the most. Default: 0.2.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub(crate) temperature: f64,
-    /// The most tokens of an answer. Default: 1024.
+    /// The maximum number of tokens in an answer. Default: 1024.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) max_tokens: u32,
     /// The probability mass for nucleus sampling, from 0 to 1.

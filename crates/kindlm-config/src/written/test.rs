@@ -82,21 +82,22 @@ pub(crate) struct TestEntry {
     /// Simulated tools that the model may call, with their answers.
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
-    /// True to answer tool calls with the simulated answers. If false, the test ends at the first tool call. Default:
-    /// true.
+    /// True to answer tool calls with the simulated answers. If false, a tool call gets no answer, and the next user
+    /// message follows. Default: true.
     #[serde(default = "yes")]
     pub(crate) answer_tools: bool,
     /// The turns of the conversation. Each has a label and may have its own checks.
     #[serde(default)]
     pub(crate) conversation: Vec<Turn>,
-    /// The most requests to the model in one execution, from 1 to 20. Default: 10.
+    /// The maximum number of requests to the model in one execution, from 1 to 20. Default: 10.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 20))]
     pub(crate) max_turns: u32,
     /// The kinds of evidence that you declare complete, because their source does not. Reports mark them as declared.
     #[serde(default)]
     pub(crate) evidence: Option<DeclaredEvidence>,
-    /// The time limit of one request or command, in milliseconds. Default: `defaults.timeoutMs`.
+    /// The time limit of one request or command, in milliseconds. Default: the `timeoutMs` of the agent, or else of
+    /// `defaults`.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: Option<u64>,

@@ -26,15 +26,15 @@ pub(crate) struct WorkspaceBlock {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) ignore: Vec<String>,
-    /// The most bytes that the folder may contain after the execution. Default: 1 GiB.
+    /// The maximum number of bytes in the folder after the execution. Default: 1 GiB.
     #[serde(default = "gibibyte")]
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: u64,
-    /// The most files that the folder may contain after the execution. Default: 100000.
+    /// The maximum number of files in the folder after the execution. Default: 100000.
     #[serde(default = "many_files")]
     #[schemars(range(min = 1))]
     pub(crate) max_files: u64,
-    /// The most bytes of changed files and their diffs that are stored as evidence. Default: 1 MiB.
+    /// The maximum number of bytes of changed files and their diffs that are stored as evidence. Default: 1 MiB.
     #[serde(default = "mebibyte")]
     #[schemars(range(max = 16_777_216))]
     pub(crate) max_diff_bytes: u64,

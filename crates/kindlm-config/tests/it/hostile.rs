@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::counted::allocated;
 use crate::memory::{GOOD, load_text, with};
 
-/// The most bytes that reading a file may allocate in total.
+/// The maximum number of bytes that reading a file may allocate in total.
 ///
 /// The first number is a base amount, and the second number is an amount per byte of the file.
 const MOST: (u64, u64) = (32 << 20, 200);

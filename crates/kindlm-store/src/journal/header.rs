@@ -58,11 +58,11 @@ pub struct Header<'a> {
 pub struct PlannedCase<'a> {
     /// The test case's name.
     pub case: Cow<'a, str>,
-    /// The model's id in the suite; `command` for command tests.
+    /// The model's id in the suite; `command` or `transcript` for tests that run on no model.
     pub model: Cow<'a, str>,
     /// The number of planned repeats.
     pub repeats: u32,
-    /// The digest of the prompt (the messages and `maxTurns`) or of the command line.
+    /// The digest of the prompt, command line or transcript, with the user messages of turns and with `maxTurns`.
     pub prompt: Digest,
     /// The digest of the tools and their simulated results.
     pub tools: Digest,

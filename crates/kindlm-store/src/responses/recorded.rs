@@ -15,8 +15,8 @@ use super::{Mode, Responses};
 /// The answers of agents are not stored, because agents send requests themselves. In [`Mode::Replay`], agents are
 /// refused: see [`agents`](Self::agents).
 ///
-/// A stored reply is marked as [`cached`](Reply::cached), counts as 0 requests, and has the latency of the recorded
-/// request. Checks use this latency; statistics leave it out.
+/// A stored reply is marked as [`cached`](Reply::cached), has 0 attempts, and has the latency of the recorded request.
+/// Checks use this latency; statistics leave it out.
 #[derive(Debug)]
 pub struct Recorded<M> {
     inner: M,
