@@ -26,11 +26,11 @@ pub(crate) struct WorkspaceBlock {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) ignore: Vec<String>,
-    /// The maximum number of bytes in the folder after the execution. Default: 1 GiB.
+    /// The maximum number of bytes in the folder: in `from`, after `setup`, and after the execution. Default: 1 GiB.
     #[serde(default = "gibibyte")]
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: u64,
-    /// The maximum number of files in the folder after the execution. Default: 100000.
+    /// The maximum number of files in the folder: in `from`, after `setup`, and after the execution. Default: 100000.
     #[serde(default = "many_files")]
     #[schemars(range(min = 1))]
     pub(crate) max_files: u64,

@@ -43,7 +43,7 @@ pub struct Turn {
 pub struct Execution {
     /// The test case's name.
     pub case: String,
-    /// The model's id in the suite; `command` for command tests.
+    /// The model's id in the suite; `command` or `transcript` for tests that run on no model.
     pub model: String,
     /// The index of the repeat, from 0.
     pub repeat: u32,
@@ -112,7 +112,7 @@ pub struct Spend {
     pub paid_usd: Option<f64>,
     /// The known cost of earlier attempts in US dollars, including their judges; 0 without earlier attempts.
     ///
-    /// Earlier attempts exist if a run was resumed and this execution was repeated.
+    /// Earlier attempts exist if a run was resumed and this execution ran again.
     pub earlier_usd: f64,
 }
 
@@ -334,7 +334,8 @@ pub enum ExecutionError {
     Provider(ProviderError),
     /// The run stopped before the execution was started or finished.
     ///
-    /// The cause is the budget, fail-fast or an interrupt.
+    /// The cause is the budget, a limit on failures, an interrupt, an error in storing results, or a missing output to
+    /// compare with.
     NotRun {
         /// The reason why the run stopped.
         reason: String,
@@ -393,9 +394,10 @@ impl ExecutionResult {
             && self.results.is_empty()
     }
 
-    /// Returns true if all evidence is present, but a judge's answer is missing.
+    /// Returns true if all evidence is present, but the judgement is incomplete.
     ///
-    /// The provider of a judge failed, or the run stopped before all questions were answered.
+    /// The provider of a judge failed, the run stopped before all questions were answered, or an output to compare with
+    /// is missing.
     pub fn is_unjudged(&self) -> bool {
         match &self.error {
             None => {

@@ -369,7 +369,7 @@ pub struct Reply {
     pub response: Option<Value>,
     /// The response time in milliseconds, without retries and back-off.
     pub latency_ms: f64,
-    /// The number of attempts; 1 without retries.
+    /// The number of attempts; 1 without retries, 0 for a reply from the response store.
     pub attempts: u32,
     /// True if the reply came from the response store.
     pub cached: bool,

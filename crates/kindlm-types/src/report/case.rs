@@ -61,7 +61,7 @@ pub struct CheckCounts {
 pub struct CaseResult {
     /// The test case's name.
     pub case: String,
-    /// The model's id in the suite; `command` for command tests.
+    /// The model's id in the suite; `command` or `transcript` for tests that run on no model.
     pub model: String,
     /// The test case's tags.
     pub tags: Vec<String>,

@@ -1,4 +1,4 @@
-//! The sources of the case results of a report: memory or a journal.
+//! The sources of the case results of a report, such as memory, a journal or a report file.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -47,7 +47,7 @@ pub struct AssertionResult {
     pub components: Vec<AssertionResult>,
     /// Further named scores of the check.
     pub named_scores: Vec<NamedScore>,
-    /// The evidence of the verdict, for reports. A failed check has at least one piece of it.
+    /// The evidence of the verdict, for reports; may be empty.
     pub evidence: Vec<ResultEvidence>,
     /// The place of the check in the suite, if it is known. Only results that do not hold have it.
     pub source: Option<SourcePlace>,

@@ -14,7 +14,7 @@ const EXAMPLES: usize = 3;
 /// The longest title, in characters.
 const TITLE: usize = 160;
 
-/// The failures that have the same code and the same label, apart from numbers and quoted texts.
+/// The failures that have the same code and the same label, or error message, apart from numbers and quoted texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CauseTotals {
@@ -22,7 +22,7 @@ pub struct CauseTotals {
     pub key: String,
     /// The failure code; `None` if an execution was not run.
     pub code: Option<FailureCode>,
-    /// The label that the failures share. `…` stands for the parts that differ.
+    /// The label or error message that the failures share. `…` stands for the parts that differ.
     pub title: String,
     /// The number of cases (test cases × models) with a failure of this cause.
     pub cases: u64,
@@ -34,7 +34,8 @@ pub struct CauseTotals {
 
 /// Returns the key of the cause of a failed or errored check; `None` for other results.
 ///
-/// The key consists of the failure code and of the label without numbers and quoted texts.
+/// The key consists of the failure code, and of the label of a failed check or the message of an errored check. Numbers
+/// and quoted texts are left out.
 pub fn cause_key(result: &AssertionResult) -> Option<String> {
     let code = result.verdict.code()?;
     Some(key(code.as_str(), title_of(result)))
@@ -50,7 +51,7 @@ pub fn error_cause_key(error: &ExecutionError) -> String {
 
 /// Returns the text that describes what failed.
 fn title_of(result: &AssertionResult) -> &str {
-    // The label of an errored check says what was checked. Its message says why this is impossible.
+    // The label of an errored check says what was checked. Its message says why the check could not be judged.
     match &result.verdict {
         Verdict::Errored { message, .. } => message,
         _ => &result.label,

@@ -78,7 +78,7 @@ pub struct ModelTotals {
     pub latency_avg_ms: Option<f64>,
     /// The time spent waiting for the provider over all cases and repeats, in milliseconds.
     pub latency_total_ms: f64,
-    /// The cases with several repeats that held in some repeats and failed in others, out of all such cases.
+    /// The cases that held in some repeats and failed in others, out of all cases with several repeats.
     pub flaky: RateCount,
     /// The latency of an execution in milliseconds; `None` if nothing was measured. Replies from the store are excluded.
     pub latency_ms: Option<Percentiles>,
@@ -152,13 +152,13 @@ pub struct Summary {
     pub assertions: Vec<AssertionSummary>,
     /// The causes of failures, the most frequent first; at most 500.
     pub causes: Vec<CauseTotals>,
-    /// The cases with several repeats that held in some repeats and failed in others, out of all such cases.
+    /// The cases that held in some repeats and failed in others, out of all cases with several repeats.
     pub flaky: RateCount,
     /// The distinct failure codes of all cases, including provider errors.
     ///
     /// The codes are in order of first appearance.
     pub failure_codes: Vec<FailureCode>,
-    /// The first of the failure codes that the cases list themselves.
+    /// The first failure code in `CaseResult::failure_codes`, in the order of the plan.
     pub first_code: Option<FailureCode>,
     /// The distinct kinds of provider errors that aborted executions.
     ///

@@ -28,7 +28,7 @@ pub struct Tally {
     causes: Causes,
     flaky: RateCount,
     failure_codes: OrderedMap<FailureCode, ()>,
-    /// The failure codes without those of aborted executions.
+    /// The failure codes in `CaseResult::failure_codes`.
     case_codes: OrderedMap<FailureCode, ()>,
     provider_errors: OrderedMap<ProviderErrorKind, ()>,
     cached: u64,
