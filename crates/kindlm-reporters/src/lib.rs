@@ -42,8 +42,8 @@ mod verdict;
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use amount::{count, duration, usd};
+use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use plain::{one_line, visible};
 
 /// The level of detail of a report for people.
