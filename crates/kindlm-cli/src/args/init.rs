@@ -4,14 +4,25 @@ use clap::{Args, ValueEnum};
 
 /// Creates a first suite that runs at once
 ///
-/// Writes `kindlm.yaml` to the working directory, with `kindlm.schema.json`, which gives editors completion. The
-/// templates use scripted models, so `kindlm test` works without a key. The file explains the next steps.
+/// Writes `kindlm.yaml` to the working directory. Its first line gives editors completion. The templates use scripted
+/// models, so `kindlm test` works without a key; with `--provider`, the suite uses a real model. Adds runs and `.env`
+/// to `.gitignore`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  kindlm init\n  kindlm init --template agent && kindlm test")]
+#[command(
+    after_help = "Examples:\n  kindlm init\n  kindlm init --template agent && kindlm test\n  kindlm init --provider openai --ci github"
+)]
 pub(crate) struct InitArgs {
-    /// The template
-    #[arg(short, long, value_enum, default_value_t = Template::Basic)]
-    pub(crate) template: Template,
+    /// The template [default: basic]
+    #[arg(short, long, value_enum, conflicts_with = "provider")]
+    pub(crate) template: Option<Template>,
+
+    /// Use a model of this provider instead of scripted models
+    #[arg(short, long, value_enum)]
+    pub(crate) provider: Option<Provider>,
+
+    /// Also write a CI job; without `--template` and `--provider`, an existing suite stays
+    #[arg(long, value_enum)]
+    pub(crate) ci: Option<Ci>,
 
     /// Replace existing files
     #[arg(short, long)]
@@ -27,4 +38,27 @@ pub(crate) enum Template {
     Agent,
     /// A suite with tags, gates and a report for the EU AI Act
     Compliance,
+}
+
+/// A provider of real models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Provider {
+    /// OpenAI, with the key in `OPENAI_API_KEY`
+    Openai,
+    /// Anthropic, with the key in `ANTHROPIC_API_KEY`
+    Anthropic,
+    /// Google Gemini, with the key in `GEMINI_API_KEY`
+    #[value(alias = "gemini")]
+    Google,
+    /// Ollama on this machine, without a key
+    Ollama,
+}
+
+/// A CI service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ci {
+    /// `.github/workflows/kindlm.yml`
+    Github,
+    /// `.gitlab-ci.yml`
+    Gitlab,
 }

@@ -30,7 +30,7 @@ pub(crate) use explain::{AssertionsArgs, ExplainArgs};
 pub(crate) use gate::GateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 pub(crate) use import::ImportArgs;
-pub(crate) use init::{InitArgs, Template};
+pub(crate) use init::{Ci, InitArgs, Provider, Template};
 pub(crate) use merge::MergeArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use responses::{ResponsesArgs, Source};
