@@ -304,37 +304,40 @@ mod tests {
     use kindlm_run::World;
     use std::sync::Arc;
 
-    fn state(edit: impl FnOnce(&mut State)) -> State {
+    fn progress(edit: impl FnOnce(&mut State)) -> Progress {
         let world = World::new("", Arc::new(|_| None));
         let io = Io::new(world, Stderr::new(std::io::sink()));
-        let mut state = Progress::new(&io, false).state.into_inner().unwrap();
-        edit(&mut state);
-        state
+        let mut progress = Progress::new(&io, false);
+        edit(progress.state.get_mut().unwrap());
+        progress
     }
 
     #[test]
     fn shows_rate_time_cost_and_failures() {
-        let mut long = state(|it| {
+        let mut long = progress(|it| {
             (it.done, it.total) = (1240, 3000);
             (it.failed, it.errored) = (12, 0);
             (it.spent_usd, it.budget_usd) = (1.12, Some(5.0));
         });
+        let long = long.state.get_mut().unwrap();
         let later = long.began + Duration::from_secs(30);
         assert_eq!(
             long.text(later),
             "1,240 of 3,000 executions  41/s  0:43 left  $1.12 of $5.00  ✗ 12  ! 0"
         );
-        let mut short = state(|it| (it.done, it.total) = (1, 2));
+        let mut short = progress(|it| (it.done, it.total) = (1, 2));
+        let short = short.state.get_mut().unwrap();
         let begun = short.began;
         assert_eq!(short.text(begun), "1 of 2 executions");
     }
 
     #[test]
     fn the_rate_leaves_out_loaded_executions() {
-        let mut resumed = state(|it| {
+        let mut resumed = progress(|it| {
             (it.done, it.total) = (1000, 1010);
             it.samples = VecDeque::from([(it.began, 1000)]);
         });
+        let resumed = resumed.state.get_mut().unwrap();
         resumed.done += 5;
         let later = resumed.began + Duration::from_secs(10);
         assert_eq!(resumed.text(later), "1,005 of 1,010 executions  0.5/s  0:10 left");
