@@ -12,7 +12,7 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
-use crate::Fingerprint;
+use crate::{CheckPlaces, Fingerprint};
 
 /// The model id for command tests in reports.
 pub const COMMAND: &str = "command";
@@ -62,6 +62,8 @@ pub struct TestCase {
     pub digest: Option<Fingerprint>,
     /// The place of the test in the files of the suite; `None` for suites that are not read from files.
     pub source: Option<SourcePlace>,
+    /// The places of the test's checks; `None` if the place of the test is enough.
+    pub check_places: Option<Arc<CheckPlaces>>,
     /// The source of the input and the checks.
     pub body: Arc<dyn BodySource>,
 }
@@ -120,6 +122,7 @@ impl TestCase {
             timeout: None,
             digest: None,
             source: None,
+            check_places: None,
             body: Arc::new(body),
         }
     }

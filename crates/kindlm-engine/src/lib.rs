@@ -108,6 +108,7 @@ mod baseline;
 mod budget;
 mod calls;
 mod case;
+mod check_places;
 mod checks;
 mod control;
 pub mod derived;
@@ -130,6 +131,7 @@ pub use case::{
     BodyError, BodySource, COMMAND, CaseBody, CaseKind, Comparison, ConversationTurn,
     SimulatedAnswer, SimulatedResponse, SimulatedTool, Subject, TRANSCRIPT, TestCase,
 };
+pub use check_places::CheckPlaces;
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};
 pub use execute::{Executed, Observed, Run, budget_usd, execute, execute_streamed, reserve_usd};

@@ -494,3 +494,28 @@ fn changed_command_files_make_another_test() {
         assert_eq!(before[1], now[1], "it runs no file");
     }
 }
+
+#[test]
+fn checks_have_the_places_at_which_they_are_written() {
+    let suite = suite(
+        "kindlm: 1\nproject: p\nsuite: { name: s }\nmodels: [{ id: m, provider: openai, model: gpt }]\n\
+         prompts:\n  ask: { user: hi }\n\
+         tests:\n\
+         - name: one\n  prompt: ask\n  expect:\n    latency: { maxMs: 5 }\n    assert:\n    - contains: a\n    - { contains: b }\n\
+         - { name: two, prompt: ask, expect: { latency: { maxMs: 5 } } }\n",
+    );
+    let places = |index: usize| -> Vec<(String, Option<u32>)> {
+        let case = &suite.cases[index];
+        let test = case.source.as_ref().unwrap();
+        let body = body(case);
+        let place = |check| case.check_places.as_ref()?.find(test, None, check);
+        let line = |check| place(check).map(|it| it.line);
+        body.checks.iter().map(|it| (it.at.clone(), line(it))).collect()
+    };
+    let own = |at: &str, line| (at.to_owned(), line);
+    let expected =
+        [own("/latency", Some(11)), own("/assert/0", Some(13)), own("/assert/1", Some(14))];
+    assert_eq!(places(0), expected);
+    // The place of a test on one line is enough.
+    assert_eq!(places(1), [own("/latency", None)]);
+}

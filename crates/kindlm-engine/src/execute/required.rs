@@ -69,7 +69,7 @@ impl Running<'_> {
         let baseline =
             self.run.baseline.and_then(|it| it.turn(&so_far.case, &so_far.model, &turn.label));
         let checks = up_to_the_last_required(&turn.checks);
-        let evidence = CheckEvidence { execution: &evidence, baseline, comparison: None };
+        let evidence = CheckEvidence::new(&evidence, baseline);
         let judged = judge(checks, evidence, &self.judges).await;
         early.add(&judged);
         judged.halt.is_none()

@@ -3,14 +3,15 @@
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_assertions::{Check, OutputComparison};
 use kindlm_types::{
-    AGGREGATE_SCORE, AssertionResult, Execution, ExecutionError, ExecutionResult, FailureCode,
-    Outcome, Score, UsageSum, Verdict, ecma, weighted_score,
+    AGGREGATE_SCORE, AssertionResult, CheckedText, Execution, ExecutionError, ExecutionResult,
+    FailureCode, Outcome, Score, UsageSum, Verdict, ecma, weighted_score,
 };
 
 use super::Running;
 use super::turns;
 use super::unit::{Finished, broken, internal, of_case};
 use crate::aggregate::TOLERANCE;
+use crate::check_places::{PlaceFinder, note_place};
 use crate::judge::{CheckEvidence, Halt, Judgement, judge_evidence as judge, not_run};
 use crate::{CaseBody, Model, TestCase};
 
@@ -55,7 +56,7 @@ impl Running<'_> {
             halt: None,
         };
         if !body.conversation.is_empty() {
-            Box::pin(self.judge_turns(body, model, &execution, &mut sum)).await;
+            Box::pin(self.judge_turns(case, body, model, &execution, &mut sum)).await;
         }
         let (comparing, alone): (Vec<Check>, Vec<Check>) = match case.compared {
             Some(_) => body.checks.iter().cloned().partition(Check::compares),
@@ -67,7 +68,8 @@ impl Running<'_> {
         } else {
             let baseline =
                 self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
-            let evidence = CheckEvidence { execution: &execution, baseline, comparison: None };
+            let places = places_of(case, None);
+            let evidence = CheckEvidence { places, ..CheckEvidence::new(&execution, baseline) };
             add(&mut sum, judge(checks, evidence, &self.judges).await, None);
         }
         if case.compared.is_none() {
@@ -108,8 +110,11 @@ impl Running<'_> {
             usage: judge_usage.into(),
             halt: None,
         };
-        let evidence =
-            CheckEvidence { execution: &execution, baseline: None, comparison: Some(comparison) };
+        let evidence = CheckEvidence {
+            comparison: Some(comparison),
+            places: places_of(case, None),
+            ..CheckEvidence::new(&execution, None)
+        };
         add(&mut sum, judge(&checks, evidence, &self.judges).await, None);
         *self.concluded(case, Box::new(execution), sum)
     }
@@ -125,6 +130,9 @@ impl Running<'_> {
         let outcome = Outcome::concluded(case.threshold, &sum.results, fails_required);
         if let Some(threshold) = case.threshold {
             sum.results.extend(aggregate_score(threshold, &sum.results));
+        }
+        if let Some(place) = &case.source {
+            note_place(place, &mut sum.results);
         }
         let outcome = match outcome {
             Outcome::Scored if self.run.options.strict => Outcome::Failed,
@@ -154,12 +162,13 @@ impl Running<'_> {
 
     async fn judge_turns(
         &self,
+        case: &TestCase,
         body: &CaseBody,
         model: Option<&Model>,
         execution: &Execution,
         sum: &mut Judgement,
     ) {
-        for turn in &body.conversation {
+        for (index, turn) in body.conversation.iter().enumerate() {
             let label = turn.label.as_str();
             if let Some(halt) = &sum.halt {
                 let results = turn.checks.iter().map(|it| turns::not_sent(it, label, halt));
@@ -171,18 +180,31 @@ impl Running<'_> {
             let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, model))
             else {
                 let reached = execution.turns.len();
-                let results =
-                    turn.checks.iter().map(|check| turns::not_reached(check, label, reached));
-                sum.results.extend(results);
+                for check in &*turn.checks {
+                    let mut results = [turns::not_reached(check, label, reached)];
+                    places_of(case, Some(index)).note(check, &mut results);
+                    sum.results.extend(results);
+                }
                 continue;
             };
             let baseline =
                 self.run.baseline.and_then(|it| it.turn(&execution.case, &execution.model, label));
-            let evidence = CheckEvidence { execution: &evidence, baseline, comparison: None };
-            let judged = judge(&turn.checks, evidence, &self.judges).await;
+            let places = places_of(case, Some(index));
+            let seen = CheckEvidence { places, ..CheckEvidence::new(&evidence, baseline) };
+            let mut judged = judge(&turn.checks, seen, &self.judges).await;
+            if evidence.output != execution.output {
+                let name = format!("turn `{label}`");
+                let text = CheckedText::Other { name };
+                judged.results.iter_mut().for_each(|it| it.set_checked_text(&text));
+            }
             add(sum, judged, Some(label));
         }
     }
+}
+
+/// Returns the places of the checks of a test, or of its turn with this index.
+fn places_of(case: &TestCase, turn: Option<usize>) -> PlaceFinder<'_> {
+    PlaceFinder { test: case.source.as_ref(), checks: case.check_places.as_deref(), turn }
 }
 
 fn add(sum: &mut Judgement, judged: Judgement, turn: Option<&str>) {

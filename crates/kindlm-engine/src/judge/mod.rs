@@ -5,6 +5,7 @@ mod required;
 
 use std::collections::HashSet;
 
+use crate::check_places::PlaceFinder;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use kindlm_assertions::{Check, Evidence, OutputComparison};
@@ -49,7 +50,7 @@ pub async fn judge(
     baseline: Option<&str>,
     judges: &Judges<'_>,
 ) -> Judgement {
-    judge_evidence(checks, CheckEvidence { execution, baseline, comparison: None }, judges).await
+    judge_evidence(checks, CheckEvidence::new(execution, baseline), judges).await
 }
 
 /// The evidence for checks, without the answers to their questions.
@@ -61,6 +62,15 @@ pub(crate) struct CheckEvidence<'a> {
     pub(crate) baseline: Option<&'a str>,
     /// The outputs to compare, if the checks compare outputs.
     pub(crate) comparison: Option<OutputComparison<'a>>,
+    /// The places of the checks, for the results that failed or are errored.
+    pub(crate) places: PlaceFinder<'a>,
+}
+
+impl<'a> CheckEvidence<'a> {
+    /// Creates the evidence without outputs to compare and without places of checks.
+    pub(crate) fn new(execution: &'a Execution, baseline: Option<&'a str>) -> Self {
+        Self { execution, baseline, comparison: None, places: PlaceFinder::default() }
+    }
 }
 
 /// Evaluates checks like [`judge()`], including those that compare outputs.
@@ -69,7 +79,7 @@ pub(crate) async fn judge_evidence(
     seen: CheckEvidence<'_>,
     judges: &Judges<'_>,
 ) -> Judgement {
-    let CheckEvidence { execution, baseline, comparison } = seen;
+    let CheckEvidence { execution, baseline, comparison, places } = seen;
     let mut answers = Answers::default();
     let mut spent = Spent::default();
     let mut results = Vec::with_capacity(checks.len());
@@ -93,7 +103,8 @@ pub(crate) async fn judge_evidence(
         }
         let evidence = Evidence { execution, answers: &answers, baseline, comparison };
         for check in stage {
-            let found = check.evaluate(&evidence);
+            let mut found = check.evaluate(&evidence);
+            places.note(check, &mut found);
             halt = Halt::of(check, &found);
             results.extend(found);
         }

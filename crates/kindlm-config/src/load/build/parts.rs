@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_assertions::Check;
-use kindlm_engine::{Digest, Fingerprint};
+use kindlm_engine::{CheckPlaces, Digest, Fingerprint};
 use kindlm_source::{Code, Node, Piece};
 use kindlm_types::MemberPart;
 use serde_json::{Map, Value};
@@ -37,6 +37,8 @@ pub(super) struct Parts<'p> {
     pub(super) workspace: Option<Workspace>,
     /// The `expect` block as JSON, if it has a list of checks.
     pub(super) written: Option<Arc<str>>,
+    /// The places of the checks; `None` if the place of the test is enough.
+    pub(super) places: Option<Arc<CheckPlaces>>,
 }
 
 impl Builder<'_> {
@@ -97,6 +99,14 @@ impl Builder<'_> {
             None => block.digest,
             Some(it) => Digest::default().fingerprint(block.digest).fingerprint(it.digest).finish(),
         };
+        // The rules of the prompt and of sets follow the checks of the test. They are written elsewhere.
+        let own = block.checks.len().saturating_sub(rules.checks.len());
+        let own = block.checks.get(..own).unwrap_or_default().iter();
+        let is_rule = |it: &&Check| {
+            rules.checks.iter().any(|rule| rule.at == it.at && rule.meta.id == it.meta.id)
+        };
+        let own: Vec<&Check> = own.filter(|it| !is_rule(it)).collect();
+        let places = self.check_places(piece, (at, node), &own, &conversation.checks);
         let Block { asks_judge, compares, .. } = block;
         Parts {
             subject,
@@ -109,7 +119,36 @@ impl Builder<'_> {
             compares,
             workspace,
             written,
+            places,
         }
+    }
+
+    /// Returns the places of a test's checks and of the checks of its turns.
+    ///
+    /// Returns `None` for a test on one line, such as the row of a dataset.
+    fn check_places(
+        &mut self,
+        piece: Piece<'_>,
+        (at, node): (&str, &Node),
+        own: &[&Check],
+        turns: &[Arc<[Check]>],
+    ) -> Option<Arc<CheckPlaces>> {
+        let span = node.span.start as usize..node.span.end as usize;
+        let text = piece.source.text().get(span)?;
+        if !text.contains('\n') {
+            return None;
+        }
+        let test = piece.place(at, MemberPart::Value);
+        let of_test = own.iter().map(|it| (None, *it, format!("{at}/expect{}", it.at)));
+        let of_turns = turns.iter().enumerate().flat_map(|(index, checks)| {
+            let block = format!("{at}/conversation/{index}/expect");
+            checks.iter().map(move |it| (Some(index), it, format!("{block}{}", it.at)))
+        });
+        let placed = of_test
+            .chain(of_turns)
+            .map(|(turn, check, at)| (turn, check, piece.place(&at, MemberPart::Key)));
+        let places = CheckPlaces::new(&test, placed);
+        (!places.is_empty()).then(|| self.pool.places(places))
     }
 
     /// Records a test that checks nothing.

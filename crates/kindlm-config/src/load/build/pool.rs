@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kindlm_assertions::Check;
-use kindlm_engine::Fingerprint;
+use kindlm_engine::{CheckPlaces, Fingerprint};
 
 use super::body::{Compiler, Part, TestParts};
 
@@ -23,6 +23,7 @@ pub(super) struct Pool {
     shared: HashMap<String, Arc<TestParts>>,
     lists: HashSet<Arc<[String]>>,
     texts: HashSet<Arc<str>>,
+    places: HashSet<Arc<CheckPlaces>>,
 }
 
 /// A compiled `expect` block.
@@ -93,6 +94,18 @@ impl Pool {
             self.lists.insert(Arc::clone(&list));
         }
         list
+    }
+
+    /// Returns a shared copy of the places of checks.
+    pub(super) fn places(&mut self, places: CheckPlaces) -> Arc<CheckPlaces> {
+        if let Some(known) = self.places.get(&places) {
+            return Arc::clone(known);
+        }
+        let shared = Arc::new(places);
+        if self.places.len() < MOST {
+            self.places.insert(Arc::clone(&shared));
+        }
+        shared
     }
 
     /// Returns a shared copy of a text.

@@ -178,6 +178,7 @@ impl Builder<'_> {
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(digest.finish()),
             source: Some(source),
+            check_places: parts.places,
             body: Arc::new(Row { shared, vars, more, checks: parts.checks, expect: parts.written }),
         })
     }

@@ -1,5 +1,8 @@
 //! The labelled turns of a conversation.
 
+use std::sync::Arc;
+
+use kindlm_assertions::Check;
 use kindlm_engine::Fingerprint;
 use kindlm_source::{Code, Node, Piece};
 use kindlm_types::MemberPart;
@@ -22,6 +25,8 @@ pub(super) struct Turns {
     pub(super) is_active: bool,
     /// The digests of the checks of each turn.
     pub(super) digests: Vec<Fingerprint>,
+    /// The checks of each turn.
+    pub(super) checks: Vec<Arc<[Check]>>,
 }
 
 impl Builder<'_> {
@@ -98,6 +103,7 @@ impl Builder<'_> {
             }
             resolved.is_active |= block.is_active;
             resolved.digests.push(block.digest);
+            resolved.checks.push(block.checks);
             resolved.forms.push(TurnForm { label, user, checks });
         }
         resolved
