@@ -1,6 +1,6 @@
 //! Limits on failures that end a run early.
 
-use kindlm_types::CaseResult;
+use kindlm_types::{CaseResult, Outcome};
 
 use crate::RunOptions;
 
@@ -17,9 +17,10 @@ impl Failures {
         Self { most, seen: 0 }
     }
 
-    /// Counts the case if it did not pass; returns the reason to stop the run if the limit is reached.
+    /// Counts the case if it is failed or errored; returns the reason to stop the run if the limit is reached.
     pub(super) fn count(&mut self, case: &CaseResult) -> Option<String> {
-        let most = self.most.filter(|_| !case.passed())?;
+        let is_failure = matches!(case.outcome, Outcome::Failed | Outcome::Errored);
+        let most = self.most.filter(|_| is_failure)?;
         self.seen = self.seen.saturating_add(1);
         let last = format!("`{}` on `{}`", case.case, case.model);
         (self.seen >= most).then(|| match most {
