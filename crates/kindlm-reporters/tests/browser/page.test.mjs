@@ -102,7 +102,7 @@ const tests = {
   async 'a case shows its evidence'() {
     const page = await open('rich', REFUND);
     const text = await page.locator('#detail').textContent();
-    for (const part of ['kindlm test -c agents/support/kindlm.yaml', '0.57 (wants 0.8)', '1 of 3 pass', 'never notices', 'simulated response', 'system prompt', '✗ expected 24.9', 'REF-777', 'kindlm.yaml:41']) {
+    for (const part of ["kindlm test --test 'refunds what the mug cost'", '0.57 (wants 0.8)', '1 of 3 pass', 'never notices', 'simulated response', 'system prompt', '✗ expected 24.9', 'REF-777', 'kindlm.yaml:41']) {
       assert.ok(text.includes(part), part);
     }
     assert.equal(await page.locator('.strip circle').count(), 4);

@@ -199,7 +199,7 @@ fn cases_have_their_differences_marks_and_command() {
     assert_eq!(refund["rows"]["0/3"]["score"], "0.57 (wants 0.8)");
     assert_eq!(
         refund["command"],
-        "kindlm test -c agents/support/kindlm.yaml --test '/^refunds what the mug cost$/' --models gpt-4o"
+        "kindlm test --test 'refunds what the mug cost' --models gpt-4o -c agents/support/kindlm.yaml"
     );
 }
 
