@@ -94,9 +94,9 @@ const tests = {
     assert.match(await page.locator('#detail').textContent(), /repeat 3 of 5; 3 held/);
     await page.goto(url('sample'));
     await page.locator('.cause a').first().click();
-    assert.match(await shown(page), /^1 of 9 tests/);
+    await page.waitForFunction(() => document.querySelector('#status').textContent.startsWith('1 of 9 tests'));
     await page.goBack();
-    assert.ok(await page.locator('#overview').isVisible());
+    await page.waitForSelector('#overview', { state: 'visible' });
   },
 
   async 'a case shows its evidence'() {
@@ -128,7 +128,7 @@ const tests = {
     await page.keyboard.press('n');
     await page.waitForFunction(() => document.querySelector('#detail h2').textContent.startsWith('prints'));
     await page.keyboard.press('Escape');
-    assert.ok(!(await page.locator('#detail').isVisible()));
+    await page.waitForSelector('#detail', { state: 'hidden' });
     assert.equal(await page.evaluate(() => document.activeElement.textContent), 'prints the exact receipt');
     await page.keyboard.press('/');
     assert.equal(await page.evaluate(() => document.activeElement.id), 'query');
