@@ -123,6 +123,7 @@ pub(crate) fn reports(folder: &Path) -> [String; 2] {
         [
             (r"\b\d{8}-\d{6}-\d{3}-[0-9a-f]{4}\b", "<run>"),
             (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( UTC|Z)?", "<time>"),
+            (r#"name="latency_p50_ms" value="[^"]*""#, r#"name="latency_p50_ms" value="<ms>""#),
             (r#""latencyMs": ?\{[^}]*\}"#, "\"latencyMs\": <ms>"),
             (r#""(durationMs|latencyMs|latencyAvgMs)": ?[0-9.e-]+"#, "\"$1\": <ms>"),
             (r#"\btime="[^"]*""#, "time=\"<s>\""),

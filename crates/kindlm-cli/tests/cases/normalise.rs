@@ -10,6 +10,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?UTC|Z)?", "<time>"),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b(linux|macos|windows)-(x86_64|aarch64)\b", "<platform>"),
+        (r#"name="latency_p50_ms" value="[^"]*""#, r#"name="latency_p50_ms" value="<ms>""#),
         (r#""latencyMs": ?\{[^}]*\}"#, r#""latencyMs": <ms>"#),
         (r#""(durationMs|latencyMs|latencyAvgMs)": ?[0-9.e-]+"#, r#""$1": <ms>"#),
         (r#"\b(time|timestamp)="[^"]*""#, r#"$1="<time>""#),

@@ -141,7 +141,7 @@ fn action_installs_runs_and_comments_once() {
     {
         let comments = api.comments();
         assert_eq!(comments.len(), 101);
-        assert!(comments[100].body.starts_with(MARKER) && comments[100].body.contains("FAILED"));
+        assert!(comments[100].body.starts_with(MARKER) && comments[100].body.contains("## ❌"));
     }
 
     // The repaired suite has the same name, so its result replaces the comment.
@@ -152,7 +152,7 @@ fn action_installs_runs_and_comments_once() {
     assert_eq!((comment.code, comment.log.as_str()), (0, "updated comment 1100\n"));
     let comments = api.comments();
     assert_eq!(comments.len(), 101);
-    assert!(comments[100].body.contains("PASSED"), "{:?}", comments[100]);
+    assert!(comments[100].body.contains("## ✅"), "{:?}", comments[100]);
     assert!(comments[..100].iter().all(|it| it.body.ends_with("hi") && it.author != ACCOUNT));
 }
 
