@@ -10,7 +10,7 @@ use crate::{Failure, World};
 impl World {
     /// Adds the variables of files in `.env` syntax. The environment of this process does not change.
     ///
-    /// A variable that the environment has keeps its value. Of several files, the last one with the variable counts.
+    /// A variable that the environment has keeps its value, unless it is empty. Of several files, the last one with the variable counts.
     ///
     /// # Errors
     ///
@@ -28,9 +28,14 @@ impl World {
                 added.insert(name, value);
             }
         }
-        let own = Arc::clone(&self.env);
+        let env = Arc::clone(&self.env);
+        // An empty variable counts as not set, like in the rest of the library.
+        let own = move |name: &str| env(name).filter(|it| !it.is_empty());
         self.variables.extend(added.keys().filter(|it| own(it).is_none()).cloned());
-        self.env = Arc::new(move |name| own(name).or_else(|| added.get(name).cloned()));
+        let env = Arc::clone(&self.env);
+        self.env = Arc::new(move |name| {
+            own(name).or_else(|| added.get(name).cloned()).or_else(|| env(name))
+        });
         Ok(self)
     }
 }
