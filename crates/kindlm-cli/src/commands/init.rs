@@ -141,7 +141,10 @@ fn job(ci: Ci, values: Option<&Values>) -> (&'static str, String) {
         Ci::Github => (
             ".github/workflows/kindlm.yml",
             include_str!("../../templates/github.yml"),
-            key.map(|it| format!("        env: {{ {it}: \"${{{{ secrets.{it} }}}}\" }}\n")),
+            Some(match key {
+                Some(key) => format!("        env: {{ {key}: \"${{{{ secrets.{key} }}}}\" }}\n"),
+                None => "        # env: { NAME: \"${{ secrets.NAME }}\" }\n".to_owned(),
+            }),
         ),
         Ci::Gitlab => (
             ".gitlab-ci.yml",
