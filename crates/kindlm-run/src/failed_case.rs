@@ -36,17 +36,15 @@ impl FailedCase {
         }
         let findings = case.findings();
         let gate = findings.iter().find(|it| it.result.severity == Severity::Gate);
-        let (reason, place) = match gate.or(findings.first()) {
-            Some(finding) => (finding.result.label.clone(), finding.result.source.clone()),
-            None => {
-                let errors = case.errors();
-                let error = errors.iter().map(|it| it.error).find(|it| it.code().is_some())?;
-                let code = error.code().map(|it| it.to_string()).unwrap_or_default();
-                (format!("{code}: {}", error.message()), None)
-            }
+        let (mut reason, place) = if let Some(finding) = gate.or(findings.first()) {
+            (finding.result.label.clone(), finding.result.source.clone())
+        } else {
+            let errors = case.errors();
+            let error = errors.iter().map(|it| it.error).find(|it| it.code().is_some())?;
+            let code = error.code().map(|it| it.to_string()).unwrap_or_default();
+            (format!("{code}: {}", error.message()), None)
         };
         // Mask before the reason is cut: a part of a secret is not found.
-        let mut reason = reason;
         secrets.redact_text(&mut reason);
         let mut reason = one_line(&reason);
         if let Some((end, _)) = reason.char_indices().nth(REASON_CHARS) {

@@ -1,6 +1,6 @@
 //! `kindlm clean`: removes the runs and the stored answers of a folder.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 
 use kindlm_run::{Outcome, SuiteFolder, stored_runs};
 use kindlm_types::ExitStatus;
@@ -35,8 +35,8 @@ pub(crate) fn run(args: &CleanArgs, io: &mut Io) -> Outcome {
 /// Reads one line from stdin. Returns true for `y` and `yes`.
 fn is_yes(io: &mut Io) -> bool {
     let mut line = Vec::new();
-    let bytes = io.stdin.by_ref().bytes().map_while(Result::ok).take_while(|it| *it != b'\n');
-    line.extend(bytes.take(16));
+    // An error counts as no answer.
+    let _ = BufReader::new(&mut io.stdin).take(16).read_until(b'\n', &mut line);
     let answer = String::from_utf8_lossy(&line).trim().to_ascii_lowercase();
     matches!(&*answer, "y" | "yes")
 }

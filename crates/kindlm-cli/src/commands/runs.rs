@@ -16,11 +16,12 @@ pub(crate) fn run(args: &RunsArgs, io: &mut Io) -> Outcome {
             let place = SuiteFolder::new(io, place.config());
             let which = Prune { keep: keep.unwrap_or(0), older_than: *older_than };
             let removed = stored_runs::prune(io, &place, of.as_ref(), which)?;
-            let mut text: String = removed.iter().map(|it| format!("removed {it}\n")).collect();
-            if removed.is_empty() {
-                text.push_str("no run was removed\n");
+            for id in &removed {
+                print(io, &format!("removed {id}\n"))?;
             }
-            print(io, &text)?;
+            if removed.is_empty() {
+                print(io, "no run was removed\n")?;
+            }
             Ok(ExitStatus::Success)
         }
     }
