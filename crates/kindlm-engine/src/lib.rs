@@ -122,6 +122,7 @@ mod plan;
 mod record;
 mod report;
 mod shard;
+mod specification;
 mod streamed;
 mod suite;
 

@@ -1,8 +1,12 @@
 //! Merges the reports of the shards of a run.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
-use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Report, ShardInfo, Tally};
+use kindlm_types::{
+    CaseError, CaseMark, CaseResult, CaseSource, MAX_SPECIFIED_TESTS, Report, ShardInfo, SuiteInfo,
+    Tally, TestInfo,
+};
 
 use crate::derived::{Derivation, derive};
 use crate::gates::{Gate, Measurements};
@@ -88,6 +92,8 @@ pub fn merge_streamed<Cases: CaseSource>(
     parts.sort_by_key(|(_, it)| it.shard.as_ref().map_or(0, |it| it.index));
     check_same_run(&parts)?;
     check_complete(&parts)?;
+    // A shard with too many tests has no list of them. Then the whole run has none either.
+    let lists_tests = parts.iter().all(|(_, it)| it.cases.is_empty() || !it.suite.tests.is_empty());
     let mut heads = Vec::with_capacity(parts.len());
     let mut sources = Vec::with_capacity(parts.len());
     for (_, report) in parts {
@@ -105,11 +111,16 @@ pub fn merge_streamed<Cases: CaseSource>(
     let order = order(&sources, &shard)?;
     let mut cases = Merged { parts: sources, order, tally: Tally::default() };
     let (mut tally, mut measurements) = (Tally::default(), Measurements::begin(gates));
+    let mut positions: HashMap<String, usize> = HashMap::new();
     for position in 0..cases.len() {
         let case = cases.read(position)?;
         tally.observe(position, &case);
         measurements.observe(&case);
+        if lists_tests && !positions.contains_key(&case.case) {
+            positions.insert(case.case.clone(), position);
+        }
     }
+    sort_tests(&mut whole.suite.tests, &positions);
     cases.tally = tally;
     whole.gates = measurements.finish();
     let mut whole = with_cases(whole, cases).0;
@@ -185,7 +196,7 @@ fn check_same_run<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeE
             |it: &Report<Cases>| it.shard.as_ref().map(|it| (it.count, it.plan_digest.clone()));
         let what = if one.suite.config_sha256 != other.suite.config_sha256 {
             "the config files differ"
-        } else if one.suite != other.suite {
+        } else if without_tests(&one.suite) != without_tests(&other.suite) {
             "the suites differ"
         } else if one.run.version != other.run.version {
             "other versions of KindLM wrote them"
@@ -241,6 +252,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
             whole.warnings.push(warning);
         }
     }
+    whole.suite.tests.extend(part.suite.tests);
     let run = &mut whole.run;
     run.interrupted |= part.run.interrupted;
     run.duration_ms = run.duration_ms.max(part.run.duration_ms);
@@ -251,8 +263,31 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
     if run.git_commit != part.run.git_commit {
         run.git_commit = None;
     }
+    if run.git_branch != part.run.git_branch {
+        run.git_branch = None;
+    }
+    run.git_dirty = match (run.git_dirty, part.run.git_dirty) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (one, other) => one.and(other),
+    };
     if !run.platform.split(", ").any(|it| it == part.run.platform) {
         run.platform = format!("{}, {}", run.platform, part.run.platform);
+    }
+}
+
+/// Returns the data of a suite without the tests, which differ between shards.
+fn without_tests(suite: &SuiteInfo) -> SuiteInfo {
+    SuiteInfo { tests: Vec::new(), ..suite.clone() }
+}
+
+/// Sorts the tests of all shards by the plan, and removes duplicates.
+///
+/// Removes all tests if there are too many for a report, or if a test is not in the plan.
+fn sort_tests(tests: &mut Vec<TestInfo>, positions: &HashMap<String, usize>) {
+    tests.sort_by_key(|it| positions.get(&it.name));
+    tests.dedup_by(|one, other| one.name == other.name);
+    if tests.len() != positions.len() || tests.len() > MAX_SPECIFIED_TESTS {
+        tests.clear();
     }
 }
 

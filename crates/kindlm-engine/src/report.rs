@@ -6,6 +6,7 @@ use kindlm_types::{
 
 use crate::derived::derive;
 use crate::gates::{Gate, Measurements};
+use crate::specification::specify;
 use crate::{
     Plan, PlanError, ReadRecord, Recorded, Run, RunOptions, Streamed, Suite, execute, plan,
 };
@@ -76,9 +77,11 @@ fn with_cases<C: CaseSource>(
     if let Some(part) = &plan.part {
         skipped.iter_mut().zip(&part.skipped).for_each(|(it, index)| it.plan_index = Some(*index));
     }
+    let mut info = suite.info.clone();
+    specify(&mut info, suite, plan);
     let mut report = Report {
         run,
-        suite: suite.info.clone(),
+        suite: info,
         models: models.collect(),
         gates,
         derived: Vec::new(),

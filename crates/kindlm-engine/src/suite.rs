@@ -1,5 +1,6 @@
 //! The suite: the resolved configuration of a run.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +66,8 @@ pub struct JudgedCheck {
     pub judging: JudgeBlock,
     /// The digests of the judges' prompts.
     pub prompts: Vec<String>,
+    /// The texts of the judges' prompts, in the order of the digests.
+    pub texts: Vec<Cow<'static, str>>,
     /// The file, line and column.
     pub place: String,
 }

@@ -43,6 +43,7 @@ mod verdict;
 use std::fmt;
 
 pub use amount::{count, duration, usd};
+pub use compliance::{ComplianceDocument, is_sha256};
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use plain::{one_line, visible};
 
@@ -120,6 +121,7 @@ pub struct Registration {
 
 // A new reporter needs a folder, a `mod` line below, and an entry in `REGISTRY`.
 mod compliance;
+mod compliance_html;
 mod csv;
 mod github;
 mod gitlab;
@@ -135,6 +137,7 @@ mod tap;
 /// All reporters of this crate, sorted by id.
 pub static REGISTRY: &[&Registration] = &[
     &compliance::REGISTRATION,
+    &compliance_html::REGISTRATION,
     &csv::REGISTRATION,
     &github::REGISTRATION,
     &gitlab::REGISTRATION,

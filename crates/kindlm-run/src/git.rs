@@ -1,14 +1,99 @@
-//! Reads the checked-out commit from the files of git, without starting a process.
+//! Reads the checked-out commit from the files of git, and asks git for changes that are not committed.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kindlm_types::FileDigest;
+
+/// The time limit of a git command. In a very large repository, git may be slow.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The variables that point git to another repository, such as those that git sets for hooks.
+const PLACES: [&str; 5] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR"];
+
+/// Returns the checked-out branch of the repository around `folder`.
+///
+/// Returns `None` if there is no repository, or if no branch is checked out.
+pub(crate) fn branch(folder: &Path) -> Option<String> {
+    let head = read(&git_folder(folder)?.join("HEAD"))?;
+    head.strip_prefix("ref: refs/heads/").map(str::to_owned)
+}
+
+/// Starts to ask git for changes that are not committed.
+///
+/// The thread returns true if a tracked file of the repository is changed, or if a file of the suite is not tracked. It
+/// returns `None` if git does not answer.
+pub(crate) fn ask_dirty(folder: &Path, suite: &[FileDigest]) -> JoinHandle<Option<bool>> {
+    let folder = folder.to_path_buf();
+    // Files outside the folder of the suite may belong to another repository, or to none.
+    let inside = suite.iter().map(|it| it.path.clone()).filter(|it| !it.starts_with("../"));
+    let own: Vec<String> = inside.collect();
+    thread::spawn(move || is_dirty(&folder, &own))
+}
+
+fn is_dirty(folder: &Path, suite: &[String]) -> Option<bool> {
+    let status =
+        ["status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"];
+    if !run(folder, &status)?.is_empty() {
+        return Some(true);
+    }
+    let listed = run(folder, &["ls-files", "-z", "--cached", "--", "."])?;
+    let tracked: BTreeSet<&str> = listed.split('\0').collect();
+    let is_tracked = |path: &String| match path.strip_suffix('/') {
+        Some(_) => tracked.range(path.as_str()..).next().is_some_and(|it| it.starts_with(path)),
+        None => tracked.contains(path.as_str()),
+    };
+    Some(!suite.iter().all(is_tracked))
+}
+
+/// Runs git in a folder, and returns its stdout; `None` if it fails or takes too long.
+fn run(folder: &Path, words: &[&str]) -> Option<String> {
+    let mut command = Command::new("git");
+    // A repository can name programs that git runs. None of these is needed here.
+    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]).args(words);
+    PLACES.iter().for_each(|it| {
+        command.env_remove(it);
+    });
+    command.env("GIT_OPTIONAL_LOCKS", "0").current_dir(folder);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let mut stdout = child.stdout.take()?;
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        let _ = send.send(stdout.read_to_string(&mut text).ok().map(|_| text));
+    });
+    let text = receive.recv_timeout(PATIENCE).ok().flatten();
+    if text.is_none() {
+        end(&mut child);
+        return None;
+    }
+    text.filter(|_| child.wait().is_ok_and(|it| it.success()))
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Returns the git folder of the repository around `folder`.
+fn git_folder(folder: &Path) -> Option<PathBuf> {
+    let dot_git = folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
+    if dot_git.is_dir() { Some(dot_git) } else { linked(&dot_git) }
+}
 
 /// Returns the checked-out commit of the repository around `folder`.
 ///
 /// Returns `None` if there is no repository or no commit, or if the files cannot be read.
 pub(crate) fn commit(folder: &Path) -> Option<String> {
-    let dot_git = folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
-    let git = if dot_git.is_dir() { dot_git } else { linked(&dot_git)? };
+    let git = git_folder(folder)?;
     let head = read(&git.join("HEAD"))?;
     let Some(reference) = head.strip_prefix("ref: ") else { return as_commit(&head) };
     // In a linked worktree, the main repository holds the branches.
@@ -75,6 +160,53 @@ mod tests {
             fs::create_dir_all(&deep).unwrap();
             assert_eq!(commit(&deep).as_deref(), Some(COMMIT), "{files:?}");
         }
+    }
+
+    #[test]
+    fn says_that_a_change_is_not_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = |words: &[&str]| {
+            let own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
+            let mut command = Command::new("git");
+            PLACES.iter().for_each(|it| {
+                command.env_remove(it);
+            });
+            command
+                .args(own)
+                .args(words)
+                .current_dir(folder.path())
+                .output()
+                .is_ok_and(|it| it.status.success())
+        };
+        if !git(&["init", "--quiet", "--initial-branch=topic"]) {
+            return;
+        }
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir(at("suite")).unwrap();
+        fs::write(at("suite/kindlm.yaml"), "1").unwrap();
+        fs::write(at("other.txt"), "1").unwrap();
+        assert!(git(&["add", "suite"]) && git(&["commit", "--quiet", "-m", "first"]));
+        let own =
+            |paths: &[&str]| -> Vec<String> { paths.iter().map(|&it| it.to_owned()).collect() };
+        let dirty = |paths: &[&str]| is_dirty(&at("suite"), &own(paths));
+        assert_eq!(branch(&at("suite")).as_deref(), Some("topic"));
+        assert_eq!(
+            dirty(&["kindlm.yaml"]),
+            Some(false),
+            "untracked files outside the suite do not count"
+        );
+        fs::write(at("suite/data.csv"), "1").unwrap();
+        assert_eq!(dirty(&["kindlm.yaml"]), Some(false));
+        assert_eq!(
+            dirty(&["kindlm.yaml", "data.csv"]),
+            Some(true),
+            "an untracked file of the suite"
+        );
+        fs::write(at("suite/kindlm.yaml"), "2").unwrap();
+        assert_eq!(dirty(&["kindlm.yaml"]), Some(true));
+        assert!(git(&["commit", "--quiet", "-a", "-m", "second"]));
+        assert_eq!(dirty(&["kindlm.yaml"]), Some(false));
+        assert_eq!(is_dirty(&std::env::temp_dir().join("kindlm-no-such-folder"), &[]), None);
     }
 
     #[test]

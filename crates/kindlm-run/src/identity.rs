@@ -10,7 +10,7 @@ use crate::git;
 
 /// Creates the identity of a run that starts at `now`.
 ///
-/// The commit is the checked-out commit of the repository around `folder`.
+/// The commit and the branch are the checked-out ones of the repository around `folder`.
 pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     RunInfo {
         id: run_id(now, RandomState::new().hash_one(std::process::id())),
@@ -18,6 +18,7 @@ pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
         started_at: rfc3339(now),
         platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
         git_commit: git::commit(folder),
+        git_branch: git::branch(folder),
         ..RunInfo::default()
     }
 }

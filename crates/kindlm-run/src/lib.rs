@@ -16,6 +16,7 @@
 pub mod baseline;
 mod budget;
 pub mod calibrate;
+pub mod compliance;
 mod dry_run;
 mod env_file;
 pub mod evaluate;
@@ -42,6 +43,7 @@ pub mod secrets;
 mod select;
 mod session;
 pub mod stored_runs;
+pub mod suite_digest;
 pub mod suite_files;
 pub mod suites;
 mod trace;

@@ -1,34 +1,31 @@
 //! Runs a suite: plans and performs the executions, and passes on the report.
 
-use std::path::Path;
+use std::thread::JoinHandle;
 
 use kindlm_engine::{
     self as engine, Baseline, CaseKind, Control, Observed, Plan, RecordError, RunOptions,
     RunProgress, Streamed, Suite, execute, execute_streamed, report, report_streamed,
 };
 use kindlm_providers::transport::Waits;
-use kindlm_reporters::Style;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Digest, Folder};
 use kindlm_types::{AnyReport, CaseResult, ExitStatus, Ports, RunInfo};
 use kindlm_workspace::Folders;
 
 use crate::baseline::baseline_for;
+use crate::compliance::{self, write_documents};
 use crate::gates::{set_cost_max, set_pass_rate};
 use crate::interrupt::{Abortable, attend};
 use crate::project::{Project, SuiteFolder};
-use crate::reports::{check_target, write_file};
 use crate::resume::{self, Identity, Kept, Past};
 use crate::secrets::Secrets;
 use crate::session::{Spending, ports};
+use crate::suite_digest::{file_digests, suite_digest};
 use crate::trace::Observations;
 use crate::{
-    FailedCase, Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, identity,
-    listing, project, responses, saved, select, trust, workspaces,
+    FailedCase, Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, git,
+    identity, listing, project, responses, saved, select, trust, workspaces,
 };
-
-/// The id of the reporter for the `compliance` block.
-const COMPLIANCE: &str = "compliance";
 
 /// The observer of a run or a calibration.
 ///
@@ -131,7 +128,7 @@ impl Prepared {
         }
         let models = trust::models_of(&suite.models);
         trust::settle((world.now)(), &place.state(), models, &mut suite.gates)?;
-        check_compliance_folder(&place, &suite, allow_outside)?;
+        compliance::check_folder(&place, &suite, allow_outside)?;
         config.options.filter =
             select::filter(world, &place, &suite, &config.select, past.as_ref())?;
         let Some(mut plan) = select::plan(world, &suite, &config.options)? else {
@@ -197,7 +194,8 @@ impl Prepared {
         take: &mut TakeReport<'_>,
     ) -> Outcome {
         let Self { project, config, plan, open, baseline, digest, info, past } = self;
-        let Project { place, suite, files, allow_outside } = project;
+        let Project { place, mut suite, files, allow_outside } = project;
+        let dirty = specify(&place, &mut suite, &files, &info);
         let spending = Spending {
             may_ask: config.responses.may_ask(),
             always_asks: config.responses.always_asks(),
@@ -224,7 +222,8 @@ impl Prepared {
             observed: None,
         };
         let journal = !config.no_journal;
-        let around = Around { session, files, digest, past, arguments: config.arguments, journal };
+        let arguments = config.arguments;
+        let around = Around { session, files, digest, past, arguments, journal, dirty };
         run.complete(world, progress, take, around, info)
     }
 }
@@ -240,6 +239,21 @@ pub(crate) struct Around {
     pub(crate) arguments: Vec<String>,
     /// True if each execution is stored when it finishes.
     pub(crate) journal: bool,
+    /// The thread that asks git for uncommitted changes; `None` without a commit.
+    pub(crate) dirty: Option<JoinHandle<Option<bool>>>,
+}
+
+/// Adds the digests of the suite's files to the data for reports, and asks git for uncommitted changes.
+pub(crate) fn specify(
+    place: &SuiteFolder,
+    suite: &mut Suite,
+    files: &Folder,
+    info: &RunInfo,
+) -> Option<JoinHandle<Option<bool>>> {
+    suite.info.files = file_digests(place, files, suite);
+    suite.info.suite_digest = Some(suite_digest(&suite.info.files));
+    info.git_commit.as_ref()?;
+    Some(git::ask_dirty(files.root(), &suite.info.files))
 }
 
 /// The results of the performed executions.
@@ -280,7 +294,7 @@ impl Run {
         around: Around,
         mut info: RunInfo,
     ) -> Outcome {
-        let Around { session, files, digest, past, arguments, journal } = around;
+        let Around { session, files, digest, past, arguments, journal, dirty } = around;
         let Session { client, runner, responses, secrets, .. } = session;
         let recorded = Recorded::new(&client, responses);
         let mut kept = if journal {
@@ -297,6 +311,7 @@ impl Run {
             &mut info,
             kept.as_mut(),
         )?;
+        info.git_dirty = dirty.and_then(|it| it.join().ok().flatten());
         let outcome = self.report(world, done, kept.as_ref(), info, &secrets, take);
         responses::report_use(world, recorded.responses(), self.quiet);
         outcome
@@ -399,7 +414,7 @@ impl Run {
         }
     }
 
-    /// Stores the report, passes it to `take`, and writes the compliance report.
+    /// Stores the report, passes it to `take`, and writes the compliance documents.
     fn finish(
         &self,
         world: &World,
@@ -410,7 +425,7 @@ impl Run {
         // Store the report first, because its results are paid.
         saved::keep(world, &self.place, report, self.quiet);
         let written = take(report);
-        let compliance = self.write_compliance(world, report);
+        let compliance = write_documents(world, &self.place, &self.suite, report, self.quiet);
         let summary = report.summary();
         let status = summary.exit_status;
         if let Err(failure) = written.and(compliance) {
@@ -451,44 +466,4 @@ impl Run {
         }
         Ok(status)
     }
-
-    /// Writes the report that the `compliance` block requests, except for a shard.
-    fn write_compliance(&self, world: &World, report: &AnyReport<'_>) -> Result<(), Failure> {
-        let Some(compliance) = self.suite.compliance.as_ref().filter(|it| it.enabled) else {
-            return Ok(());
-        };
-        if report.shard.is_some() {
-            // `kindlm merge --reporter compliance=<path>` writes the report for all shards.
-            return Ok(());
-        }
-        let Some(reporter) = kindlm_reporters::find(COMPLIANCE) else { return Ok(()) };
-        let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
-        let folder = Path::new(&compliance.output_dir);
-        let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
-        write_file(&self.place.folder.join(&path), reporter, report, &Style::default())?;
-        if !self.quiet {
-            world.notify(&format!("compliance report written to {}", path.display()));
-        }
-        Ok(())
-    }
-}
-
-/// Checks that the compliance report can be written.
-///
-/// Its folder must be inside the suite's folder, unless `allow_outside` is true.
-pub(crate) fn check_compliance_folder(
-    place: &SuiteFolder,
-    suite: &Suite,
-    allow_outside: bool,
-) -> Result<(), Failure> {
-    let Some(compliance) = suite.compliance.as_ref().filter(|it| it.enabled) else { return Ok(()) };
-    if project::is_inside(Path::new(&compliance.output_dir)) || allow_outside {
-        let file = Path::new(&compliance.output_dir).join("kindlm-compliance.md");
-        return check_target(&place.folder.join(&file), &file);
-    }
-    Err(Failure::input(format!(
-        "`compliance.outputDir` is `{}`, outside the folder of the config file",
-        compliance.output_dir
-    ))
-    .with_help("choose a folder inside it, or give `--allow-outside`"))
 }

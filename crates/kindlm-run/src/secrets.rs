@@ -8,7 +8,7 @@ use kindlm_template::{environment, is_template};
 use kindlm_types::{
     AssertionResult, CaseResult, CheckedText, Event, Execution, ExecutionError, ExecutionResult,
     FinishReason, InputOption, InputRequest, Judging, Message, Mismatch, Report, ResultEvidence,
-    ToolCall, Trace, Turn, Verdict, Workspace,
+    SuiteInfo, ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 
@@ -88,6 +88,12 @@ impl Secrets {
         report.gates.iter_mut().for_each(|it| self.text(&mut it.message));
         report.skipped.iter_mut().for_each(|it| self.text(&mut it.reason));
         report.warnings.iter_mut().for_each(|it| self.text(it));
+        let SuiteInfo { tests, instructions, .. } = &mut report.suite;
+        for check in tests.iter_mut().flat_map(|it| &mut it.checks) {
+            self.text(&mut check.label);
+            self.texts(&mut check.skip);
+        }
+        instructions.iter_mut().for_each(|it| self.text(&mut it.text));
     }
 
     fn case(&self, case: &mut CaseResult) {

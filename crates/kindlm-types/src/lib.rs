@@ -52,11 +52,12 @@ pub use problem::{MemberPart, Problem, ProblemKind, nearest, nearest_few, sugges
 pub use registry::{DuplicateId, Registered, Registry};
 pub use report::{
     AnyReport, AssertionSetInfo, AssertionSummary, Breakdown, CaseError, CaseMark, CaseResult,
-    CaseSource, CauseTotals, CheckCounts, ComplianceInfo, Cost, DerivedMetric, DerivedValue,
-    ErrorFinding, ExitStatus, FailingCase, Finding, GateOutcome, GateResult, ModelInfo,
-    ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, PromptInfo, RateCount,
-    RepeatCounts, Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals,
-    Summary, TagTotals, Tally, cause_key, error_cause_key, prompt_assertion_id,
+    CaseSource, CauseTotals, CheckCounts, CheckInfo, ComplianceInfo, Cost, DerivedMetric,
+    DerivedValue, ErrorFinding, ExitStatus, FailingCase, FileDigest, Finding, GateOutcome,
+    GateResult, InstructionsInfo, JudgeInfo, MAX_SPECIFIED_TESTS, ModelInfo, ModelTotals,
+    NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, PromptInfo, RateCount, RepeatCounts,
+    Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary,
+    TagTotals, Tally, TestInfo, cause_key, error_cause_key, prompt_assertion_id,
 };
 pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};

@@ -4,6 +4,7 @@
 
 mod baseline;
 mod calibrate;
+mod compliance;
 mod evaluate;
 mod explain;
 mod gate;
@@ -25,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use baseline::{BaselineAction, BaselineArgs};
 pub(crate) use calibrate::CalibrateArgs;
+pub(crate) use compliance::{ComplianceAction, ComplianceArgs};
 pub(crate) use evaluate::EvaluateArgs;
 pub(crate) use explain::{AssertionsArgs, ExplainArgs};
 pub(crate) use gate::GateArgs;
@@ -120,6 +122,7 @@ pub(crate) enum Command {
     Clean(CleanArgs),
     Gate(GateArgs),
     Merge(MergeArgs),
+    Compliance(ComplianceArgs),
     Assertions(AssertionsArgs),
     Explain(ExplainArgs),
     Schema(SchemaArgs),

@@ -5,6 +5,7 @@ pub(crate) mod baseline;
 pub(crate) mod calibrate;
 pub(crate) mod clean;
 pub(crate) mod completions;
+pub(crate) mod compliance;
 pub(crate) mod evaluate;
 pub(crate) mod explain;
 pub(crate) mod gate;

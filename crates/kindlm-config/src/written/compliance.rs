@@ -58,8 +58,12 @@ pub(crate) struct Metadata {
     pub(crate) system_version: Option<String>,
     /// The risk class of the system.
     pub(crate) risk_level: Option<RiskLevel>,
-    /// The operator of the system.
+    /// The operator of the system, if neither `provider` nor `deployer` fits.
     pub(crate) operator: Option<String>,
+    /// The provider of the system, which develops it and offers it under its own name.
+    pub(crate) provider: Option<String>,
+    /// The deployer of the system, which uses it.
+    pub(crate) deployer: Option<String>,
     /// The intended purpose of the system.
     pub(crate) intended_purpose: Option<String>,
     /// Notes on the governance of the system's data.

@@ -1,9 +1,10 @@
-//! Escapes text of users and models for Markdown.
+//! Writes the document as Markdown, and escapes text of users and models for it.
 
 use std::fmt::{self, Write};
 
 use askama::filters::Escaper;
 
+use super::document::{Block, Cell, Format};
 use crate::plain;
 
 /// An escaper that makes Markdown show a text literally, on one line.
@@ -12,19 +13,93 @@ use crate::plain;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Markdown;
 
-impl Escaper for Markdown {
-    fn write_escaped_str<W: Write>(&self, mut dest: W, text: &str) -> fmt::Result {
-        for (i, line) in plain::lines(text).iter().enumerate() {
-            if i > 0 {
-                dest.write_str("<br>")?;
+impl Format for Markdown {
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn begin(&self, title: &str, out: &mut dyn fmt::Write) -> fmt::Result {
+        writeln!(out, "# {}", escaped(title))
+    }
+
+    fn block(&self, block: Block<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+        match block {
+            Block::Heading(level, text) => {
+                write!(out, "\n{} ", "#".repeat(usize::from(level)))?;
+                // A number at the start of a heading does not begin a list.
+                write_lines(out, text, false)?;
+                out.write_char('\n')
             }
-            write_line(&mut dest, line, i == 0)?;
+            Block::Paragraph(text) => writeln!(out, "\n{}", escaped(text)),
+            Block::Strong(text) => writeln!(out, "\n**{}**", escaped(text)),
+            Block::Law(text) => writeln!(out, "\n*{}*", escaped(text)),
+            Block::Alert(text) => writeln!(out, "\n> **Attention: {}**", escaped(text)),
+            Block::Quote(text) => writeln!(out, "\n> {}", escaped(text)),
+            Block::Code(text) => writeln!(out, "\n```text\n{}\n```", text.trim_end()),
+            Block::TableBegin(columns) => {
+                let names: Vec<String> = columns.iter().map(|it| escaped(it)).collect();
+                writeln!(out, "\n| {} |", names.join(" | "))?;
+                writeln!(out, "|{}", "---|".repeat(columns.len()))
+            }
+            Block::Row(cells) => {
+                for cell in cells {
+                    out.write_str("| ")?;
+                    write_cell(out, cell)?;
+                    out.write_char(' ')?;
+                }
+                out.write_str("|\n")
+            }
+            Block::ListBegin => out.write_char('\n'),
+            Block::Item(strong, text) if strong.is_empty() => writeln!(out, "- {}", escaped(text)),
+            Block::Item(strong, text) => {
+                writeln!(out, "- **{}** {}", escaped(strong), escaped(text))
+            }
+            Block::TableEnd | Block::ListEnd => Ok(()),
         }
+    }
+
+    fn end(&self, _out: &mut dyn fmt::Write) -> fmt::Result {
         Ok(())
     }
 }
 
-fn write_line(dest: &mut impl Write, line: &str, first: bool) -> fmt::Result {
+fn write_cell(out: &mut dyn fmt::Write, cell: &Cell<'_>) -> fmt::Result {
+    match cell {
+        // Code has no escapes, so other text than plain words is not shown as code.
+        Cell::Code(text) if is_word(text) => write!(out, "`{text}`"),
+        Cell::Code(text) | Cell::Text(text) => out.write_str(&escaped(text)),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|it| it.is_ascii_alphanumeric() || "-_./:".contains(it))
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    // Writing to a `String` does not fail, so the result can be ignored.
+    let _ = Markdown.write_escaped_str(&mut out, text);
+    out
+}
+
+impl Escaper for Markdown {
+    fn write_escaped_str<W: Write>(&self, mut dest: W, text: &str) -> fmt::Result {
+        write_lines(&mut dest, text, true)
+    }
+}
+
+/// Writes the lines of a text. The first line is escaped like a list item if `may_be_list` is true.
+fn write_lines(dest: &mut (impl Write + ?Sized), text: &str, may_be_list: bool) -> fmt::Result {
+    for (i, line) in plain::lines(text).iter().enumerate() {
+        if i > 0 {
+            dest.write_str("<br>")?;
+        }
+        write_line(dest, line, i == 0 && may_be_list)?;
+    }
+    Ok(())
+}
+
+fn write_line(dest: &mut (impl Write + ?Sized), line: &str, first: bool) -> fmt::Result {
     let text = line.trim_start_matches(' ');
     // Four spaces at the start would begin a code block, and Markdown drops fewer spaces.
     (text.len()..line.len()).try_for_each(|_| dest.write_str("&nbsp;"))?;
@@ -63,7 +138,7 @@ fn is_special(c: char) -> bool {
     matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '#')
 }
 
-fn escape(dest: &mut impl Write, c: char) -> fmt::Result {
+fn escape(dest: &mut (impl Write + ?Sized), c: char) -> fmt::Result {
     match c {
         '<' => dest.write_str("&lt;"),
         '>' => dest.write_str("&gt;"),

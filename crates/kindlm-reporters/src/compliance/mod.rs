@@ -1,19 +1,24 @@
 //! The reporter `compliance`: a Markdown document with evidence of testing, for an AI system's technical documentation.
+//!
+//! The sections write [blocks](document::Block), so that every format has the same content.
 
-mod content;
+mod annex;
+mod document;
+mod integrity;
 mod markdown;
+mod results;
+mod specification;
+mod verify;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use askama::Template;
-use data_encoding::HEXLOWER;
-use kindlm_types::{AnyReport, ExitStatus, ModelTotals, Summary, ecma};
-use sha2::{Digest as _, Sha256};
+use kindlm_types::{AnyReport, ExitStatus, Summary, ecma};
 
-use crate::amount::{cost, count, duration, tokens};
 use crate::{Meta, Registration, RenderError, Style, verdict as common};
-use content::Content;
+pub(crate) use document::{Block, Cell, Format};
+use document::{ContentHash, Document};
 pub(crate) use markdown::Markdown;
+pub use verify::{ComplianceDocument, is_sha256};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -32,109 +37,91 @@ pub(crate) static REGISTRATION: Registration = Registration {
 const BEGIN: &str = "<!-- kindlm:content:begin -->";
 const END: &str = "<!-- kindlm:content:end -->";
 
-/// The section after the content, with the digests and the measured values.
-#[derive(Template)]
-#[template(path = "compliance/audit.md")]
-struct Audit<'a> {
-    eu: bool,
-    config: &'a str,
-    content: String,
-    json: String,
-    measured: Vec<Measured<'a>>,
-    warnings: &'a [String],
-}
+/// The heading of the list of files.
+const FILES: &str = "Files of the suite";
 
-struct Measured<'a> {
-    model: &'a str,
-    executions: String,
-    latency: String,
-    tokens: String,
-    cost: String,
-}
+/// The first cells of rows that a verification reads.
+const RUN: &str = "Run";
+const SUITE_ROW: &str = "suite";
+const CONTENT_ROW: &str = "content";
+const JSON_ROW: &str = "JSON report";
 
 fn render(
     report: &AnyReport<'_>,
     _style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    let eu = is_eu_ai_act(report);
-    let summary = report.summary();
-    let mut body = Hashed { out, digest: Sha256::new(), line: String::new(), inside: false };
-    Content::new(report, &summary, eu)?.render_into(&mut body).map_err(failed)?;
-    body.write_char('\n')?;
-    let content = HEXLOWER.encode(&body.digest.finalize());
-    let mut json = Hash(Sha256::new());
-    crate::json::write(report, &mut json)?;
-    let audit = Audit {
-        eu,
-        config: report.suite.config_sha256.as_deref().unwrap_or("not known"),
-        content,
-        json: HEXLOWER.encode(&json.0.finalize()),
-        measured: summary.models.iter().map(measured).collect(),
-        warnings: &report.warnings,
-    };
-    writeln!(out, "{}", audit.render().map_err(failed)?.trim_end())?;
-    Ok(())
+    write(report, &Markdown, out)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
-fn failed(err: askama::Error) -> RenderError {
-    RenderError::Format { format: "compliance", message: err.to_string() }
+/// Writes the document in a format.
+pub(crate) fn write(
+    report: &AnyReport<'_>,
+    format: &dyn Format,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
+    let law = Law { eu: is_eu_ai_act(report) };
+    let summary = &report.summary();
+    let info = report.compliance.clone().unwrap_or_default();
+    let name = info.system_name.as_ref().unwrap_or(&report.suite.name);
+    let what = law.only("EU AI Act: evidence of testing").unwrap_or("Evidence of testing");
+    let mut doc = Document::begin(&format!("{what}: {name}"), format, out)?;
+    introduction(&mut doc, report, summary, law)?;
+    specification::metadata(&mut doc, report)?;
+    doc.begin_content()?;
+    specification::system(&mut doc, &info, law)?;
+    specification::tests(&mut doc, report, law)?;
+    results::summary(&mut doc, report, summary, law)?;
+    results::cases(&mut doc, report, summary, law)?;
+    results::tags(&mut doc, summary)?;
+    annex::coverage(&mut doc, report, law)?;
+    let content = doc.end_content()?;
+    integrity::digests(&mut doc, report, &content, law)?;
+    integrity::measured(&mut doc, report, summary)?;
+    integrity::signature(&mut doc, law)?;
+    doc.end()
+}
+
+/// The law that the document serves.
+#[derive(Clone, Copy, Debug)]
+struct Law {
+    /// True for the EU AI Act. A framework of the user names no law.
+    eu: bool,
+}
+
+impl Law {
+    /// Returns the text if the document serves the EU AI Act.
+    fn only(self, text: &str) -> Option<&str> {
+        self.eu.then_some(text)
+    }
 }
 
 fn is_eu_ai_act(report: &AnyReport<'_>) -> bool {
     report.compliance.as_ref().is_none_or(|it| it.framework != "custom")
 }
 
-/// A writer that forwards text, and hashes its lines.
-///
-/// The hash covers the text from the begin marker to the end marker, both markers and all line breaks included.
-struct Hashed<'a> {
-    out: &'a mut dyn fmt::Write,
-    digest: Sha256,
-    /// The part of the current line that was written so far.
-    line: String,
-    inside: bool,
+/// Returns true if the run judged recorded traces of an agent.
+fn is_traced(report: &AnyReport<'_>) -> bool {
+    report.models.iter().any(|it| it.provider == "trace")
 }
 
-impl fmt::Write for Hashed<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.out.write_str(text)?;
-        for part in text.split_inclusive('\n') {
-            self.line.push_str(part);
-            if part.ends_with('\n') {
-                let line = self.line.trim_end_matches('\n');
-                self.inside |= line == BEGIN;
-                if self.inside {
-                    self.digest.update(&self.line);
-                }
-                self.inside &= line != END;
-                self.line.clear();
-            }
-        }
-        Ok(())
+fn introduction(
+    doc: &mut Document<'_>,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    law: Law,
+) -> Result<(), RenderError> {
+    if law.eu {
+        doc.put(Block::Paragraph(
+            "Evidence for the technical documentation that Article 11 and Annex IV of Regulation (EU) 2024/1689 ask \
+             for. Annex IV binds providers of high-risk AI systems; for other systems, this documentation is voluntary.",
+        ))?;
     }
-}
-
-/// A writer that hashes all text, and forwards nothing.
-struct Hash(Sha256);
-
-impl fmt::Write for Hash {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.update(text);
-        Ok(())
-    }
-}
-
-fn measured(of: &ModelTotals) -> Measured<'_> {
-    let totals = &of.totals;
-    Measured {
-        model: &of.model,
-        executions: count(totals.executions),
-        latency: of.latency_avg_ms.map_or_else(|| "not measured".to_owned(), duration),
-        tokens: tokens(totals),
-        cost: cost(totals.cost),
-    }
+    doc.put(Block::Paragraph(
+        "This document records what was tested, how, and with which result. It is evidence, not an assessment of \
+         conformity.",
+    ))?;
+    doc.put(Block::Strong(&format!("Result: {}", verdict(report, summary))))
 }
 
 /// Returns the result of the run and of its gates in one sentence.
@@ -176,4 +163,8 @@ fn number(value: f64) -> String {
     } else {
         shown
     }
+}
+
+fn or_not(value: Option<&String>) -> String {
+    value.filter(|it| !it.trim().is_empty()).cloned().unwrap_or_else(|| "not stated".to_owned())
 }

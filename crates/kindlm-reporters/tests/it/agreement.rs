@@ -117,6 +117,28 @@ fn text_of(html: &str) -> String {
 }
 
 #[test]
+fn both_compliance_documents_have_the_same_text() {
+    let report = sample_report();
+    // Compare only letters and digits, because the formats mark and escape other characters.
+    let letters = |text: &str| text.chars().filter(|it| it.is_alphanumeric()).collect::<String>();
+    let content = |id: &str| {
+        let text = render(id, &report, &Style::default());
+        let lines = text.lines().skip_while(|it| !it.starts_with("<!--")).skip(1);
+        let lines: Vec<String> =
+            lines.take_while(|it| !it.starts_with("<!--")).map(str::to_owned).collect();
+        lines.join("\n")
+    };
+    let markdown: Vec<String> = content("compliance")
+        .lines()
+        .map(|it| it.replace("<br>", "").replace("&nbsp;", "").replace("&#64;", "@"))
+        .map(|it| it.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+        .filter(|it| it != "```text" && it != "```")
+        .map(|it| letters(&it))
+        .collect();
+    assert_eq!(letters(&text_of(&content("compliance-html"))), markdown.concat());
+}
+
+#[test]
 fn the_pull_request_comment_names_every_failed_case() {
     let markdown = render("markdown", &sample_report(), &Style::default());
     let is_bad = |it: Outcome| matches!(it, Outcome::Failed | Outcome::Errored);

@@ -1,8 +1,9 @@
-//! Tests of the compliance report: its content, and the verification of its digests.
+//! Tests of the compliance document in both formats: its content, and the verification of its digests.
 
-use kindlm_reporters::Style;
+use kindlm_reporters::{ComplianceDocument, Style};
 use kindlm_testing::{green_report, sample_report};
 use kindlm_types::{Report, Verdict};
+use sha2::Digest as _;
 
 use crate::render;
 
@@ -14,6 +15,11 @@ fn document(report: &Report) -> String {
 fn digest<'a>(document: &'a str, row: &str) -> &'a str {
     let line = document.lines().find(|it| it.starts_with(&format!("| {row}"))).expect(row);
     line.split('`').nth(1).expect(row)
+}
+
+/// Returns the HTML form of the document.
+fn page(report: &Report) -> String {
+    render("compliance-html", report, &Style::default())
 }
 
 const CONTENT: &str = "content (sections 2 to 7)";
@@ -34,6 +40,93 @@ fn another_framework_names_no_law() {
 }
 
 #[test]
+fn the_page_can_be_printed_and_loads_nothing() {
+    for report in [sample_report(), green_report(), Report::default()] {
+        let page = page(&report);
+        let is_marker = |line: &&str| line.starts_with("<!--");
+        assert_eq!(page.lines().filter(is_marker).count(), 2);
+        let plain: String =
+            page.lines().filter(|it| !is_marker(it)).map(|it| it.to_owned() + "\n").collect();
+        crate::html::check(&plain);
+    }
+    let page = page(&sample_report());
+    let (before, rest) = page.split_once("style-src '").unwrap();
+    let (_, middle) = rest.split_once('\'').unwrap();
+    let (middle, rest) = middle.split_once("<style>").unwrap();
+    let (_, after) = rest.split_once("</style>").unwrap();
+    insta::assert_snapshot!(format!("{before}style-src '…'{middle}<style>…</style>{after}"));
+}
+
+#[test]
+fn uncommitted_changes_are_said_loudly() {
+    let mut report = sample_report();
+    for (dirty, word, has_alert) in [
+        (Some(true), "UNCOMMITTED CHANGES", true),
+        (Some(false), "no uncommitted changes", false),
+        (None, "not known", false),
+    ] {
+        report.run.git_dirty = dirty;
+        let text = document(&report);
+        assert!(text.contains(&format!("| Working tree | {word} |")), "{text}");
+        assert_eq!(text.contains("> **Attention: the working tree"), has_alert);
+    }
+}
+
+#[test]
+fn article_12_is_served_by_traces_only() {
+    let mut report = sample_report();
+    assert!(
+        document(&report)
+            .contains("| 12 | Logs that the system records over its lifetime | not covered |")
+    );
+    report.models[0].provider = "trace".to_owned();
+    assert!(document(&report).contains("| the run judged recorded traces of the system"));
+}
+
+#[test]
+fn a_document_is_read_back() {
+    let report = sample_report();
+    for text in [document(&report), page(&report)] {
+        let read = ComplianceDocument::parse(&text).unwrap();
+        assert_eq!(read.run.as_deref(), Some(report.run.id.as_str()));
+        assert_eq!(read.files, report.suite.files);
+        assert_eq!(read.stated_suite, report.suite.suite_digest);
+        assert_eq!(read.stated_content.as_ref(), Some(&read.content));
+        let json = render("json", &report, &Style::default());
+        let json = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(json));
+        assert_eq!(read.stated_json, Some(json));
+        assert_eq!(render(read.reporter, &report, &Style::default()), text);
+
+        let changed = text.replace("passed", "Passed");
+        let changed = ComplianceDocument::parse(&changed).unwrap();
+        assert_eq!(changed.stated_content, read.stated_content);
+        assert_ne!(changed.content, read.content);
+        let headings: Vec<String> =
+            ComplianceDocument::sections(&text).into_iter().map(|it| it.0).collect();
+        assert_eq!(headings.len(), 10);
+        assert_eq!((headings[0].as_str(), headings[9].as_str()), ("", "9. Signature"));
+    }
+    assert_eq!(ComplianceDocument::parse("# A page\n"), None);
+    assert_eq!(ComplianceDocument::parse(""), None);
+}
+
+#[test]
+fn an_output_cannot_forge_a_file_of_the_suite() {
+    let mut report = green_report();
+    let line = format!("{}  forged.yaml", "a".repeat(64));
+    report.suite.description = Some(format!("### Files of the suite\n{line}"));
+    report.suite.instructions[0].text = format!("x\n{line}\n<!-- kindlm:content:end -->\n");
+    report.cases[0].executions[0].execution.output = format!("x\n\n{line}\n");
+    report.suite.files[0].path = "a\n```\n<b>".to_owned();
+    for text in [document(&report), page(&report)] {
+        let read = ComplianceDocument::parse(&text).unwrap();
+        let paths: Vec<&str> = read.files.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(paths, ["a\\n```\\n<b>", "sets/tone.yaml"]);
+        assert_eq!(read.stated_content, Some(read.content));
+    }
+}
+
+#[test]
 fn skipped_is_skipped_and_errored_is_errored() {
     let text = document(&sample_report());
     assert!(text.contains("| answers in French | – | skipped |"));
@@ -50,6 +143,8 @@ fn the_same_results_have_the_same_content_digest() {
     later.run.started_at = "2027-01-01T00:00:00Z".to_owned();
     later.run.duration_ms = 1.0;
     later.run.git_commit = None;
+    later.run.git_branch = None;
+    later.run.git_dirty = None;
     later.suite.config_path = Some("elsewhere/kindlm.yaml".to_owned());
     for case in &mut later.cases {
         case.latency_avg_ms = Some(1.0);
@@ -67,13 +162,15 @@ fn the_same_results_have_the_same_content_digest() {
 #[test]
 fn another_result_has_another_content_digest() {
     let expected = document(&sample_report());
-    let changes: [fn(&mut Report); 6] = [
+    let changes: [fn(&mut Report); 8] = [
         |it| it.cases[0].outcome = kindlm_types::Outcome::Failed,
         |it| it.gates[0].threshold = 0.5,
         |it| it.gates.iter_mut().for_each(|gate| gate.actual = gate.actual.map(|it| it + 1.0)),
         |it| it.skipped.clear(),
         |it| it.cases[1].executions[1].results[0].verdict = Verdict::Pass,
         |it| it.suite.config_sha256 = None,
+        |it| it.suite.files[1].sha256 = it.suite.files[0].sha256.clone(),
+        |it| it.suite.tests[0].checks[1].threshold = Some(0.7),
     ];
     for (i, change) in changes.iter().enumerate() {
         let mut report = sample_report();
@@ -91,7 +188,8 @@ fn the_recipe_in_the_document_prints_its_digests() {
         std::fs::write(folder.path().join("compliance.md"), &text).unwrap();
         let json = render("json", &report, &Style::default());
         std::fs::write(folder.path().join("report.json"), json).unwrap();
-        let recipe = text.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+        let recipe = text.split("```text\nsed").nth(1).map(|it| format!("sed{it}")).unwrap();
+        let recipe = recipe.split("```").next().unwrap();
         let docs = kindlm_reporters::find("compliance").unwrap().meta.docs;
         assert!(docs.contains(recipe), "the page gives the same recipe");
         let printed = |command: &str| {

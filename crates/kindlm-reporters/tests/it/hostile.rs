@@ -57,11 +57,26 @@ pub(crate) fn poisoned(text: &str) -> Report {
     put(&mut report.run.started_at);
     put(&mut report.run.platform);
     put_some(&mut report.run.git_commit);
+    put_some(&mut report.run.git_branch);
     put(&mut report.suite.project);
     put(&mut report.suite.name);
     put_some(&mut report.suite.description);
     put_some(&mut report.suite.config_path);
     put_some(&mut report.suite.config_sha256);
+    put_some(&mut report.suite.suite_digest);
+    for file in &mut report.suite.files {
+        put(&mut file.path);
+        put(&mut file.sha256);
+    }
+    for test in &mut report.suite.tests {
+        put(&mut test.name);
+        put_some(&mut test.prompt);
+        test.checks.iter_mut().for_each(|it| put(&mut it.label));
+    }
+    for judge in &mut report.suite.judges {
+        judge.models = vec![text.to_owned()];
+    }
+    report.suite.instructions.iter_mut().for_each(|it| put(&mut it.text));
     for model in &mut report.models {
         put(&mut model.id);
         put(&mut model.provider);
@@ -83,6 +98,8 @@ pub(crate) fn poisoned(text: &str) -> Report {
     put_some(&mut info.system_version);
     put_some(&mut info.risk_level);
     put_some(&mut info.operator);
+    put_some(&mut info.provider);
+    put_some(&mut info.deployer);
     put_some(&mut info.intended_purpose);
     put_some(&mut info.data_governance_notes);
     for case in &mut report.cases {
@@ -189,8 +206,6 @@ proptest! {
         let plain = render("compliance", &poisoned("x"), &Style::default());
         let markers = |it: &str| it.lines().filter(|line| line.starts_with("<!--")).count();
         prop_assert_eq!(markers(&document), 2);
-        // The instructions for verification contain two more markers.
-        prop_assert_eq!(document.matches("<!--").count(), 4);
         let tables = |it: &str| -> Vec<usize> {
             it.lines().filter(|line| line.starts_with('|')).map(bars).collect()
         };
@@ -222,6 +237,15 @@ proptest! {
             prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{}", id);
             prop_assert!(!text.contains("##["), "{}", id);
         }
+    }
+
+    #[test]
+    fn the_compliance_page_shows_text_and_nothing_else(text in hostile_text()) {
+        let page = render("compliance-html", &poisoned(&text), &Style::default());
+        let is_marker = |line: &&str| *line == "<!-- kindlm:content:begin -->" || *line == "<!-- kindlm:content:end -->";
+        prop_assert_eq!(page.lines().filter(is_marker).count(), 2);
+        let plain: Vec<&str> = page.lines().filter(|it| !is_marker(it)).collect();
+        html::check(&(plain.join("\n") + "\n"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ fn page(report: &Report) -> String {
 }
 
 /// The elements without an end tag.
-const VOID: [&str; 3] = ["meta", "input", "rect"];
+const VOID: [&str; 4] = ["meta", "input", "rect", "br"];
 /// The only scripts: two kinds of data, and the script of the page.
 const SCRIPTS: [&str; 3] = ["application/json", "application/x-gzip+base64", "module"];
 

@@ -11,10 +11,11 @@ use crate::baseline::baseline_for;
 use crate::gates::set_pass_rate;
 use crate::project::Project;
 use crate::resume::TRACE;
-use crate::run::{Around, Progress, Run, TakeReport, check_compliance_folder};
+use crate::run::{Around, Progress, Run, TakeReport, specify};
 use crate::session::Spending;
 use crate::{
-    Failure, Outcome, ResponseSource, Selection, Session, World, identity, saved, select, trust,
+    Failure, Outcome, ResponseSource, Selection, Session, World, compliance, identity, saved,
+    select, trust,
 };
 
 /// The default time without new spans after which the traces are complete.
@@ -102,7 +103,7 @@ pub fn judge_traces(
     }
     let models = trust::models_of(&suite.models);
     trust::settle((world.now)(), &place.state(), models, &mut suite.gates)?;
-    check_compliance_folder(&place, &suite, allow_outside)?;
+    compliance::check_folder(&place, &suite, allow_outside)?;
     let label = config.baseline.as_deref();
     let (baseline, digest) = baseline_for(world, &place, &mut suite, label, quiet)?;
     let filter = select::filter(world, &place, &suite, &config.select, None)?;
@@ -118,6 +119,7 @@ pub fn judge_traces(
     };
     spending.check(world, &place, (&suite, &files, &plan), &plan, &options)?;
     let info = identity::begin((world.now)(), &place.folder);
+    let dirty = specify(&place, &mut suite, &files, &info);
     let observed = observe(world, &mut suite, config, files.root(), quiet)?;
     let plan = select::plan(world, &suite, &options)?.ok_or_else(none_selected)?;
     let concurrency = suite.defaults.concurrency;
@@ -138,7 +140,7 @@ pub fn judge_traces(
     };
     let arguments = vec![TRACE.to_owned()];
     let journal = !config.no_journal;
-    let around = Around { session, files, digest, past: None, arguments, journal };
+    let around = Around { session, files, digest, past: None, arguments, journal, dirty };
     run.complete(world, progress, take, around, info)
 }
 

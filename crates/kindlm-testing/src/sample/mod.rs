@@ -4,8 +4,9 @@ mod build;
 mod cases;
 
 use kindlm_types::{
-    AssertionSetInfo, ComplianceInfo, DerivedMetric, DerivedValue, GateOutcome, GateResult,
-    ModelInfo, Params, PromptInfo, Report, RunInfo, SkippedCase, SuiteInfo,
+    AssertionSetInfo, CheckInfo, Class, ComplianceInfo, DerivedMetric, DerivedValue, FileDigest,
+    GateOutcome, GateResult, InstructionsInfo, JudgeInfo, ModelInfo, Params, PromptInfo, Report,
+    RunInfo, Severity, SkippedCase, SuiteInfo, TestInfo,
 };
 
 /// Returns a report with all variants:
@@ -42,6 +43,23 @@ pub fn sample_report() -> Report {
                 assertions: 4,
                 file: Some("sets/tone.yaml".to_owned()),
             }],
+            files: files(),
+            suite_digest: Some(
+                "4524d670d997af7b7adf973a1ddbb761d72cce44eff3572b411bb5fd9fb5a447".to_owned(),
+            ),
+            tests: tests(),
+            judges: vec![JudgeInfo {
+                check: "judge".to_owned(),
+                models: vec!["gpt-4o".to_owned(), "gemini-2.5-pro".to_owned()],
+                samples: 3,
+                rules: vec!["jury: majority".to_owned()],
+                instructions: vec!["3b1f0c9d2e4a5b6c".to_owned()],
+            }],
+            instructions: vec![InstructionsInfo {
+                digest: "3b1f0c9d2e4a5b6c".to_owned(),
+                text: "You judge an answer by a criterion.\n\nReply with JSON: a score from 0 to 1 | a reason."
+                    .to_owned(),
+            }],
         },
         models: models(),
         cases: cases::cases(),
@@ -59,7 +77,9 @@ pub fn sample_report() -> Report {
             system_name: Some("ACME support agent | web".to_owned()),
             system_version: Some("2.4.0".to_owned()),
             risk_level: Some("limited".to_owned()),
-            operator: Some("ACME GmbH".to_owned()),
+            operator: None,
+            provider: Some("ACME GmbH".to_owned()),
+            deployer: None,
             intended_purpose: Some(
                 "Answers customers' questions about orders.\nIssues refunds up to 50 EUR."
                     .to_owned(),
@@ -71,6 +91,41 @@ pub fn sample_report() -> Report {
                 .to_owned(),
         ],
     }
+}
+
+fn files() -> Vec<FileDigest> {
+    let file =
+        |path: &str, sha256: &str| FileDigest { path: path.to_owned(), sha256: sha256.to_owned() };
+    vec![
+        file("kindlm.yaml", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
+        file("sets/tone.yaml", "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"),
+    ]
+}
+
+fn tests() -> Vec<TestInfo> {
+    let check = |assertion: &str, label: &str, class, threshold| CheckInfo {
+        assertion: assertion.to_owned(),
+        label: label.to_owned(),
+        class,
+        threshold,
+        ..CheckInfo::default()
+    };
+    let test = |name: &str, repeat, checks| TestInfo {
+        name: name.to_owned(),
+        digest: Some("c157a79031e1c40f85931829bc5fc552".to_owned()),
+        prompt: Some("support".to_owned()),
+        repeat,
+        pass_rate_min: 1.0,
+        threshold: None,
+        checks,
+    };
+    let tone = CheckInfo {
+        severity: Severity::Soft,
+        turn: Some("refund".to_owned()),
+        ..check("judge", "Judge: friendly | calm", Class::Probabilistic, Some(0.8))
+    };
+    let tool = check("tool-calls", "Tool called: lookup_order", Class::Deterministic, None);
+    vec![test("looks up the order", 3, vec![tool, tone]), test("answers in German", 1, Vec::new())]
 }
 
 /// Returns two derived metrics. The second metric cannot be computed for any model.
@@ -111,6 +166,8 @@ fn run() -> RunInfo {
         duration_ms: 83_412.5,
         platform: "linux-x86_64".to_owned(),
         git_commit: Some("4b825dc642cb6eb9a060e54bf8d69288fbee4904".to_owned()),
+        git_branch: Some("release/2.4".to_owned()),
+        git_dirty: Some(true),
         interrupted: false,
     }
 }

@@ -3,6 +3,7 @@
 mod case;
 mod cases;
 mod exit;
+mod specification;
 mod summary;
 
 use std::borrow::Cow;
@@ -12,6 +13,9 @@ use kindlm_stats::{Confidence, Interval};
 pub use case::{CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary};
 pub use cases::{CaseError, CaseMark, CaseSource};
 pub use exit::ExitStatus;
+pub use specification::{
+    CheckInfo, FileDigest, InstructionsInfo, JudgeInfo, MAX_SPECIFIED_TESTS, TestInfo,
+};
 pub use summary::{
     AssertionSummary, Breakdown, CauseTotals, ErrorFinding, FailingCase, Finding, ModelTotals,
     NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, RepeatCounts, SuiteTotals, Summary,
@@ -33,6 +37,12 @@ pub struct RunInfo {
     pub platform: String,
     /// The git commit that was checked out, if any.
     pub git_commit: Option<String>,
+    /// The git branch that was checked out, if any.
+    pub git_branch: Option<String>,
+    /// True if a file of the suite, or another tracked file, had changes that were not committed.
+    ///
+    /// `None` if git did not answer, or if there is no commit.
+    pub git_dirty: Option<bool>,
     /// True if the user interrupted the run.
     pub interrupted: bool,
 }
@@ -56,6 +66,16 @@ pub struct SuiteInfo {
     pub prompts: Vec<PromptInfo>,
     /// The suite's sets of prompt assertions: those of `assertionSets`, then those that are defined in a prompt.
     pub assertion_sets: Vec<AssertionSetInfo>,
+    /// The files that the suite is made of, sorted by path.
+    pub files: Vec<FileDigest>,
+    /// SHA-256 over the lines `<sha256>  <path>` of the files, in lower-case hex.
+    pub suite_digest: Option<String>,
+    /// The tests of the run with their checks; empty for a run with more than [`MAX_SPECIFIED_TESTS`] tests.
+    pub tests: Vec<TestInfo>,
+    /// The judges of the suite's checks.
+    pub judges: Vec<JudgeInfo>,
+    /// The instructions of the judges, once each.
+    pub instructions: Vec<InstructionsInfo>,
 }
 
 /// A prompt of the suite. Its digest shows if two reports used the same prompt.
@@ -138,6 +158,10 @@ pub struct ComplianceInfo {
     pub risk_level: Option<String>,
     /// The operator.
     pub operator: Option<String>,
+    /// The provider of the system.
+    pub provider: Option<String>,
+    /// The deployer of the system.
+    pub deployer: Option<String>,
     /// The intended purpose of the system.
     pub intended_purpose: Option<String>,
     /// Notes on data governance.

@@ -39,7 +39,7 @@ pub use suite_inputs::{AssertionSet, SuitePrompt};
 pub use totals::{Cause, ModelCount, ModelTotals, Percentiles, Rate};
 
 use super::WireError;
-use kindlm_types::{CaseSource, Params};
+use kindlm_types::{CaseSource, FileDigest, InstructionsInfo, JudgeInfo, Params, TestInfo};
 
 /// The `schemaVersion` of this module.
 pub const VERSION: u32 = 1;
@@ -113,6 +113,12 @@ pub struct Run {
     /// The git commit that was checked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_commit: Option<String>,
+    /// The git branch that was checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_branch: Option<String>,
+    /// True if a file of the suite, or another tracked file, had changes that were not committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_dirty: Option<bool>,
     /// True if the user interrupted the run.
     #[serde(default)]
     pub interrupted: bool,
@@ -144,6 +150,21 @@ pub struct Suite {
     /// The suite's sets of prompt assertions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertion_sets: Vec<AssertionSet>,
+    /// The files that the suite is made of, sorted by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileDigest>,
+    /// SHA-256 over the lines `<sha256>  <path>` of the files, in lower-case hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite_digest: Option<String>,
+    /// The tests of the run with their checks; absent for a run with more than 1,000 tests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<TestInfo>,
+    /// The judges of the suite's checks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeInfo>,
+    /// The instructions of the judges, once each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<InstructionsInfo>,
 }
 
 /// The shard that a report covers.
@@ -211,6 +232,12 @@ pub struct Compliance {
     /// The operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
+    /// The provider of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The deployer of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployer: Option<String>,
     /// The intended purpose of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intended_purpose: Option<String>,
@@ -348,6 +375,8 @@ impl From<&kindlm_types::RunInfo> for Run {
             duration_ms: run.duration_ms,
             platform: run.platform,
             git_commit: run.git_commit,
+            git_branch: run.git_branch,
+            git_dirty: run.git_dirty,
             interrupted: run.interrupted,
         }
     }
@@ -362,6 +391,8 @@ impl From<Run> for kindlm_types::RunInfo {
             duration_ms: wire.duration_ms,
             platform: wire.platform,
             git_commit: wire.git_commit,
+            git_branch: wire.git_branch,
+            git_dirty: wire.git_dirty,
             interrupted: wire.interrupted,
         }
     }
@@ -379,6 +410,11 @@ impl From<&kindlm_types::SuiteInfo> for Suite {
             config_sha256: suite.config_sha256,
             prompts: suite.prompts.into_iter().map(Into::into).collect(),
             assertion_sets: suite.assertion_sets.into_iter().map(Into::into).collect(),
+            files: suite.files,
+            suite_digest: suite.suite_digest,
+            tests: suite.tests,
+            judges: suite.judges,
+            instructions: suite.instructions,
         }
     }
 }
@@ -394,6 +430,11 @@ impl From<Suite> for kindlm_types::SuiteInfo {
             config_sha256: wire.config_sha256,
             prompts: wire.prompts.into_iter().map(Into::into).collect(),
             assertion_sets: wire.assertion_sets.into_iter().map(Into::into).collect(),
+            files: wire.files,
+            suite_digest: wire.suite_digest,
+            tests: wire.tests,
+            judges: wire.judges,
+            instructions: wire.instructions,
         }
     }
 }
@@ -463,6 +504,8 @@ impl From<&kindlm_types::ComplianceInfo> for Compliance {
             system_version: info.system_version,
             risk_level: info.risk_level,
             operator: info.operator,
+            provider: info.provider,
+            deployer: info.deployer,
             intended_purpose: info.intended_purpose,
             data_governance_notes: info.data_governance_notes,
         }
@@ -477,6 +520,8 @@ impl From<Compliance> for kindlm_types::ComplianceInfo {
             system_version: wire.system_version,
             risk_level: wire.risk_level,
             operator: wire.operator,
+            provider: wire.provider,
+            deployer: wire.deployer,
             intended_purpose: wire.intended_purpose,
             data_governance_notes: wire.data_governance_notes,
         }

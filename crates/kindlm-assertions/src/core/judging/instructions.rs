@@ -1,5 +1,7 @@
 //! The instructions for the judges of a check, and the evidence for the verdict.
 
+use std::borrow::Cow;
+
 use kindlm_types::Problem;
 use serde_json::{Map, Value};
 
@@ -9,6 +11,8 @@ use super::{GradingPrompt, digest};
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     digests: Vec<String>,
+    /// The system prompt that never varies; `None` for instructions from prompts.
+    system: Option<&'static str>,
     prompts: Vec<GradingPrompt>,
     criteria: Vec<Criterion>,
     beyond: Option<&'static str>,
@@ -26,8 +30,8 @@ pub struct Criterion {
 
 impl Instructions {
     /// Creates instructions from a system prompt that never varies.
-    pub(crate) fn fixed(system: &str) -> Self {
-        Self { digests: vec![digest(&[system])], ..Self::default() }
+    pub(crate) fn fixed(system: &'static str) -> Self {
+        Self { digests: vec![digest(&[system])], system: Some(system), ..Self::default() }
     }
 
     /// Creates instructions from the prompts of a check, in the order of their use.
@@ -55,6 +59,12 @@ impl Instructions {
     /// Returns the digests of the prompts. Verdicts by prompts with different digests are not comparable.
     pub fn digests(&self) -> &[String] {
         &self.digests
+    }
+
+    /// Returns the texts of the prompts, in the order of the digests.
+    pub fn texts(&self) -> Vec<Cow<'static, str>> {
+        let fixed = self.system.map(Cow::Borrowed);
+        fixed.into_iter().chain(self.prompts.iter().map(GradingPrompt::text)).collect()
     }
 
     /// Returns the criteria. The list is empty if all checks of this kind judge by the same instructions.

@@ -221,6 +221,8 @@ fn compliance(block: ComplianceBlock) -> Compliance {
             system_version: metadata.system_version,
             risk_level: metadata.risk_level.map(RiskLevel::as_str).map(str::to_owned),
             operator: metadata.operator,
+            provider: metadata.provider,
+            deployer: metadata.deployer,
             intended_purpose: metadata.intended_purpose,
             data_governance_notes: metadata.data_governance_notes,
         },

@@ -53,7 +53,9 @@ impl Resolved<'_> {
                 let found = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, "");
                 let position = found.position();
                 let place = format!("{}:{}:{}", found.file(), position.line, position.column);
-                self.suite.judged.push(JudgedCheck { check: id, judging, prompts, place });
+                let texts = told.texts();
+                let judged = JudgedCheck { check: id, judging, prompts, texts, place };
+                self.suite.judged.push(judged);
             }
         }
     }

@@ -153,6 +153,14 @@ impl GradingPrompt {
         Some(Problem::new(self.slot.at, message).with_help(help))
     }
 
+    /// Returns the instructions: KindLM's, or the messages of the user's prompt with their roles.
+    pub(crate) fn text(&self) -> Cow<'static, str> {
+        let Some(replaced) = &self.replaced else { return Cow::Borrowed(self.system) };
+        let messages =
+            replaced.messages.iter().map(|it| format!("{}: {}", it.role.as_str(), it.content));
+        Cow::Owned(messages.collect::<Vec<_>>().join("\n\n"))
+    }
+
     /// Returns the digest of the prompt.
     pub(crate) fn digest(&self) -> &str {
         &self.digest

@@ -1,0 +1,122 @@
+//! The specification of a run for its report: the tests with their checks, and the judges.
+
+use std::borrow::Cow;
+
+use kindlm_assertions::{Check, EntryOptions};
+use kindlm_types::{
+    CheckInfo, InstructionsInfo, JudgeInfo, MAX_SPECIFIED_TESTS, SuiteInfo, TestInfo, Verdict,
+};
+use serde_json::Value;
+
+use crate::{Plan, Suite, TestCase, Unit, judge_of};
+
+/// Adds the tests of a plan, and the judges of the suite, to the data for reports.
+pub(crate) fn specify(info: &mut SuiteInfo, suite: &Suite, plan: &Plan) {
+    info.tests = tests(suite, plan);
+    info.judges = judges(suite);
+    info.instructions = instructions(suite);
+}
+
+/// Returns the tests of a plan; none if there are more than [`MAX_SPECIFIED_TESTS`].
+fn tests(suite: &Suite, plan: &Plan) -> Vec<TestInfo> {
+    let of_test = || plan.units.chunk_by(|one, next| one.case == next.case);
+    if of_test().take(MAX_SPECIFIED_TESTS + 1).count() > MAX_SPECIFIED_TESTS {
+        return Vec::new();
+    }
+    of_test().filter_map(|units| test(suite.cases.get(units.first()?.case)?, units)).collect()
+}
+
+fn test(case: &TestCase, units: &[Unit]) -> Option<TestInfo> {
+    let first = units.first()?;
+    let repeat = units.iter().filter(|it| it.model == first.model).count();
+    let mut info = TestInfo {
+        name: case.name.clone(),
+        digest: case.digest.map(|it| it.to_string()),
+        prompt: None,
+        repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
+        pass_rate_min: case.pass_rate_min,
+        threshold: case.threshold,
+        checks: Vec::new(),
+    };
+    // The suite could be loaded, so a body that cannot be created again is an error of its executions.
+    if let Ok(body) = case.body.body() {
+        info.prompt = body.prompt_name.as_deref().map(str::to_owned);
+        body.checks.iter().for_each(|it| add_check(&mut info.checks, it, None));
+        for turn in &body.conversation {
+            turn.checks.iter().for_each(|it| add_check(&mut info.checks, it, Some(&turn.label)));
+        }
+    }
+    Some(info)
+}
+
+/// Adds a check, and the checks inside a set.
+fn add_check(checks: &mut Vec<CheckInfo>, check: &Check, turn: Option<&str>) {
+    let options = &check.options;
+    let label = check.without_looking(Verdict::Pass).label;
+    let negated = options.negate && options.label.is_none();
+    let own = EntryOptions { negate: options.negate, threshold: options.threshold };
+    checks.push(CheckInfo {
+        assertion: check.meta.id.to_owned(),
+        label: if negated { format!("Not: {label}") } else { label },
+        turn: turn.map(str::to_owned),
+        severity: options.severity,
+        class: check.meta.class,
+        threshold: own.threshold.or(check.traits.threshold),
+        skip: options.skip.clone(),
+    });
+    for part in check.traits.parts.iter().flat_map(|it| it.iter()) {
+        add_check(checks, part, turn);
+    }
+}
+
+/// Returns the judges of each kind of check.
+fn judges(suite: &Suite) -> Vec<JudgeInfo> {
+    let default = || judge_of(&suite.models, suite.defaults.judge_model.as_deref());
+    let judged = suite.judged.iter().map(|it| {
+        let block = &it.judging;
+        let named = block.models.clone().or_else(|| Some(vec![block.model.clone()?]));
+        let models =
+            named.unwrap_or_else(|| default().map(|it| it.id.clone()).into_iter().collect());
+        let rules = match serde_json::to_value(block) {
+            Ok(Value::Object(block)) => ["temperature", "agg", "jury", "quorum"]
+                .iter()
+                .filter_map(|&key| Some((key, block.get(key).filter(|it| !it.is_null())?)))
+                .map(|(key, value)| {
+                    format!(
+                        "{key}: {}",
+                        value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+                    )
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        JudgeInfo {
+            check: it.check.to_owned(),
+            models,
+            samples: block.samples.unwrap_or(1),
+            rules,
+            instructions: it.prompts.clone(),
+        }
+    });
+    let mut judges: Vec<JudgeInfo> = Vec::new();
+    for judge in judged {
+        if !judges.contains(&judge) {
+            judges.push(judge);
+        }
+    }
+    judges
+}
+
+/// Returns the instructions of all judges, without duplicates.
+fn instructions(suite: &Suite) -> Vec<InstructionsInfo> {
+    let mut all: Vec<InstructionsInfo> = Vec::new();
+    for (digest, text) in suite.judged.iter().flat_map(|it| it.prompts.iter().zip(&it.texts)) {
+        if !all.iter().any(|it| it.digest == *digest) {
+            all.push(InstructionsInfo {
+                digest: digest.clone(),
+                text: Cow::into_owned(text.clone()),
+            });
+        }
+    }
+    all
+}

@@ -1,0 +1,300 @@
+//! Writes the compliance documents of a run, and verifies such a document.
+
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use kindlm_engine::Suite;
+use kindlm_reporters::{ComplianceDocument, Style, is_sha256, one_line};
+use kindlm_types::{AnyReport, ExitStatus};
+use sha2::{Digest as _, Sha256};
+
+use crate::project::{self, SuiteFolder};
+use crate::reports::{check_target, write_file};
+use crate::saved::{self, Saved};
+use crate::suite_digest::{digest_of, suite_digest};
+use crate::{Failure, World};
+
+/// The ids of the reporters for the `compliance` block.
+const REPORTERS: [&str; 2] = ["compliance", "compliance-html"];
+
+/// The maximum number of files that a result names.
+const NAMED: usize = 20;
+
+/// Writes the documents that the `compliance` block requests, except for a shard.
+pub(crate) fn write_documents(
+    world: &World,
+    place: &SuiteFolder,
+    suite: &Suite,
+    report: &AnyReport<'_>,
+    quiet: bool,
+) -> Result<(), Failure> {
+    let Some(compliance) = suite.compliance.as_ref().filter(|it| it.enabled) else {
+        return Ok(());
+    };
+    if report.shard.is_some() {
+        // `kindlm merge --reporter compliance=<path>` writes the document for all shards.
+        return Ok(());
+    }
+    for reporter in REPORTERS.into_iter().filter_map(kindlm_reporters::find) {
+        let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
+        let folder = Path::new(&compliance.output_dir);
+        let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
+        write_file(&place.folder.join(&path), reporter, report, &Style::default())?;
+        if !quiet {
+            world.notify(&format!("compliance document written to {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the documents can be written.
+///
+/// Their folder must be inside the suite's folder, unless `allow_outside` is true.
+pub(crate) fn check_folder(
+    place: &SuiteFolder,
+    suite: &Suite,
+    allow_outside: bool,
+) -> Result<(), Failure> {
+    let Some(compliance) = suite.compliance.as_ref().filter(|it| it.enabled) else { return Ok(()) };
+    if project::is_inside(Path::new(&compliance.output_dir)) || allow_outside {
+        let file = Path::new(&compliance.output_dir).join("kindlm-compliance.md");
+        return check_target(&place.folder.join(&file), &file);
+    }
+    Err(Failure::input(format!(
+        "`compliance.outputDir` is `{}`, outside the folder of the config file",
+        compliance.output_dir
+    ))
+    .with_help("choose a folder inside it, or give `--allow-outside`"))
+}
+
+/// The data that a document is compared with.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyConfig {
+    /// The document, relative to the working folder.
+    pub document: PathBuf,
+    /// The id of the run; by default the run that the document names, if it is stored.
+    pub run: Option<String>,
+    /// The file of a JSON report, in place of a stored run.
+    pub report: Option<PathBuf>,
+}
+
+/// The results of a verification.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verified {
+    /// The results, in the order of the document.
+    pub parts: Vec<VerifiedPart>,
+}
+
+/// The result for a part of the document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifiedPart {
+    /// The part, such as `suite`.
+    pub part: &'static str,
+    /// True if nothing differs; `None` if there is nothing to compare with.
+    pub is_same: Option<bool>,
+    /// What was compared, or the reason why nothing was.
+    pub note: String,
+    /// The differences.
+    pub differences: Vec<String>,
+}
+
+impl Verified {
+    /// Returns the exit status: [`ExitStatus::GatesFailed`] if a part differs.
+    pub fn status(&self) -> ExitStatus {
+        if self.parts.iter().any(|it| it.is_same == Some(false)) {
+            ExitStatus::GatesFailed
+        } else {
+            ExitStatus::Success
+        }
+    }
+
+    fn add(&mut self, part: &'static str, note: impl Into<String>, differences: Vec<String>) {
+        let is_same = Some(differences.is_empty());
+        self.parts.push(VerifiedPart { part, is_same, note: note.into(), differences });
+    }
+
+    fn skip(&mut self, part: &'static str, note: impl Into<String>) {
+        let (note, differences) = (note.into(), Vec::new());
+        self.parts.push(VerifiedPart { part, is_same: None, note, differences });
+    }
+}
+
+impl fmt::Display for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for VerifiedPart { part, is_same, note, differences } in &self.parts {
+            let word = match is_same {
+                Some(true) => "ok",
+                Some(false) => "DIFFERENT",
+                None => "not checked",
+            };
+            writeln!(f, "{part:9}  {word:11}  {}", one_line(note))?;
+            for it in differences.iter().take(NAMED) {
+                writeln!(f, "{:9}  {:11}  - {}", "", "", one_line(it))?;
+            }
+            if let Some(more) = differences.len().checked_sub(NAMED).filter(|it| *it > 0) {
+                writeln!(f, "{:9}  {:11}  - {more} more", "", "")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares a document with its digests, with the files of the suite, and with the report of its run.
+///
+/// # Errors
+///
+/// Fails if the document or the report cannot be read.
+pub fn verify(
+    world: &World,
+    place: &SuiteFolder,
+    config: &VerifyConfig,
+) -> Result<Verified, Failure> {
+    let named = config.document.display();
+    let bytes = fs::read(world.working_dir.join(&config.document)).map_err(|err| {
+        Failure::input(format!("cannot read `{named}`: {}", kindlm_store::describe_io_error(&err)))
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    let Some(document) = ComplianceDocument::parse(&text) else {
+        return Err(Failure::input(format!("`{named}` is not a compliance document"))
+            .with_help("`kindlm test --reporter compliance=FILE` writes one"));
+    };
+    let mut verified = Verified::default();
+    verify_content(&mut verified, &document);
+    verify_suite(&mut verified, &document, &place.folder);
+    match find_report(world, place, config, &document)? {
+        Ok(saved) => verify_report(&mut verified, &document, &text, &saved)?,
+        Err(reason) => verified.skip("report", reason),
+    }
+    Ok(verified)
+}
+
+fn verify_content(verified: &mut Verified, document: &ComplianceDocument) {
+    let differences = match &document.stated_content {
+        Some(stated) if *stated == document.content => Vec::new(),
+        Some(stated) => {
+            vec![format!("the document states {stated}, and its content has {}", document.content)]
+        }
+        None => vec!["the document states no digest of its content".to_owned()],
+    };
+    verified.add("content", "the digest of the content", differences);
+}
+
+/// Compares the listed files with the stated digest of the suite, and with the files on disk.
+fn verify_suite(verified: &mut Verified, document: &ComplianceDocument, folder: &Path) {
+    let files = &document.files;
+    if files.is_empty() {
+        return verified.skip("suite", "the document lists no files");
+    }
+    let mut differences = Vec::new();
+    if document.stated_suite.as_ref() != Some(&suite_digest(files)) {
+        differences.push("the digest of the suite is not that of the listed files".to_owned());
+    }
+    let is_there = |path: &str| folder.join(path).exists();
+    if !files.iter().any(|it| is_there(&it.path)) {
+        let note = "the listed files; none of them is in the folder of the suite, so they are not compared with it";
+        return verified.add("suite", note, differences);
+    }
+    for file in files {
+        let path = &file.path;
+        match digest_of(folder, path) {
+            Ok(found) if found == file.sha256 => {}
+            Ok(_) => differences.push(format!("{path}: changed")),
+            Err(_) if !is_there(path) => differences.push(format!("{path}: missing")),
+            Err(err) => {
+                differences.push(format!("{path}: {}", kindlm_store::describe_io_error(&err)))
+            }
+        }
+    }
+    let count = files.len();
+    let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+    verified.add("suite", format!("{files} of the suite"), differences);
+}
+
+/// Finds the report to compare with. The inner error is the reason why there is none.
+fn find_report(
+    world: &World,
+    place: &SuiteFolder,
+    config: &VerifyConfig,
+    document: &ComplianceDocument,
+) -> Result<Result<Saved, String>, Failure> {
+    if let Some(path) = &config.report {
+        // A path without a folder or an extension would be taken for the id of a run.
+        let path = world.working_dir.join(path);
+        return saved::find(world, place, Some(&path.to_string_lossy()), None).map(Ok);
+    }
+    if let Some(run) = &config.run {
+        return saved::find(world, place, Some(run), None).map(Ok);
+    }
+    let Some(run) = document.run.as_ref().filter(|it| is_run_id(it)) else {
+        return Ok(Err("the document names no run".to_owned()));
+    };
+    let found = saved::find(world, place, Some(run), None);
+    Ok(found.map_err(|_| format!("the run {run} is not stored here; give `--run` or `--report`")))
+}
+
+/// Returns true if a text of a document can be the id of a run. Another text could be the path of a file.
+fn is_run_id(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+}
+
+/// Compares the document with a report: the digest of the JSON report, and every section but the signature.
+fn verify_report(
+    verified: &mut Verified,
+    document: &ComplianceDocument,
+    text: &str,
+    saved: &Saved,
+) -> Result<(), Failure> {
+    let report: &AnyReport<'_> = &saved.report;
+    let json = rendered("json", report)?;
+    let json = HEXLOWER.encode(&Sha256::digest(json));
+    let mut differences = Vec::new();
+    if document.stated_json.as_ref().filter(|it| is_sha256(it)) != Some(&json) {
+        differences.push(format!("the JSON report of the run has the digest {json}"));
+    }
+    let (own, version) = (env!("CARGO_PKG_VERSION"), &report.run.version);
+    let mut note = saved.name.clone();
+    if own == version {
+        let expected = rendered(document.reporter, report)?;
+        differences.extend(changed_sections(text, &expected));
+    } else {
+        let _ = write!(
+            note,
+            "; the text is not compared, because KindLM {version} wrote it and this is {own}"
+        );
+    }
+    verified.add("report", note, differences);
+    Ok(())
+}
+
+fn rendered(id: &str, report: &AnyReport<'_>) -> Result<String, Failure> {
+    let reporter = crate::reporter(id)?;
+    let mut text = String::new();
+    (reporter.render)(report, &Style::default(), &mut text)
+        .map_err(|err| Failure::internal(err.to_string()))?;
+    Ok(text)
+}
+
+/// Returns the sections that differ. The last one has the signatures, which people fill in.
+fn changed_sections(text: &str, expected: &str) -> Vec<String> {
+    let (found, expected) =
+        (ComplianceDocument::sections(text), ComplianceDocument::sections(expected));
+    let mut differences = Vec::new();
+    let signature = expected.len().saturating_sub(1);
+    for (heading, expected) in expected.iter().take(signature) {
+        let name = if heading.is_empty() { "the introduction" } else { heading };
+        match found.iter().find(|(it, _)| it == heading) {
+            Some((_, found)) if found == expected => {}
+            Some(_) => differences.push(format!("{name}: is not what the run gives")),
+            None => differences.push(format!("{name}: missing")),
+        }
+    }
+    let is_known = |it: &String| expected.iter().any(|(heading, _)| heading == it);
+    for (heading, _) in found.iter().filter(|(it, _)| !is_known(it)) {
+        differences.push(format!("{heading}: is not a section of the document"));
+    }
+    differences
+}
