@@ -8,7 +8,10 @@ use kindlm_types::{
 };
 use serde_json::Value;
 
-use crate::{Plan, Suite, TestCase, Unit, judge_of};
+use crate::{Digest, Plan, Suite, TestCase, Unit, judge_of};
+
+/// The maximum number of bytes of a check's configuration.
+const CONFIG_BYTES: usize = 1_000;
 
 /// Adds the tests of a plan, and the judges of the suite, to the data for reports.
 pub(crate) fn specify(info: &mut SuiteInfo, suite: &Suite, plan: &Plan) {
@@ -58,6 +61,7 @@ fn add_check(checks: &mut Vec<CheckInfo>, check: &Check, turn: Option<&str>) {
     checks.push(CheckInfo {
         assertion: check.meta.id.to_owned(),
         label: if negated { format!("Not: {label}") } else { label },
+        config: check.config.as_deref().map(shortened),
         turn: turn.map(str::to_owned),
         severity: options.severity,
         class: check.meta.class,
@@ -67,6 +71,16 @@ fn add_check(checks: &mut Vec<CheckInfo>, check: &Check, turn: Option<&str>) {
     for part in check.traits.parts.iter().flat_map(|it| it.iter()) {
         add_check(checks, part, turn);
     }
+}
+
+/// Returns a text, or the digest of a long text.
+///
+/// A text that is cut could end with a part of a secret, which would not be masked.
+fn shortened(text: &str) -> String {
+    if text.len() <= CONFIG_BYTES {
+        return text.to_owned();
+    }
+    format!("{} bytes with the digest {}", text.len(), Digest::default().text(text).finish())
 }
 
 /// Returns the judges of each kind of check.
@@ -119,4 +133,45 @@ fn instructions(suite: &Suite) -> Vec<InstructionsInfo> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CaseBody, RunOptions, plan};
+
+    fn suite(cases: usize) -> Suite {
+        let case = |index| TestCase::new(format!("test {index}"), CaseBody::command("true"));
+        Suite { cases: (0..cases).map(case).collect(), ..Suite::default() }
+    }
+
+    #[test]
+    fn a_large_run_lists_no_tests() {
+        for (cases, listed) in
+            [(2, 2), (MAX_SPECIFIED_TESTS, MAX_SPECIFIED_TESTS), (MAX_SPECIFIED_TESTS + 1, 0)]
+        {
+            let suite = suite(cases);
+            let plan = plan(&suite, &RunOptions::default()).unwrap();
+            assert_eq!(tests(&suite, &plan).len(), listed, "{cases} tests");
+        }
+    }
+
+    #[test]
+    fn a_test_is_listed_once_with_its_repeats() {
+        let mut suite = suite(1);
+        suite.models = ["a", "b"].map(|id| crate::Model::new(id, "echo", id)).into();
+        suite.cases = vec![TestCase { repeat: 3, ..TestCase::prompt("greets", "hi", &["a", "b"]) }];
+        let plan = plan(&suite, &RunOptions::default()).unwrap();
+        let tests = tests(&suite, &plan);
+        assert_eq!(tests.len(), 1);
+        assert_eq!((tests[0].name.as_str(), tests[0].repeat), ("greets", 3));
+    }
+
+    #[test]
+    fn a_long_configuration_is_given_by_its_digest() {
+        assert_eq!(shortened("{}"), "{}");
+        assert!(
+            shortened(&"x".repeat(CONFIG_BYTES + 1)).starts_with("1001 bytes with the digest ")
+        );
+    }
 }

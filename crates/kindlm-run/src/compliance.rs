@@ -77,7 +77,7 @@ pub struct VerifyConfig {
     /// The id of the run; by default the run that the document names, if it is stored.
     pub run: Option<String>,
     /// The file of a JSON report, in place of a stored run.
-    pub report: Option<PathBuf>,
+    pub report: Option<String>,
 }
 
 /// The results of a verification.
@@ -221,12 +221,7 @@ fn find_report(
     config: &VerifyConfig,
     document: &ComplianceDocument,
 ) -> Result<Result<Saved, String>, Failure> {
-    if let Some(path) = &config.report {
-        // A path without a folder or an extension would be taken for the id of a run.
-        let path = world.working_dir.join(path);
-        return saved::find(world, place, Some(&path.to_string_lossy()), None).map(Ok);
-    }
-    if let Some(run) = &config.run {
+    if let Some(run) = config.report.as_ref().or(config.run.as_ref()) {
         return saved::find(world, place, Some(run), None).map(Ok);
     }
     let Some(run) = document.run.as_ref().filter(|it| is_run_id(it)) else {

@@ -92,6 +92,7 @@ impl Secrets {
         for check in tests.iter_mut().flat_map(|it| &mut it.checks) {
             self.text(&mut check.label);
             self.texts(&mut check.skip);
+            self.texts(&mut check.config);
         }
         instructions.iter_mut().for_each(|it| self.text(&mut it.text));
     }

@@ -30,7 +30,7 @@ pub(crate) enum ComplianceAction {
         run: Option<String>,
         /// The JSON report of the run
         #[arg(long, value_name = "FILE")]
-        report: Option<PathBuf>,
+        report: Option<String>,
         #[command(flatten)]
         place: PlaceArgs,
     },

@@ -226,9 +226,9 @@ fn row<'r>(test: &'r TestInfo, check: Option<&'r CheckInfo>) -> [Cell<'r>; 9] {
                 Class::Probabilistic => "a model",
             }
             .into(),
-            match &check.turn {
-                Some(turn) => format!("{} (turn \"{turn}\")", check.label).into(),
-                None => check.label.as_str().into(),
+            match (check.config.as_ref().unwrap_or(&check.label), &check.turn) {
+                (what, Some(turn)) => format!("{what} (turn \"{turn}\")").into(),
+                (what, None) => what.as_str().into(),
             },
             check.threshold.map_or_else(none, |it| number(it).into()),
             match (&check.skip, check.severity) {

@@ -71,7 +71,10 @@ pub(crate) fn poisoned(text: &str) -> Report {
     for test in &mut report.suite.tests {
         put(&mut test.name);
         put_some(&mut test.prompt);
-        test.checks.iter_mut().for_each(|it| put(&mut it.label));
+        for check in &mut test.checks {
+            put(&mut check.label);
+            put_some(&mut check.config);
+        }
     }
     for judge in &mut report.suite.judges {
         judge.models = vec![text.to_owned()];

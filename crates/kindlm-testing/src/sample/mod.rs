@@ -124,7 +124,10 @@ fn tests() -> Vec<TestInfo> {
         turn: Some("refund".to_owned()),
         ..check("judge", "Judge: friendly | calm", Class::Probabilistic, Some(0.8))
     };
-    let tool = check("tool-calls", "Tool called: lookup_order", Class::Deterministic, None);
+    let tool = CheckInfo {
+        config: Some("{\"tool\":\"lookup_order\",\"argsMatch\":{\"id\":\"A|1\"}}".to_owned()),
+        ..check("tool-calls", "tool-calls", Class::Deterministic, None)
+    };
     vec![test("looks up the order", 3, vec![tool, tone]), test("answers in German", 1, Vec::new())]
 }
 

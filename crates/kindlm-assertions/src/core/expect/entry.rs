@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::judges::Judges;
 use super::reference::Whole;
 use super::value::{FILE, fill_in, rendered, resolve};
-use super::{Compiler, EXAMPLES, LIST, NOT, name, normalise_numbers, unknown_type};
+use super::{Compiler, EXAMPLES, LIST, NOT, config_of, name, normalise_numbers, unknown_type};
 use crate::core::assertion::RegisteredAssertion;
 use crate::core::on::Selector;
 use crate::core::scripting::{Transform, View};
@@ -384,7 +384,8 @@ impl<'a> Compiler<'a> {
                     idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));
                     self.report(idle, at);
                 }
-                Some(Check { options, at: at.to_owned(), judging, leaves_judge_open, ..check })
+                let (at, config) = (at.to_owned(), config_of(&check, value));
+                Some(Check { options, at, config, judging, leaves_judge_open, ..check })
             }
             Err(problems) => {
                 self.report(problems, at);

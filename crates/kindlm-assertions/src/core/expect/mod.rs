@@ -9,6 +9,7 @@ mod schema;
 mod value;
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use kindlm_schema::normalise_numbers;
 use kindlm_types::{Problem, nearest_few, pointer};
@@ -168,8 +169,8 @@ impl Compiler<'_> {
         match built {
             Ok(assertion) => {
                 let check = Check::new(&registration.meta, panel.judging(assertion));
-                let at = at.to_owned();
-                self.checks.push((rank, Check { at, judging, leaves_judge_open, ..check }));
+                let (at, config) = (at.to_owned(), config_of(&check, &value));
+                self.checks.push((rank, Check { at, config, judging, leaves_judge_open, ..check }));
             }
             Err(problems) => self.report(problems, at),
         }
@@ -197,6 +198,12 @@ impl Compiler<'_> {
     fn report(&mut self, problems: Vec<Problem>, at: &str) {
         self.problems.extend(problems.into_iter().map(|it| it.under(at)));
     }
+}
+
+/// Returns the configuration of a check without a label, for the specification of the test in reports.
+fn config_of(check: &Check, value: &Value) -> Option<Arc<str>> {
+    let is_needed = check.traits.label.is_none() && !check.traits.hides_value;
+    is_needed.then(|| value.to_string().into())
 }
 
 /// The advice for an entry whose `type` is missing or not a text.

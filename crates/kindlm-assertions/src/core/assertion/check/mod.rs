@@ -68,6 +68,10 @@ pub struct Check {
     ///
     /// It is `None` if it is equal to the written value, or if it may contain a secret.
     pub rendered: Option<Value>,
+    /// The configuration as JSON, if the assertion has no label that describes it.
+    ///
+    /// It is `None` for a check that was made without a block, or if the configuration may contain a secret.
+    pub config: Option<Arc<str>>,
     /// The place of the check in the configuration.
     ///
     /// It is a JSON pointer from the `expect` block, and empty for a check that was made without a block.
@@ -93,6 +97,7 @@ impl Check {
             options,
             views,
             rendered: None,
+            config: None,
             at: String::new(),
             judging: None,
             leaves_judge_open: true,
