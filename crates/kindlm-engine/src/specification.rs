@@ -112,13 +112,13 @@ fn judges(suite: &Suite) -> Vec<JudgeInfo> {
             instructions: it.prompts.clone(),
         }
     });
-    let mut judges: Vec<JudgeInfo> = Vec::new();
+    let mut all: Vec<JudgeInfo> = Vec::new();
     for judge in judged {
-        if !judges.contains(&judge) {
-            judges.push(judge);
+        if !all.contains(&judge) {
+            all.push(judge);
         }
     }
-    judges
+    all
 }
 
 /// Returns the instructions of all judges, without duplicates.

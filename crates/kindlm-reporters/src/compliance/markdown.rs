@@ -50,7 +50,7 @@ impl Format for Markdown {
                 out.write_str("|\n")
             }
             Block::ListBegin => out.write_char('\n'),
-            Block::Item(strong, text) if strong.is_empty() => writeln!(out, "- {}", escaped(text)),
+            Block::Item("", text) => writeln!(out, "- {}", escaped(text)),
             Block::Item(strong, text) => {
                 writeln!(out, "- **{}** {}", escaped(strong), escaped(text))
             }

@@ -204,7 +204,7 @@ fn checks(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), RenderEr
     doc.table(&columns, rows.map(Ok))
 }
 
-fn row<'r>(test: &'r TestInfo, check: Option<&'r CheckInfo>) -> [Cell<'r>; 9] {
+fn row<'r>(test: &'r TestInfo, check: Option<&'r CheckInfo>) -> Vec<Cell<'r>> {
     let passes = match (test.threshold, test.pass_rate_min) {
         (Some(score), _) => format!("mean score at least {}", number(score)),
         (None, rate) if rate < 1.0 => format!("{}% of the repeats pass", percent(rate)),
@@ -238,9 +238,7 @@ fn row<'r>(test: &'r TestInfo, check: Option<&'r CheckInfo>) -> [Cell<'r>; 9] {
             },
         ],
     };
-    let [a, b, c, d] = head;
-    let [e, f, g, h, i] = tail;
-    [a, b, c, d, e, f, g, h, i]
+    head.into_iter().chain(tail).collect()
 }
 
 /// Writes the judges with their instructions.

@@ -108,7 +108,7 @@ impl Format for Html {
             }
             Block::TableEnd => out.write_str("</tbody>\n</table>\n"),
             Block::ListBegin => out.write_str("<ul>\n"),
-            Block::Item(strong, text) if strong.is_empty() => {
+            Block::Item("", text) => {
                 writeln!(out, "<li>{}</li>", escaped(text))
             }
             Block::Item(strong, text) => {

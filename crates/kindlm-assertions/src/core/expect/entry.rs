@@ -385,7 +385,7 @@ impl<'a> Compiler<'a> {
                     self.report(idle, at);
                 }
                 let (at, config) = (at.to_owned(), config_of(&check, value));
-                Some(Check { options, at, config, judging, leaves_judge_open, ..check })
+                Some(Check { options, config, at, judging, leaves_judge_open, ..check })
             }
             Err(problems) => {
                 self.report(problems, at);

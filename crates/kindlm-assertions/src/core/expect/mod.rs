@@ -170,7 +170,7 @@ impl Compiler<'_> {
             Ok(assertion) => {
                 let check = Check::new(&registration.meta, panel.judging(assertion));
                 let (at, config) = (at.to_owned(), config_of(&check, &value));
-                self.checks.push((rank, Check { at, config, judging, leaves_judge_open, ..check }));
+                self.checks.push((rank, Check { config, at, judging, leaves_judge_open, ..check }));
             }
             Err(problems) => self.report(problems, at),
         }
