@@ -498,10 +498,10 @@ fn changed_command_files_make_another_test() {
 #[test]
 fn checks_have_the_places_at_which_they_are_written() {
     let suite = suite(
-        "kindlm: 1\nproject: p\nsuite: { name: s }\nmodels: [{ id: m, provider: openai, model: gpt }]\n\
+        "kindlm: 1\nproject: p\nsuite: { name: s }\nproviders: { openai: { apiKeyEnv: OPENAI_API_KEY } }\nmodels: [{ id: m, provider: openai, model: gpt }]\n\
          prompts:\n  ask: { user: hi }\n\
          tests:\n\
-         - name: one\n  prompt: ask\n  expect:\n    latency: { maxMs: 5 }\n    assert:\n    - contains: a\n    - { contains: b }\n\
+         - name: one\n  prompt: ask\n  expect:\n    latency: { maxMs: 5 }\n    assert:\n    - type: contains\n      value: a\n    - { type: contains, value: b }\n\
          - { name: two, prompt: ask, expect: { latency: { maxMs: 5 } } }\n",
     );
     let places = |index: usize| -> Vec<(String, Option<u32>)> {
@@ -514,7 +514,7 @@ fn checks_have_the_places_at_which_they_are_written() {
     };
     let own = |at: &str, line| (at.to_owned(), line);
     let expected =
-        [own("/latency", Some(11)), own("/assert/0", Some(13)), own("/assert/1", Some(14))];
+        [own("/latency", Some(12)), own("/assert/0", Some(14)), own("/assert/1", Some(16))];
     assert_eq!(places(0), expected);
     // The place of a test on one line is enough.
     assert_eq!(places(1), [own("/latency", None)]);

@@ -134,8 +134,8 @@ impl Builder<'_> {
         turns: &[Arc<[Check]>],
     ) -> Option<Arc<CheckPlaces>> {
         let span = node.span.start as usize..node.span.end as usize;
-        let text = piece.source.text().get(span)?;
-        if !text.contains('\n') {
+        let written = piece.source.text().get(span)?;
+        if !written.contains('\n') {
             return None;
         }
         let test = piece.place(at, MemberPart::Value);
@@ -147,8 +147,8 @@ impl Builder<'_> {
         let placed = of_test
             .chain(of_turns)
             .map(|(turn, check, at)| (turn, check, piece.place(&at, MemberPart::Key)));
-        let places = CheckPlaces::new(&test, placed);
-        (!places.is_empty()).then(|| self.pool.places(places))
+        let found = CheckPlaces::new(&test, placed);
+        (!found.is_empty()).then(|| self.pool.places(found))
     }
 
     /// Records a test that checks nothing.

@@ -105,8 +105,7 @@ impl Builder<'_> {
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
         let skip = entry.skip.reason().map(|why| self.pool.text(why));
         let tags = self.pool.list(&entry.tags);
-        let place = piece.place(at, MemberPart::Value);
-        let source = SourcePlace::new(self.pool.text(&place.file), place.line, place.column);
+        let source = self.place_of_test(piece, at);
         let compiler = Arc::clone(&self.pool.compiler);
         let limits = (entry.max_turns, entry.answer_tools);
         let scripts = self.base.setup.scripts.deciding();
@@ -154,21 +153,11 @@ impl Builder<'_> {
             More { metadata: entry.metadata, recorded: entry.output, options: entry.options };
         let more = (!more.is_empty()).then(|| Box::new(more));
         let digest = more.iter().fold(digest, |digest, it| it.digest(digest));
-        let vars = if vars.as_object().is_none_or(Map::is_empty) {
-            Box::default()
-        } else {
-            vars.to_string().into()
-        };
         Some(TestCase {
             name: entry.name,
             kind,
             models,
-            // Repeats of a transcript would all have the same result.
-            repeat: entry.repeat.unwrap_or(if kind == CaseKind::Transcript {
-                1
-            } else {
-                self.base.defaults.repeat
-            }),
+            repeat: entry.repeat.unwrap_or_else(|| self.default_repeat(kind)),
             threshold,
             compared,
             transforms,
@@ -179,8 +168,26 @@ impl Builder<'_> {
             digest: Some(digest.finish()),
             source: Some(source),
             check_places: parts.places,
-            body: Arc::new(Row { shared, vars, more, checks: parts.checks, expect: parts.written }),
+            body: Arc::new(Row {
+                shared,
+                vars: stored(&vars),
+                more,
+                checks: parts.checks,
+                expect: parts.written,
+            }),
         })
+    }
+
+    /// Returns the place of a test. Tests of a file share its name.
+    fn place_of_test(&mut self, piece: Piece<'_>, at: &str) -> SourcePlace {
+        let place = piece.place(at, MemberPart::Value);
+        SourcePlace::new(self.pool.text(&place.file), place.line, place.column)
+    }
+
+    /// Returns the number of repeats of a test that sets none.
+    fn default_repeat(&self, kind: CaseKind) -> u32 {
+        // Repeats of a transcript would all have the same result.
+        if kind == CaseKind::Transcript { 1 } else { self.base.defaults.repeat }
     }
 
     /// Returns the digest of the files that the command of a test names.
@@ -241,6 +248,14 @@ impl Builder<'_> {
         };
         (CaseKind::Prompt, models)
     }
+}
+
+/// Returns the variables as JSON; empty if there are none.
+fn stored(vars: &Value) -> Box<str> {
+    if vars.as_object().is_none_or(Map::is_empty) {
+        return Box::default();
+    }
+    vars.to_string().into()
 }
 
 /// Removes duplicate ids and keeps the order.
