@@ -24,7 +24,7 @@ use crate::suite_digest::{file_digests, suite_digest};
 use crate::trace::Observations;
 use crate::{
     FailedCase, Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, git,
-    identity, listing, project, responses, saved, select, trust, workspaces,
+    identity, listing, responses, saved, select, trust, workspaces,
 };
 
 /// The observer of a run or a calibration.

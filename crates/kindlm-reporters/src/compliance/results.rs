@@ -11,7 +11,8 @@ use kindlm_types::{
 use super::document::{Block, Cell as Text, Document};
 use super::{Law, number, verdict};
 use crate::RenderError;
-use crate::amount::{count, rate_with_interval, repeats};
+use crate::amount::{count, repeats};
+use crate::interval::with_interval;
 use crate::plain::head;
 
 /// The maximum number of bytes that are shown of an output or of a message.
@@ -36,10 +37,10 @@ pub(super) fn summary(
         ("Failed", count(totals.failed)),
         ("Errored: could not be executed or judged", count(totals.errored)),
         ("Skipped: not run", count(totals.skipped)),
-        ("Held, of the cases run", rate_with_interval(totals.held())),
+        ("Held, of the cases run", with_interval(totals.held())),
         ("Executions, repeats included", count(totals.executions)),
-        ("Checks by rules that held", rate_with_interval(summary.checks(Class::Deterministic))),
-        ("Checks by a model that held", rate_with_interval(summary.checks(Class::Probabilistic))),
+        ("Checks by rules that held", with_interval(summary.checks(Class::Deterministic))),
+        ("Checks by a model that held", with_interval(summary.checks(Class::Probabilistic))),
     ];
     doc.fields(rows.map(|(name, value)| (name, value.into())))?;
     doc.put(Block::Paragraph(
@@ -94,7 +95,7 @@ fn assertions(doc: &mut Document<'_>, all: &[AssertionSummary]) -> Result<(), Re
         let failing: Vec<String> = named.chain(more).collect();
         Ok([
             Text::from(it.id.as_str()),
-            rate_with_interval(it.kept).into(),
+            with_interval(it.kept).into(),
             count(it.errored).into(),
             count(it.skipped).into(),
             if failing.is_empty() { "none".into() } else { failing.join(", ").into() },
@@ -140,7 +141,7 @@ fn totals_row<'r>(name: &'r str, totals: &SuiteTotals) -> [Text<'r>; 8] {
         count(totals.failed).into(),
         count(totals.errored).into(),
         count(totals.skipped).into(),
-        rate_with_interval(totals.held()).into(),
+        with_interval(totals.held()).into(),
     ]
 }
 
