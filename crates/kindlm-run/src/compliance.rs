@@ -205,7 +205,7 @@ fn verify_suite(verified: &mut Verified, document: &ComplianceDocument, folder: 
             Ok(_) => differences.push(format!("{path}: changed")),
             Err(_) if !is_there(path) => differences.push(format!("{path}: missing")),
             Err(err) => {
-                differences.push(format!("{path}: {}", kindlm_store::describe_io_error(&err)))
+                differences.push(format!("{path}: {}", kindlm_store::describe_io_error(&err)));
             }
         }
     }

@@ -58,9 +58,9 @@ fn run(folder: &Path, words: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     // A repository can name programs that git runs. None of these is needed here.
     command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]).args(words);
-    PLACES.iter().for_each(|it| {
+    for it in PLACES {
         command.env_remove(it);
-    });
+    }
     command.env("GIT_OPTIONAL_LOCKS", "0").current_dir(folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
@@ -168,9 +168,9 @@ mod tests {
         let git = |words: &[&str]| {
             let own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
             let mut command = Command::new("git");
-            PLACES.iter().for_each(|it| {
+            for it in PLACES {
                 command.env_remove(it);
-            });
+            }
             command
                 .args(own)
                 .args(words)

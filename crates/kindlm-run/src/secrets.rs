@@ -94,7 +94,9 @@ impl Secrets {
             self.texts(&mut check.skip);
             self.texts(&mut check.config);
         }
-        instructions.iter_mut().for_each(|it| self.text(&mut it.text));
+        for it in instructions {
+            self.text(&mut it.text);
+        }
     }
 
     fn case(&self, case: &mut CaseResult) {
@@ -152,10 +154,14 @@ impl Secrets {
                 self.text(actual);
             }
             ResultEvidence::Matches { spans, .. } => {
-                spans.iter_mut().for_each(|it| self.text(&mut it.what));
+                for span in spans {
+                    self.text(&mut span.what);
+                }
             }
             ResultEvidence::Absent { expected, .. } => {
-                expected.iter_mut().for_each(|it| self.text(it));
+                for it in expected {
+                    self.text(it);
+                }
             }
             ResultEvidence::Schema { errors } => errors.iter_mut().for_each(mismatch),
             ResultEvidence::ToolCall { tool, call_id, mismatches } => {

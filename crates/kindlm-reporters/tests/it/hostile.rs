@@ -2,7 +2,7 @@
 
 use kindlm_reporters::Style;
 use kindlm_testing::sample_report;
-use kindlm_types::{ExecutionError, Report, ResultEvidence, SourcePlace, Verdict};
+use kindlm_types::{ExecutionError, Report, ResultEvidence, SourcePlace, SuiteInfo, Verdict};
 use kindlm_wire::parse_report;
 use proptest::prelude::*;
 
@@ -58,28 +58,7 @@ pub(crate) fn poisoned(text: &str) -> Report {
     put(&mut report.run.platform);
     put_some(&mut report.run.git_commit);
     put_some(&mut report.run.git_branch);
-    put(&mut report.suite.project);
-    put(&mut report.suite.name);
-    put_some(&mut report.suite.description);
-    put_some(&mut report.suite.config_path);
-    put_some(&mut report.suite.config_sha256);
-    put_some(&mut report.suite.suite_digest);
-    for file in &mut report.suite.files {
-        put(&mut file.path);
-        put(&mut file.sha256);
-    }
-    for test in &mut report.suite.tests {
-        put(&mut test.name);
-        put_some(&mut test.prompt);
-        for check in &mut test.checks {
-            put(&mut check.label);
-            put_some(&mut check.config);
-        }
-    }
-    for judge in &mut report.suite.judges {
-        judge.models = vec![text.to_owned()];
-    }
-    report.suite.instructions.iter_mut().for_each(|it| put(&mut it.text));
+    poison_suite(&mut report.suite, text);
     for model in &mut report.models {
         put(&mut model.id);
         put(&mut model.provider);
@@ -159,6 +138,34 @@ fn sarif_of_hostile_texts_conforms_to_the_schema() {
         serde_json::from_str(&text).unwrap()
     });
     sarif::check(&logs);
+}
+
+/// Replaces every text of the suite's data by `text`.
+fn poison_suite(suite: &mut SuiteInfo, text: &str) {
+    let put = |place: &mut String| text.clone_into(place);
+    let put_some = |place: &mut Option<String>| *place = Some(text.to_owned());
+    put(&mut suite.project);
+    put(&mut suite.name);
+    put_some(&mut suite.description);
+    put_some(&mut suite.config_path);
+    put_some(&mut suite.config_sha256);
+    put_some(&mut suite.suite_digest);
+    for file in &mut suite.files {
+        put(&mut file.path);
+        put(&mut file.sha256);
+    }
+    for test in &mut suite.tests {
+        put(&mut test.name);
+        put_some(&mut test.prompt);
+        for check in &mut test.checks {
+            put(&mut check.label);
+            put_some(&mut check.config);
+        }
+    }
+    for judge in &mut suite.judges {
+        judge.models = vec![text.to_owned()];
+    }
+    suite.instructions.iter_mut().for_each(|it| put(&mut it.text));
 }
 
 /// Returns the number of unescaped bars in a Markdown table row.
