@@ -35,9 +35,13 @@ pub(crate) fn check(page: &str) {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut ids = Vec::new();
     // The script is the same on every page. The tokenizer would read it as HTML.
-    let (start, end) = page.split_once("<script type=\"module\">").unwrap();
-    let end = end.split_once("</script>").unwrap().1;
-    let page = format!("{start}<script type=\"module\"></script>{end}");
+    let page = match page.split_once("<script type=\"module\">") {
+        Some((start, end)) => {
+            let end = end.split_once("</script>").unwrap().1;
+            format!("{start}<script type=\"module\"></script>{end}")
+        }
+        None => page.to_owned(),
+    };
     for token in Tokenizer::new(&page) {
         match token.unwrap() {
             Token::StartTag(tag) => {
