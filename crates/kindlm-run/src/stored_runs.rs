@@ -417,7 +417,7 @@ mod tests {
         save(&place, "c", "2026-11-28T00:00:00.000Z");
         save(&place, "d", "2026-10-03T00:00:00.000Z");
         Baselines::new(place.state()).set("old", &Baseline::of(&first).unwrap()).unwrap();
-        let month = Some(Duration::from_secs(30 * 86_400));
+        let month = Some(Duration::from_hours(30 * 24));
         let removed = prune(&world, &place, None, Prune { keep: 1, older_than: month }).unwrap();
         assert_eq!(removed, ["b"]);
         assert_eq!(*said.lock().unwrap(), ["kept the run `a` of the baseline `old`"]);

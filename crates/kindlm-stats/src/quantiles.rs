@@ -90,10 +90,17 @@ mod tests {
             share in 0.0..=1.0_f64,
         ) {
             let mut quantiles = Quantiles::default();
-            values.iter().for_each(|it| quantiles.add(*it));
+            for it in &values {
+                quantiles.add(*it);
+            }
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a rank is a small positive number"
+            )]
             let rank = ((share * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
             let expected = sorted[rank - 1];
             let found = quantiles.quantile(share).unwrap();

@@ -86,10 +86,12 @@ pub(crate) fn check(page: &str) {
     for forbidden in ["img", "iframe", "link", "object", "embed", "base"] {
         assert!(!seen.contains_key(forbidden), "<{forbidden}>");
     }
+    // Only a page with a script has the form of the filter.
+    let scripts = u32::from(page.contains("<script"));
     for (once, number) in
-        [("style", 1), ("main", 1), ("h1", 1), ("title", 1), ("module", 1), ("form", 1)]
+        [("style", 1), ("main", 1), ("h1", 1), ("title", 1), ("module", scripts), ("form", scripts)]
     {
-        assert_eq!(seen.get(once), Some(&number), "<{once}>");
+        assert_eq!(seen.get(once).copied().unwrap_or(0), number, "<{once}>");
     }
     let all = ids.len();
     ids.sort_unstable();
