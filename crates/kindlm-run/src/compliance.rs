@@ -96,7 +96,7 @@ pub struct VerifiedPart {
     pub part: &'static str,
     /// True if nothing differs; `None` if there is nothing to compare with.
     pub is_same: Option<bool>,
-    /// What was compared, or the reason why nothing was.
+    /// The compared files and values, or the reason why the command compared nothing.
     pub note: String,
     /// The differences.
     pub differences: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the script shows of a case beside its JSON: differences, marks in texts, and facts in words.
+//! The data of a case that the script of the page shows beside the JSON: differences, marks in texts, and facts as text.
 //!
 //! All of it is computed here, so that the page uses the same words and numbers as the other reports.
 

@@ -79,7 +79,7 @@ pub enum ResultEvidence {
     },
     /// A number and its limit.
     Measure {
-        /// What was measured, such as `latency` or `similarity`.
+        /// The name of the measure, such as `latency` or `similarity`.
         name: String,
         /// The measured value; `None` if it is unknown.
         #[serde(default)]
@@ -141,7 +141,7 @@ pub struct TextSpan {
 pub struct Mismatch {
     /// The JSON pointer of the value; empty for the whole document.
     pub pointer: String,
-    /// What was expected, as text.
+    /// The expected value or rule, as text.
     pub expected: String,
     /// The actual value, as text; `None` if there is no value.
     #[serde(default)]
