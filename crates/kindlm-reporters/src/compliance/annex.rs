@@ -6,7 +6,7 @@ use super::document::{Block, Cell, Document};
 use super::{Law, is_traced};
 use crate::RenderError;
 
-/// The part of the document that covers a point of Annex IV.
+/// The entries of the table for points of Annex IV that no section covers.
 const NOT_COVERED: &str = "not covered";
 const BY_PEOPLE: &str = "to be written by you";
 

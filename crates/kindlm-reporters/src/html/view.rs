@@ -1,4 +1,4 @@
-//! The data of a case that the script of the page shows beside the JSON: differences, marks in texts, and facts as text.
+//! The data of a case that the page shows beside the JSON: differences, marks in texts, and facts as text.
 //!
 //! All of it is computed here, so that the page uses the same words and numbers as the other reports.
 
