@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::span::{Decoded, LooseEvent, OtlpSpan};
 
-/// The maximum number of spans. A run of an agent usually has hundreds of spans.
+/// The maximum number of spans, and of events. A run of an agent usually has hundreds of spans.
 pub const MAX_SPANS: usize = 100_000;
 
 /// The received spans and events.
@@ -21,7 +21,7 @@ pub struct Received {
 impl Received {
     /// Adds the spans and events of a request or a file.
     ///
-    /// Returns one message for each rejected span. Events above the limit are dropped.
+    /// Returns one message for each rejected span or event.
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
         let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
         for span in spans {
@@ -45,8 +45,13 @@ impl Received {
             self.known.insert(key, trace.len());
             trace.push(span);
         }
-        let room = MAX_SPANS.saturating_sub(self.events.len());
-        self.events.extend(events.into_iter().take(room));
+        for event in events {
+            if self.events.len() >= MAX_SPANS {
+                rejected.push(format!("more than {MAX_SPANS} events are not taken in"));
+            } else {
+                self.events.push(event);
+            }
+        }
         rejected
     }
 

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use kindlm_otlp::{
-    DecodeError, Decoded, Encoding, Filter, Received, decode_file, decode_json, decode_logs_json,
-    decode_logs_protobuf, decode_protobuf, gunzip, read,
+    DecodeError, Decoded, Encoding, Filter, LooseEvent, MAX_SPANS, Received, decode_file,
+    decode_json, decode_logs_json, decode_logs_protobuf, decode_protobuf, gunzip, read,
 };
 use kindlm_types::TraceSettings;
 use proptest::prelude::*;
@@ -266,4 +266,12 @@ fn two_spans_of_one_id_leave_nothing_complete() {
         disputed
     );
     assert!(gaps(&[body(json!([span("pay"), span("pay")]))]).is_empty());
+}
+
+#[test]
+fn events_above_the_limit_are_reported() {
+    let event = LooseEvent::default();
+    let decoded = Decoded { events: vec![event; MAX_SPANS + 2], ..Decoded::default() };
+    let rejected = Received::default().add(decoded);
+    assert_eq!(rejected, ["more than 100000 events are not taken in"; 2]);
 }
