@@ -129,6 +129,14 @@ fn typed(node: &Node, kind: &str) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
 }
 
+/// Returns the path of the file of providers that an item names.
+///
+/// Other files are scripts that are providers themselves.
+fn list_file(item: &Node) -> Option<&str> {
+    let file = item.text().and_then(path)?;
+    matches!(extension(file).as_str(), "yaml" | "yml" | "json").then_some(file)
+}
+
 /// An entry of `providers` in the config.
 struct Entry {
     id: String,
@@ -157,20 +165,20 @@ impl Translator<'_> {
     ///
     /// An item is an entry, or a file with one or more entries.
     fn provider_of(&mut self, item: &Node, extra: Option<&Value>) {
-        let file = item
-            .text()
-            .and_then(path)
-            .filter(|it| matches!(extension(it).as_str(), "yaml" | "yml" | "json"));
-        if let Some(file) = file.map(str::to_owned) {
+        if let Some(file) = list_file(item).map(str::to_owned) {
             for file in self.paths(item.span, &file) {
                 let Some(document) = self.document_of(item.span, &file) else { continue };
                 let one = [document.clone()];
                 let items = if is_list(&document) { document.items() } else { &one[..] };
-                // Texts with `file://` inside of a file are skipped. A file that names itself would cause an endless
-                // loop.
-                let is_file = |it: &Node| it.text().is_some_and(|it| path(it).is_some());
-                for entry in items.iter().filter(|it| !is_file(it)) {
-                    self.provider_of(entry, extra);
+                for entry in items {
+                    // A file that names itself would cause an endless loop.
+                    if list_file(entry).is_some() {
+                        let message = "a file of providers cannot name another file of providers";
+                        let help = "name it in `providers` of the config";
+                        self.error(entry.span, message, Some(help));
+                    } else {
+                        self.provider_of(entry, extra);
+                    }
                 }
             }
             return;

@@ -46,6 +46,16 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["id: from file"]),
     ),
     (
+        "providers: file://providers.yaml",
+        "providers: [file://nested.yaml]",
+        Refused("a file of providers cannot name another file of providers"),
+    ),
+    (
+        "providers: file://providers.yaml",
+        "providers: [file://scripts.yaml]",
+        As(&["file: provider.js"]),
+    ),
+    (
         "providers: openai:…",
         "providers: ['openai:chat:gpt-4o']",
         As(&["provider: openai", "model: gpt-4o"]),
@@ -426,6 +436,8 @@ fn files() -> Memory {
         ("p.md", "md\n"),
         ("chat.json", r#"[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]"#),
         ("providers.yaml", "- { id: echo, label: from file }\n"),
+        ("nested.yaml", "- file://providers.yaml\n"),
+        ("scripts.yaml", "- file://provider.js:fn\n"),
         ("t.csv", "x\ncsv\n"),
         ("t.jsonl", "{\"vars\": {\"x\": \"jsonl\"}}\n"),
         ("t.yaml", "- vars: { x: yaml }\n"),
