@@ -10,8 +10,8 @@ use kindlm_engine::{
 };
 use kindlm_types::{
     CommandOutput, Event, Execution, ExecutionError, ExecutionResult, ExitStatus, FailureCode,
-    NoFiles, Outcome, Params, Prompt, ProviderErrorKind, Report, Spend, ToolCall, ToolSpec,
-    Transcript,
+    NoFiles, Outcome, Params, Prompt, ProviderErrorKind, Report, ShardInfo, Spend, ToolCall,
+    ToolSpec, Transcript,
 };
 use serde_json::json;
 
@@ -80,6 +80,9 @@ fn a_request_that_may_cost_more_than_is_left_is_not_sent() {
     }
     assert!(close(report.totals().cost.known_usd, 30e-6));
     assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
+    // The gates of a shard do not count, but its missing executions do.
+    let shard = Some(ShardInfo::default());
+    assert_eq!(Report { shard, ..report }.exit_status(), ExitStatus::GatesFailed);
 }
 
 #[test]
