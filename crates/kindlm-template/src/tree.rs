@@ -46,7 +46,7 @@ pub(crate) fn target<'t>(it: &Expr<'t>) -> Expr<'t> {
             Expr::GetAttr(Spanned::new(made, it.span()))
         }
         Expr::Var(it) => variable(it),
-        // The engine does not assign to other expressions.
+        // The template engine refuses any other expression as the target of an assignment.
         other => constant(Jinja::UNDEFINED, other.span()),
     }
 }

@@ -236,7 +236,7 @@ fn details(lines: &[Line]) -> HashMap<&str, &Value> {
     items.map(|it| (text(it, "id"), it)).collect()
 }
 
-/// Returns the texts at a key of a list of parts, one per line.
+/// Joins the texts that the parts of a message have at `key`, one per line.
 fn texts(parts: Option<&Value>, key: &str) -> String {
     let parts = parts.and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<&str> = parts.map(|it| text(it, key)).filter(|it| !it.is_empty()).collect();

@@ -116,7 +116,7 @@ fn files(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), RenderErr
          its digest is of the lines of its files.",
     ))?;
     let lines = files.iter().map(|it| {
-        // A digest that is none could look like the end of the block.
+        // A text that is no digest could imitate the end of the code block.
         let sha256 = if is_sha256(&it.sha256) { &it.sha256 } else { "not known" };
         format!("{sha256}  {}", one_line(&it.path))
     });
