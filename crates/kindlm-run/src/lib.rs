@@ -8,6 +8,7 @@
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | list or remove stored runs | [`stored_runs`] |
 //! | explain an id or a failure code | [`explain::text`] |
+//! | create a first suite | [`init::NewSuite`] |
 //! | calibrate a judge | [`calibrate::Subject`] |
 //!
 //! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts. The library accesses
@@ -17,6 +18,7 @@ pub mod baseline;
 mod budget;
 pub mod calibrate;
 pub mod compliance;
+pub mod contents;
 mod dry_run;
 mod env_file;
 pub mod evaluate;
@@ -26,6 +28,7 @@ mod failure;
 pub mod gates;
 mod git;
 pub mod identity;
+pub mod init;
 mod interrupt;
 mod judge_setup;
 pub mod keys;
