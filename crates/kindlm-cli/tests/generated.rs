@@ -58,6 +58,7 @@ fn page_link(page: &str) -> String {
 fn json_schemas_are_fresh() {
     check("schemas/kindlm.schema.json", &pretty(&kindlm_config::json_schema()));
     check("schemas/report.v1.schema.json", &pretty(&kindlm_wire::v1::schema()));
+    check("schemas/comparison.v1.schema.json", &pretty(&kindlm_wire::v1::comparison_schema()));
 }
 
 #[test]

@@ -178,10 +178,23 @@ fn with_cases<Before, Cases>(report: Report<Before>, cases: Cases) -> (Report<Ca
         compliance,
         warnings,
         shard,
+        comparison,
         cases: before,
     } = report;
     (
-        Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases },
+        Report {
+            run,
+            suite,
+            models,
+            skipped,
+            gates,
+            derived,
+            compliance,
+            warnings,
+            shard,
+            comparison,
+            cases,
+        },
         before,
     )
 }

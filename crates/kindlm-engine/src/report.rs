@@ -90,6 +90,7 @@ fn with_cases<C: CaseSource>(
         shard: plan.part.as_ref().map(|it| it.shard.clone()),
         compliance: suite.compliance.as_ref().map(|it| it.info.clone()),
         warnings: suite.warnings.clone(),
+        comparison: None,
     };
     if !suite.derived_metrics.is_empty() {
         report.derived = derive(&suite.derived_metrics, &report.summary().models);

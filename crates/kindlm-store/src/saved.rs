@@ -104,9 +104,22 @@ fn with_cases<Cases>(report: Report, cases: Cases) -> Report<Cases> {
         compliance,
         warnings,
         shard,
+        comparison,
         cases: _,
     } = report;
-    Report { run, suite, models, skipped, gates, derived, compliance, warnings, shard, cases }
+    Report {
+        run,
+        suite,
+        models,
+        skipped,
+        gates,
+        derived,
+        compliance,
+        warnings,
+        shard,
+        comparison,
+        cases,
+    }
 }
 
 impl SavedCases {

@@ -19,6 +19,8 @@ pub(crate) enum SchemaOf {
     Config,
     /// The report that the `json` reporter writes
     Report,
+    /// The comparison of two runs
+    Comparison,
 }
 
 /// Prints completions for a shell

@@ -11,6 +11,7 @@ pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
     let schema = match args.of {
         SchemaOf::Config => kindlm_config::json_schema(),
         SchemaOf::Report => kindlm_wire::v1::schema(),
+        SchemaOf::Comparison => kindlm_wire::v1::comparison_schema(),
     };
     print(io, &pretty(&schema))?;
     Ok(ExitStatus::Success)

@@ -61,6 +61,7 @@ fn elsewhere(report: &Report, unreadable: Option<usize>) -> Report<Elsewhere> {
         compliance: it.compliance,
         warnings: it.warnings,
         shard: it.shard,
+        comparison: it.comparison,
         cases: Elsewhere { cases: it.cases, unreadable, reads: Cell::new(0) },
     }
 }

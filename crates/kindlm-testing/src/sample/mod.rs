@@ -64,6 +64,7 @@ pub fn sample_report() -> Report {
         models: models(),
         cases: cases::cases(),
         shard: None,
+        comparison: None,
         skipped: vec![SkippedCase {
             case: "answers in French".to_owned(),
             tags: vec!["tone".to_owned(), "i18n".to_owned()],

@@ -2,6 +2,7 @@
 
 mod case;
 mod cases;
+mod comparison;
 mod exit;
 mod specification;
 mod summary;
@@ -12,6 +13,10 @@ use kindlm_stats::{Confidence, Interval};
 
 pub use case::{CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary};
 pub use cases::{CaseError, CaseMark, CaseSource};
+pub use comparison::{
+    AssertionChange, CaseChange, CaseChangeKind, ComparedRun, Comparison, ComparisonVerdict,
+    Condition, ConditionChange, PassRate, RateChange,
+};
 pub use exit::ExitStatus;
 pub use specification::{
     CheckInfo, FileDigest, InstructionsInfo, JudgeInfo, MAX_SPECIFIED_TESTS, TestInfo,
@@ -238,6 +243,8 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     /// In a shard, the gates are measured over the shard and do not affect the exit status. [`models`](Self::models)
     /// are those of the whole run.
     pub shard: Option<ShardInfo>,
+    /// The comparison with the baseline; `None` if the run was not compared.
+    pub comparison: Option<Comparison>,
     /// The case results (test cases × models), in the order of the plan.
     pub cases: Cases,
 }
@@ -258,6 +265,7 @@ impl Default for Report {
             compliance: None,
             warnings: Vec::new(),
             shard: None,
+            comparison: None,
             cases: Vec::new(),
         }
     }

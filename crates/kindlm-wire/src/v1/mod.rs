@@ -9,6 +9,7 @@
 mod breakdown;
 mod case;
 mod compact;
+mod comparison;
 mod execution;
 pub(crate) mod facts;
 mod line;
@@ -30,6 +31,7 @@ use serde_json::Value;
 pub use breakdown::{AssertionBreakdown, FailingCase};
 pub use case::{Case, CaseSummary, CaseSummaryWriter, CheckCount, CheckCounts, Cost, ScoreSummary};
 pub use compact::write_compact;
+pub use comparison::{ComparisonDocument, comparison_schema};
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use line::LineWriter;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
@@ -39,7 +41,9 @@ pub use suite_inputs::{AssertionSet, SuitePrompt};
 pub use totals::{Cause, ModelCount, ModelTotals, Percentiles, Rate};
 
 use super::WireError;
-use kindlm_types::{CaseSource, FileDigest, InstructionsInfo, JudgeInfo, Params, TestInfo};
+use kindlm_types::{
+    CaseSource, Comparison, FileDigest, InstructionsInfo, JudgeInfo, Params, TestInfo,
+};
 
 /// The `schemaVersion` of this module.
 pub const VERSION: u32 = 1;
@@ -82,6 +86,9 @@ pub struct Report<Cases = Vec<Case>> {
     pub derived_metrics: Vec<DerivedMetric>,
     /// The gates, in their fixed order.
     pub gates: Vec<Gate>,
+    /// The comparison with the baseline; absent if the run was not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
     /// The models of the run, in the order of the suite.
     pub models: Vec<Model>,
     /// The case results (test cases × models), in the order of the plan.
@@ -316,6 +323,7 @@ impl<Cases> Report<Cases> {
             named_scores: metrics::named(&summary.models),
             derived_metrics: report.derived.iter().map(DerivedMetric::from).collect(),
             gates: report.gates.iter().map(Gate::from).collect(),
+            comparison: report.comparison.clone(),
             models: report.models.iter().map(Model::from).collect(),
             cases,
             skipped: report.skipped.iter().map(SkippedCase::from).collect(),
@@ -361,6 +369,7 @@ impl TryFrom<Report> for kindlm_types::Report {
             derived: wire.derived_metrics.into_iter().map(Into::into).collect(),
             compliance: wire.compliance.map(Into::into),
             warnings: wire.warnings,
+            comparison: wire.comparison,
         })
     }
 }
