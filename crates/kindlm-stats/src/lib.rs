@@ -1,4 +1,6 @@
-//! Statistics about the agreement of a judge model with people.
+//! Statistics about the agreement of a judge model with people, and about the difference of two runs.
+//!
+//! [`PairedTest`] compares the same cases before and after a change. [`benjamini_hochberg`] corrects many such tests.
 //!
 //! A judge decides if outputs pass, and people have decided the same for some of the outputs. This crate compares them:
 //! - [`Confusion`] counts the answers.
@@ -27,6 +29,8 @@
 mod confidence;
 mod confusion;
 mod kappa;
+mod multiple;
+mod paired;
 mod ppi;
 mod prevalence;
 mod proportion;
@@ -37,6 +41,8 @@ mod weighted;
 pub use confidence::{Confidence, Interval};
 pub use confusion::Confusion;
 pub use kappa::{Kappa, KappaInterval};
+pub use multiple::{benjamini_hochberg, fisher_exact};
+pub use paired::{Difference, POWER, Paired, PairedTest};
 pub use ppi::{Labelled, PredictionPowered, Tuning, Unlabelled, prediction_powered};
 pub use prevalence::{Corrected, rogan_gladen, rogan_gladen_rate};
 pub use proportion::Tally;

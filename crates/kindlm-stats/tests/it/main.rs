@@ -1,4 +1,5 @@
 //! Tests with published examples, and property tests.
 
+mod error_rates;
 mod properties;
 mod vectors;

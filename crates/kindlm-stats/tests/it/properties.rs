@@ -1,8 +1,8 @@
 //! Properties that hold for all counts.
 
 use kindlm_stats::{
-    Confidence, Confusion, Interval, Labelled, Tally, Tuning, Undefined, Unlabelled,
-    best_threshold, prediction_powered, rogan_gladen,
+    Confidence, Confusion, Difference, Interval, Labelled, PairedTest, Tally, Tuning, Undefined,
+    Unlabelled, benjamini_hochberg, best_threshold, prediction_powered, rogan_gladen,
 };
 use proptest::prelude::*;
 
@@ -162,5 +162,35 @@ fn intervals_cover_the_truth_at_their_level() {
         assert!((0.93..=0.985).contains(&share(by_errors)), "Rogan-Gladen: {}", share(by_errors));
         let powered = f64::from(by_predictions) / f64::from(STUDIES);
         assert!((0.92..=0.98).contains(&powered), "prediction-powered: {powered}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_comparison_does_not_depend_on_the_order(
+        cases in prop::collection::vec((0_u64..=4, 0_u64..=4, 0_u8..6), 1..40),
+        seed in any::<u64>(),
+    ) {
+        let keys: Vec<String> = cases.iter().map(|it| it.2.to_string()).collect();
+        let mut differences: Vec<Difference<'_>> = cases
+            .iter()
+            .zip(&keys)
+            .map(|(it, cluster)| Difference { cluster, before: Tally::new(it.0, 4).unwrap(), after: Tally::new(it.1, 4).unwrap() })
+            .collect();
+        let test = PairedTest { alpha: 0.05, confidence: Confidence::P95, seed };
+        let paired = test.compare(&differences).unwrap();
+        prop_assert!(paired.p_value > 0.0 && paired.p_value <= 1.0);
+        prop_assert!(paired.interval.low <= paired.mean && paired.mean <= paired.interval.high);
+        prop_assert!(paired.detectable.is_none_or(|it| it > 0.0 && it < 1.0));
+        differences.reverse();
+        let reversed = test.compare(&differences).unwrap();
+        prop_assert!((reversed.mean - paired.mean).abs() < 1e-9);
+        prop_assert!((reversed.p_value - paired.p_value).abs() < 1e-9);
+    }
+
+    #[test]
+    fn adjusted_p_values_are_not_smaller(p_values in prop::collection::vec(0.0_f64..=1.0, 0..30)) {
+        let adjusted = benjamini_hochberg(&p_values);
+        prop_assert!(adjusted.iter().zip(&p_values).all(|(new, old)| new + 1e-12 >= *old && *new <= 1.0));
     }
 }
