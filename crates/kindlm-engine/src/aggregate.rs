@@ -53,6 +53,8 @@ pub fn aggregate(
         model: first.execution.model.clone(),
         tags,
         digest: None,
+        task_digest: None,
+        cluster: None,
         plan_index: None,
         source: None,
         outcome: Outcome::Skipped,

@@ -60,6 +60,10 @@ pub struct TestCase {
     pub timeout: Option<Duration>,
     /// The digest of the case's input and checks; `None` if it was not computed.
     pub digest: Option<Fingerprint>,
+    /// The digest of the case without the prompt or command that is tested; `None` if it was not computed.
+    pub task_digest: Option<Fingerprint>,
+    /// The name of the cluster of cases that depend on each other; `None` for a case of its own.
+    pub cluster: Option<Arc<str>>,
     /// The place of the test in the files of the suite; `None` for suites that are not read from files.
     pub source: Option<SourcePlace>,
     /// The places of the test's checks; `None` if the place of the test is enough.
@@ -121,6 +125,8 @@ impl TestCase {
             skip: None,
             timeout: None,
             digest: None,
+            task_digest: None,
+            cluster: None,
             source: None,
             check_places: None,
             body: Arc::new(body),

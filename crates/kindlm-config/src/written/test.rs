@@ -64,6 +64,11 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) compare: Option<String>,
+    /// The name of a cluster of tests that depend on each other, such as questions about one document. `kindlm compare`
+    /// counts a cluster as one observation. Default: the test alone.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) cluster: Option<String>,
     /// A script that changes the output before it is checked. It is an expression, or a function body that uses
     /// `output` and `context`, or `file://` with a path. In a list, each script gets the result of the one before it.
     #[serde(default)]

@@ -117,5 +117,7 @@ pub(crate) fn case_of(
     let mut done = aggregate(executions, pass_rate_min, tags).ok()?;
     done.source = case.and_then(|it| it.source.clone());
     done.digest = case.and_then(|it| it.digest).map(|it| it.to_string());
+    done.task_digest = case.and_then(|it| it.task_digest).map(|it| it.to_string());
+    done.cluster = case.and_then(|it| it.cluster.as_deref()).map(str::to_owned);
     Some(done)
 }

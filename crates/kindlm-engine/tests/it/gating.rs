@@ -175,6 +175,8 @@ impl Written {
             model: self.model,
             tags: Vec::new(),
             digest: None,
+            task_digest: None,
+            cluster: None,
             plan_index: None,
             source: None,
             outcome: self.outcome,

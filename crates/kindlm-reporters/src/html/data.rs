@@ -164,6 +164,8 @@ fn wire_case(case: &CaseResult) -> v1::Case {
         model: case.model.clone(),
         tags: case.tags.clone(),
         digest: case.digest.clone(),
+        task_digest: None,
+        cluster: None,
         plan_index: case.plan_index,
         source: case.source.clone(),
         outcome: case.outcome,

@@ -157,6 +157,8 @@ mod tests {
             model: "m \"ö\"".to_owned(),
             tags: vec!["a".to_owned()],
             digest: Some("0f".to_owned()),
+            task_digest: None,
+            cluster: None,
             plan_index: None,
             source: None,
             outcome: Outcome::Passed,

@@ -96,6 +96,8 @@ fn case(name: &str, model: &str) -> CaseResult {
         model: model.to_owned(),
         tags: Vec::new(),
         digest: None,
+        task_digest: None,
+        cluster: None,
         plan_index: None,
         source: None,
         outcome: Outcome::Passed,

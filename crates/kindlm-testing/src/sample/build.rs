@@ -92,6 +92,8 @@ pub(super) fn case(
         model: model.to_owned(),
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
         digest: None,
+        task_digest: None,
+        cluster: None,
         plan_index: None,
         source: None,
         outcome: executions.iter().map(|it| it.outcome).max().unwrap_or(Outcome::Passed),

@@ -67,6 +67,12 @@ pub struct CaseResult {
     pub tags: Vec<String>,
     /// The digest of the case. It changes if its requests or its checks change; `None` if it was not computed.
     pub digest: Option<String>,
+    /// The digest of the case's variables, turns and checks, without the prompt or command that is tested.
+    ///
+    /// Runs measured the same if it is equal; `None` if it was not computed.
+    pub task_digest: Option<String>,
+    /// The name of the cluster of cases that depend on each other, if the test sets one.
+    pub cluster: Option<String>,
     /// The position in the plan of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
     /// The place of the test in the suite, if it is known.

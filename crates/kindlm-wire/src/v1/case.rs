@@ -24,6 +24,12 @@ pub struct Case {
     /// The digest of the case. It changes if its requests or its checks change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case_digest: Option<String>,
+    /// The digest of the case's variables, turns and checks, without the prompt or command that is tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_digest: Option<String>,
+    /// The name of the cluster of cases that depend on each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
     /// The position in the plan of the whole run, from 0, if the report covers a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
@@ -221,6 +227,8 @@ impl CaseSummary {
             model: &case.model,
             tags: &case.tags,
             case_digest: case.digest.as_deref(),
+            task_digest: case.task_digest.as_deref(),
+            cluster: case.cluster.as_deref(),
             plan_index: case.plan_index,
             source: case.source.as_ref().map(SourcePlace::from),
             outcome: case.outcome,
@@ -308,6 +316,10 @@ struct Bare<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     case_digest: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    task_digest: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     plan_index: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<SourcePlace>,
@@ -364,6 +376,8 @@ impl From<CaseResult> for Case {
             model: case.model,
             tags: case.tags,
             case_digest: case.digest,
+            task_digest: case.task_digest,
+            cluster: case.cluster,
             plan_index: case.plan_index,
             source: case.source.as_ref().map(SourcePlace::from),
             outcome: case.outcome,
@@ -391,6 +405,8 @@ impl TryFrom<Case> for CaseResult {
             model: wire.model,
             tags: wire.tags,
             digest: wire.case_digest,
+            task_digest: wire.task_digest,
+            cluster: wire.cluster,
             plan_index: wire.plan_index,
             source: wire.source.map(Into::into),
             outcome: wire.outcome,

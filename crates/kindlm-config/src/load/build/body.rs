@@ -15,6 +15,7 @@ use kindlm_engine::{
 use kindlm_types::{ActionStatus, Channel, Message, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
+use super::test_parts::SharedDigests;
 use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
@@ -67,8 +68,8 @@ pub(super) struct TestParts {
     pub(super) workspace: Option<Arc<WorkspaceSpec>>,
     /// The checks of the prompt and of sets. They are added to checks that are compiled again from JSON.
     pub(super) prompt_checks: Arc<[Check]>,
-    /// The digest of the subject, turns, tools, limits, declared evidence, rules and the block `scripts`.
-    pub(super) digest: Fingerprint,
+    /// The digests of these parts.
+    pub(super) digests: SharedDigests,
 }
 
 /// A compiler of checks whose files were all read with the suite. It reads no file.

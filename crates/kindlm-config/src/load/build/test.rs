@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::Builder;
 use super::body::{More, Part, Row, SubjectForm, TestParts, simulated};
 use super::parts::Parts;
-use super::test_parts::{digest, parts_key};
+use super::test_parts::{digests, parts_key};
 use crate::load::resolve::Prompts;
 use crate::schema::SHAPES;
 use crate::written::{TestEntry, Transforms};
@@ -112,7 +112,7 @@ impl Builder<'_> {
         let declared = entry.evidence.map(|it| it.complete).unwrap_or_default();
         let shared = self.pool.test_parts(key.to_string(), |is_kept| TestParts {
             compiler,
-            digest: digest(
+            digests: digests(
                 &subject,
                 &parts.conversation,
                 tools.as_ref(),
@@ -133,26 +133,31 @@ impl Builder<'_> {
             prompt_checks: Arc::clone(&parts.rules.checks),
         });
         let vars = Value::Object(entry.vars);
-        let digest =
-            Digest::default().fingerprint(shared.digest).value(&vars).fingerprint(parts.expect);
         // The digest covers the files of rules, and the files that the command names.
-        let digest = parts.rules.files.iter().copied().fold(digest, Digest::fingerprint);
-        let files = self.command_files(&shared.subject, &vars);
-        let digest = files.into_iter().fold(digest, Digest::fingerprint);
+        let command_files = self.command_files(&shared.subject, &vars);
         let threshold = entry
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))
             .or(self.base.defaults.threshold);
         let scripts: Vec<&str> = entry.transform.all().into_iter().map(|(_, it)| it).collect();
-        let digest = self.with_rules(digest, threshold, &scripts);
-        let digest = match &compared {
-            Some(Comparison::Named(group)) => digest.text(group),
-            _ => digest,
-        };
         let more =
             More { metadata: entry.metadata, recorded: entry.output, options: entry.options };
         let more = (!more.is_empty()).then(|| Box::new(more));
-        let digest = more.iter().fold(digest, |digest, it| it.digest(digest));
+        let digest = |shared: Fingerprint, command_files: Option<Fingerprint>| {
+            let digest =
+                Digest::default().fingerprint(shared).value(&vars).fingerprint(parts.expect);
+            let files = parts.rules.files.iter().copied().chain(command_files);
+            let digest = files.fold(digest, Digest::fingerprint);
+            let digest = self.with_rules(digest, threshold, &scripts);
+            let digest = match &compared {
+                Some(Comparison::Named(group)) => digest.text(group),
+                _ => digest,
+            };
+            more.iter().fold(digest, |digest, it| it.digest(digest)).finish()
+        };
+        let (whole, task) =
+            (digest(shared.digests.whole, command_files), digest(shared.digests.task, None));
+        let cluster = entry.cluster.as_deref().map(|it| self.pool.text(it));
         Some(TestCase {
             name: entry.name,
             kind,
@@ -165,7 +170,9 @@ impl Builder<'_> {
             tags,
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
-            digest: Some(digest.finish()),
+            digest: Some(whole),
+            task_digest: Some(task),
+            cluster,
             source: Some(source),
             check_places: parts.places,
             body: Arc::new(Row {

@@ -34,31 +34,58 @@ pub(super) fn parts_key(test: &Value) -> Value {
         .collect()
 }
 
-/// Returns the digest of the shared parts of tests.
-///
-/// The digest covers the subject, turns, tools, limits, declared evidence, rules and the block `scripts`, but no
-/// variables.
-pub(super) fn digest(
+/// The digests of the parts that tests share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedDigests {
+    /// The digest of the subject, turns, tools, limits, declared evidence, rules and the block `scripts`.
+    pub(super) whole: Fingerprint,
+    /// The same without the subject, which may differ between compared runs.
+    pub(super) task: Fingerprint,
+}
+
+/// Returns the digests of the shared parts of tests. They cover no variables.
+pub(super) fn digests(
     subject: &SubjectForm,
+    conversation: &Turns,
+    tools: Option<&Value>,
+    limits: (u32, bool),
+    (rules, scripts): (&Rules, Option<&Value>),
+    declared: &BTreeSet<Channel>,
+) -> SharedDigests {
+    let (whole, task) = match subject {
+        SubjectForm::Prompt(opening) => {
+            let parts = &opening.parts;
+            let first = Digest::default().text("prompt").number(parts.len() as u64);
+            let whole = parts
+                .iter()
+                .fold(first, |digest, (role, form)| form.digest(digest.text(&format!("{role:?}"))));
+            (whole, Digest::default().text("prompt"))
+        }
+        SubjectForm::Command(form) => {
+            let task = Digest::default().text("command");
+            (form.digest(task.clone()), task)
+        }
+        // A transcript is recorded evidence, which a later run may replace.
+        SubjectForm::Transcript(known) => {
+            let task = Digest::default().text("transcript");
+            (task.clone().fingerprint(known.digest), task)
+        }
+    };
+    let [whole, task] = [whole, task].map(|digest| {
+        add_task(digest, conversation, tools, limits, (rules, scripts), declared).finish()
+    });
+    SharedDigests { whole, task }
+}
+
+/// Adds everything but the subject to a digest.
+fn add_task(
+    mut digest: Digest,
     conversation: &Turns,
     tools: Option<&Value>,
     (max_turns, answers_tools): (u32, bool),
     (rules, scripts): (&Rules, Option<&Value>),
     declared: &BTreeSet<Channel>,
-) -> Fingerprint {
-    let mut digest = match subject {
-        SubjectForm::Prompt(opening) => {
-            let parts = &opening.parts;
-            let first = Digest::default().text("prompt").number(parts.len() as u64);
-            parts
-                .iter()
-                .fold(first, |digest, (role, form)| form.digest(digest.text(&format!("{role:?}"))))
-        }
-        SubjectForm::Command(form) => form.digest(Digest::default().text("command")),
-        SubjectForm::Transcript(known) => {
-            Digest::default().text("transcript").fingerprint(known.digest)
-        }
-    };
+) -> Digest {
     for (turn, expect) in conversation.forms.iter().zip(&conversation.digests) {
         digest = digest.text(&turn.label).number(turn.user.is_some().into()).fingerprint(*expect);
         digest = turn.user.iter().fold(digest, |digest, form| form.digest(digest));
@@ -73,5 +100,4 @@ pub(super) fn digest(
         .number(max_turns.into())
         .number(answers_tools.into())
         .value(&rules.value)
-        .finish()
 }

@@ -387,6 +387,8 @@ mod tests {
             model: "m".to_owned(),
             tags: Vec::new(),
             digest: None,
+            task_digest: None,
+            cluster: None,
             plan_index: None,
             source: None,
             outcome: Outcome::Passed,

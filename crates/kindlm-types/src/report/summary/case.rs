@@ -267,6 +267,8 @@ mod tests {
             model: "a".to_owned(),
             tags: vec!["tone".to_owned(), "tone".to_owned()],
             digest: None,
+            task_digest: None,
+            cluster: None,
             plan_index: None,
             source: None,
             outcome: Outcome::Failed,

@@ -368,6 +368,8 @@ mod tests {
             model: model.to_owned(),
             tags: Vec::new(),
             digest: None,
+            task_digest: None,
+            cluster: None,
             plan_index: None,
             source: None,
             outcome,
