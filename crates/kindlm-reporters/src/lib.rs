@@ -30,6 +30,7 @@
 mod amount;
 mod bytes;
 mod changes;
+mod comparison;
 mod diff;
 mod evidence;
 mod interval;
@@ -43,6 +44,7 @@ mod verdict;
 use std::fmt;
 
 pub use amount::{count, duration, usd};
+pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use plain::{one_line, visible};

@@ -15,17 +15,28 @@ pub(crate) const DEFAULT: &str = "default";
 /// The id of the check that compares an output with a baseline.
 const DRIFT: &str = "drift";
 
-/// Loads the outputs that drift is measured against, and a digest of them.
+/// The baseline that a run is measured against.
+#[derive(Debug, Default)]
+pub(crate) struct Reference {
+    /// The outputs that drift is measured against.
+    pub(crate) outputs: Baseline,
+    /// The digest of the outputs; `None` without a baseline.
+    pub(crate) digest: Option<Digest>,
+    /// The baseline with its label, for the comparison of pass rates.
+    pub(crate) baseline: Option<(String, kindlm_store::Baseline)>,
+}
+
+/// Loads the baseline that a run is measured against.
 ///
-/// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, there are no
-/// outputs and no digest. If it belongs to another suite and a check measures drift, a warning is added to the suite.
+/// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, the reference is
+/// empty. If it belongs to another suite and a check measures drift, a warning is added to the suite.
 pub(crate) fn baseline_for(
     world: &World,
     place: &SuiteFolder,
     suite: &mut Suite,
     label: Option<&str>,
     quiet: bool,
-) -> Result<(Baseline, Option<Digest>), Failure> {
+) -> Result<Reference, Failure> {
     let found = match label {
         Some(label) => Some(load(place, label)?),
         None => Baselines::new(place.state())
@@ -33,7 +44,7 @@ pub(crate) fn baseline_for(
             .map_err(|err| Failure::input(err.to_string()))?,
     };
     let mut outputs = Baseline::default();
-    let Some(found) = found else { return Ok((outputs, None)) };
+    let Some(found) = found else { return Ok(Reference::default()) };
     if !found.is_of(&suite.info.project, &suite.info.name) {
         let (other, own) = (&found.suite_name, &suite.info.name);
         if let Some(label) = label {
@@ -42,9 +53,14 @@ pub(crate) fn baseline_for(
             ))
             .with_help("name a baseline of this suite; `kindlm baseline list` shows them all"));
         }
-        if suite.cases.iter().any(measures_drift) {
+        let measured = if suite.cases.iter().any(measures_drift) {
+            Some("drift")
+        } else {
+            suite.gates.iter().find_map(|it| it.no_regression()).map(|_| "`noRegression`")
+        };
+        if let Some(measured) = measured {
             let warning = format!(
-                "drift is not measured: the baseline `{DEFAULT}` belongs to the suite `{other}`; set one of `{own}` with \
+                "{measured} is not measured: the baseline `{DEFAULT}` belongs to the suite `{other}`; set one of `{own}` with \
                  `kindlm baseline set <label>` and name it with `--baseline`"
             );
             // A quiet run does not print the suite's warnings, so print this one here.
@@ -53,7 +69,7 @@ pub(crate) fn baseline_for(
             }
             suite.warnings.push(warning);
         }
-        return Ok((outputs, None));
+        return Ok(Reference::default());
     }
     let mut text = String::new();
     for entry in found.entries().filter(|it| it.run_count > 0) {
@@ -66,7 +82,8 @@ pub(crate) fn baseline_for(
             outputs.insert_turn(&entry.case, &entry.model, turn, text);
         }
     }
-    Ok((outputs, Some(Digest::of(text))))
+    let label = label.unwrap_or(DEFAULT).to_owned();
+    Ok(Reference { outputs, digest: Some(Digest::of(text)), baseline: Some((label, found)) })
 }
 
 /// True if a check of the case, or of its conversation, measures drift.

@@ -17,6 +17,7 @@
 pub mod baseline;
 mod budget;
 pub mod calibrate;
+pub mod compare;
 pub mod compliance;
 pub mod contents;
 mod dry_run;

@@ -12,7 +12,7 @@ use kindlm_store::{Digest, Folder};
 use kindlm_types::{AnyReport, CaseResult, ExitStatus, Ports, RunInfo};
 use kindlm_workspace::Folders;
 
-use crate::baseline::baseline_for;
+use crate::baseline::{Reference, baseline_for};
 use crate::compliance::{self, write_documents};
 use crate::gates::{set_cost_max, set_pass_rate};
 use crate::interrupt::{Abortable, attend};
@@ -23,7 +23,7 @@ use crate::session::{Spending, ports};
 use crate::suite_digest::{file_digests, suite_digest};
 use crate::trace::Observations;
 use crate::{
-    FailedCase, Failure, Outcome, ResponseSource, Selection, Session, World, dry_run, git,
+    FailedCase, Failure, Outcome, ResponseSource, Selection, Session, World, compare, dry_run, git,
     identity, listing, responses, saved, select, trust, workspaces,
 };
 
@@ -91,8 +91,7 @@ pub struct Prepared {
     plan: Plan,
     /// The executions that are not done yet; `None` if the run is not resumed.
     open: Option<Plan>,
-    baseline: Baseline,
-    digest: Option<Digest>,
+    reference: Reference,
     info: RunInfo,
     past: Option<Past>,
 }
@@ -139,15 +138,15 @@ impl Prepared {
             plan = select::part(world, &place, &suite, &plan, &config.options, how)?;
         }
         let label = config.baseline.as_deref();
-        let (baseline, digest) = baseline_for(world, &place, &mut suite, label, config.quiet)?;
+        let reference = baseline_for(world, &place, &mut suite, label, config.quiet)?;
         let mut info = identity::begin((world.now)(), &place.folder);
         if let Some(past) = &past {
             let (of, arguments) = ((&suite, &files, &plan), config.arguments.clone());
-            Identity::new(&mut info, of, digest, arguments).settle(world, past)?;
+            Identity::new(&mut info, of, reference.digest, arguments).settle(world, past)?;
         }
         let open = past.as_ref().map(|it| it.open(world, &suite, &plan)).transpose()?;
         let project = Project { place, suite, files, allow_outside };
-        Ok(Some(Self { project, config, plan, open, baseline, digest, info, past }))
+        Ok(Some(Self { project, config, plan, open, reference, info, past }))
     }
 
     /// Returns the text of `--dry-run`: executions, requests and the maximum cost.
@@ -193,7 +192,7 @@ impl Prepared {
         progress: Box<dyn Progress + '_>,
         take: &mut TakeReport<'_>,
     ) -> Outcome {
-        let Self { project, config, plan, open, baseline, digest, info, past } = self;
+        let Self { project, config, plan, open, reference, info, past } = self;
         let Project { place, mut suite, files, allow_outside } = project;
         let dirty = specify(&place, &mut suite, &files, &info);
         let spending = Spending {
@@ -214,7 +213,8 @@ impl Prepared {
             suite,
             plan,
             options: config.options,
-            baseline,
+            baseline: reference.outputs,
+            reference: reference.baseline,
             quiet: config.quiet,
             can_resume: !config.no_journal,
             waits: session.waits.clone(),
@@ -223,6 +223,7 @@ impl Prepared {
         };
         let journal = !config.no_journal;
         let arguments = config.arguments;
+        let digest = reference.digest;
         let around = Around { session, files, digest, past, arguments, journal, dirty };
         run.complete(world, progress, take, around, info)
     }
@@ -271,6 +272,8 @@ pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) options: RunOptions,
     pub(crate) baseline: Baseline,
+    /// The baseline that pass rates are compared with, and its label.
+    pub(crate) reference: Option<(String, kindlm_store::Baseline)>,
     pub(crate) quiet: bool,
     /// True if the run can be resumed from its journal.
     pub(crate) can_resume: bool,
@@ -401,6 +404,7 @@ impl Run {
             (Done::Streamed(streamed), Some(kept)) => {
                 let mut report = report_streamed(suite, plan, *streamed, kept, info);
                 secrets.redact_summary(&mut report);
+                compare::measure(&mut report, (suite, plan), self.reference.as_ref());
                 self.finish(world, &report, failure, take)
             }
             (Done::Streamed(_), None) => {
@@ -409,6 +413,7 @@ impl Run {
             (Done::Held(cases), _) => {
                 let mut report = report(suite, plan, cases, info);
                 secrets.redact(&mut report);
+                compare::measure(&mut report, (suite, plan), self.reference.as_ref());
                 self.finish(world, &report, failure, take)
             }
         }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 use kindlm_types::{
-    AssertionResult, CaseError, CaseResult, CaseSource, FailureCode, Outcome, Report, Severity,
+    AssertionResult, CaseError, CaseResult, CaseSource, FailureCode, Outcome, PROMPT_ASSERTION,
+    PassRate, Report, Severity, Verdict, prompt_assertion_id,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,6 +33,9 @@ pub struct Baseline {
     /// The id of the run; absent in files of the original KindLM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// The git commit that was checked out, if it is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git_commit: Option<String>,
     /// The conditions of the results; absent in files of the original KindLM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
@@ -51,6 +55,9 @@ pub struct Conditions {
     pub judges: BTreeSet<String>,
     /// The sets of prompt assertions by name, each with its version and digest.
     pub rules: BTreeMap<String, String>,
+    /// The digests of the prompts by name; `None` in files that do not record them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<BTreeMap<String, String>>,
 }
 
 /// The results of one test case on one model.
@@ -89,9 +96,27 @@ pub struct Entry {
     /// The number of repeats that could not be executed or judged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errored_repeats: u32,
+    /// The number of repeats that passed; `None` in files that do not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<u64>,
+    /// The number of repeats that passed or failed; `None` in files that do not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<u64>,
     /// The digest of everything that the case sends and expects, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The digest of the case without its prompt or command, if it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_digest: Option<String>,
+    /// The name of the cluster of cases that depend on each other, if the case is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// The judges that were asked: the model's id, and the digest of the instructions.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub judges: BTreeSet<String>,
+    /// The counts of each assertion over the judged repeats.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assertions: Vec<EntryRate>,
     /// The checks of the case over all repeats; empty in files of the original KindLM.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<EntryCheck>,
@@ -110,6 +135,17 @@ pub struct EntryCheck {
     /// The severity of a failure; `None` in files that do not record severities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
+}
+
+/// The counts of one assertion over the judged repeats of a case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryRate {
+    /// The assertion's id; for a prompt assertion the id of its rule.
+    pub assertion: String,
+    /// The number of results that passed.
+    pub passed: u64,
+    /// The number of results that passed or failed.
+    pub judged: u64,
 }
 
 /// The mean score of one check over the repeats.
@@ -150,6 +186,7 @@ impl Baseline {
         let mut baseline = Self::new(&report.suite.name, &report.run.started_at);
         baseline.project = Some(report.suite.project.clone());
         baseline.run_id = Some(report.run.id.clone()).filter(|id| !id.is_empty());
+        baseline.git_commit.clone_from(&report.run.git_commit);
         let mut conditions = Conditions::of(report);
         for case in report.each() {
             let case = case?;
@@ -177,6 +214,7 @@ impl Baseline {
             suite_name: suite_name.into(),
             created_at: created_at.into(),
             run_id: None,
+            git_commit: None,
             conditions: None,
             results: IndexMap::new(),
         }
@@ -185,6 +223,11 @@ impl Baseline {
     /// Adds an entry; replaces an entry with the same case and model.
     pub fn insert(&mut self, entry: Entry) {
         self.results.insert((entry.case.clone(), entry.model.clone()), entry);
+    }
+
+    /// Removes the entries for whose case and model `keep` returns false.
+    pub fn retain(&mut self, keep: impl Fn(&str, &str) -> bool) {
+        self.results.retain(|(case, model), _| keep(case, model));
     }
 
     /// Returns the entry of a case on a model, if there is one.
@@ -215,6 +258,7 @@ impl Baseline {
         let mut baseline = Self::new(text_of("suiteName")?, text_of("createdAt")?);
         baseline.project = map.get("project").and_then(Value::as_str).map(str::to_owned);
         baseline.run_id = map.get("runId").and_then(Value::as_str).map(str::to_owned);
+        baseline.git_commit = map.get("gitCommit").and_then(Value::as_str).map(str::to_owned);
         if let Some(conditions) = map.get("conditions") {
             let read = Conditions::deserialize(conditions);
             baseline.conditions =
@@ -272,6 +316,9 @@ impl Entry {
     /// Creates the entry of a case on a model.
     pub fn of(case: &CaseResult) -> Self {
         let first = case.executions.iter().find(|it| it.error.is_none());
+        let judged = || case.executions.iter().filter(|it| is_judged(it.outcome));
+        let mut counts = Counts::default();
+        judged().flat_map(|it| &it.results).for_each(|it| counts.add(it));
         Self {
             case: case.case.clone(),
             model: case.model.clone(),
@@ -288,7 +335,13 @@ impl Entry {
             cost_usd: case.cost.usd(),
             run_count: case.repeats,
             errored_repeats: case.errored_repeats,
+            passed: Some(judged().filter(|it| it.outcome.held()).count() as u64),
+            judged: Some(judged().count() as u64),
             digest: case.digest.clone(),
+            task_digest: case.task_digest.clone(),
+            cluster: case.cluster.clone(),
+            judges: counts.judges,
+            assertions: counts.assertions.into_values().collect(),
             checks: checks_of(case),
             scores: case
                 .scores
@@ -309,6 +362,27 @@ impl Entry {
         self.run_count > 0 || self.outcome.is_none()
     }
 
+    /// Returns the pass rate with its counts; `None` if no repeat was judged.
+    ///
+    /// A file without counts gives them as the rate × the number of judged repeats.
+    pub fn rate(&self) -> Option<PassRate> {
+        if let (Some(passed), Some(judged)) = (self.passed, self.judged) {
+            return PassRate::of(passed.min(judged), judged);
+        }
+        if !self.was_judged() {
+            return None;
+        }
+        let judged = self.run_count.saturating_sub(self.errored_repeats);
+        // The rate is a share of few repeats, so the product is near a whole number.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to the number of repeats"
+        )]
+        let passed = (self.pass_rate.clamp(0.0, 1.0) * f64::from(judged)).round() as u64;
+        PassRate::of(passed, judged.into())
+    }
+
     /// Returns true if at least one repeat was judged.
     ///
     /// Otherwise, the pass rate has no meaning.
@@ -317,6 +391,53 @@ impl Entry {
             && self.outcome != Some(Outcome::Skipped)
             && (self.errored_repeats == 0 || self.errored_repeats < self.run_count)
     }
+}
+
+/// The assertions and judges of the results of a case.
+#[derive(Default)]
+struct Counts {
+    assertions: IndexMap<String, EntryRate>,
+    judges: BTreeSet<String>,
+}
+
+impl Counts {
+    fn add(&mut self, result: &AssertionResult) {
+        result.parts().iter().for_each(|it| self.add(it));
+        self.add_judges(result);
+        let is_judged = matches!(result.verdict, Verdict::Pass | Verdict::Fail { .. });
+        // A set only combines its checks.
+        if !result.is_check() || result.set.is_some() || !is_judged {
+            return;
+        }
+        let id = match result.assertion.as_str() {
+            PROMPT_ASSERTION => prompt_assertion_id(result),
+            id => id,
+        };
+        let rate = self.assertions.entry(id.to_owned()).or_insert_with(|| EntryRate {
+            assertion: id.to_owned(),
+            passed: 0,
+            judged: 0,
+        });
+        rate.judged += 1;
+        rate.passed += u64::from(result.verdict == Verdict::Pass);
+    }
+
+    fn add_judges(&mut self, result: &AssertionResult) {
+        let Some(judging) = &result.judging else { return };
+        let votes = judging.panel.iter().flat_map(|it| &it.votes);
+        let models = judging.model.iter().chain(votes.filter_map(|it| it.judge.as_ref()));
+        for model in models {
+            let digest = judging.prompt_digest.as_deref().map(|it| it.get(..SHOWN).unwrap_or(it));
+            self.judges.insert(match digest {
+                Some(digest) => format!("{model} with the instructions {digest}"),
+                None => model.clone(),
+            });
+        }
+    }
+}
+
+fn is_judged(outcome: Outcome) -> bool {
+    outcome.held() || outcome == Outcome::Failed
 }
 
 impl Conditions {
@@ -331,11 +452,16 @@ impl Conditions {
             let digest = it.digest.get(..SHOWN).unwrap_or(&it.digest);
             (it.name.clone(), format!("{}digest {digest}", version.unwrap_or_default()))
         });
+        let prompts = report.suite.prompts.iter().map(|it| {
+            let digest = it.digest.get(..SHOWN).unwrap_or(&it.digest);
+            (it.name.clone(), format!("digest {digest}"))
+        });
         Self {
             kindlm: report.run.version.clone(),
             models: models.collect(),
             judges: BTreeSet::new(),
             rules: rules.collect(),
+            prompts: Some(prompts.collect()),
         }
     }
 

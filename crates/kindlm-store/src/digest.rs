@@ -32,6 +32,11 @@ impl Digest {
         Self::shortened(&Sha256::digest(text))
     }
 
+    /// Returns the bits, for example as a seed.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
     /// Creates a digest from the first 8 bytes of a SHA-256 digest.
     pub fn shortened(long: &[u8]) -> Self {
         Self(long.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))

@@ -44,10 +44,12 @@ mod saved;
 mod tree;
 
 pub use atomic::{Draft, check_writable, remove_abandoned, write};
-pub use baseline::{Baseline, BaselineError, Conditions, Entry, EntryCheck, EntryScore, TurnTexts};
+pub use baseline::{
+    Baseline, BaselineError, Conditions, Entry, EntryCheck, EntryRate, EntryScore, TurnTexts,
+};
 pub use baselines::Baselines;
 pub use calibration::{Calibration, Calibrations, Counts, CriterionCounts, Judge, JudgeModel};
-pub use compare::{Change, Comparison, Difference, ScoreChange};
+pub use compare::{ALPHA, CompareOptions, MARGIN};
 pub use digest::{Digest, DigestError};
 pub use error::StoreError;
 pub use folder::{Folder, MAX_FILE_BYTES};

@@ -11,4 +11,4 @@ mod sample;
 
 pub use mock::{MockReply, MockRequest, MockServer};
 pub use programs::{can_sandbox, installed, not_run};
-pub use sample::{green_report, sample_report};
+pub use sample::{green_report, sample_comparison, sample_report};

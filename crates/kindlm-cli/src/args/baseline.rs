@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::PlaceArgs;
+use super::{CompareOptions, PlaceArgs};
 
 /// Stores the results of a run, to compare later runs with them
 #[derive(Debug, Args)]
@@ -35,8 +35,8 @@ pub(crate) enum BaselineAction {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Shows the changes since the baseline; exit code 1 if a pass rate fell or is unknown, a case or a check is
-    /// missing, or a check became soft
+    /// Compares a run with the baseline, like `kindlm compare`; exit code 1 only for a regression, 2 if no case can
+    /// be compared
     Compare {
         /// The label of the baseline
         #[arg(default_value = "default")]
@@ -44,6 +44,8 @@ pub(crate) enum BaselineAction {
         /// The run: an id or its beginning, or the file of a report [default: the newest run]
         #[arg(long, value_name = "ID|FILE")]
         run: Option<String>,
+        #[command(flatten)]
+        how: CompareOptions,
         #[command(flatten)]
         place: PlaceArgs,
     },

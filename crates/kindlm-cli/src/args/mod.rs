@@ -4,6 +4,7 @@
 
 mod baseline;
 mod calibrate;
+mod compare;
 mod compliance;
 mod evaluate;
 mod explain;
@@ -26,6 +27,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use baseline::{BaselineAction, BaselineArgs};
 pub(crate) use calibrate::CalibrateArgs;
+pub(crate) use compare::{CompareArgs, CompareOptions};
 pub(crate) use compliance::{ComplianceAction, ComplianceArgs};
 pub(crate) use evaluate::EvaluateArgs;
 pub(crate) use explain::{AssertionsArgs, ExplainArgs};
@@ -116,6 +118,7 @@ pub(crate) enum Command {
     Validate(ValidateArgs),
     Evaluate(EvaluateArgs),
     Calibrate(CalibrateArgs),
+    Compare(CompareArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),
     Runs(RunsArgs),

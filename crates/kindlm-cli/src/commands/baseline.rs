@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use kindlm_reporters::one_line;
-use kindlm_store::{Baseline, Baselines, Change, Comparison, StoreError};
-use kindlm_types::{AnyReport, ExitStatus, SuiteInfo, ecma};
+use kindlm_store::{Baseline, Baselines, Entry, StoreError};
+use kindlm_types::{AnyReport, ExitStatus, SuiteInfo};
 
-use crate::args::{BaselineAction, BaselineArgs, PlaceArgs};
+use crate::args::{BaselineAction, BaselineArgs, CompareOptions, PlaceArgs};
 use crate::{Failure, Io, print};
 use kindlm_run::Outcome;
 use kindlm_run::SuiteFolder;
+use kindlm_run::compare::{Side, check_suite};
 use kindlm_run::saved;
 use kindlm_run::saved::Saved;
 use kindlm_run::suites::SuiteKey;
@@ -22,8 +23,8 @@ pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
         BaselineAction::Set { label, run, force, partial, place } => {
             set(io, &place, &label, run.as_deref(), Insist { force, partial })
         }
-        BaselineAction::Compare { label, run, place } => {
-            compare(io, &place, &label, run.as_deref())
+        BaselineAction::Compare { label, run, how, place } => {
+            compare(io, &place, &label, run.as_deref(), how)
         }
         BaselineAction::List { place } => list(io, &place),
         BaselineAction::Remove { label, place } => remove(io, &place, &label),
@@ -101,33 +102,24 @@ fn replaced(
         Err(err) => return Err(Failure::store(&err)),
     };
     match found {
-        Some(it) if !it.is_of(&suite.project, &suite.name) => Err(foreign(label, &it, suite)
-            .with_help(format!(
-                "choose another label (`kindlm baseline set <label>`), or remove it (`kindlm baseline remove {label}`)"
-            ))),
-        found => Ok(found),
+        Some(it) => {
+            let checked = check_suite(label, &it, suite);
+            checked.map(|()| Some(it)).map_err(|err| {
+                err.with_help(format!(
+                    "choose another label (`kindlm baseline set <label>`), or remove it (`kindlm baseline remove {label}`)"
+                ))
+            })
+        }
+        None => Ok(None),
     }
-}
-
-/// Returns the error for a baseline of another suite.
-fn foreign(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Failure {
-    let (other, name) = (&baseline.suite_name, &suite.name);
-    let (other, name) = match &baseline.project {
-        Some(project) if other == name => (
-            format!("{other}` of the project `{project}"),
-            format!("{name}` of `{}", suite.project),
-        ),
-        _ => (other.clone(), name.clone()),
-    };
-    Failure::input(format!(
-        "the baseline `{label}` belongs to the suite `{other}`, and the run is of `{name}`"
-    ))
 }
 
 /// Returns the names of the cases that are missing in the new baseline.
 fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
-    let gone = before.compare(after).removed;
-    gone.iter().map(|it| format!("`{}`", name(&it.case, &it.model))).collect()
+    let is_gone = |it: &&Entry| {
+        it.was_executed() && !after.get(&it.case, &it.model).is_some_and(Entry::was_executed)
+    };
+    before.entries().filter(is_gone).map(|it| format!("`{}`", name(&it.case, &it.model))).collect()
 }
 
 /// Joins the first names, and appends the number of further names.
@@ -163,110 +155,22 @@ fn cases(count: u64) -> String {
     if count == 1 { "1 test case".to_owned() } else { format!("{count} test cases") }
 }
 
-fn compare(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>) -> Outcome {
-    let baseline = kindlm_run::baseline::load(&SuiteFolder::new(io, args.config()), label)?;
+fn compare(
+    io: &mut Io,
+    args: &PlaceArgs,
+    label: &str,
+    run: Option<&str>,
+    how: CompareOptions,
+) -> Outcome {
+    let place = SuiteFolder::new(io, args.config());
+    let before = Side::of_baseline(&place, label)?;
     let (_, saved) = find(io, args, run)?;
-    let suite = &saved.report.suite;
-    if !baseline.is_of(&suite.project, &suite.name) {
-        return Err(foreign(label, &baseline, suite).with_help(
+    check_suite(label, &before.results, &saved.report.suite).map_err(|err| {
+        err.with_help(
             "use the label of a baseline of that suite, or select another suite with `-c`",
-        ));
-    }
-    let now = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
-    let comparison = baseline.compare(&now);
-    let title = format!(
-        "{} against baseline `{label}` of {} ({})",
-        saved.name, baseline.created_at, baseline.suite_name
-    );
-    print(io, &(one_line(&title) + "\n\n" + &describe(&comparison)))?;
-    Ok(if comparison.held() { ExitStatus::Success } else { ExitStatus::GatesFailed })
-}
-
-/// Formats all changes, followed by their counts.
-fn describe(comparison: &Comparison) -> String {
-    let mut text = String::new();
-    for (title, changes) in [
-        ("worse", &comparison.regressions),
-        ("unknown", &comparison.unknown),
-        ("better", &comparison.improvements),
-        ("same pass rate", &comparison.unchanged),
-    ] {
-        for change in changes {
-            show(&mut text, title, change);
-        }
-    }
-    for (title, entries) in [("new", &comparison.added), ("missing", &comparison.removed)] {
-        for entry in entries {
-            let name = name(&entry.case, &entry.model);
-            let _ = writeln!(text, "{title:14}  {name}");
-        }
-    }
-    for it in &comparison.differences {
-        let shown = |it: &Option<String>| it.clone().unwrap_or_else(|| "none".to_owned());
-        let (before, after) = (shown(&it.before), shown(&it.after));
-        let line = one_line(&format!("{}: {before} → {after}", it.what));
-        let _ = writeln!(text, "{:14}  {line}", "another");
-    }
-    let mut counts = vec![
-        format!("{} worse", comparison.regressions.len()),
-        format!("{} better", comparison.improvements.len()),
-        format!("{} the same", comparison.unchanged.len()),
-        format!("{} new", comparison.added.len()),
-        format!("{} missing", comparison.removed.len()),
-    ];
-    let (unknown, checks) = (comparison.unknown.len(), comparison.removed_checks());
-    counts.extend((unknown > 0).then(|| format!("{unknown} unknown")));
-    counts.extend((checks > 0).then(|| format!("{} taken out", plural(checks, "check"))));
-    let soft = comparison.softened_checks();
-    counts.extend((soft > 0).then(|| format!("{} made soft", plural(soft, "check"))));
-    let _ = writeln!(text, "\n{}", counts.join(", "));
-    text
-}
-
-fn show(text: &mut String, title: &str, change: &Change) {
-    let name = name(&change.case, &change.model);
-    let rate = |it: Option<f64>| it.map_or_else(|| "not judged".to_owned(), percent);
-    let (before, after) = (rate(change.before), rate(change.after));
-    let moved = if before == after { after } else { format!("{before} → {after}") };
-    let _ = write!(text, "{title:14}  {name}: {moved}");
-    let (then, now) = change.errored;
-    let of = |errored: u32, all: u32| format!("{errored} of {all} repeats could not be judged");
-    if now > 0 {
-        let _ = write!(text, ", {}", of(now, change.repeats.1));
-    }
-    if then > 0 {
-        let _ = write!(text, ", {} for the baseline", of(then, change.repeats.0));
-    }
-    if change.repeats.0 != change.repeats.1 {
-        let _ = write!(text, ", {} → {} repeats", change.repeats.0, change.repeats.1);
-    }
-    if !change.new_failure_codes.is_empty() {
-        let codes: Vec<&str> =
-            change.new_failure_codes.iter().map(kindlm_types::FailureCode::as_str).collect();
-        let _ = write!(text, ", now {}", one_line(&codes.join(", ")));
-    }
-    if change.test_changed {
-        text.push_str(", test changed");
-    }
-    if change.output_changed {
-        text.push_str(", output changed");
-    }
-    text.push('\n');
-    for (title, checks) in [
-        ("check taken out", &change.removed_checks),
-        ("check made soft", &change.softened_checks),
-        ("new check", &change.added_checks),
-    ] {
-        for check in checks {
-            let what = one_line(&format!("{} `{}`", check.assertion, check.label));
-            let _ = writeln!(text, "{:14}  {title}: {what}", "");
-        }
-    }
-    for score in &change.scores {
-        let (before, after) = (ecma::to_fixed(score.before, 2), ecma::to_fixed(score.after, 2));
-        let what = one_line(&format!("{} `{}`", score.assertion, score.label));
-        let _ = writeln!(text, "{:14}  {what}: {before} → {after}", "");
-    }
+        )
+    })?;
+    super::compare::show(io, &before, &Side::of_run(&saved)?, how)
 }
 
 fn list(io: &mut Io, place: &PlaceArgs) -> Outcome {
@@ -303,10 +207,6 @@ fn remove(io: &mut Io, place: &PlaceArgs, label: &str) -> Outcome {
 
 fn name(case: &str, model: &str) -> String {
     one_line(&if model.is_empty() { case.to_owned() } else { format!("{case} [{model}]") })
-}
-
-fn percent(rate: f64) -> String {
-    format!("{}%", ecma::to_fixed(rate * 100.0, 1))
 }
 
 fn plural(count: usize, word: &str) -> String {

@@ -4,6 +4,7 @@ pub(crate) mod assertions;
 pub(crate) mod baseline;
 pub(crate) mod calibrate;
 pub(crate) mod clean;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod compliance;
 pub(crate) mod evaluate;

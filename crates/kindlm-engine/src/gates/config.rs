@@ -90,6 +90,7 @@ fn property(registration: &Registration) -> Value {
         Threshold::Rate => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Threshold::Count => json!({ "type": "integer", "minimum": 0 }),
         Threshold::Amount => json!({ "type": "number", "exclusiveMinimum": 0 }),
+        Threshold::Switch => json!({ "const": true }),
     };
     if let Some(options) = &registration.options {
         schema = json!({ "anyOf": [schema, (options.schema)()] });
@@ -124,6 +125,10 @@ impl Threshold {
             Self::Rate => (|it| (0.0..=1.0).contains(&it), "a share from 0 to 1"),
             Self::Count => (|it| it >= 0.0 && it.fract() == 0.0, "a whole number from 0"),
             Self::Amount => (|it| it > 0.0, "a number above 0"),
+            Self::Switch => {
+                let is_on = value == &Value::Bool(true);
+                return is_on.then_some(1.0).ok_or("`true`; leave it out to turn the gate off");
+            }
         };
         value.as_f64().filter(|it| accepts(*it)).ok_or(expected)
     }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
 pub use config::{compile, compile_with, defaults, schema, schema_with};
 pub use judge_kappa_min::{Calibrated, JudgeKappa, KappaDemand, Labels, judge_kappa_min};
+pub use no_regression::{RegressionDemand, no_regression};
 
 // Each gate has a folder, a `mod` line here, and an entry in `REGISTRY` below.
 mod cost_max_usd;
@@ -24,6 +25,7 @@ mod judge_avg_min;
 mod judge_kappa_min;
 mod keyword_failures_max;
 mod latency_max_ms;
+mod no_regression;
 mod pass_rate_min;
 mod pii_failures_max;
 mod probabilistic_pass_rate;
@@ -53,6 +55,13 @@ pub trait Gate: fmt::Debug + Send + Sync {
     ///
     /// The caller of a run then loads the calibrations, and replaces this gate by that of [`judge_kappa_min`].
     fn judge_kappa_min(&self) -> Option<KappaDemand> {
+        None
+    }
+
+    /// Returns the demand on the comparison with the baseline; `None` by default.
+    ///
+    /// The caller of a run then compares the run, and replaces the gate's result by that of [`no_regression`].
+    fn no_regression(&self) -> Option<RegressionDemand> {
         None
     }
 }
@@ -105,6 +114,8 @@ pub enum Threshold {
     Count,
     /// A number above 0.
     Amount,
+    /// `true`. The gate has no threshold of its own.
+    Switch,
 }
 
 /// The static description of a gate.
@@ -157,6 +168,7 @@ pub static REGISTRY: &[&Registration] = &[
     &judge_avg_min::REGISTRATION,
     &judge_kappa_min::REGISTRATION,
     &drift_score_max::REGISTRATION,
+    &no_regression::REGISTRATION,
     &cost_max_usd::REGISTRATION,
     &latency_max_ms::REGISTRATION,
     &deterministic_pass_rate::REGISTRATION,

@@ -10,6 +10,7 @@ use kindlm_types::{
 
 use super::{Look, SCRIPT, STYLE, data, source_hash};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
+use crate::comparison::headline;
 use crate::plain::{head, one_line, visible};
 use crate::{RenderError, score, verdict};
 
@@ -35,6 +36,7 @@ pub(super) struct Page {
     rate: String,
     why: String,
     spent: String,
+    compared: Option<String>,
     bar: Vec<Part>,
     tiles: Vec<Tile>,
     chips: Vec<Chip>,
@@ -182,6 +184,10 @@ impl Page {
             bar: bar(totals),
             tiles: outcomes(totals).map(|(look, number)| tile(look, number)).collect(),
             chips: chips(summary),
+            compared: report
+                .comparison
+                .as_ref()
+                .map(|it| visible(&format!("Against {}: {}", it.before.name, headline(it)))),
             warnings: report.warnings.iter().map(|it| visible(it)).collect(),
             gates: gates(report, summary),
             causes: causes.map(|(number, it)| cause(number, it)).collect(),

@@ -60,6 +60,7 @@ fn passing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderEr
     facts.extend(tables::kept(summary));
     page.extend([facts.join(" · "), "\n".to_owned()]);
     let mut notes: Vec<String> = Vec::new();
+    notes.extend(tables::compared(report));
     notes.extend(tables::first_warning(report));
     notes.extend(held::low_scores(report, summary)?);
     notes.extend(held::doubts(report)?);
@@ -83,9 +84,10 @@ fn failing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderEr
     let mut facts = vec![format!("**{}**: {clauses}", verdict::word(report, summary))];
     facts.extend(outcomes(summary));
     page.extend([facts.join(" · "), "\n".to_owned()]);
+    page.push_str(&tables::comparison(report));
     page.push_str(&gates(report));
-    page.push_str(&models(summary, usize::MAX));
     page.push_str(&causes(summary));
+    page.push_str(&models(summary, usize::MAX));
     page.push_str(&assertions(summary));
     page.push_str(&warnings(report));
     let foot = foot(report, summary.totals.failed + summary.totals.errored > 0);

@@ -8,9 +8,11 @@ use super::escape::shown;
 use super::fit::first_that_fit;
 use super::limits::{NAME, NAMED, WORDS};
 use crate::amount::{cost, count, duration, plural};
+use crate::comparison::{counts, headline, lines, said};
 use crate::interval::with_interval;
 
 /// The maximum number of characters of each part. The cases get the remaining characters.
+const CHANGES_ROOM: usize = 6_000;
 const GATES_ROOM: usize = 6_000;
 const MODELS_ROOM: usize = 5_000;
 const CAUSES_ROOM: usize = 8_000;
@@ -18,6 +20,30 @@ const ASSERTIONS_ROOM: usize = 12_000;
 const WARNINGS_ROOM: usize = 3_000;
 /// The maximum number of causes, and of models of a cause.
 const CAUSES: usize = 20;
+/// The maximum number of changed cases of each kind.
+const CHANGES: usize = 10;
+
+/// Returns the result of the comparison in one line; `None` if the run was not compared.
+pub(super) fn compared(report: &AnyReport<'_>) -> Option<String> {
+    let it = report.comparison.as_ref()?;
+    let name = shown(&it.before.name, NAME);
+    Some(format!("against {name}: {}", shown(&headline(it), WORDS)))
+}
+
+/// Returns the result of the comparison, and what changed.
+pub(super) fn comparison(report: &AnyReport<'_>) -> String {
+    let (Some(it), Some(result)) = (&report.comparison, compared(report)) else {
+        return String::new();
+    };
+    let lines = lines(it, CHANGES);
+    let mut part = format!("\n### Changes\n\n{result} ({}).\n\n", counts(it));
+    let items = lines.iter().map(|line| {
+        let (strong, said) = (line.word, shown(&said(line), WORDS));
+        format!("- **{strong}** {said}")
+    });
+    rows(&mut part, items, lines.len(), CHANGES_ROOM, "change");
+    part
+}
 
 /// Returns the violated gates as a table. The others are only counted.
 pub(super) fn gates(report: &AnyReport<'_>) -> String {

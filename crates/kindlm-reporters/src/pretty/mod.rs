@@ -16,6 +16,7 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, CaseMark, ModelTotals, Outcome};
 
+use crate::comparison::{headline, lines, said};
 use crate::plain::one_line;
 use crate::{Meta, Registration, RenderError, Style, Verbosity};
 use page::{Ink, Page};
@@ -79,6 +80,7 @@ fn render(
     if style.verbosity > Verbosity::Quiet {
         skipped(&mut page, report)?;
     }
+    compared(&mut page, report, style.verbosity)?;
     verdict::render(&mut page, report, &summary, style.verbosity)?;
     Ok(())
 }
@@ -167,6 +169,24 @@ fn header(page: &mut Page<'_>, report: &AnyReport<'_>, style: &Style) -> fmt::Re
     let facts: Vec<String> = facts.into_iter().flatten().map(|it| one_line(&it)).collect();
     if !facts.is_empty() {
         page.text(0, Ink::Faint, &facts.join(" · "))?;
+    }
+    page.blank()
+}
+
+/// The maximum number of changed cases of each kind.
+const CHANGES: usize = 3;
+
+/// Writes the comparison with the baseline: the result, and the cases that changed most.
+fn compared(page: &mut Page<'_>, report: &AnyReport<'_>, verbosity: Verbosity) -> fmt::Result {
+    let Some(it) = &report.comparison else { return Ok(()) };
+    let title = format!("against {}  ", one_line(&it.before.name));
+    let result = one_line(&headline(it));
+    page.spans(0, 2, &[(Ink::Strong, &title), (Ink::Plain, &result)])?;
+    if verbosity > Verbosity::Quiet {
+        for line in lines(it, CHANGES) {
+            let (word, said) = (format!("{}  ", line.word), one_line(&said(&line)));
+            page.spans(2, 2, &[(Ink::Faint, &word), (Ink::Plain, &said)])?;
+        }
     }
     page.blank()
 }

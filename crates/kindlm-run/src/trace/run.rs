@@ -105,7 +105,7 @@ pub fn judge_traces(
     trust::settle((world.now)(), &place.state(), models, &mut suite.gates)?;
     compliance::check_folder(&place, &suite, allow_outside)?;
     let label = config.baseline.as_deref();
-    let (baseline, digest) = baseline_for(world, &place, &mut suite, label, quiet)?;
+    let reference = baseline_for(world, &place, &mut suite, label, quiet)?;
     let filter = select::filter(world, &place, &suite, &config.select, None)?;
     let options = RunOptions { strict: config.strict, filter, ..RunOptions::default() };
     stand_in(&mut suite);
@@ -129,7 +129,8 @@ pub fn judge_traces(
         suite,
         plan,
         options,
-        baseline,
+        baseline: reference.outputs,
+        reference: reference.baseline,
         quiet,
         // Resuming needs the spans, which are not stored.
         can_resume: false,
@@ -140,7 +141,8 @@ pub fn judge_traces(
     };
     let arguments = vec![TRACE.to_owned()];
     let journal = !config.no_journal;
-    let around = Around { session, files, digest, past: None, arguments, journal, dirty };
+    let around =
+        Around { session, files, digest: reference.digest, past: None, arguments, journal, dirty };
     run.complete(world, progress, take, around, info)
 }
 

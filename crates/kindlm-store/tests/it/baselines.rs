@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use kindlm_store::{Baseline, BaselineError, Baselines, Entry, EntryCheck, EntryScore, StoreError};
+use kindlm_store::{
+    Baseline, BaselineError, Baselines, CompareOptions, Entry, EntryCheck, EntryRate, EntryScore,
+    StoreError,
+};
 use kindlm_types::{
-    AssertionResult, CaseResult, Cost, Execution, ExecutionResult, FailureCode, Outcome, Report,
-    Severity, Spend,
+    AssertionResult, CaseChange, CaseChangeKind, CaseResult, ComparisonVerdict, Cost, Execution,
+    ExecutionResult, FailureCode, Outcome, Report, Severity, Spend,
 };
 use serde_json::{Map, Value, json};
 
@@ -114,100 +117,210 @@ fn case(name: &str, model: &str) -> CaseResult {
     }
 }
 
-#[test]
-fn shows_scores_that_moved_and_outputs_that_changed() {
-    let scored = |mean, output: &str| Entry {
-        output_text: output.to_owned(),
-        scores: vec![EntryScore { assertion: "judge".into(), label: "polite".into(), mean }],
-        ..entry("t", "m", 1.0)
+fn repeated(case: &str, passed: u64, judged: u64) -> Entry {
+    Entry {
+        passed: Some(passed),
+        judged: Some(judged),
+        run_count: u32::try_from(judged).unwrap(),
+        task_digest: Some("t".to_owned()),
+        ..entry(case, "m", 0.0)
+    }
+}
+
+fn checked(ids: &[&str], digest: &str) -> Entry {
+    let check = |id: &&str| EntryCheck {
+        assertion: (*id).to_owned(),
+        label: "l".to_owned(),
+        severity: Some(Severity::Gate),
     };
-    let comparison = baseline([scored(0.9, "a")]).compare(&baseline([scored(0.7, "b")]));
-    let change = &comparison.unchanged[0];
-    assert!(change.output_changed);
-    assert_eq!((change.scores[0].before, change.scores[0].after), (0.9, 0.7));
-    let same = baseline([scored(0.9, "a")]).compare(&baseline([scored(0.9004, "a")]));
-    assert!(same.unchanged[0].scores.is_empty());
+    Entry {
+        checks: ids.iter().map(check).collect(),
+        task_digest: Some(digest.to_owned()),
+        ..repeated("a", 1, 1)
+    }
 }
 
-fn check(label: &str) -> EntryCheck {
-    let (label, severity) = match label.split_once(' ') {
-        Some((label, "soft")) => (label, Severity::Soft),
-        _ => (label, Severity::Gate),
-    };
-    let severity = Some(severity);
-    EntryCheck { assertion: "contains".to_owned(), label: label.to_owned(), severity }
+fn judged_by(judges: &[&str]) -> Entry {
+    let judges = judges.iter().map(|it| (*it).to_owned()).collect();
+    Entry { judges, ..repeated("a", 1, 1) }
 }
 
-fn checked(case: &str, labels: &[&str]) -> Entry {
-    Entry { checks: labels.iter().map(|it| check(it)).collect(), ..entry(case, "m", 1.0) }
+fn compared(before: Vec<Entry>, after: Vec<Entry>) -> kindlm_types::Comparison {
+    baseline(before).compare(&baseline(after), ("before", "after"), CompareOptions::default())
+}
+
+fn described(change: &CaseChange) -> String {
+    let kind = serde_json::to_value(&change.kind).unwrap();
+    let kind = kind["kind"].as_str().unwrap().to_owned();
+    let reason = change.kind.reason().map(|it| format!(" ({it})"));
+    format!("{}: {kind}{}", change.case, reason.unwrap_or_default())
 }
 
 #[test]
-fn missing_or_unknown_entries_fail() {
-    let skipped = |case| Entry { outcome: Some(Outcome::Skipped), ..entry(case, "m", 0.0) };
+fn each_case_is_compared_or_has_a_reason() {
+    let skipped = |case| Entry { outcome: Some(Outcome::Skipped), ..repeated(case, 0, 0) };
     let not_run = |case| Entry { run_count: 0, ..skipped(case) };
-    let errored = |case, errored, of| Entry {
+    let unjudged = |case| Entry { run_count: 1, ..skipped(case) };
+    let errored = |errored, of| Entry {
         errored_repeats: errored,
         run_count: of,
         outcome: Some(Outcome::Errored),
-        ..entry(case, "m", 1.0)
+        ..repeated("a", u64::from(of - errored), u64::from(of - errored))
     };
-    let good = || entry("a", "m", 1.0);
-    for (before, after, held, says) in [
-        (vec![good()], vec![good()], true, "1 same"),
-        (vec![good()], vec![good(), entry("b", "m", 1.0)], true, "1 same, 1 new"),
-        (vec![good()], vec![entry("b", "m", 1.0)], false, "1 new, 1 missing"),
-        (vec![good(), entry("b", "m", 0.0)], vec![good()], false, "1 same, 1 missing"),
-        (vec![good()], vec![not_run("a")], false, "1 missing"),
-        (vec![not_run("a")], vec![good()], true, "1 new"),
-        (vec![not_run("a")], vec![], true, ""),
-        (vec![good()], vec![errored("a", 4, 5)], false, "1 unknown"),
-        (vec![good()], vec![errored("a", 5, 5)], false, "1 unknown"),
-        (vec![errored("a", 1, 5)], vec![good()], false, "1 unknown"),
-        (vec![good()], vec![skipped("a")], false, "1 unknown"),
-        (vec![skipped("a")], vec![skipped("a")], true, "1 same"),
-        (vec![skipped("a")], vec![good()], true, "1 better"),
-        (vec![good()], vec![Entry { pass_rate: 0.5, ..errored("a", 1, 5) }], false, "1 worse"),
-        (vec![checked("a", &["x", "y"])], vec![checked("a", &["x"])], false, "1 same, 1 taken out"),
+    let digest = |task: Option<&str>, whole: &str| Entry {
+        task_digest: task.map(str::to_owned),
+        digest: Some(whole.to_owned()),
+        ..repeated("a", 1, 1)
+    };
+    let good = || repeated("a", 1, 1);
+    for (before, after, expected) in [
+        (vec![good()], vec![good()], "a: unchanged"),
+        (vec![good()], vec![repeated("a", 0, 1)], "a: changed"),
+        (vec![repeated("a", 5, 5)], vec![repeated("a", 0, 5)], "a: regression"),
+        (vec![repeated("a", 0, 5)], vec![repeated("a", 5, 5)], "a: fix"),
+        (vec![repeated("a", 3, 3)], vec![repeated("a", 0, 3)], "a: changed"),
+        (vec![good()], vec![good(), repeated("b", 1, 1)], "a: unchanged, b: new"),
+        (vec![good()], vec![repeated("b", 1, 1)], "b: new, a: gone"),
+        (vec![good()], vec![not_run("a")], "a: gone"),
+        (vec![not_run("a")], vec![good()], "a: new"),
+        (vec![not_run("a")], vec![], ""),
         (
-            vec![checked("a", &["x"])],
-            vec![checked("a", &["y"])],
-            false,
-            "1 same, 1 taken out, 1 added",
+            vec![repeated("a", 5, 5)],
+            vec![errored(4, 5)],
+            "a: unknown (4 of 5 repeats could not be judged after)",
         ),
-        (vec![checked("a", &["x"])], vec![checked("a", &[])], false, "1 same, 1 taken out"),
-        (vec![checked("a", &["x"])], vec![checked("a", &["x", "y"])], true, "1 same, 1 added"),
-        (vec![checked("a", &["x"])], vec![checked("a", &["x soft"])], false, "1 same, 1 made soft"),
-        (vec![checked("a", &["x soft"])], vec![checked("a", &["x"])], true, "1 same"),
         (
-            vec![checked("a", &["x soft", "x"])],
-            vec![checked("a", &["x", "x soft"])],
-            true,
-            "1 same",
+            vec![errored(1, 5)],
+            vec![repeated("a", 5, 5)],
+            "a: unknown (1 of 5 repeats could not be judged before)",
         ),
-        (vec![checked("a", &["x", "x"])], vec![checked("a", &["x"])], false, "1 same, 1 taken out"),
-        // A file of the original KindLM lists no checks.
-        (vec![good()], vec![checked("a", &["x"])], true, "1 same"),
+        (vec![good()], vec![unjudged("a")], "a: unknown (no check applied after)"),
+        (vec![repeated("a", 1, 1)], vec![repeated("a", 5, 5)], "a: notComparable (1 → 5 repeats)"),
+        (vec![judged_by(&["x"])], vec![judged_by(&["x"])], "a: unchanged"),
+        (vec![judged_by(&["x", "y"])], vec![judged_by(&["x"])], "a: unchanged"),
+        (vec![judged_by(&["x"])], vec![judged_by(&[])], "a: unchanged"),
+        (vec![judged_by(&["x"])], vec![judged_by(&["y"])], "a: notComparable (judge x → y)"),
+        (vec![checked(&["x"], "t")], vec![checked(&["x"], "t")], "a: unchanged"),
+        (
+            vec![checked(&["x", "y"], "t")],
+            vec![checked(&["x"], "u")],
+            "a: notComparable (it no longer checks `y`)",
+        ),
+        (
+            vec![checked(&["x"], "t")],
+            vec![checked(&["x", "y"], "u")],
+            "a: notComparable (it now also checks `y`)",
+        ),
+        (
+            vec![checked(&["x"], "t")],
+            vec![checked(&["x"], "u")],
+            "a: notComparable (its variables or checks differ)",
+        ),
+        // The prompt changed, and the task did not.
+        (vec![digest(Some("t"), "1")], vec![digest(Some("t"), "2")], "a: unchanged"),
+        (
+            vec![digest(None, "1")],
+            vec![digest(Some("t"), "2")],
+            "a: notComparable (its prompt, variables or checks differ; set the baseline again to compare prompts)",
+        ),
+        (vec![digest(None, "1")], vec![digest(Some("t"), "1")], "a: unchanged"),
+        // A file of the original KindLM has no digests and no counts.
+        (
+            vec![Entry { run_count: 4, ..entry("a", "m", 0.75) }],
+            vec![repeated("a", 3, 4)],
+            "a: unchanged",
+        ),
     ] {
-        let comparison = baseline(before).compare(&baseline(after));
-        let counted = |it: &[kindlm_store::Change]| it.len();
-        let changes = [&comparison.regressions, &comparison.improvements, &comparison.unchanged];
-        let added = changes.into_iter().flatten().map(|it| it.added_checks.len()).sum();
-        let said = [
-            (counted(&comparison.regressions), "worse"),
-            (counted(&comparison.improvements), "better"),
-            (counted(&comparison.unchanged), "same"),
-            (counted(&comparison.unknown), "unknown"),
-            (comparison.added.len(), "new"),
-            (comparison.removed.len(), "missing"),
-            (comparison.removed_checks(), "taken out"),
-            (comparison.softened_checks(), "made soft"),
-            (added, "added"),
-        ];
-        let said = said.iter().filter(|(count, _)| *count > 0);
-        let said: Vec<String> = said.map(|(count, what)| format!("{count} {what}")).collect();
-        assert_eq!((said.join(", ").as_str(), comparison.held()), (says, held));
+        let comparison = compared(before, after);
+        let said: Vec<String> = comparison.cases.iter().map(described).collect();
+        assert_eq!(said.join(", "), expected);
     }
+}
+
+#[test]
+fn the_verdict_follows_the_evidence() {
+    let run = |passes: &[u64], of| {
+        let of_case = |(at, passed): (usize, &u64)| repeated(&format!("case {at}"), *passed, of);
+        passes.iter().enumerate().map(of_case).collect::<Vec<_>>()
+    };
+    let small = CompareOptions { margin: 0.01, ..CompareOptions::default() };
+    let usual = CompareOptions::default();
+    for (before, after, repeats, options, expected) in [
+        (vec![5; 20], vec![5; 20], 5, usual, "notEnoughData"),
+        (vec![1; 100], vec![1; 100], 1, usual, "noRegressionBeyond"),
+        (vec![1; 100], vec![1; 100], 1, small, "notEnoughData"),
+        (vec![5; 20], [vec![5; 12], vec![2; 8]].concat(), 5, usual, "regression"),
+        ([vec![5; 12], vec![2; 8]].concat(), vec![5; 20], 5, usual, "improved"),
+        // One fall is no regression of twenty cases.
+        (vec![1; 20], [vec![1; 19], vec![0]].concat(), 1, usual, "notEnoughData"),
+        (vec![], vec![], 1, usual, "notComparable"),
+    ] {
+        let comparison = baseline(run(&before, repeats)).compare(
+            &baseline(run(&after, repeats)),
+            ("before", "after"),
+            options,
+        );
+        let verdict = serde_json::to_value(&comparison.verdict).unwrap();
+        assert_eq!(verdict["kind"], expected, "{before:?} {after:?} {comparison:?}");
+    }
+}
+
+#[test]
+fn the_largest_changes_and_falls_come_first() {
+    let rate =
+        |assertion: &str, passed| EntryRate { assertion: assertion.to_owned(), passed, judged: 4 };
+    let run = |counts: &[(u64, u64)]| {
+        let entry = |(at, &(one, other)): (usize, &(u64, u64))| Entry {
+            assertions: vec![rate("contains", one), rate("judge", other)],
+            ..repeated(&format!("case {at}"), one.min(other), 4)
+        };
+        counts.iter().enumerate().map(entry).collect::<Vec<_>>()
+    };
+    let comparison = compared(run(&[(4, 4), (4, 4), (4, 0)]), run(&[(4, 4), (4, 1), (4, 1)]));
+    let cases: Vec<String> = comparison.cases.iter().map(described).collect();
+    assert_eq!(cases, ["case 1: changed", "case 2: changed", "case 0: unchanged"]);
+    let rows = comparison
+        .assertions
+        .iter()
+        .map(|it| (it.assertion.as_str(), it.change.before.passed, it.change.after.passed));
+    assert_eq!(rows.collect::<Vec<_>>(), [("judge", 8, 6), ("contains", 12, 12)]);
+    let overall = comparison.pass_rate.unwrap();
+    assert_eq!((overall.cases, overall.clusters, overall.before.judged), (3, 3, 12));
+    assert!((overall.difference + 0.5 / 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn cases_of_a_cluster_count_once() {
+    let run = |passed: u64| {
+        let of_case = |at: usize| Entry {
+            cluster: Some("document".to_owned()),
+            ..repeated(&format!("case {at}"), passed, 5)
+        };
+        (0..20).map(of_case).collect::<Vec<_>>()
+    };
+    let comparison = compared(run(5), run(0));
+    assert_eq!(comparison.pass_rate.unwrap().clusters, 1);
+    assert_eq!(comparison.verdict, ComparisonVerdict::NotEnoughData { detectable: None });
+}
+
+#[test]
+fn the_same_runs_give_the_same_p_value() {
+    let run = |id: &str, passed: u64| {
+        let of_case = |at: u64| repeated(&format!("case {at}"), (passed + at) % 5, 5);
+        let mut run = baseline((0..40).map(of_case));
+        run.run_id = Some(id.to_owned());
+        run
+    };
+    let p = |id| {
+        let names = ("before", "after");
+        run("1", 0)
+            .compare(&run(id, 2), names, CompareOptions::default())
+            .pass_rate
+            .unwrap()
+            .p_value
+    };
+    assert!((p("2") - p("2")).abs() < f64::EPSILON);
+    assert!((p("2") - p("3")).abs() > 0.0);
 }
 
 #[test]
@@ -255,19 +368,21 @@ fn names_other_causes_of_changed_results() {
     let labels: Vec<&str> =
         before.get("t", "m").unwrap().checks.iter().map(|it| it.label.as_str()).collect();
     assert_eq!(labels, ["Set", "Set > polite"]);
-    assert!(before.compare(&before).differences.is_empty());
+    let compare = |now: &Baseline| before.compare(now, ("a", "b"), CompareOptions::default());
+    assert!(compare(&before).differences.is_empty());
     let now = with("0.2.0", "other", "gpt-5", None);
-    let named = before.compare(&now).differences.into_iter().map(|it| {
+    let named = compare(&now).differences.into_iter().map(|it| {
         let shown = |it: Option<String>| it.unwrap_or_else(|| "none".to_owned());
-        format!("{}: {} → {}", it.what, shown(it.before), shown(it.after))
+        let name = it.name.unwrap_or_default();
+        format!("{:?} {name}: {} → {}", it.condition, shown(it.before), shown(it.after))
     });
     assert_eq!(
         named.collect::<Vec<_>>(),
         [
-            "KindLM: 0.1.0 → 0.2.0",
-            "judges: judge → other",
-            "the model `judge`: openai:gpt-4o → openai:gpt-5",
-            "the rules `kind`: version 3, digest d → none",
+            "Version : 0.1.0 → 0.2.0",
+            "Judges : judge → other",
+            "Model judge: openai:gpt-4o → openai:gpt-5",
+            "Rules kind: version 3, digest d → none",
         ]
     );
 }
@@ -301,7 +416,10 @@ fn agrees_with_the_original_on_every_vector() {
             "build" => build(input),
             op => panic!("unknown operation {op}"),
         };
-        let mut theirs = vector["expect"].clone();
+        let mut theirs = match input["op"].as_str() {
+            Some("compare") => only_names(&vector["expect"]),
+            _ => vector["expect"].clone(),
+        };
         // The wording of error messages may differ.
         theirs.as_object_mut().unwrap().shift_remove("message");
         if ours != theirs {
@@ -332,36 +450,35 @@ fn compare(before: &Value, after: &Value) -> Value {
         let text = json!({"version": "1", "suiteName": "s", "createdAt": "", "results": results});
         Baseline::parse(&text.to_string()).unwrap()
     };
-    let comparison = read(before).compare(&read(after));
-    let name = |case: &str, model: &str| format!("{case}::{model}");
-    let changes = |changes: &[kindlm_store::Change], with_codes: bool| -> Value {
-        changes
-            .iter()
-            .map(|it| {
-                let mut value = json!({
-                    "testName": name(&it.case, &it.model),
-                    "baselinePassRate": it.before.map(number),
-                    "currentPassRate": it.after.map(number),
-                });
-                if with_codes {
-                    value["newFailureCodes"] = json!(it.new_failure_codes);
-                }
-                value
-            })
-            .collect()
+    let comparison =
+        read(before).compare(&read(after), ("before", "after"), CompareOptions::default());
+    let names = |wanted: &dyn Fn(&CaseChange) -> bool| -> Vec<String> {
+        let wanted = comparison.cases.iter().filter(|it| wanted(it));
+        let mut names: Vec<_> = wanted.map(|it| format!("{}::{}", it.case, it.model)).collect();
+        names.sort();
+        names
     };
-    let names = |entries: &[Entry]| -> Value {
-        entries.iter().map(|it| name(&it.case, &it.model)).collect()
-    };
+    let changed =
+        |it: &CaseChange| it.difference().filter(|_| it.kind.is_compared()).unwrap_or(0.0);
     json!({
-        "suiteName": "s",
-        "hasBaseline": true,
-        "regressions": changes(&comparison.regressions, true),
-        "improvements": changes(&comparison.improvements, false),
-        "unchanged": changes(&comparison.unchanged, false),
-        "newTests": names(&comparison.added),
-        "removedTests": names(&comparison.removed),
+        "regressions": names(&|it| changed(it) < -1e-9),
+        "improvements": names(&|it| changed(it) > 1e-9),
+        "unchanged": names(&|it| it.kind == CaseChangeKind::Unchanged),
+        "newTests": names(&|it| it.kind == CaseChangeKind::New),
+        "removedTests": names(&|it| it.kind == CaseChangeKind::Gone),
     })
+}
+
+/// Returns the names of the vector's changes. KindLM compares no failure codes, because a rate is what was measured.
+fn only_names(expected: &Value) -> Value {
+    let named = |list: &str| -> Vec<String> {
+        let name = |it: &Value| it["testName"].as_str().or(it.as_str()).unwrap().to_owned();
+        let mut names: Vec<_> = expected[list].as_array().unwrap().iter().map(name).collect();
+        names.sort();
+        names
+    };
+    let lists = ["regressions", "improvements", "unchanged", "newTests", "removedTests"];
+    lists.iter().map(|list| ((*list).to_owned(), json!(named(list)))).collect::<Map<_, _>>().into()
 }
 
 /// Formats a rate like the test vectors: a whole number has no fraction.

@@ -2,7 +2,9 @@
 
 mod build;
 mod cases;
+mod comparison;
 
+pub use comparison::sample_comparison;
 use kindlm_types::{
     AssertionSetInfo, CheckInfo, Class, ComplianceInfo, DerivedMetric, DerivedValue, FileDigest,
     GateOutcome, GateResult, InstructionsInfo, JudgeInfo, ModelInfo, Params, PromptInfo, Report,
@@ -14,7 +16,8 @@ use kindlm_types::{
 /// - conversations and commands;
 /// - hostile and long outputs;
 /// - known and unknown costs;
-/// - gates that held, failed, and had nothing to measure.
+/// - gates that held, failed, and had nothing to measure;
+/// - a comparison with each kind of change.
 ///
 /// The report is always the same, so that it can be used in snapshots.
 pub fn sample_report() -> Report {
@@ -64,7 +67,7 @@ pub fn sample_report() -> Report {
         models: models(),
         cases: cases::cases(),
         shard: None,
-        comparison: None,
+        comparison: Some(sample_comparison()),
         skipped: vec![SkippedCase {
             case: "answers in French".to_owned(),
             tags: vec!["tone".to_owned(), "i18n".to_owned()],
@@ -157,6 +160,7 @@ pub fn green_report() -> Report {
     report.warnings.clear();
     report.compliance = None;
     report.derived.clear();
+    report.comparison = Some(comparison::unchanged_comparison());
     report.gates = vec![gate("passRateMin", Some(1.0), 0.95, "Pass rate: 100.0% (min: 95.0%)")];
     report.run.duration_ms = 1840.0;
     report

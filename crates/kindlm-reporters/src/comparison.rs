@@ -1,0 +1,249 @@
+//! The comparison of a run in words, the same for all reports.
+//!
+//! The texts contain names of the user. Each report escapes them for its format.
+
+use kindlm_types::{
+    CaseChange, CaseChangeKind, Comparison, ComparisonVerdict, Condition, ConditionChange,
+    PassRate, RateChange,
+};
+
+use crate::amount::{count, percent, plural};
+use crate::plain::one_line;
+
+/// The maximum number of cases of each kind in the text of a command.
+const LISTED: usize = 20;
+
+/// A line about a case, an assertion or a condition of the comparison.
+pub(crate) struct Line {
+    /// The kind, in one or two words.
+    pub(crate) word: &'static str,
+    /// The name; empty for the number of further cases.
+    pub(crate) name: String,
+    /// The change or the reason.
+    pub(crate) detail: String,
+}
+
+/// Returns the comparison as text for a terminal: the result, the changes, and the numbers of cases.
+pub fn comparison_text(comparison: &Comparison) -> String {
+    let (after, before) = (&comparison.after, &comparison.before);
+    let started = before.started_at.as_deref().map(|it| format!(" of {it}")).unwrap_or_default();
+    let mut text = format!("{} against {}{started}\n\n", after.name, before.name);
+    text.push_str(&headline(comparison));
+    let lines = lines(comparison, LISTED);
+    let word = lines.iter().map(|it| it.word.len()).max().unwrap_or(0);
+    let mut text = one_line_each(&text);
+    if !lines.is_empty() {
+        text.push('\n');
+    }
+    for it in &lines {
+        let line = one_line(&format!("{:word$}  {}", it.word, said(it)));
+        text.extend([line.trim_end(), "\n"]);
+    }
+    text + "\n" + &counts(comparison) + "\n"
+}
+
+fn one_line_each(text: &str) -> String {
+    text.split('\n').map(|it| one_line(it) + "\n").collect()
+}
+
+/// Returns a line without its word.
+pub(crate) fn said(line: &Line) -> String {
+    match (line.name.as_str(), line.detail.as_str()) {
+        ("", detail) => detail.to_owned(),
+        (name, "") => name.to_owned(),
+        (name, detail) => format!("{name}: {detail}"),
+    }
+}
+
+/// Returns the result in one line: the rates, their difference with its interval and p value, and the verdict.
+pub(crate) fn headline(comparison: &Comparison) -> String {
+    let verdict = verdict(&comparison.verdict);
+    match &comparison.pass_rate {
+        Some(it) => format!("pass rate {}: {verdict}", measured(it)),
+        None => verdict,
+    }
+}
+
+fn measured(it: &RateChange) -> String {
+    let clusters = (it.clusters < it.cases)
+        .then(|| format!(" in {}", plural(it.clusters, "cluster")))
+        .unwrap_or_default();
+    let repeats = match it.after.judged / it.cases.max(1) {
+        each if each > 1 && each * it.cases == it.after.judged => format!(" × {}", count(each)),
+        _ => String::new(),
+    };
+    format!(
+        "{} → {} ({}{repeats}{clusters}), {} pp, 95% interval {} to {}, p {}",
+        rate(it.before),
+        rate(it.after),
+        plural(it.cases, "case"),
+        signed(it.difference),
+        points(it.low),
+        points(it.high),
+        p_value(it.p_value)
+    )
+}
+
+fn verdict(verdict: &ComparisonVerdict) -> String {
+    match verdict {
+        ComparisonVerdict::Regression => "regression".to_owned(),
+        ComparisonVerdict::Improved => "improved".to_owned(),
+        ComparisonVerdict::NoRegressionBeyond { margin } => {
+            format!("no regression beyond {} pp", short(*margin))
+        }
+        ComparisonVerdict::NotEnoughData { detectable: Some(least) } => {
+            format!("not enough data; runs of this size show a fall of {} pp", short(*least))
+        }
+        ComparisonVerdict::NotEnoughData { detectable: None } => {
+            "not enough data; runs of this size show no fall of any size".to_owned()
+        }
+        ComparisonVerdict::NotComparable { reason } => format!("not comparable: {reason}"),
+    }
+}
+
+/// Returns the changed cases, the cases without a comparison, and the differences of assertions and conditions.
+///
+/// Each kind has at most `most` cases, and then the number of the others.
+pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for word in KINDS {
+        let of_kind: Vec<&CaseChange> =
+            comparison.cases.iter().filter(|it| word_of(it) == Some(word)).collect();
+        lines.extend(of_kind.iter().take(most).map(|it| case(word, it)));
+        let more = of_kind.len().saturating_sub(most) as u64;
+        let more = (more > 0).then(|| format!("and {}", plural(more, "more case")));
+        lines.extend(more.map(|detail| Line { word, name: String::new(), detail }));
+    }
+    let assertions = comparison.assertions.iter();
+    let certain = assertions.filter(|it| it.adjusted_p_value <= comparison.alpha).take(most);
+    lines.extend(certain.map(|it| Line {
+        word: "assertion",
+        name: it.assertion.clone(),
+        detail: format!(
+            "{} → {}, {} pp, adjusted p {}",
+            rate(it.change.before),
+            rate(it.change.after),
+            signed(it.change.difference),
+            p_value(it.adjusted_p_value)
+        ),
+    }));
+    lines.extend(comparison.differences.iter().take(most).map(condition));
+    lines
+}
+
+/// The kinds of cases that are listed, in their order.
+const KINDS: [&str; 6] = ["fell", "rose", "unknown", "not comparable", "gone", "new"];
+
+/// Returns the word for the change of a case; `None` if it did not change.
+fn word_of(case: &CaseChange) -> Option<&'static str> {
+    let is_fall = case.difference().is_some_and(|it| it < 0.0);
+    match case.kind {
+        CaseChangeKind::Unchanged => None,
+        CaseChangeKind::Regression => Some("fell"),
+        CaseChangeKind::Fix => Some("rose"),
+        CaseChangeKind::Changed => Some(if is_fall { "fell" } else { "rose" }),
+        CaseChangeKind::New => Some("new"),
+        CaseChangeKind::Gone => Some("gone"),
+        CaseChangeKind::Unknown { .. } => Some("unknown"),
+        CaseChangeKind::NotComparable { .. } => Some("not comparable"),
+    }
+}
+
+fn case(word: &'static str, it: &CaseChange) -> Line {
+    let name =
+        if it.model.is_empty() { it.case.clone() } else { format!("{} [{}]", it.case, it.model) };
+    let detail = match (it.kind.reason(), it.before, it.after) {
+        (Some(reason), ..) => reason.to_owned(),
+        (None, Some(before), Some(after)) => {
+            let is_certain = matches!(it.kind, CaseChangeKind::Regression | CaseChangeKind::Fix);
+            let p = it.p_value.filter(|_| is_certain);
+            let p = p.map(|it| format!(", adjusted p {}", p_value(it))).unwrap_or_default();
+            format!("{} → {}{p}", counted(before), counted(after))
+        }
+        (None, before, after) => before.or(after).map(counted).unwrap_or_default(),
+    };
+    Line { word, name, detail }
+}
+
+fn counted(it: PassRate) -> String {
+    format!("{} of {}", count(it.passed), count(it.judged))
+}
+
+fn condition(it: &ConditionChange) -> Line {
+    let kind = match it.condition {
+        Condition::Version => "KindLM",
+        Condition::Prompt => "prompt",
+        Condition::Rules => "rules",
+        Condition::Model => "model",
+        Condition::Judges => "judges",
+    };
+    let name = it.name.as_ref().map(|it| format!("{kind} `{it}`"));
+    let value = |it: &Option<String>| it.clone().unwrap_or_else(|| "none".to_owned());
+    Line {
+        word: "differs",
+        name: name.unwrap_or_else(|| kind.to_owned()),
+        detail: format!("{} → {}", value(&it.before), value(&it.after)),
+    }
+}
+
+/// Returns the numbers of cases by kind, such as `3 fell, 1 rose, 96 unchanged`.
+pub(crate) fn counts(comparison: &Comparison) -> String {
+    let number = |word: Option<&str>| {
+        comparison.cases.iter().filter(|it| word_of(it) == word).count() as u64
+    };
+    let unchanged = (number(None), "unchanged");
+    let kinds = KINDS.iter().map(|word| (number(Some(word)), *word));
+    let mut all: Vec<(u64, &str)> = kinds.collect();
+    all.insert(2, unchanged);
+    let shown = all.iter().filter(|(number, _)| *number > 0);
+    let shown: Vec<String> =
+        shown.map(|(number, word)| format!("{} {word}", count(*number))).collect();
+    if shown.is_empty() { "no cases".to_owned() } else { shown.join(", ") }
+}
+
+fn rate(it: PassRate) -> String {
+    format!("{}%", percent(it.rate))
+}
+
+/// Formats a share in percentage points with one decimal and the sign of a minus.
+fn points(share: f64) -> String {
+    let text = percent(share.abs());
+    if share < 0.0 && text != "0.0" { format!("−{text}") } else { text }
+}
+
+/// Formats a size in percentage points, without a decimal of 0.
+fn short(share: f64) -> String {
+    let text = points(share);
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// Formats a difference in percentage points with its sign.
+fn signed(share: f64) -> String {
+    let text = points(share);
+    if share > 0.0 && text != "0.0" { format!("+{text}") } else { text }
+}
+
+/// Formats a p value with two or more digits.
+fn p_value(p: f64) -> String {
+    match p {
+        p if p < 0.000_1 => "< 0.0001".to_owned(),
+        p if p < 0.01 => format!("{p:.4}"),
+        p if p < 0.1 => format!("{p:.3}"),
+        p => format!("{p:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_signs_and_digits() {
+        let shown = [-0.075, 0.02, -0.000_1, 0.0].map(|it| (points(it), signed(it)));
+        let shown: Vec<String> =
+            shown.iter().map(|(one, other)| format!("{one} {other}")).collect();
+        assert_eq!(shown, ["−7.5 −7.5", "2.0 +2.0", "0.0 0.0", "0.0 0.0"]);
+        let shown = [0.000_01, 0.000_4, 0.023_1, 0.2, 1.0].map(p_value);
+        assert_eq!(shown, ["< 0.0001", "0.0004", "0.023", "0.20", "1.00"]);
+    }
+}

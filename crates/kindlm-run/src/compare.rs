@@ -1,0 +1,202 @@
+//! Compares runs, reports and baselines, and a finished run with its baseline.
+
+use std::collections::HashSet;
+
+use kindlm_engine::gates::no_regression;
+use kindlm_engine::{CaseKind, Plan, Suite};
+use kindlm_store::{Baseline, Baselines, CompareOptions};
+use kindlm_types::{CaseSource, Comparison, ComparisonVerdict, ExitStatus, Report, SuiteInfo};
+
+use crate::saved::Saved;
+use crate::suites::SuiteKey;
+use crate::{Failure, SuiteFolder, World, saved};
+
+/// The word for the newest run.
+pub const LAST: &str = "last";
+
+/// One side of a comparison.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Side {
+    /// The name for messages, such as ``baseline `default` ``.
+    pub name: String,
+    /// The results.
+    pub results: Baseline,
+}
+
+/// Finds a run, a report or a baseline by the user's word for it.
+///
+/// The word is `last` for the newest run, the path of a report, the label of a baseline, or the id of a run or its
+/// beginning, in this order. With `of`, a run must belong to that suite.
+///
+/// # Errors
+///
+/// Fails if the word names nothing, or the results cannot be read.
+pub fn find(
+    world: &World,
+    place: &SuiteFolder,
+    word: &str,
+    of: Option<&SuiteKey>,
+) -> Result<Side, Failure> {
+    let baselines = Baselines::new(place.state());
+    let is_run = word == LAST || saved::as_file(&world.working_dir, word).is_some();
+    let labels = baselines.list().map_err(|err| Failure::store(&err))?;
+    if !is_run && labels.iter().any(|it| it == word) {
+        return Side::of_baseline(place, word);
+    }
+    Side::of_run(&saved::find(world, place, Some(word).filter(|it| *it != LAST), of)?)
+}
+
+impl Side {
+    /// Loads the baseline with this label.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the baseline does not exist or cannot be read.
+    pub fn of_baseline(place: &SuiteFolder, label: &str) -> Result<Self, Failure> {
+        let results = crate::baseline::load(place, label)?;
+        Ok(Self { name: baseline_name(label), results })
+    }
+
+    /// Reads the results of a run.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a case of the run cannot be read.
+    pub fn of_run(saved: &Saved) -> Result<Self, Failure> {
+        let results = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
+        Ok(Self { name: saved.name.clone(), results })
+    }
+}
+
+fn baseline_name(label: &str) -> String {
+    format!("baseline `{label}`")
+}
+
+/// Compares two sides. With a `margin` from 0 to 1, a fall by less is no regression.
+pub fn compare(before: &Side, after: &Side, margin: Option<f64>) -> Comparison {
+    let names = (before.name.as_str(), after.name.as_str());
+    before.results.compare(&after.results, names, options(margin))
+}
+
+fn options(margin: Option<f64>) -> CompareOptions {
+    let mut options = CompareOptions::default();
+    options.margin = margin.unwrap_or(options.margin);
+    options
+}
+
+/// Returns the exit status of a comparison.
+///
+/// A regression fails. With a `margin` of the user, too little data fails, too. Runs without a comparable case are
+/// invalid input, because the comparison has no result.
+pub fn status(comparison: &Comparison, has_margin: bool) -> ExitStatus {
+    match comparison.verdict {
+        ComparisonVerdict::Regression => ExitStatus::GatesFailed,
+        ComparisonVerdict::NotEnoughData { .. } if has_margin => ExitStatus::GatesFailed,
+        ComparisonVerdict::NotComparable { .. } => ExitStatus::InvalidInput,
+        _ => ExitStatus::Success,
+    }
+}
+
+/// Parses a margin in percentage points, such as `3pp`, to a share.
+///
+/// # Errors
+///
+/// Fails if the text is not a number above 0 and at most 100 with the unit `pp`.
+pub fn parse_margin(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix("pp").and_then(|it| it.trim_end().parse::<f64>().ok());
+    let share = number.map(|it| it / 100.0).filter(|it| *it > 0.0 && *it <= 1.0);
+    share.ok_or_else(|| "expected percentage points, such as `3pp`".to_owned())
+}
+
+/// Refuses a baseline of another suite than that of a run.
+///
+/// # Errors
+///
+/// Fails with the names of both suites.
+pub fn check_suite(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Result<(), Failure> {
+    if baseline.is_of(&suite.project, &suite.name) {
+        return Ok(());
+    }
+    let (other, name) = (&baseline.suite_name, &suite.name);
+    let (other, name) = match &baseline.project {
+        Some(project) if other == name => (
+            format!("{other}` of the project `{project}"),
+            format!("{name}` of `{}", suite.project),
+        ),
+        _ => (other.clone(), name.clone()),
+    };
+    Err(Failure::input(format!(
+        "the baseline `{label}` belongs to the suite `{other}`, and the run is of `{name}`"
+    )))
+}
+
+/// Compares a finished run with its baseline, and decides the gate `noRegression`.
+///
+/// Cases that the user did not select are left out. If a case cannot be read, there is no comparison, and the report
+/// has a warning.
+pub(crate) fn measure<Cases: CaseSource>(
+    report: &mut Report<Cases>,
+    (suite, plan): (&Suite, &Plan),
+    baseline: Option<&(String, Baseline)>,
+) {
+    let demand = suite.gates.iter().find_map(|it| it.no_regression());
+    if let Some((label, baseline)) = baseline {
+        match Baseline::of(report) {
+            Ok(results) => {
+                let name = format!("run `{}`", report.run.id);
+                let after = Side { name, results };
+                let before = selected(baseline, suite, plan);
+                let before = Side { name: baseline_name(label), results: before };
+                let margin = demand.and_then(|it| it.margin);
+                report.comparison = Some(compare(&before, &after, margin));
+            }
+            Err(err) => report.warnings.push(format!("not compared with the baseline: {err}")),
+        }
+    }
+    let Some(demand) = demand else { return };
+    let result = no_regression(demand, report.comparison.as_ref());
+    if let Some(gate) = report.gates.iter_mut().find(|it| it.gate == result.gate) {
+        *gate = result;
+    }
+}
+
+/// Returns the baseline without cases of the suite that the plan leaves out.
+fn selected(baseline: &Baseline, suite: &Suite, plan: &Plan) -> Baseline {
+    let name = |case: usize| suite.cases.get(case).map_or("", |it| it.name.as_str());
+    let planned: HashSet<(&str, &str)> =
+        plan.units.iter().map(|it| (name(it.case), it.target(suite))).collect();
+    let mut possible: HashSet<(&str, &str)> = HashSet::new();
+    for case in suite.cases.iter().filter(|it| it.skip.is_none()) {
+        let models =
+            case.models.iter().map(String::as_str).filter(|_| case.kind == CaseKind::Prompt);
+        possible.extend(models.chain(case.kind.alone()).map(|model| (case.name.as_str(), model)));
+    }
+    let mut kept = baseline.clone();
+    kept.retain(|case, model| {
+        planned.contains(&(case, model)) || !possible.contains(&(case, model))
+    });
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_has_a_unit() {
+        for (text, expected) in [
+            ("3pp", Some(0.03)),
+            ("0.5 pp", Some(0.005)),
+            ("100pp", Some(1.0)),
+            ("3", None),
+            ("3%", None),
+            ("0pp", None),
+            ("-1pp", None),
+            ("NaNpp", None),
+            ("101pp", None),
+        ] {
+            assert_eq!(parse_margin(text).ok(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Compares a run with a baseline or an earlier run, with known error rates.
+
+mod conditions;
+mod pair;
+
+use std::collections::BTreeMap;
+
+use kindlm_stats::{Confidence, Difference, Paired, PairedTest, Tally, benjamini_hochberg};
+use kindlm_types::{
+    AssertionChange, CaseChange, CaseChangeKind, ComparedRun, Comparison, ComparisonVerdict,
+    PassRate, RateChange,
+};
+
+use crate::{Baseline, Digest, Entry};
+use pair::Pair;
+
+/// The accepted rate of false alarms.
+pub const ALPHA: f64 = 0.05;
+
+/// The margin without a choice of the user: 5 percentage points.
+pub const MARGIN: f64 = 0.05;
+
+/// The tolerance for equal rates.
+const TOLERANCE: f64 = 1e-9;
+
+/// The settings of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompareOptions {
+    /// The accepted rate of false alarms, above 0 and below 1.
+    pub alpha: f64,
+    /// The largest fall that counts as no regression, from 0 to 1.
+    pub margin: f64,
+}
+
+impl Default for CompareOptions {
+    fn default() -> Self {
+        Self { alpha: ALPHA, margin: MARGIN }
+    }
+}
+
+impl Baseline {
+    /// Compares a later run with this baseline.
+    ///
+    /// Cases are paired by name and model. A case that cannot be compared, or whose pass rate is unknown, is named with
+    /// the reason and is not measured. `names` are those of the baseline and of the run.
+    pub fn compare(
+        &self,
+        after: &Self,
+        names: (&str, &str),
+        options: CompareOptions,
+    ) -> Comparison {
+        let test = PairedTest {
+            alpha: options.alpha,
+            confidence: Confidence::P95,
+            seed: seed(self, after),
+        };
+        let differences = conditions::differences(self, after);
+        let rules = conditions::rules(&differences);
+        let mut cases = Vec::new();
+        let mut pairs = Vec::new();
+        for now in after.entries().filter(|it| it.was_executed()) {
+            let then = self.get(&now.case, &now.model).filter(|it| it.was_executed());
+            let Some(then) = then else {
+                cases.push(change(now, None, now.rate(), CaseChangeKind::New));
+                continue;
+            };
+            match Pair::of(then, now, rules.as_deref()) {
+                Ok(pair) => {
+                    pairs.push((cases.len(), pair));
+                    cases.push(pair.change());
+                }
+                Err(kind) => cases.push(change(now, then.rate(), now.rate(), kind)),
+            }
+        }
+        let is_gone = |then: &&Entry| {
+            let now = after.get(&then.case, &then.model);
+            then.was_executed() && !now.is_some_and(Entry::was_executed)
+        };
+        let gone = self.entries().filter(is_gone);
+        cases.extend(gone.map(|it| change(it, it.rate(), None, CaseChangeKind::Gone)));
+        decide_cases(&mut cases, &pairs, options.alpha);
+        let pairs: Vec<Pair<'_>> = pairs.into_iter().map(|(_, pair)| pair).collect();
+        let overall = measure(&test, pairs.iter().map(Pair::difference));
+        let verdict = overall.as_ref().map_or_else(
+            || ComparisonVerdict::NotComparable { reason: why_nothing(&cases) },
+            |(change, paired)| verdict(change, paired.detectable, options),
+        );
+        // The largest changes come first; the others stay in the order of the runs.
+        let size = |it: &CaseChange| {
+            it.difference().filter(|_| it.kind.is_compared()).map_or(0.0, f64::abs)
+        };
+        cases.sort_by(|one, other| size(other).total_cmp(&size(one)));
+        Comparison {
+            before: self.compared(names.0),
+            after: after.compared(names.1),
+            verdict,
+            alpha: options.alpha,
+            pass_rate: overall.map(|it| it.0),
+            cases,
+            assertions: assertions(&test, &pairs),
+            differences,
+        }
+    }
+
+    fn compared(&self, name: &str) -> ComparedRun {
+        ComparedRun {
+            name: name.to_owned(),
+            run_id: self.run_id.clone(),
+            git_commit: self.git_commit.clone(),
+            started_at: Some(self.created_at.clone()).filter(|it| !it.is_empty()),
+        }
+    }
+}
+
+/// Returns the seed of random flips. It depends on the runs, so the same comparison gives the same p value.
+fn seed(before: &Baseline, after: &Baseline) -> u64 {
+    let key = |it: &Baseline| it.run_id.clone().unwrap_or_else(|| it.created_at.clone());
+    Digest::of(format!("{}\n{}", key(before), key(after))).bits()
+}
+
+fn change(
+    entry: &Entry,
+    before: Option<PassRate>,
+    after: Option<PassRate>,
+    kind: CaseChangeKind,
+) -> CaseChange {
+    let (case, model) = (entry.case.clone(), entry.model.clone());
+    CaseChange { case, model, kind, before, after, p_value: None }
+}
+
+/// Marks the cases that changed beyond chance on their own, and sets the adjusted p values.
+fn decide_cases(cases: &mut [CaseChange], pairs: &[(usize, Pair<'_>)], alpha: f64) {
+    let p_values: Vec<f64> = pairs.iter().map(|(_, pair)| pair.p_value()).collect();
+    for ((at, pair), p) in pairs.iter().zip(benjamini_hochberg(&p_values)) {
+        let Some(case) = cases.get_mut(*at) else { continue };
+        case.p_value = Some(p);
+        if p <= alpha && case.kind == CaseChangeKind::Changed {
+            case.kind = if pair.after.rate() < pair.before.rate() {
+                CaseChangeKind::Regression
+            } else {
+                CaseChangeKind::Fix
+            };
+        }
+    }
+}
+
+/// Measures the change of the pass rate over differences; `None` without differences.
+fn measure<'a>(
+    test: &PairedTest,
+    differences: impl Iterator<Item = Difference<'a>>,
+) -> Option<(RateChange, Paired)> {
+    let differences: Vec<Difference<'a>> = differences.collect();
+    let paired = test.compare(&differences).ok()?;
+    let change = RateChange {
+        before: mean_rate(differences.iter().map(|it| it.before)),
+        after: mean_rate(differences.iter().map(|it| it.after)),
+        cases: differences.len() as u64,
+        clusters: paired.clusters as u64,
+        difference: paired.mean,
+        low: paired.interval.low,
+        high: paired.interval.high,
+        p_value: paired.p_value,
+    };
+    Some((change, paired))
+}
+
+/// Returns the mean of the rates, and the sums of the counts.
+fn mean_rate(tallies: impl Iterator<Item = Tally>) -> PassRate {
+    let mut all = PassRate::default();
+    let mut cases = 0.0;
+    for it in tallies {
+        all.rate += it.rate();
+        all.passed += it.passed();
+        all.judged += it.total();
+        cases += 1.0;
+    }
+    if cases > 0.0 {
+        all.rate /= cases;
+    }
+    all
+}
+
+fn verdict(
+    change: &RateChange,
+    detectable: Option<f64>,
+    options: CompareOptions,
+) -> ComparisonVerdict {
+    let is_beyond_chance = change.p_value <= options.alpha;
+    if change.difference < -TOLERANCE && is_beyond_chance {
+        ComparisonVerdict::Regression
+    } else if change.difference > TOLERANCE && is_beyond_chance {
+        ComparisonVerdict::Improved
+    } else if change.low > -options.margin {
+        ComparisonVerdict::NoRegressionBeyond { margin: options.margin }
+    } else {
+        ComparisonVerdict::NotEnoughData { detectable }
+    }
+}
+
+/// Returns the reason why no case was measured.
+fn why_nothing(cases: &[CaseChange]) -> String {
+    match cases.iter().find_map(|it| Some((it, it.kind.reason()?))) {
+        Some((case, reason)) => format!("no case can be compared; `{}`: {reason}", case.case),
+        None if cases.is_empty() => "no case was run".to_owned(),
+        None => "no case is in both runs".to_owned(),
+    }
+}
+
+/// Returns the change of each assertion, the largest fall first.
+fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
+    let mut by_id: BTreeMap<&str, Vec<Difference<'_>>> = BTreeMap::new();
+    for pair in pairs {
+        for (id, difference) in pair.assertions() {
+            by_id.entry(id).or_default().push(difference);
+        }
+    }
+    let mut rows: Vec<AssertionChange> = by_id
+        .into_iter()
+        .filter_map(|(id, differences)| {
+            let (change, _) = measure(test, differences.into_iter())?;
+            Some(AssertionChange { assertion: id.to_owned(), change, adjusted_p_value: 1.0 })
+        })
+        .collect();
+    let p_values: Vec<f64> = rows.iter().map(|it| it.change.p_value).collect();
+    for (row, p) in rows.iter_mut().zip(benjamini_hochberg(&p_values)) {
+        row.adjusted_p_value = p;
+    }
+    rows.sort_by(|one, other| one.change.difference.total_cmp(&other.change.difference));
+    rows
+}

@@ -1,0 +1,134 @@
+//! A case in both runs, if it can be compared.
+
+use std::collections::BTreeSet;
+
+use kindlm_stats::{Difference, Tally, fisher_exact};
+use kindlm_types::{CaseChange, CaseChangeKind, PassRate};
+
+use super::{TOLERANCE, change};
+use crate::Entry;
+
+/// A case that both runs measured in the same way.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    then: &'a Entry,
+    now: &'a Entry,
+    pub(super) before: Tally,
+    pub(super) after: Tally,
+}
+
+impl<'a> Pair<'a> {
+    /// Pairs the entries of a case; fails with the reason why they cannot be compared.
+    ///
+    /// `rules` describes the sets of rules that differ between the runs.
+    pub(super) fn of(
+        then: &'a Entry,
+        now: &'a Entry,
+        rules: Option<&str>,
+    ) -> Result<Self, CaseChangeKind> {
+        if let Some(reason) = another_task(then, now, rules)
+            .or_else(|| other_judges(&then.judges, &now.judges))
+            .or_else(|| other_repeats(then, now))
+        {
+            return Err(CaseChangeKind::NotComparable { reason });
+        }
+        let unknown = |reason| Err(CaseChangeKind::Unknown { reason });
+        if let Some(reason) = unjudged(then, "before").or_else(|| unjudged(now, "after")) {
+            return unknown(reason);
+        }
+        let tally = |it: &Entry| it.rate().and_then(|it| Tally::new(it.passed, it.judged).ok());
+        match (tally(then), tally(now)) {
+            (Some(before), Some(after)) => Ok(Self { then, now, before, after }),
+            (None, _) => unknown("no repeat is recorded before".to_owned()),
+            (_, None) => unknown("no repeat is recorded after".to_owned()),
+        }
+    }
+
+    /// Returns the change of the case before its p value is known.
+    pub(super) fn change(&self) -> CaseChange {
+        let kind = if (self.after.rate() - self.before.rate()).abs() < TOLERANCE {
+            CaseChangeKind::Unchanged
+        } else {
+            CaseChangeKind::Changed
+        };
+        let rate = |it: Tally| PassRate::of(it.passed(), it.total());
+        change(self.now, rate(self.before), rate(self.after), kind)
+    }
+
+    /// Returns the p value of this case alone.
+    pub(super) fn p_value(&self) -> f64 {
+        fisher_exact(self.before, self.after)
+    }
+
+    pub(super) fn difference(&self) -> Difference<'a> {
+        Difference { cluster: self.cluster(), before: self.before, after: self.after }
+    }
+
+    /// Returns the cluster. Without one in the suite, it is the case on all its models.
+    fn cluster(&self) -> &'a str {
+        self.now.cluster.as_deref().unwrap_or(&self.now.case)
+    }
+
+    /// Returns the differences of the assertions that both runs judged.
+    pub(super) fn assertions(&self) -> impl Iterator<Item = (&'a str, Difference<'a>)> {
+        let (before, cluster) = (&self.then.assertions, self.cluster());
+        self.now.assertions.iter().filter_map(move |after| {
+            let before = before.iter().find(|it| it.assertion == after.assertion)?;
+            let before = Tally::new(before.passed, before.judged).ok()?;
+            let after_tally = Tally::new(after.passed, after.judged).ok()?;
+            let difference = Difference { cluster, before, after: after_tally };
+            Some((after.assertion.as_str(), difference))
+        })
+    }
+}
+
+/// Returns the reason if the entries have other variables, turns or checks.
+///
+/// The prompt may differ. An entry without a task digest is compared by the digest of the whole case.
+fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String> {
+    let (before, after, what) = match (&then.task_digest, &now.task_digest) {
+        (Some(before), Some(after)) => (before, after, "its variables or checks differ"),
+        _ => (
+            then.digest.as_ref()?,
+            now.digest.as_ref()?,
+            "its prompt, variables or checks differ; set the baseline again to compare prompts",
+        ),
+    };
+    if before == after {
+        return None;
+    }
+    let ids = |it: &Entry| it.checks.iter().map(|it| it.assertion.clone()).collect();
+    let (before, after): (BTreeSet<String>, BTreeSet<String>) = (ids(then), ids(now));
+    let list =
+        |all: &[&String]| all.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+    let removed: Vec<_> = before.difference(&after).collect();
+    let added: Vec<_> = after.difference(&before).collect();
+    Some(match (removed.is_empty(), added.is_empty()) {
+        (false, _) if now.was_judged() => format!("it no longer checks {}", list(&removed)),
+        (_, false) if !before.is_empty() => format!("it now also checks {}", list(&added)),
+        _ => rules.map_or_else(|| what.to_owned(), |rules| format!("{what} ({rules})")),
+    })
+}
+
+/// Returns the reason if other judges decided.
+///
+/// A judge that was not asked, or whose vote is missing, is no other judge.
+fn other_judges(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Option<String> {
+    let is_same = before.is_subset(after) || after.is_subset(before);
+    let list = |all: &BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
+    (!is_same).then(|| format!("judge {} → {}", list(before), list(after)))
+}
+
+fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {
+    (then.run_count != now.run_count)
+        .then(|| format!("{} → {} repeats", then.run_count, now.run_count))
+}
+
+/// Returns the reason if repeats of an entry have no verdict.
+fn unjudged(entry: &Entry, when: &str) -> Option<String> {
+    if entry.errored_repeats > 0 {
+        let (errored, all) = (entry.errored_repeats, entry.run_count);
+        return Some(format!("{errored} of {all} repeats could not be judged {when}"));
+    }
+    (!entry.was_judged()).then(|| format!("no check applied {when}"))
+}
