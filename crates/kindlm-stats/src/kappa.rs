@@ -59,6 +59,8 @@ impl Confusion {
     /// The formula is from Cohen (1960), *Educ. Psychol. Meas.* 20:37; the standard error from Fleiss, Cohen & Everitt
     /// (1969), *Psychol. Bull.* 72:323.
     ///
+    /// The interval is valid for large samples; [`kappa_interval`](Self::kappa_interval) is valid for few outputs too.
+    ///
     /// Kappa is undefined if both raters gave the same single answer to all outputs ([`Undefined::OneAnswer`]).
     pub fn kappa(&self, confidence: Confidence) -> Result<Kappa, Undefined> {
         let agreement = self.agreement()?.rate();

@@ -5,8 +5,10 @@
 //! A judge decides if outputs pass, and people have decided the same for some of the outputs. This crate compares them:
 //! - [`Confusion`] counts the answers.
 //! - [`Confusion::kappa`] is the agreement beyond chance.
+//! - [`Confusion::kappa_interval`] and [`kappa_interval_of_sets`] are its intervals for few outputs.
+//! - [`Drift`] is the evidence that a judge has changed since its calibration.
 //! - [`best_threshold`] finds the score threshold with the best agreement.
-//! - [`rogan_gladen`] and [`prediction_powered`] correct the pass rate of a judge for its known errors.
+//! - [`rogan_gladen`] and [`prediction_powered_rate`] correct the pass rate of a judge for its known errors.
 //!
 //! All functions are pure. If a result is undefined, the function returns the reason as an error ([`Undefined`]). No
 //! function returns NaN or infinity.
@@ -28,6 +30,8 @@
 
 mod confidence;
 mod confusion;
+mod drift;
+mod few;
 mod kappa;
 mod multiple;
 mod paired;
@@ -40,6 +44,8 @@ mod weighted;
 
 pub use confidence::{Confidence, Interval};
 pub use confusion::Confusion;
+pub use drift::Drift;
+pub use few::{kappa_interval_of_sets, prediction_powered_rate};
 pub use kappa::{Kappa, KappaInterval};
 pub use multiple::{benjamini_hochberg, fisher_exact};
 pub use paired::{Difference, POWER, Paired, PairedTest};
@@ -69,6 +75,9 @@ pub enum Undefined {
         "people and judge gave every output the same answer, so agreement cannot be told from chance"
     )]
     OneAnswer,
+    /// One rater gave the same answer to all outputs, so kappa is 0 and has no interval.
+    #[error("one of the two always gave the same label, so agreement means nothing")]
+    Constant,
     /// People gave the same answer to all outputs.
     ///
     /// One of the judge's error rates cannot be measured then.

@@ -121,7 +121,8 @@ fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
 /// Unlike [`rogan_gladen`](crate::rogan_gladen), the estimate is valid for any judge, even a useless one. The labelled
 /// outputs must be a random sample of the same outputs.
 ///
-/// The interval is valid for large samples. For fewer than about 30 labelled outputs, it is too narrow.
+/// The interval is valid for large samples. For few labelled outputs, or if nearly all pass, it is too narrow. For pass
+/// and fail answers, use [`prediction_powered_rate`](crate::prediction_powered_rate) then.
 pub fn prediction_powered(
     labelled: &Labelled,
     unlabelled: &Unlabelled,
@@ -133,18 +134,29 @@ pub fn prediction_powered(
         Tuning::Fixed(lambda) if (0.0..=1.0).contains(&lambda) => lambda,
         Tuning::Fixed(_) => return Err(Undefined::OutOfRange),
     };
+    Ok(estimate(labelled, unlabelled, lambda, &(*labelled, *unlabelled), confidence))
+}
+
+/// Estimates the mean with a given weight of the judge, and with variances from other statistics.
+pub(crate) fn estimate(
+    labelled: &Labelled,
+    unlabelled: &Unlabelled,
+    lambda: f64,
+    (few, many): &(Labelled, Unlabelled),
+    confidence: Confidence,
+) -> PredictionPowered {
     let mean = labelled.human_mean + lambda * (unlabelled.mean - labelled.judge_mean);
-    let rest = labelled.human_variance - 2.0 * lambda * labelled.covariance
-        + lambda * lambda * labelled.judge_variance;
+    let rest =
+        few.human_variance - 2.0 * lambda * few.covariance + lambda * lambda * few.judge_variance;
     let variance =
-        lambda * lambda * unlabelled.variance / unlabelled.count + rest.max(0.0) / labelled.count;
+        lambda * lambda * many.variance / unlabelled.count + rest.max(0.0) / labelled.count;
     let (mean, standard_error) = (mean.clamp(0.0, 1.0), variance.sqrt());
     let interval = Interval::around(mean, standard_error, confidence.z(), 0.0, 1.0);
-    Ok(PredictionPowered { mean, lambda, standard_error, interval })
+    PredictionPowered { mean, lambda, standard_error, interval }
 }
 
 /// Returns the weight with the smallest variance, from 0 to 1.
-fn power(labelled: &Labelled, unlabelled: &Unlabelled) -> f64 {
+pub(crate) fn power(labelled: &Labelled, unlabelled: &Unlabelled) -> f64 {
     let (n, m) = (labelled.count, unlabelled.count);
     let apart = labelled.judge_mean - unlabelled.mean;
     let squares =

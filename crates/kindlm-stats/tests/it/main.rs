@@ -2,4 +2,5 @@
 
 mod error_rates;
 mod properties;
+mod simulated;
 mod vectors;

@@ -1,8 +1,9 @@
 //! Properties that hold for all counts.
 
 use kindlm_stats::{
-    Confidence, Confusion, Difference, Interval, Labelled, PairedTest, Tally, Tuning, Undefined,
-    Unlabelled, benjamini_hochberg, best_threshold, prediction_powered, rogan_gladen,
+    Confidence, Confusion, Difference, Drift, Interval, Labelled, PairedTest, Tally, Tuning,
+    Undefined, Unlabelled, benjamini_hochberg, best_threshold, kappa_interval_of_sets,
+    prediction_powered, prediction_powered_rate, rogan_gladen,
 };
 use proptest::prelude::*;
 
@@ -35,6 +36,36 @@ proptest! {
         prop_assert!(wide.low <= interval.low && interval.high <= wide.high);
         let mirror = Tally::new(more, total).unwrap().wilson(P95);
         prop_assert!((mirror.low - (1.0 - interval.high)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn intervals_for_few_outputs_are_in_range(outputs in prop::collection::vec(any_confusion(), 2..6)) {
+        let all = outputs.iter().fold(Confusion::default(), |sum, it| sum.plus(*it));
+        if let Ok(it) = all.kappa_interval(P95) {
+            prop_assert!(-1.0 <= it.low && it.low < it.high && it.high <= 1.0, "{:?}", it);
+            let sets = kappa_interval_of_sets(&outputs, P95).unwrap();
+            prop_assert!(-1.0 <= sets.low && sets.low < sets.high && sets.high <= 1.0, "{:?}", sets);
+            let observed = Tally::new(all.judge_passed(), all.total()).unwrap();
+            let rate = prediction_powered_rate(&all, observed, P95).unwrap();
+            let textbook = Labelled::of_answers(&all).unwrap();
+            let textbook = prediction_powered(&textbook, &observed.into(), Tuning::Power, P95).unwrap();
+            prop_assert!(within(rate.interval, 0.0, rate.mean, 1.0), "{:?}", rate);
+            prop_assert_eq!(rate.mean.to_bits(), textbook.mean.to_bits());
+        }
+    }
+
+    #[test]
+    fn more_different_answers_are_more_evidence_of_drift(
+        noise in 0.001_f64..0.999, total in 1_u64..100, differ in 0_u64..100,
+    ) {
+        let evidence = |differ: u64| {
+            let mut drift = Drift::new(noise).unwrap();
+            drift.add(Tally::new(differ, total).unwrap());
+            drift.evidence()
+        };
+        let differ = differ % total;
+        prop_assert!(evidence(differ) <= evidence(differ + 1));
+        prop_assert!(evidence(0) < 1.0 && evidence(total).is_finite());
     }
 
     #[test]
@@ -115,21 +146,6 @@ proptest! {
     }
 }
 
-/// A small random generator with a fixed sequence.
-///
-/// The simulation is therefore reproducible.
-struct Chance(u64);
-
-impl Chance {
-    fn hits(&mut self, probability: f64) -> bool {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        #[expect(clippy::cast_precision_loss, reason = "31 bits fit")]
-        let drawn = (self.0 >> 33) as f64 / f64::from(1_u32 << 31);
-        drawn < probability
-    }
-}
-
 /// Simulates 2000 studies with a known true value.
 ///
 /// Counts the intervals that contain this value.
@@ -139,11 +155,11 @@ fn intervals_cover_the_truth_at_their_level() {
     for (truth, sensitivity, specificity) in [(0.7, 0.9, 0.8), (0.9, 0.95, 0.6), (0.5, 0.85, 0.85)]
     {
         let (mut by_errors, mut by_predictions, mut missing) = (0, 0, 0);
-        let mut chance = Chance(7);
+        let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..STUDIES {
             let mut draw = || {
-                let human = chance.hits(truth);
-                (human, chance.hits(if human { sensitivity } else { 1.0 - specificity }))
+                let human = random.f64() < truth;
+                (human, random.f64() < if human { sensitivity } else { 1.0 - specificity })
             };
             let judged = Confusion::of((0..150).map(|_| draw()));
             let passed = (0..1000).filter(|_| draw().1).count() as u64;

@@ -1,8 +1,9 @@
 //! Tests with published numbers, and with results of scipy, statsmodels, scikit-learn and ppi-python.
 
 use kindlm_stats::{
-    Confidence, Confusion, Interval, KappaInterval, Labelled, Tally, Tuning, Undefined, Unlabelled,
-    Weights, best_threshold, prediction_powered, rogan_gladen_rate, weighted_kappa,
+    Confidence, Confusion, Drift, Interval, KappaInterval, Labelled, Tally, Tuning, Undefined,
+    Unlabelled, Weights, best_threshold, kappa_interval_of_sets, prediction_powered,
+    rogan_gladen_rate, weighted_kappa,
 };
 
 const P95: Confidence = Confidence::P95;
@@ -170,4 +171,58 @@ fn the_best_threshold_is_where_kappa_is_highest() {
     near(best.threshold, 0.5);
     near(best.kappa, 1.0);
     assert!(best.held_out_kappa.is_some_and(|it| it > 0.9));
+}
+
+#[test]
+fn kappa_intervals_for_few_outputs_agree_with_numpy() {
+    for (confusion, low, high) in [
+        (table(20, 5, 10, 15), 0.126_906, 0.613_835),
+        (table(1, 0, 0, 1), -0.421_057, 1.0),
+        (table(50, 0, 0, 50), 0.908_749, 1.0),
+        (table(85, 5, 5, 5), 0.168_068, 0.701_497),
+    ] {
+        spans(confusion.kappa_interval(P95).unwrap(), low, high);
+    }
+    for (confusion, why) in [
+        (table(0, 0, 0, 0), Undefined::Empty),
+        (table(9, 0, 0, 0), Undefined::OneAnswer),
+        (table(95, 0, 5, 0), Undefined::Constant),
+        (table(5, 5, 0, 0), Undefined::Constant),
+    ] {
+        assert_eq!(confusion.kappa_interval(P95), Err(why));
+        assert_eq!(kappa_interval_of_sets(&[confusion, table(0, 0, 0, 0)], P95), Err(why));
+    }
+}
+
+#[test]
+fn jackknife_intervals_agree_with_numpy() {
+    // The standard error of independent verdicts is larger than that of the jackknife.
+    let even = [
+        table(3, 1, 0, 0),
+        table(2, 0, 1, 1),
+        table(0, 0, 1, 3),
+        table(4, 0, 0, 0),
+        table(1, 1, 0, 2),
+    ];
+    spans(kappa_interval_of_sets(&even, P95).unwrap(), -0.126_348, 0.829_926);
+    // The judge agrees with people on all rules of an output, or on none.
+    let uneven = [[table(4, 0, 0, 0); 3], [table(0, 0, 0, 4); 3], [table(0, 2, 2, 0); 3]].concat();
+    spans(kappa_interval_of_sets(&uneven[..5], P95).unwrap(), 0.154_824, 0.976_267);
+    spans(kappa_interval_of_sets(&uneven, P95).unwrap(), -0.458_922, 0.805_817);
+    assert_eq!(kappa_interval_of_sets(&even[1..2], P95), Err(Undefined::Empty));
+}
+
+#[test]
+fn evidence_of_drift_agrees_with_numpy() {
+    let mut drift = Drift::new(0.05).unwrap();
+    near(drift.evidence(), 1.0);
+    for (differ, total, evidence) in [(1, 20, 0.283_696), (4, 20, 2.643_615), (9, 50, 346.285_679)]
+    {
+        drift.add(Tally::new(differ, total).unwrap());
+        near(drift.evidence(), evidence);
+        assert_eq!(drift.is_alarm(), evidence >= Drift::ALARM);
+    }
+    for noise in [0.0, 1.0, -0.1, f64::NAN] {
+        assert_eq!(Drift::new(noise), Err(Undefined::OutOfRange));
+    }
 }

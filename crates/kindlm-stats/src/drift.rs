@@ -1,0 +1,60 @@
+//! Evidence over time that a judge has changed.
+
+use crate::{Tally, Undefined, float};
+
+/// The assumed increases of the share of different answers if the judge has changed.
+const INCREASES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
+
+/// The evidence that a judge has changed since its calibration, as an e-process.
+///
+/// Every watch asks the judge about outputs of the calibration again, and counts the different answers. The evidence
+/// is the likelihood ratio of an increased share of different answers against the judge's own noise: the product over
+/// all watches, averaged over four increases.
+///
+/// Without a change, the evidence ever reaches 20 with a probability of at most 1 in 20, however often the judge is
+/// watched (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So it may be looked at after each watch.
+/// That also holds if some outputs are noisier than others, if the noise is right on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    noise: f64,
+    /// The logarithm of the likelihood ratio for each increase.
+    ratios: [f64; INCREASES.len()],
+}
+
+impl Drift {
+    /// The evidence from which a judge counts as changed.
+    pub const ALARM: f64 = 20.0;
+
+    /// Creates a process without evidence.
+    ///
+    /// `noise` is the share of outputs on which an unchanged judge answers differently if it is asked again. It must be
+    /// above 0 and below 1. For a share that was measured, pass the upper end of its interval.
+    pub fn new(noise: f64) -> Result<Self, Undefined> {
+        if noise > 0.0 && noise < 1.0 {
+            Ok(Self { noise, ratios: [0.0; INCREASES.len()] })
+        } else {
+            Err(Undefined::OutOfRange)
+        }
+    }
+
+    /// Adds a watch: the number of different answers, and the number of outputs asked about.
+    pub fn add(&mut self, different: Tally) {
+        let (changed, total) = (float(different.passed()), float(different.total()));
+        for (ratio, increase) in self.ratios.iter_mut().zip(INCREASES) {
+            let share = (self.noise + increase).min(f64::midpoint(self.noise, 1.0).max(0.95));
+            *ratio += changed * (share / self.noise).ln()
+                + (total - changed) * ((1.0 - share) / (1.0 - self.noise)).ln();
+        }
+    }
+
+    /// Returns the evidence: 1 at first, and at most the largest floating-point number.
+    pub fn evidence(&self) -> f64 {
+        let sum: f64 = self.ratios.iter().map(|it| it.exp()).sum();
+        (sum / float(INCREASES.len() as u64)).min(f64::MAX)
+    }
+
+    /// Returns true if the evidence reaches [`ALARM`](Self::ALARM).
+    pub fn is_alarm(&self) -> bool {
+        self.evidence() >= Self::ALARM
+    }
+}
