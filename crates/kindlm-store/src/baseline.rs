@@ -466,10 +466,14 @@ impl Conditions {
     }
 
     fn add_judges(&mut self, result: &AssertionResult) {
-        if let Some(judge) = result.judging.as_ref().and_then(|it| it.model.as_ref())
-            && !self.judges.contains(judge)
-        {
-            self.judges.insert(judge.clone());
+        if let Some(judging) = &result.judging {
+            let votes = judging.panel.iter().flat_map(|it| &it.votes);
+            let judges = judging.model.iter().chain(votes.filter_map(|it| it.judge.as_ref()));
+            for judge in judges {
+                if !self.judges.contains(judge) {
+                    self.judges.insert(judge.clone());
+                }
+            }
         }
         for component in &result.components {
             self.add_judges(component);

@@ -8,7 +8,7 @@ use kindlm_store::{
 };
 use kindlm_types::{
     AssertionResult, CaseChange, CaseChangeKind, CaseResult, ComparisonVerdict, Cost, Execution,
-    ExecutionResult, FailureCode, Outcome, Report, Severity, Spend,
+    ExecutionResult, FailureCode, JudgeVote, Outcome, Report, Severity, Spend,
 };
 use serde_json::{Map, Value, json};
 
@@ -347,7 +347,15 @@ fn names_other_causes_of_changed_results() {
         let mut executed = case("t", "m");
         let mut set = AssertionResult::pass("assert-set", "Set");
         let mut judged = AssertionResult::pass("judge", "polite");
-        judged.judging_mut().model = Some(judge.to_owned());
+        let mut jurors = judge.split('+');
+        if let (Some(one), None) = (jurors.next(), jurors.next()) {
+            judged.judging_mut().model = Some(one.to_owned());
+        } else {
+            let vote = |it: &str| serde_json::from_value(json!({"judge": it, "status": "passed"}));
+            let votes: Vec<JudgeVote> = judge.split('+').map(|it| vote(it).unwrap()).collect();
+            judged.judging_mut().panel =
+                Some(serde_json::from_value(json!({"votes": votes})).unwrap());
+        }
         set.set = Some(kindlm_types::SetRule { checks: 1, ..Default::default() });
         set.components = vec![judged];
         executed.executions = vec![ExecutionResult {
@@ -370,7 +378,7 @@ fn names_other_causes_of_changed_results() {
     assert_eq!(labels, ["Set", "Set > polite"]);
     let compare = |now: &Baseline| before.compare(now, ("a", "b"), CompareOptions::default());
     assert!(compare(&before).differences.is_empty());
-    let now = with("0.2.0", "other", "gpt-5", None);
+    let now = with("0.2.0", "other+third", "gpt-5", None);
     let named = compare(&now).differences.into_iter().map(|it| {
         let shown = |it: Option<String>| it.unwrap_or_else(|| "none".to_owned());
         let name = it.name.unwrap_or_default();
@@ -380,7 +388,7 @@ fn names_other_causes_of_changed_results() {
         named.collect::<Vec<_>>(),
         [
             "Version : 0.1.0 → 0.2.0",
-            "Judges : judge → other",
+            "Judges : judge → other, third",
             "Model judge: openai:gpt-4o → openai:gpt-5",
             "Rules kind: version 3, digest d → none",
         ]
