@@ -41,11 +41,17 @@ pub fn settle<'m>(
     for (id, provider, model) in models {
         calibrated.models.insert(id.to_owned(), format!("{provider}:{model}"));
     }
-    for (judge, checks) in Calibrations::new(state).all().map_err(|err| Failure::store(&err))? {
-        let Some(judge) = from_stored(&judge) else { continue };
+    let calibrations = Calibrations::new(state);
+    for (stored, checks) in calibrations.all().map_err(|err| Failure::store(&err))? {
+        let Some(judge) = from_stored(&stored) else { continue };
         for it in &checks {
+            let alarm = calibrations.alarm(&stored, it).map_err(|err| Failure::store(&err))?;
             let by = it.criteria.iter().map(Some).chain([None]);
-            calibrated.known.extend(by.map(|criterion| kappa_of(it, criterion, &judge, now)));
+            let known = by.map(|criterion| JudgeKappa {
+                alarm: alarm.clone(),
+                ..kappa_of(it, criterion, &judge, now)
+            });
+            calibrated.known.extend(known);
         }
     }
     *gate = judge_kappa_min(demand, calibrated);
@@ -71,6 +77,7 @@ fn kappa_of(
         age_days: age,
         kappa: counts.kappa(CONFIDENCE).ok().map(|it| it.value),
         labels: labels(&counts),
+        alarm: None,
         unanswered: (known.errored > 0).then(|| (known.errored, known.labelled())),
     }
 }
@@ -150,7 +157,7 @@ pub(crate) fn check(
 
 /// Returns the number of labels in these counts, and the interval of the kappa.
 fn labels(counts: &kindlm_stats::Confusion) -> Labels {
-    let interval = counts.kappa(CONFIDENCE).ok().and_then(|it| it.interval.interval());
+    let interval = counts.kappa_interval(CONFIDENCE).ok();
     Labels { count: counts.total(), interval: interval.map(|it| (it.low, it.high)) }
 }
 
@@ -208,7 +215,10 @@ impl CheckKind<'_> {
                     "it was calibrated with other settings of its provider, or with another program"
                         .to_owned(),
                 ),
-                Some(it) => self.by_criteria(it, now),
+                Some(it) => match known.alarm(&kept, it).map_err(|err| Failure::store(&err))? {
+                    Some(alarm) => Err(alarm),
+                    None => self.by_criteria(it, now),
+                },
                 None => Err(
                     "it was calibrated with other instructions".to_owned(),
                 ),

@@ -87,7 +87,7 @@ pub fn kappa_interval_of_sets(
 
 /// Returns the two-sided quantile of Student's t distribution.
 fn student_t(confidence: Confidence, freedom: f64) -> Result<f64, Undefined> {
-    let t = StudentsT::new(0.0, 1.0, freedom).map_err(|_| Undefined::Empty)?;
+    let t = StudentsT::new(0.0, 1.0, freedom).map_err(|_| Undefined::OneOutput)?;
     Ok(t.inverse_cdf(f64::midpoint(1.0, confidence.level())))
 }
 

@@ -78,6 +78,9 @@ pub enum Undefined {
     /// One rater gave the same answer to all outputs, so kappa is 0 and has no interval.
     #[error("one of the two always gave the same label, so agreement means nothing")]
     Constant,
+    /// There is only one output, so nothing shows how outputs differ.
+    #[error("there is only one output, and an interval needs two")]
+    OneOutput,
     /// People gave the same answer to all outputs.
     ///
     /// One of the judge's error rates cannot be measured then.

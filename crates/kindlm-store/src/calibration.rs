@@ -1,5 +1,6 @@
 //! The stored calibrations of judges, for gates that demand agreement with people.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::io_error::is_absent;
+use crate::watches::{Watch, WatchLog};
 use crate::{Digest, StoreError, atomic};
 
 /// The version of the file format. Files with another version are refused.
-const VERSION: &str = "2";
+const VERSION: &str = "3";
 
 /// The maximum length of the provider and model in a file name.
 const LONGEST: usize = 80;
@@ -81,15 +83,49 @@ pub struct Calibration {
     /// It can be computed from the counts, and is stored for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
-    /// The lower and upper end of the kappa's 95% interval; absent if it is undefined.
+    /// The judge's disagreement with itself; absent if it was asked only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kappa_interval: Option<[f64; 2]>,
+    pub own_noise: Option<OwnNoise>,
+    /// The judge's verdicts about the outputs that were asked about twice, by the digest of the question.
+    ///
+    /// A watch asks about these outputs again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub canaries: BTreeMap<String, String>,
+}
+
+/// The disagreement of a judge with itself, over outputs that it was asked about twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OwnNoise {
+    /// The number of outputs with two different verdicts.
+    pub different: u64,
+    /// The number of outputs with two verdicts.
+    pub asked: u64,
+}
+
+impl OwnNoise {
+    /// Returns the upper end of the share of different verdicts, from 0 to 1.
+    ///
+    /// This is the end of the one-sided 95% interval of Wilson. Fails if no output has two verdicts.
+    pub fn upper(self) -> Result<f64, Undefined> {
+        // The two-sided interval of 90% leaves out 5% on each side.
+        Ok(Tally::new(self.different, self.asked)?.wilson(Confidence::P90).high)
+    }
 }
 
 impl Calibration {
     /// Returns the number of labelled outputs, with or without a verdict of the judge.
     pub fn labelled(&self) -> u64 {
         Confusion::from(self.counts).total().saturating_add(self.errored)
+    }
+
+    /// Returns the watches of this calibration.
+    fn own_watches(&self, mut all: Vec<Watch>) -> Vec<Watch> {
+        all.retain(|it| {
+            (&it.check, &it.prompts, &it.calibrated_at)
+                == (&self.check, &self.prompts, &self.calibrated_at)
+        });
+        all
     }
 
     /// Returns an error message if a stored number contradicts the counts.
@@ -99,14 +135,10 @@ impl Calibration {
         let counts = Confusion::from(self.counts);
         let rate = |it: Result<Tally, Undefined>| Some(it.map_or(0.0, Tally::rate));
         let kappa = counts.kappa(Confidence::P95).ok();
-        let interval = kappa.and_then(|it| it.interval.interval());
-        let [low, high] = [0, 1].map(|end| self.kappa_interval.map(|it| it[end]));
         let told = [
             ("agreement", Some(self.agreement), rate(counts.agreement())),
             ("baseRate", Some(self.base_rate), rate(counts.base_rate())),
             ("kappa", self.kappa, kappa.map(|it| it.value)),
-            ("kappaInterval", low, interval.map(|it| it.low)),
-            ("kappaInterval", high, interval.map(|it| it.high)),
         ];
         told.into_iter().find_map(|(name, told, counted)| {
             let told = told?;
@@ -214,7 +246,8 @@ impl Calibrations {
     ///
     /// An earlier calibration with the same check and instructions is replaced.
     ///
-    /// Its counts for other criteria stay, if the same models answered with the same provider settings.
+    /// Its counts for other criteria stay, if the same models answered with the same provider settings, and no watch
+    /// found that the judge has changed.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;
@@ -227,10 +260,16 @@ impl Calibrations {
                     &calibration.answered,
                 )
         });
+        let mut unchanged = Vec::new();
+        for it in before {
+            if self.alarm(judge, it)?.is_none() {
+                unchanged.push(it);
+            }
+        }
         let is_new =
             |it: &&CriterionCounts| calibration.criteria.iter().all(|new| new.digest != it.digest);
         let others: Vec<CriterionCounts> =
-            before.flat_map(|it| &it.criteria).filter(is_new).cloned().collect();
+            unchanged.iter().flat_map(|it| &it.criteria).filter(is_new).cloned().collect();
         calibration.criteria.extend(others);
         calibration.criteria.sort_by(|a, b| a.digest.cmp(&b.digest));
         known.retain(|it| (&it.check, &it.prompts) != (&calibration.check, &calibration.prompts));
@@ -244,7 +283,9 @@ impl Calibrations {
                 }
                 serde_json::to_string_pretty(&it)
             })
-            .map_err(|err| corrupt(&path, format!("it cannot be written: {err}")))?;
+            .map_err(|err| {
+                StoreError::calibration(&path, format!("it cannot be written: {err}"))
+            })?;
         text.push('\n');
         atomic::write(&path, text.as_bytes())?;
         Ok(path)
@@ -258,9 +299,45 @@ impl Calibrations {
             let models =
                 file.judge.models.iter().map(|it| format!("`{}:{}`", it.provider, it.model));
             let message = format!("it is about {}", models.collect::<Vec<_>>().join(", "));
-            return Err(corrupt(&path, message));
+            return Err(StoreError::calibration(&path, message));
         }
         Ok(file.calibrations)
+    }
+
+    /// Returns the watches of a calibration, oldest first.
+    pub fn watches(
+        &self,
+        judge: &Judge,
+        calibration: &Calibration,
+    ) -> Result<Vec<Watch>, StoreError> {
+        Ok(calibration.own_watches(self.watch_log(judge).load()?))
+    }
+
+    /// Returns the reason why a watch found that the judge has changed since its calibration.
+    ///
+    /// Returns `None` if no watch found that.
+    pub fn alarm(
+        &self,
+        judge: &Judge,
+        calibration: &Calibration,
+    ) -> Result<Option<String>, StoreError> {
+        Ok(self.watches(judge, calibration)?.into_iter().find_map(|it| it.alarm))
+    }
+
+    /// Appends a watch, which `make` creates from the earlier watches of the calibration.
+    ///
+    /// The file is locked meanwhile, so that watches of several processes are counted one after the other.
+    pub fn add_watch(
+        &self,
+        judge: &Judge,
+        calibration: &Calibration,
+        make: impl FnOnce(&[Watch]) -> Watch,
+    ) -> Result<Watch, StoreError> {
+        self.watch_log(judge).append(|all| make(&calibration.own_watches(all)))
+    }
+
+    fn watch_log(&self, judge: &Judge) -> WatchLog {
+        WatchLog::new(self.path(judge).with_extension("watches.jsonl"))
     }
 
     /// Returns the stored calibrations of all judges.
@@ -290,28 +367,27 @@ fn read(path: &Path) -> Result<Option<JudgeFile>, StoreError> {
         Err(err) if is_absent(&err) => return Ok(None),
         Err(err) => return Err(StoreError::io("read", path, &err)),
     };
-    let value: Value =
-        serde_json::from_slice(&text).map_err(|err| corrupt(path, err.to_string()))?;
+    let value: Value = serde_json::from_slice(&text)
+        .map_err(|err| StoreError::calibration(path, err.to_string()))?;
     let version = value.get("version").and_then(Value::as_str).unwrap_or_default();
     if version != VERSION {
-        return Err(corrupt(
+        return Err(StoreError::calibration(
             path,
             format!(
                 "it has version {version:?}, and this KindLM reads version {VERSION:?}: calibrate again"
             ),
         ));
     }
-    let file: JudgeFile =
-        serde_json::from_value(value).map_err(|err| corrupt(path, err.to_string()))?;
+    let file: JudgeFile = serde_json::from_value(value)
+        .map_err(|err| StoreError::calibration(path, err.to_string()))?;
     for it in &file.calibrations {
         if let Some(why) = it.contradiction() {
             let check = &it.check;
-            return Err(corrupt(path, format!("of `{check}`, {why}: calibrate again")));
+            return Err(StoreError::calibration(
+                path,
+                format!("of `{check}`, {why}: calibrate again"),
+            ));
         }
     }
     Ok(Some(file))
-}
-
-fn corrupt(path: &Path, message: String) -> StoreError {
-    StoreError::Calibration { path: path.display().to_string(), message }
 }

@@ -80,6 +80,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    pub(crate) fn calibration(path: &Path, message: impl Into<String>) -> Self {
+        Self::Calibration { path: path.display().to_string(), message: message.into() }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path, err: &io::Error) -> Self {
         Self::Io { action, path: path.display().to_string(), message: describe_io_error(err) }
     }

@@ -42,13 +42,16 @@ pub mod responses;
 mod runs;
 mod saved;
 mod tree;
+mod watches;
 
 pub use atomic::{Draft, check_writable, remove_abandoned, write};
 pub use baseline::{
     Baseline, BaselineError, Conditions, Entry, EntryCheck, EntryRate, EntryScore, TurnTexts,
 };
 pub use baselines::Baselines;
-pub use calibration::{Calibration, Calibrations, Counts, CriterionCounts, Judge, JudgeModel};
+pub use calibration::{
+    Calibration, Calibrations, Counts, CriterionCounts, Judge, JudgeModel, OwnNoise,
+};
 pub use compare::{ALPHA, CompareOptions, MARGIN};
 pub use digest::{Digest, DigestError};
 pub use error::StoreError;
@@ -56,3 +59,4 @@ pub use folder::{Folder, MAX_FILE_BYTES};
 pub use io_error::describe_io_error;
 pub use runs::Runs;
 pub use saved::{ReportError, SavedCases, each_saved_case, open_report};
+pub use watches::Watch;

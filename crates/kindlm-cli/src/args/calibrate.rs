@@ -13,12 +13,16 @@ use crate::values;
 /// Shows the share of equal answers, Cohen's kappa with its interval, the best threshold, and the differing answers.
 /// The result is stored in `.kindlm/calibrations` next to the suite, where the gate `judgeKappaMin` reads it.
 ///
+/// The judge is asked twice about each labelled output, so that its own noise is known. With `--watch`, it is asked again
+/// later about some of them. If more verdicts differ than its own noise explains, or if another model answers, the judge
+/// has changed: the exit code is 1, and `judgeKappaMin` is not met until it is calibrated again.
+///
 /// Outputs without a label are judged, too. Their pass rate, and with `--report` that of a run, is corrected for the
 /// judge's errors, to estimate the pass rate by people.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A table:\n  input,output,criteria,label\n  Where is my order?,It has shipped.,Answers the question,pass\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and stored, 1 some outputs could not be judged and nothing is stored, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached",
-    after_long_help = "A file of labels is .csv, .tsv or .jsonl. Its columns, or the keys of its objects:\n  output        the output of the agent (required)\n  label         pass or fail, 1 or 0, or a score from 0 to 1; empty if there is no label\n  input         the input of the agent\n  criteria      the criterion as text (check `judge`)\n  assertion     the id of a rule of `--assertions`; with `instruction` and `criteria`, a new rule\n  labels.<id>   the label for each rule of a set, instead of `label`\n  check         an entry of the list form, as JSON\n  vars.<name>   variables of the test, for checks that use them\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate labels.csv -c kindlm.yaml --check '{\"type\": \"llm-rubric\", \"value\": \"Is short\"}'\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and stored, 1 some outputs could not be judged and nothing is stored, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached"
+    after_help = "A table:\n  input,output,criteria,label\n  Where is my order?,It has shipped.,Answers the question,pass\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate labels.csv -c kindlm.yaml --watch\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and stored, 1 some outputs could not be judged and nothing is stored, or `--watch` found a change, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached",
+    after_long_help = "A file of labels is .csv, .tsv or .jsonl. Its columns, or the keys of its objects:\n  output        the output of the agent (required)\n  label         pass or fail, 1 or 0, or a score from 0 to 1; empty if there is no label\n  input         the input of the agent\n  criteria      the criterion as text (check `judge`)\n  assertion     the id of a rule of `--assertions`; with `instruction` and `criteria`, a new rule\n  labels.<id>   the label for each rule of a set, instead of `label`\n  check         an entry of the list form, as JSON\n  vars.<name>   variables of the test, for checks that use them\n\nExamples:\n  kindlm calibrate labels.csv --judge openai:gpt-4o-mini\n  kindlm calibrate labels.jsonl -c kindlm.yaml --criteria 'Stays polite' --responses cache\n  kindlm calibrate labels.csv -c kindlm.yaml --assertions rules.json\n  kindlm calibrate labels.csv -c kindlm.yaml --check '{\"type\": \"llm-rubric\", \"value\": \"Is short\"}'\n  kindlm calibrate -c kindlm.yaml --report 20261120-140912-345-7f3a\n\nExit codes: 0 done and stored, 1 some outputs could not be judged and nothing is stored, or `--watch` found a change, 2 a file or an argument is invalid and nothing was sent, 3 the judge could not be reached"
 )]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct CalibrateArgs {
@@ -61,6 +65,18 @@ pub(crate) struct CalibrateArgs {
     /// Correct the judge's pass rate of this run: an id, or the file of a report
     #[arg(long, value_name = "ID|FILE")]
     pub(crate) report: Option<String>,
+
+    /// Ask about each output once; the judge's own noise stays unknown, and `--watch` cannot be used later
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Ask a calibrated judge again about a sample of its calibration, to detect that it has changed
+    #[arg(long, requires = "labels", conflicts_with_all = ["report", "once", "no_save", "label_threshold"])]
+    pub(crate) watch: bool,
+
+    /// The number of outputs that `--watch` asks about
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = values::count::<1_000_000>, requires = "watch")]
+    pub(crate) canaries: u32,
 
     /// Print one JSON object
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! `kindlm calibrate`: measures how well a judge agrees with people.
 
-use kindlm_run::calibrate::{Agreement, CalibrateConfig, LabelFile, Question, Subject, load_rules};
+use kindlm_run::calibrate::{CalibrateConfig, LabelFile, Question, Subject, load_rules};
 use kindlm_run::{NamedJudge, OpenOptions, Outcome, Purpose, saved};
 
 use crate::args::CalibrateArgs;
@@ -18,12 +18,20 @@ pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Outcome {
         Some(path) => {
             let planned =
                 subject.plan(io, &question, LabelFile::load(io, path, args.label_threshold)?)?;
-            let progress = Progress::of(io, "outputs", planned.output_count());
-            planned.run(io, &config(args), run.as_ref(), Box::new(progress))?
+            let config = config(args);
+            if args.watch {
+                let canaries = args.canaries as usize;
+                let progress = Progress::of(io, "outputs", planned.watched_count(canaries));
+                let watch = planned.watch(io, &config, canaries, Box::new(progress))?;
+                show(args, io, &watch.to_json(), |_| watch.to_table())?;
+                return Ok(watch.status());
+            }
+            let progress = Progress::of(io, "outputs", planned.question_count(&config));
+            planned.run(io, &config, run.as_ref(), Box::new(progress))?
         }
         None => subject.correct(run.as_ref())?,
     };
-    show(args, io, &agreement)?;
+    show(args, io, &agreement.to_json(), |width| agreement.to_table(width))?;
     agreement.store(io, !args.no_save)
 }
 
@@ -50,6 +58,7 @@ fn config(args: &CalibrateArgs) -> CalibrateConfig {
         budget_usd: args.budget_usd,
         allow_unpriced: args.allow_unpriced,
         concurrency: args.concurrency as usize,
+        once: args.once,
     }
 }
 
@@ -70,14 +79,19 @@ fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
     Ok(Question { criteria: args.criteria.clone(), assertions, check, min_score: args.min_score })
 }
 
-fn show(args: &CalibrateArgs, io: &mut Io, agreement: &Agreement) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(&agreement.to_json())
+fn show(
+    args: &CalibrateArgs,
+    io: &mut Io,
+    json: &serde_json::Value,
+    to_table: impl Fn(usize) -> String,
+) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(json)
         .map_err(|err| Failure::internal(format!("cannot write JSON: {err}")))?;
     text.push('\n');
     if let Some(path) = &args.output {
         kindlm_store::write(&io.working_dir.join(path), text.as_bytes())
             .map_err(|err| Failure::store(&err))?;
     }
-    let text = if args.json { text } else { agreement.to_table(io.width().clamp(60, 120)) };
+    let text = if args.json { text } else { to_table(io.width().clamp(60, 120)) };
     print(io, &text)
 }

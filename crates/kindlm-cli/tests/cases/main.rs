@@ -11,6 +11,7 @@ mod calibrated;
 mod case;
 mod cheating;
 mod coding_agent;
+mod drifted;
 mod evaluate;
 mod iterated;
 mod journaled;

@@ -85,7 +85,9 @@ fn report_unjudged(findings: &Findings, world: &World) -> ExitStatus {
     if obstacles.is_empty() && findings.confusion.total() > 0 {
         return ExitStatus::Success;
     }
-    let help = if obstacles.iter().any(|it| *it != Obstacle::Unreadable) {
+    let help = if obstacles.contains(&Obstacle::Budget) {
+        "the budget is spent: raise `--budget-usd`; `--responses cache` requests only those again"
+    } else if obstacles.iter().any(|it| *it != Obstacle::Unreadable) {
         "`--responses cache` requests only those again"
     } else {
         "the judge's replies cannot be read: use another model as judge, or remove these outputs from the file"

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use futures_util::{StreamExt as _, stream};
 use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, answered_by, compile_with};
 use kindlm_engine::{Judges, judge};
-use kindlm_types::{Answers, AssertionResult, Execution, Message, Outcome, Role, UsageSum, ecma};
+use kindlm_store::Digest;
+use kindlm_types::{AssertionResult, Execution, Message, Outcome, Role, UsageSum, ecma};
 use serde_json::{Map, Value, json};
 
 use super::labels::{JudgeRequest, Label, Labels, Row};
@@ -26,7 +27,9 @@ pub struct Question {
 }
 
 /// An output, the checks that ask about it, and the labels for the answer.
-struct Case {
+pub(super) struct Case {
+    /// The digest of the output, its input and variables, and the question.
+    pub(super) digest: String,
     execution: Execution,
     checks: Vec<Check>,
     about: String,
@@ -35,7 +38,7 @@ struct Case {
 
 /// All questions of a calibration.
 pub(super) struct Plan {
-    cases: Vec<Case>,
+    pub(super) cases: Vec<Case>,
     /// The id of the check whose judge is calibrated.
     pub(super) check: String,
     /// The judge and its settings, which are the same for all rows.
@@ -44,14 +47,53 @@ pub(super) struct Plan {
     pub(super) prompts: Vec<String>,
 }
 
-/// The judge's verdicts and their cost.
-pub(super) struct JudgedLabels {
-    /// The outputs with their labels and verdicts.
-    pub(super) samples: Vec<Sample>,
+/// The judge's answers to the questions of some cases, and their cost.
+pub(super) struct Answers<'p> {
+    /// The cases in the order of the file, each with its results.
+    pub(super) cases: Vec<(&'p Case, Vec<AssertionResult>)>,
     /// The cost of the questions in US dollars; `None` if a price is unknown.
     pub(super) cost_usd: Option<f64>,
+    /// The part of the cost that is known, in US dollars.
+    pub(super) known_cost_usd: f64,
     /// The tokens that the judge used.
     pub(super) usage: UsageSum,
+}
+
+impl Case {
+    /// Returns true if people have labelled the output.
+    pub(super) fn is_labelled(&self) -> bool {
+        self.labels.iter().any(|(_, label)| label.human.is_some())
+    }
+
+    /// Returns the first line of the output in the file.
+    pub(super) fn line(&self) -> u64 {
+        self.labels.iter().map(|(line, _)| *line).min().unwrap_or_default()
+    }
+}
+
+/// Returns the verdicts in the results of a case as text, such as `pass`.
+///
+/// A set of rules has several verdicts, each after the id of its rule. They count together, because verdicts about the
+/// same output depend on each other. Returns `None` if a verdict is missing.
+pub(super) fn verdicts(results: &[AssertionResult]) -> Option<String> {
+    let mut all = Vec::new();
+    for result in results {
+        let verdict = match JudgeOutcome::of(result) {
+            Some(JudgeOutcome::Decided { pass: true, .. }) => "pass",
+            Some(JudgeOutcome::Decided { pass: false, .. }) => "fail",
+            Some(JudgeOutcome::Errored { .. }) => return None,
+            None => continue,
+        };
+        all.push(
+            rule_id(result).map_or_else(|| verdict.to_owned(), |id| format!("{id}: {verdict}")),
+        );
+    }
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// Returns the id of the rule that a result is about, if the check is a set of rules.
+fn rule_id(result: &AssertionResult) -> Option<&str> {
+    result.metadata.get("id").and_then(Value::as_str)
 }
 
 /// Compiles the checks of every row.
@@ -138,11 +180,6 @@ fn named(question: &Question) -> Option<&'static str> {
 }
 
 impl Plan {
-    /// Returns the number of outputs that the judge is asked about.
-    pub(super) fn output_count(&self) -> usize {
-        self.cases.len()
-    }
-
     fn place(
         &mut self,
         row: Row,
@@ -159,8 +196,9 @@ impl Plan {
         let at = if let Some(at) = known.get(&key) {
             *at
         } else {
+            let digest = Digest::of(&key).to_string();
             let case = self.case(&row, &asked, &block, setup)?;
-            self.cases.push(case);
+            self.cases.push(Case { digest, ..case });
             known.insert(key, self.cases.len() - 1);
             self.cases.len() - 1
         };
@@ -229,7 +267,7 @@ impl Plan {
             return Err("the judge's instructions differ from those of earlier rows (`rubricPrompt`): calibrate each separately".to_owned());
         }
         let execution = execution(row);
-        let answers = Answers::default();
+        let answers = kindlm_types::Answers::default();
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
         if checks.iter().all(|it| it.questions(&evidence).is_empty()) {
@@ -245,7 +283,7 @@ impl Plan {
                 entry.get("value").map_or_else(|| kind.to_owned(), ecma::text)
             }
         };
-        Ok(Case { execution, checks, about, labels: Vec::new() })
+        Ok(Case { digest: String::new(), execution, checks, about, labels: Vec::new() })
     }
 }
 
@@ -316,64 +354,102 @@ fn execution(row: &Row) -> Execution {
     }
 }
 
-/// Asks about every output, and pairs the answers with the labels.
-///
-/// Up to `concurrency` outputs are judged at once.
-///
-/// The samples are in the order of the file.
+/// Asks about the output of each case. Up to `concurrency` outputs are judged at once.
 ///
 /// Calls `on_judged` after each output, with `true` if the output could be judged.
-pub(super) async fn ask(
-    plan: &Plan,
+pub(super) async fn ask<'p>(
+    cases: Vec<&'p Case>,
     judges: &Judges<'_>,
     concurrency: usize,
     on_judged: &(dyn Fn(bool) + Sync),
-) -> JudgedLabels {
-    let asking = plan.cases.iter().map(|case| async move {
+) -> Answers<'p> {
+    let asking = cases.into_iter().map(|case| async move {
         let found = judge(&case.checks, &case.execution, None, judges).await;
         on_judged(found.outcome != Outcome::Errored);
-        found
+        (case, found)
     });
-    let answers: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
-    let mut asked =
-        JudgedLabels { samples: Vec::new(), cost_usd: Some(0.0), usage: UsageSum::default() };
-    for (case, judged) in plan.cases.iter().zip(answers) {
-        asked.usage.extend(judged.usage);
-        asked.cost_usd = asked.cost_usd.zip(judged.cost_usd).map(|(sum, more)| sum + more);
-        for (line, label) in &case.labels {
-            samples(case, *line, label, &judged.results, &mut asked.samples);
-        }
+    let judged: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
+    let mut answers = Answers {
+        cases: Vec::new(),
+        cost_usd: Some(0.0),
+        known_cost_usd: 0.0,
+        usage: UsageSum::default(),
+    };
+    for (case, found) in judged {
+        answers.usage.extend(found.usage);
+        answers.cost_usd = answers.cost_usd.zip(found.cost_usd).map(|(sum, more)| sum + more);
+        answers.known_cost_usd += found.cost_usd.unwrap_or(0.0);
+        answers.cases.push((case, found.results));
     }
-    asked.samples.sort_by_key(|it| it.line);
-    asked
+    answers
 }
 
-/// Adds a sample for each result that the label is about.
+impl Answers<'_> {
+    /// Pairs the answers with the labels. The samples are in the order of the file.
+    pub(super) fn samples(&self) -> Vec<Sample> {
+        let mut all = Vec::new();
+        for (at, (case, results)) in self.cases.iter().enumerate() {
+            for (line, label) in &case.labels {
+                all.extend(samples(case, at, *line, label, results));
+            }
+        }
+        all.sort_by_key(|it| it.line);
+        all
+    }
+}
+
+/// Returns a sample for each result that the label is about.
 ///
 /// A label without a rule is about all results. Skipped results are left out.
 fn samples(
     case: &Case,
+    at: usize,
     line: u64,
     label: &Label,
     results: &[AssertionResult],
-    samples: &mut Vec<Sample>,
-) {
-    let id =
-        |it: &AssertionResult| it.metadata.get("id").and_then(Value::as_str).map(str::to_owned);
-    let wanted = results.iter().filter(|it| label.of.is_none() || id(it) == label.of);
-    for result in wanted {
-        let Some(judge) = JudgeOutcome::of(result) else { continue };
-        let about = id(result).unwrap_or_else(|| case.about.clone());
-        let output = case.execution.output.clone();
-        let criterion = result.judging.as_ref().and_then(|it| it.criterion.clone());
-        samples.push(Sample {
+) -> impl Iterator<Item = Sample> {
+    let is_wanted =
+        |it: &&AssertionResult| label.of.is_none() || rule_id(it) == label.of.as_deref();
+    results.iter().filter(is_wanted).filter_map(move |result| {
+        Some(Sample {
             line,
-            about,
+            about: rule_id(result).map_or_else(|| case.about.clone(), str::to_owned),
             human: label.human,
-            judge,
-            output,
-            criterion,
+            judge: JudgeOutcome::of(result)?,
+            output: case.execution.output.clone(),
+            case: at,
+            criterion: result.judging.as_ref().and_then(|it| it.criterion.clone()),
             answered: answered_by(result).into_iter().map(str::to_owned).collect(),
-        });
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kindlm_types::{FailureCode, Verdict};
+
+    fn rule(id: &str, verdict: Verdict) -> AssertionResult {
+        let mut result = AssertionResult::pass("prompt-assertion", id);
+        result.verdict = verdict;
+        result.metadata.insert("id".to_owned(), id.into());
+        result
+    }
+
+    #[test]
+    fn verdicts_of_a_set_count_together() {
+        let code = FailureCode::JUDGE_NOT_CONFIGURED;
+        let fail = || Verdict::Fail { code: code.clone(), message: String::new() };
+        let errored = || Verdict::Errored { code: code.clone(), message: String::new() };
+        let single = AssertionResult::pass("judge", "Is polite");
+        let tone = || rule("tone", Verdict::Pass);
+        for (results, expected) in [
+            (vec![], None),
+            (vec![single], Some("pass")),
+            (vec![tone(), rule("cites", fail())], Some("tone: pass, cites: fail")),
+            (vec![tone(), rule("cites", errored())], None),
+        ] {
+            assert_eq!(verdicts(&results).as_deref(), expected, "{results:?}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use kindlm_assertions::{JudgeBlock, judged_by};
 use kindlm_stats::{
-    Confusion, Corrected, Labelled, PredictionPowered, Tally, Tuning, Undefined,
-    prediction_powered, rogan_gladen,
+    Confusion, Corrected, PredictionPowered, Tally, Undefined, prediction_powered_rate,
+    rogan_gladen,
 };
 use kindlm_types::{AnyReport, AssertionResult, CaseError, Verdict};
 
@@ -38,15 +38,12 @@ pub(super) struct Correction {
 impl Correction {
     /// Corrects an observed pass rate by the judge's calibration.
     pub(super) fn of(of: String, known: &StoredCalibration, observed: Tally) -> Self {
-        let by_predictions = Labelled::of_answers(&known.confusion).and_then(|labelled| {
-            prediction_powered(&labelled, &observed.into(), Tuning::Power, CONFIDENCE)
-        });
         Self {
             of,
             check: known.check.clone(),
             observed,
             by_errors: rogan_gladen(observed, &known.confusion, CONFIDENCE),
-            by_predictions,
+            by_predictions: prediction_powered_rate(&known.confusion, observed, CONFIDENCE),
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_stats::{
-    BestThreshold, Confidence, Confusion, Undefined, Weights, best_threshold, weighted_kappa,
+    BestThreshold, Confidence, Confusion, Interval, Undefined, Weights, best_threshold,
+    kappa_interval_of_sets, weighted_kappa,
 };
-use kindlm_store::{Calibration, CriterionCounts};
+use kindlm_store::{Calibration, CriterionCounts, OwnNoise};
 
 use super::{JudgeOutcome, Obstacle, Sample};
 
@@ -24,6 +25,12 @@ pub(super) struct Findings {
     pub(super) confusion: Confusion,
     /// The number of labelled outputs without a verdict of the judge.
     pub(super) errored: u64,
+    /// The 95% interval of kappa. Verdicts about the same output count as one piece of evidence.
+    pub(super) interval: Result<Interval, Undefined>,
+    /// True if an output has several labelled verdicts.
+    pub(super) has_sets: bool,
+    /// The judge's disagreement with itself; `None` if it was asked only once.
+    pub(super) own_noise: Option<OwnNoise>,
     /// The counts by criterion or rule; empty if there is only one.
     pub(super) groups: Vec<(String, Confusion)>,
     /// The best threshold; `None` if no score of the judge is between 0 and 1.
@@ -43,12 +50,16 @@ impl Findings {
             samples: Vec::new(),
             confusion: Confusion::default(),
             errored: 0,
+            interval: Err(Undefined::Empty),
+            has_sets: false,
+            own_noise: None,
             groups: Vec::new(),
             best: None,
             weighted: None,
             label_threshold,
         };
         let (mut scored, mut pairs) = (Vec::new(), Vec::new());
+        let mut outputs: BTreeMap<usize, Confusion> = BTreeMap::new();
         for sample in &samples {
             let Some(human) = sample.human else { continue };
             let passed = human >= label_threshold;
@@ -57,6 +68,7 @@ impl Findings {
                 JudgeOutcome::Decided { pass, score, .. } => {
                     findings.confusion.add(passed, *pass);
                     findings.group(&sample.about).add(passed, *pass);
+                    outputs.entry(sample.case).or_default().add(passed, *pass);
                     if let Some(score) = score {
                         scored.push((*score, passed));
                         pairs.push((human, *score));
@@ -67,6 +79,12 @@ impl Findings {
         if findings.groups.len() < 2 {
             findings.groups.clear();
         }
+        findings.has_sets = outputs.values().any(|it| it.total() > 1);
+        findings.interval = if findings.has_sets {
+            kappa_interval_of_sets(&outputs.into_values().collect::<Vec<_>>(), CONFIDENCE)
+        } else {
+            findings.confusion.kappa_interval(CONFIDENCE)
+        };
         let between = |it: f64| it > 0.0 && it < 1.0;
         findings.best = scored.iter().any(|it| between(it.0)).then(|| best_threshold(&scored));
         findings.weighted =
@@ -144,7 +162,6 @@ impl Findings {
     /// Returns `template` with the statistics of these findings, for the store.
     pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
-        let interval = kappa.and_then(|it| it.interval.interval());
         let judged = || self.samples.iter().filter(|it| it.human.is_some());
         let answered: BTreeSet<&String> = judged().flat_map(|it| &it.answered).collect();
         Calibration {
@@ -156,7 +173,7 @@ impl Findings {
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),
             agreement: self.confusion.agreement().map_or(0.0, kindlm_stats::Tally::rate),
             kappa: kappa.map(|it| it.value),
-            kappa_interval: interval.map(|it| [it.low, it.high]),
+            own_noise: self.own_noise,
             ..template
         }
     }

@@ -1,13 +1,20 @@
 //! Renders a calibration as one JSON object, for programs.
 
 use kindlm_engine::Model;
-use kindlm_stats::{Confusion, KappaInterval, Tally, Undefined};
+use kindlm_stats::{Confusion, Interval, Tally, Undefined};
+use kindlm_store::OwnNoise;
 use kindlm_types::Usage;
 use serde_json::{Map, Value, json};
 
 use super::findings::CONFIDENCE;
 use super::{Correction, Findings, JudgeOutcome};
 use crate::judge_setup::Panel;
+
+/// The name of the interval of one criterion, in the JSON object.
+const ONE_MORE: &str = "one more output in each cell";
+
+/// The name of the interval of a set of rules, in the JSON object.
+const JACKKNIFE: &str = "jackknife over outputs";
 
 /// The judge, the inputs, the time and the cost of a calibration.
 #[derive(Clone, Debug)]
@@ -75,12 +82,14 @@ fn add_findings(all: &mut Map<String, Value>, findings: &Findings) {
     all.insert("labelled".to_owned(), findings.labelled().into());
     all.insert("errored".to_owned(), findings.errored.into());
     all.insert("unlabelled".to_owned(), findings.unlabelled().1.into());
-    if let Value::Object(numbers) = numbers(confusion) {
+    let method = if findings.has_sets { JACKKNIFE } else { ONE_MORE };
+    if let Value::Object(numbers) = numbers(confusion, findings.interval, method) {
         all.extend(numbers);
     }
+    all.insert("ownNoise".to_owned(), own_noise(findings.own_noise));
     let groups = findings.groups.iter().map(|(about, confusion)| {
         let mut group = json!({ "about": about });
-        merge(&mut group, numbers(confusion));
+        merge(&mut group, numbers(confusion, confusion.kappa_interval(CONFIDENCE), ONE_MORE));
         group
     });
     all.insert("groups".to_owned(), groups.collect());
@@ -118,35 +127,28 @@ fn counts(confusion: &Confusion) -> Value {
     json!({ "bothPass": both_pass, "onlyHuman": only_human, "onlyJudge": only_judge, "bothFail": both_fail })
 }
 
-fn numbers(confusion: &Confusion) -> Value {
+fn numbers(confusion: &Confusion, interval: Result<Interval, Undefined>, method: &str) -> Value {
     json!({
         "confusion": counts(confusion),
         "agreement": rate(confusion.agreement()),
         "baseRate": rate(confusion.base_rate()),
         "sensitivity": rate(confusion.sensitivity()),
         "specificity": rate(confusion.specificity()),
-        "kappa": kappa(confusion),
+        "kappa": kappa(confusion, interval, method),
     })
 }
 
-fn kappa(confusion: &Confusion) -> Value {
+fn kappa(confusion: &Confusion, interval: Result<Interval, Undefined>, method: &str) -> Value {
     let kappa = match confusion.kappa(CONFIDENCE) {
         Ok(kappa) => kappa,
         Err(why) => return undefined(why),
     };
-    let mut value = json!({ "value": kappa.value, "standardError": kappa.standard_error, "chance": kappa.chance });
-    let (method, interval) = match kappa.interval {
-        KappaInterval::LargeSample(interval) => ("large-sample", Some(interval)),
-        KappaInterval::Perfect(interval) | KappaInterval::Opposed(interval) => {
-            ("wilson-of-agreement", Some(interval))
-        }
-        KappaInterval::Constant => ("none: one of the two always gave the same label", None),
-    };
-    merge(
-        &mut value,
-        json!({ "low": interval.map(|it| it.low), "high": interval.map(|it| it.high), "interval": method }),
-    );
-    value
+    let method = interval.map_or_else(|why| format!("none: {why}"), |_| method.to_owned());
+    let interval = interval.ok();
+    json!({
+        "value": kappa.value, "standardError": kappa.standard_error, "chance": kappa.chance,
+        "low": interval.map(|it| it.low), "high": interval.map(|it| it.high), "interval": method,
+    })
 }
 
 fn rate(tally: Result<Tally, Undefined>) -> Value {
@@ -179,6 +181,15 @@ fn correction(it: &Correction) -> Value {
         "of": it.of, "check": it.check, "observed": rate(Ok(it.observed)),
         "roganGladen": by_errors, "predictionPowered": by_predictions,
     })
+}
+
+/// Returns the judge's disagreement with itself, with the upper end of its share.
+pub(super) fn own_noise(noise: Option<OwnNoise>) -> Value {
+    let Some(noise) = noise else { return Value::Null };
+    match noise.upper() {
+        Ok(high) => json!({ "different": noise.different, "asked": noise.asked, "high": high }),
+        Err(why) => undefined(why),
+    }
 }
 
 fn undefined(why: Undefined) -> Value {

@@ -1,16 +1,19 @@
 //! Calibrates a judge: asks it about outputs that people have labelled, and measures the agreement.
 //!
 //! [`Subject`] is the judge. [`Subject::plan`] turns a [`LabelFile`] into questions. [`Planned::run`] asks the
-//! questions. [`Agreement`] is the result.
+//! questions. [`Agreement`] is the result. [`Planned::watch`] asks some of them again later, and [`WatchReport`] says if the
+//! judge has changed.
 
 mod agreement;
 mod ask;
+mod asking;
 mod correct;
 mod findings;
 mod json;
 mod labels;
 mod subject;
 mod table;
+mod watch;
 
 use kindlm_types::{AssertionResult, FailureCode, Verdict};
 
@@ -20,6 +23,7 @@ use correct::Correction;
 use findings::Findings;
 pub use labels::{LabelFile, load_rules};
 pub use subject::{CalibrateConfig, Planned, Subject};
+pub use watch::WatchReport;
 
 /// The label and the verdict of one output, or of one rule of a set.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +38,8 @@ struct Sample {
     judge: JudgeOutcome,
     /// The judged output.
     output: String,
+    /// The number of the output. A set of rules has several samples of one output.
+    case: usize,
     /// The digest of the criterion; `None` if the check has no criterion.
     criterion: Option<String>,
     /// The model names that the provider returned, if they differ from the request.
@@ -70,6 +76,8 @@ enum Obstacle {
     Provider,
     /// The judge was not asked, because none is configured.
     Unasked,
+    /// The judge was not asked, because the budget is spent.
+    Budget,
 }
 
 impl JudgeOutcome {
@@ -79,10 +87,15 @@ impl JudgeOutcome {
             Verdict::Pass => true,
             Verdict::Fail { .. } => false,
             Verdict::Errored { message, .. } => {
-                let why = match result.verdict.code() {
-                    _ if result.failed_by_provider() => Obstacle::Provider,
-                    Some(code) if *code == FailureCode::JUDGE_NOT_CONFIGURED => Obstacle::Unasked,
-                    _ => Obstacle::Unreadable,
+                let has = |code| result.verdict.code() == Some(&code) || result.cause == Some(code);
+                let why = if result.failed_by_provider() {
+                    Obstacle::Provider
+                } else if has(FailureCode::JUDGE_NOT_CONFIGURED) {
+                    Obstacle::Unasked
+                } else if has(FailureCode::BUDGET_EXCEEDED) {
+                    Obstacle::Budget
+                } else {
+                    Obstacle::Unreadable
                 };
                 return Some(Self::Errored { message: message.clone(), why });
             }

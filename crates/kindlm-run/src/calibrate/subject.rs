@@ -1,25 +1,26 @@
 //! Calibrates a judge: plans the questions, asks them, and corrects pass rates.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use kindlm_assertions::JudgeBlock;
 use kindlm_config::Programs;
-use kindlm_engine::{Judges, Model, Suite};
+use kindlm_engine::{Model, Suite};
 use kindlm_stats::Tally;
 use kindlm_store::responses::Recorded;
-use kindlm_store::{Calibration, Calibrations, Counts, Folder};
-use kindlm_types::{AnyReport, suggest};
+use kindlm_store::{Calibration, Calibrations, Counts, Folder, OwnNoise};
+use kindlm_types::{AnyReport, UsageSum, suggest};
 use serde_json::{Map, Value};
 
-use super::ask::{self, JudgedLabels, Plan};
+use super::ask::{self, Case, Plan, verdicts};
+use super::asking::Asking;
 use super::correct::{Correction, StoredCalibration, in_report};
 use super::json::{self, About};
-use super::{Agreement, Findings, JudgeOutcome, LabelFile, Question, agreement};
-use crate::interrupt::report_waits;
+use super::{Agreement, Findings, JudgeOutcome, LabelFile, Question, Sample, agreement};
 use crate::judge_setup::{NamedJudge, Panel, full};
 use crate::project::{self, CONFIG};
 use crate::saved::Saved;
+use crate::secrets::Secrets;
 use crate::session::ports;
 use crate::{
     Failure, Progress, Project, ResponseSource, Session, SuiteFolder, World, budget, identity,
@@ -39,6 +40,8 @@ pub struct CalibrateConfig {
     pub allow_unpriced: bool,
     /// The number of outputs judged at once, at least 1.
     pub concurrency: usize,
+    /// True to ask about each output once. The judge's own noise is then unknown, and it cannot be watched.
+    pub once: bool,
 }
 
 impl Default for CalibrateConfig {
@@ -49,6 +52,7 @@ impl Default for CalibrateConfig {
             budget_usd: None,
             allow_unpriced: false,
             concurrency: 1,
+            once: false,
         }
     }
 }
@@ -129,6 +133,16 @@ impl Subject {
     /// Without a suite, this is the default location in the working folder.
     pub fn place(&self) -> &SuiteFolder {
         &self.place
+    }
+
+    /// Returns the configuration of the providers.
+    pub(super) fn providers(&self) -> &Map<String, Value> {
+        &self.providers
+    }
+
+    /// Returns the files of the suite.
+    pub(super) fn files(&self) -> &Folder {
+        &self.files
     }
 
     /// Compiles the checks of all rows. No request is sent.
@@ -251,17 +265,31 @@ impl Subject {
 
 /// The planned questions of a calibration, before the first request.
 pub struct Planned<'s> {
-    subject: &'s Subject,
-    plan: Plan,
-    panel: Panel<'s>,
-    labels: String,
+    pub(super) subject: &'s Subject,
+    pub(super) plan: Plan,
+    pub(super) panel: Panel<'s>,
+    pub(super) labels: String,
     labels_digest: String,
 }
 
+/// The judge's answers to all questions of a calibration.
+struct Asked {
+    samples: Vec<Sample>,
+    own_noise: Option<OwnNoise>,
+    canaries: BTreeMap<String, String>,
+    cost_usd: Option<f64>,
+    usage: UsageSum,
+}
+
 impl Planned<'_> {
-    /// Returns the number of outputs that the judge is asked about.
-    pub fn output_count(&self) -> usize {
-        self.plan.output_count()
+    /// Returns the number of outputs that the judge is asked about, each second time included.
+    pub fn question_count(&self, config: &CalibrateConfig) -> usize {
+        self.plan.cases.len() + self.second_count(config)
+    }
+
+    /// Returns the number of outputs that the judge is asked about a second time.
+    fn second_count(&self, config: &CalibrateConfig) -> usize {
+        if config.once { 0 } else { self.plan.cases.iter().filter(|it| it.is_labelled()).count() }
     }
 
     /// Asks the judge about each output, and compares its verdicts with the labels.
@@ -282,7 +310,8 @@ impl Planned<'_> {
         let started = identity::begin((world.now)(), &self.subject.place.folder).started_at;
         let asked = self.ask(world, config, progress)?;
         let Self { subject, plan, panel, labels, labels_digest } = self;
-        let findings = Findings::of(asked.samples, config.label_threshold);
+        let mut findings = Findings::of(asked.samples, config.label_threshold);
+        findings.own_noise = asked.own_noise;
         let known = StoredCalibration {
             check: plan.check.clone(),
             prompts: plan.prompts.clone(),
@@ -310,7 +339,8 @@ impl Planned<'_> {
             base_rate: 0.0,
             agreement: 0.0,
             kappa: None,
-            kappa_interval: None,
+            own_noise: None,
+            canaries: asked.canaries,
         });
         let about = About {
             judge: json::judge(&panel),
@@ -327,35 +357,53 @@ impl Planned<'_> {
         Ok(Agreement { judge: panel.name(), checks: plan.check, asked, corrections })
     }
 
+    /// Asks about each output, and about the labelled outputs a second time.
     fn ask(
         &self,
         world: &World,
         config: &CalibrateConfig,
         progress: Box<dyn Progress + '_>,
-    ) -> Result<JudgedLabels, Failure> {
-        let Self { subject, plan, panel, .. } = self;
-        let models = panel.models.iter().copied();
-        budget::check_judges(models, config.budget_usd, config.allow_unpriced)?;
-        let session = subject.session(world, config)?;
-        let Session { client, runner, responses, secrets, waits } = session;
-        let recorded = Recorded::new(&client, responses);
-        let default = panel.judging.model.as_deref();
-        let judges = Judges::new(ports(&client, &recorded, &runner), &subject.models, default)
-            .with_concurrency(config.concurrency)
-            .with_budget(config.budget_usd);
-        let s = if plan.output_count() == 1 { "" } else { "s" };
-        world.notify(&format!("asking {} about {} output{s}", panel.name(), plan.output_count()));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
-        let tell = |is_judged| progress.output_judged(is_judged);
-        let asking = ask::ask(plan, &judges, config.concurrency, &tell);
-        let mut asked =
-            runtime.block_on(report_waits(asking, &waits, |text| progress.show_notice(text)));
-        drop(progress);
-        runtime.shutdown_background();
-        responses::report_use(world, recorded.responses(), false);
+    ) -> Result<Asked, Failure> {
+        let (all, twice) = (self.plan.cases.len(), self.second_count(config));
+        let s = if all == 1 { "" } else { "s" };
+        let again = match twice {
+            0 => String::new(),
+            _ => format!(", {twice} of them twice (`--once` asks once)"),
+        };
+        world.notify(&format!("asking {} about {all} output{s}{again}", self.panel.name()));
+        let ask = |asking: &Asking<'_>| {
+            let first = asking.ask(self.plan.cases.iter().collect());
+            let labelled = first.cases.iter().filter(|(it, _)| it.is_labelled() && !config.once);
+            let judged = labelled.filter_map(|(case, results)| Some((*case, verdicts(results)?)));
+            let judged: Vec<(&Case, String)> = judged.collect();
+            let cases = judged.iter().map(|(case, _)| *case).collect();
+            let second = asking.ask_again(cases, first.known_cost_usd);
+            (first, judged, second)
+        };
+        let ((first, judged, second), secrets) = self.with_judge(world, config, progress, ask)?;
+        let mut asked = Asked {
+            samples: first.samples(),
+            own_noise: None,
+            canaries: BTreeMap::new(),
+            cost_usd: first.cost_usd.zip(second.cost_usd).map(|(a, b)| a + b),
+            usage: first.usage,
+        };
+        asked.usage.extend(second.usage);
+        let mut noise = OwnNoise { different: 0, asked: 0 };
+        for ((case, verdict), (_, results)) in judged.iter().zip(&second.cases) {
+            let Some(other) = verdicts(results) else { continue };
+            noise.asked += 1;
+            noise.different += u64::from(other != *verdict);
+            asked.canaries.insert(case.digest.clone(), verdict.clone());
+        }
+        asked.own_noise = Some(noise).filter(|it| it.asked > 0);
+        let missing = judged.len() - asked.canaries.len();
+        if missing > 0 {
+            world.notify(&format!(
+                "warning: {missing} of {} second answers are missing, and are no canaries",
+                judged.len()
+            ));
+        }
         for sample in &mut asked.samples {
             secrets.redact_text(&mut sample.output);
             match &mut sample.judge {
@@ -365,5 +413,40 @@ impl Planned<'_> {
             }
         }
         Ok(asked)
+    }
+
+    /// Opens the judge, and calls `work` to ask it. Also returns the secrets, which the caller masks.
+    pub(super) fn with_judge<T>(
+        &self,
+        world: &World,
+        config: &CalibrateConfig,
+        progress: Box<dyn Progress + '_>,
+        work: impl FnOnce(&Asking<'_>) -> T,
+    ) -> Result<(T, Secrets), Failure> {
+        let Self { subject, panel, .. } = self;
+        let models = panel.models.iter().copied();
+        budget::check_judges(models, config.budget_usd, config.allow_unpriced)?;
+        let session = subject.session(world, config)?;
+        let Session { client, runner, responses, secrets, waits } = session;
+        let recorded = Recorded::new(&client, responses);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let ports = ports(&client, &recorded, &runner);
+        let result = work(&Asking {
+            models: &subject.models,
+            default: panel.judging.model.as_deref(),
+            concurrency: config.concurrency,
+            budget_usd: config.budget_usd,
+            ports,
+            waits: &waits,
+            runtime: &runtime,
+            progress: &*progress,
+        });
+        drop(progress);
+        runtime.shutdown_background();
+        responses::report_use(world, recorded.responses(), false);
+        Ok((result, secrets))
     }
 }

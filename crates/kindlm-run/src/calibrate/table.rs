@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use kindlm_reporters::one_line;
-use kindlm_stats::{Confusion, Interval, KappaInterval, Tally, Undefined};
+use kindlm_stats::{Confusion, Interval, Tally, Undefined};
+use kindlm_store::OwnNoise;
 use kindlm_types::ecma;
 
 use super::findings::{CONFIDENCE, FEW};
@@ -36,7 +37,7 @@ pub(super) fn as_table(
     text
 }
 
-fn line(text: &mut String, name: &str, value: &str) {
+pub(super) fn line(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<18}{value}");
 }
 
@@ -53,7 +54,10 @@ fn summary(text: &mut String, file: &str, findings: &Findings) {
     line(text, "Labels", &said);
     line(text, "Agreement", &rate(confusion.agreement()));
     line(text, "Base rate", &format!("{}, as people passed them", rate(confusion.base_rate())));
-    line(text, "Cohen's κ", &kappa(confusion));
+    line(text, "Cohen's κ", &kappa(confusion, findings.interval));
+    if let Some(noise) = findings.own_noise {
+        line(text, "Own noise", &own_noise(noise));
+    }
     if let Some(weighted) = &findings.weighted {
         let said = weighted.map_or_else(|why| why.to_string(), two);
         line(text, "Weighted κ", &format!("{said}, of the scores, with linear weights"));
@@ -118,15 +122,25 @@ fn groups(text: &mut String, findings: &Findings, width: usize) {
     if findings.groups.is_empty() {
         return;
     }
-    let room = width.saturating_sub(32).clamp(20, 60);
-    let _ = writeln!(text, "\n{:room$}{:>6}{:>12}{:>10}", "About", "n", "agreement", "κ");
+    let room = width.saturating_sub(48).clamp(20, 60);
+    let _ = writeln!(
+        text,
+        "\n{:room$}{:>6}{:>12}{:>8}{:>18}",
+        "About", "n", "agreement", "κ", "95% interval"
+    );
     for (about, confusion) in &findings.groups {
         let agreement =
             confusion.agreement().map_or_else(|_| "none".to_owned(), |it| percent(it.rate()));
         let kappa =
             confusion.kappa(CONFIDENCE).map_or_else(|_| "none".to_owned(), |it| two(it.value));
+        let interval = confusion.kappa_interval(CONFIDENCE);
+        let interval = interval.map_or_else(
+            |_| "none".to_owned(),
+            |it| format!("{} to {}", two(it.low), two(it.high)),
+        );
         let about = cut(about, room - 2);
-        let _ = writeln!(text, "{about:room$}{:>6}{agreement:>12}{kappa:>10}", confusion.total());
+        let n = confusion.total();
+        let _ = writeln!(text, "{about:room$}{n:>6}{agreement:>12}{kappa:>8}{interval:>18}");
     }
 }
 
@@ -198,21 +212,29 @@ fn correction(text: &mut String, it: &Correction) {
     );
 }
 
-fn kappa(confusion: &Confusion) -> String {
+fn kappa(confusion: &Confusion, interval: Result<Interval, Undefined>) -> String {
     let kappa = match confusion.kappa(CONFIDENCE) {
         Ok(kappa) => kappa,
         Err(why) => return format!("none: {why}"),
     };
-    let said = match kappa.interval {
-        KappaInterval::LargeSample(it) => interval_of(it, two),
-        KappaInterval::Perfect(it) => format!("{}, as they never disagreed", interval_of(it, two)),
-        KappaInterval::Opposed(it) => format!("{}, as they never agreed", interval_of(it, two)),
-        KappaInterval::Constant => {
-            "without an interval: one of the two always gave the same label, so agreement means nothing"
-                .to_owned()
-        }
+    let said = match interval {
+        Ok(it) => interval_of(it, two),
+        Err(why) => format!("without an interval: {why}"),
     };
     format!("{}, {said} (0 is chance, 1 is perfect)", two(kappa.value))
+}
+
+/// Returns the judge's disagreement with itself.
+fn own_noise(noise: OwnNoise) -> String {
+    match noise.upper() {
+        Ok(high) => format!(
+            "{} of {} differ when asked again, at most {}",
+            noise.different,
+            noise.asked,
+            percent(high)
+        ),
+        Err(why) => format!("none: {why}"),
+    }
 }
 
 fn rate(tally: Result<Tally, Undefined>) -> String {
@@ -236,7 +258,7 @@ fn interval_of(it: Interval, shown: fn(f64) -> String) -> String {
     format!("95% interval {} to {}", shown(it.low), shown(it.high))
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{}%", ecma::to_fixed(share * 100.0, 1))
 }
 

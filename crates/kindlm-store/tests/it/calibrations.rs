@@ -1,7 +1,9 @@
 //! Calibrations are loaded for the right judge, and files of other judges are not mixed up.
 
 use kindlm_stats::{Confidence, Confusion};
-use kindlm_store::{Calibration, Calibrations, Judge, JudgeModel, StoreError};
+use kindlm_store::{
+    Calibration, Calibrations, CriterionCounts, Judge, JudgeModel, StoreError, Watch,
+};
 use serde_json::{Map, json};
 
 fn model(provider: &str, model: &str) -> JudgeModel {
@@ -15,7 +17,6 @@ fn one(provider: &str, name: &str) -> Judge {
 fn calibration(check: &str, both_pass: u64) -> Calibration {
     let counts = Confusion { both_pass, only_human: 1, only_judge: 2, both_fail: 3 };
     let kappa = counts.kappa(Confidence::P95).unwrap();
-    let interval = kappa.interval.interval().unwrap();
     Calibration {
         check: check.to_owned(),
         calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
@@ -31,7 +32,8 @@ fn calibration(check: &str, both_pass: u64) -> Calibration {
         base_rate: counts.base_rate().unwrap().rate(),
         agreement: counts.agreement().unwrap().rate(),
         kappa: Some(kappa.value),
-        kappa_interval: Some([interval.low, interval.high]),
+        own_noise: None,
+        canaries: std::collections::BTreeMap::new(),
     }
 }
 
@@ -117,11 +119,10 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
     };
     for (text, why) in [
         ("{".to_owned(), "EOF"),
-        (good.replace(r#""version": "2""#, r#""version": "9""#), "version \"9\""),
+        (good.replace(r#""version": "3""#, r#""version": "9""#), "version \"9\""),
         (good.replace(r#""model": "gpt-4o""#, r#""model": "other""#), "`openai:other`"),
         (good.replace("bothPass", "bothPasses"), "bothPasses"),
         (with("kappa", json!(0.9)), "`kappa` has 0.9, which does not match the counts"),
-        (with("kappaInterval", json!([0.5, 0.6])), "`kappaInterval` has 0.5"),
         (good.replace(r#""bothPass": 1"#, r#""bothPass": 90"#), "does not match the counts"),
         (
             good.replace(r#""bothPass": 1"#, &format!(r#""bothPass": {}"#, u64::MAX)),
@@ -136,4 +137,105 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
         calibrations.set(&judge, calibration("judge", 2)).unwrap_err();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
+}
+
+fn watch(of: &Calibration, alarm: Option<&str>) -> Watch {
+    Watch {
+        watched_at: "2026-12-01T00:00:00.000Z".to_owned(),
+        check: of.check.clone(),
+        prompts: of.prompts.clone(),
+        calibrated_at: of.calibrated_at.clone(),
+        different: 9,
+        asked: 50,
+        errored: 0,
+        evidence: 346.28,
+        alarm: alarm.map(str::to_owned),
+    }
+}
+
+#[test]
+fn an_alarm_lasts_until_the_judge_is_calibrated_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let calibrations = Calibrations::new(folder.path());
+    let judge = one("openai", "gpt-4o");
+    let criterion = |name: &str| CriterionCounts {
+        name: name.to_owned(),
+        digest: name.to_owned(),
+        calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
+        counts: calibration("judge", 1).counts,
+    };
+    let with = |name: &str, at: &str| Calibration {
+        criteria: vec![criterion(name)],
+        calibrated_at: at.to_owned(),
+        ..calibration("judge", 1)
+    };
+    let (first, other) = (with("polite", "2026-11-22"), calibration("prompt-assertion", 1));
+    calibrations.set(&judge, first.clone()).unwrap();
+    calibrations.set(&judge, other.clone()).unwrap();
+    assert_eq!(calibrations.alarm(&judge, &first).unwrap(), None);
+    calibrations
+        .add_watch(&judge, &first, |earlier| {
+            assert!(earlier.is_empty());
+            watch(&first, Some("judge changed"))
+        })
+        .unwrap();
+    calibrations
+        .add_watch(&judge, &first, |earlier| {
+            assert_eq!(earlier.len(), 1);
+            watch(&first, None)
+        })
+        .unwrap();
+    assert_eq!(calibrations.alarm(&judge, &first).unwrap().as_deref(), Some("judge changed"));
+    assert_eq!(calibrations.alarm(&judge, &other).unwrap(), None);
+    // Agreement on other criteria is older than the change, so it does not count any more.
+    let second = with("short", "2026-12-02");
+    calibrations.set(&judge, second.clone()).unwrap();
+    let known = |at: usize| calibrations.of(&judge).unwrap()[at].clone();
+    assert_eq!(known(0), second);
+    assert_eq!(calibrations.alarm(&judge, &second).unwrap(), None);
+    calibrations.set(&judge, with("polite", "2026-12-03")).unwrap();
+    assert_eq!(known(0).criteria, [criterion("polite"), criterion("short")]);
+    assert_eq!(calibrations.all().unwrap().len(), 1, "watches are no calibrations");
+}
+
+#[test]
+fn a_damaged_watch_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let calibrations = Calibrations::new(folder.path());
+    let (judge, known) = (one("openai", "gpt-4o"), calibration("judge", 1));
+    calibrations.set(&judge, known.clone()).unwrap();
+    let path = calibrations.path(&judge).with_extension("watches.jsonl");
+    let line = serde_json::to_string(&watch(&known, None)).unwrap();
+    // A line without its end, as an editor may leave it, stays whole.
+    std::fs::write(&path, &line).unwrap();
+    calibrations.add_watch(&judge, &known, |_| watch(&known, Some("changed"))).unwrap();
+    assert_eq!(calibrations.watches(&judge, &known).unwrap().len(), 2);
+    std::fs::write(&path, format!("{line}\n{}", &line[..20])).unwrap();
+    for err in [
+        calibrations.alarm(&judge, &known).unwrap_err(),
+        calibrations.add_watch(&judge, &known, |_| unreachable!()).unwrap_err(),
+    ] {
+        assert!(err.to_string().contains("watches.jsonl`: line 2: EOF"), "{err}");
+    }
+}
+
+#[test]
+fn watches_of_several_threads_are_counted_one_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let calibrations = Calibrations::new(folder.path());
+    let (judge, known) = (one("openai", "gpt-4o"), calibration("judge", 1));
+    calibrations.set(&judge, known.clone()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let make = |earlier: &[Watch]| Watch {
+                    asked: earlier.len() as u64,
+                    ..watch(&known, None)
+                };
+                calibrations.add_watch(&judge, &known, make).unwrap();
+            });
+        }
+    });
+    let asked = calibrations.watches(&judge, &known).unwrap();
+    assert!(asked.iter().map(|it| it.asked).eq(0..8), "{asked:?}");
 }

@@ -13,6 +13,8 @@ pub struct MockReply {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Body,
+    /// The name of the model that answers, for a reply with a text.
+    pub(super) model: Option<String>,
     pub(super) delay: Duration,
     pub(super) body_delay: Duration,
     /// The pause before each piece of the body.
@@ -62,6 +64,7 @@ impl MockReply {
             status,
             headers: Vec::new(),
             body,
+            model: None,
             delay: Duration::ZERO,
             body_delay: Duration::ZERO,
             drip: Duration::ZERO,
@@ -169,6 +172,12 @@ impl MockReply {
     #[must_use]
     pub fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
+    }
+
+    /// Sets the name of the model that answers; without it, the name is `mock-1`.
+    #[must_use]
+    pub fn from_model(self, name: &str) -> Self {
+        Self { model: Some(name.to_owned()), ..self }
     }
 
     /// Adds a header.

@@ -152,7 +152,11 @@ async fn send(stream: &mut TcpStream, path: &str, reply: MockReply) -> io::Resul
     }
     let (body, is_json) = match reply.body {
         Body::Says(text) => {
-            (Some(dialect::body(Dialect::at(path), &text).to_string().into_bytes()), true)
+            let mut body = dialect::body(Dialect::at(path), &text);
+            if let Some(name) = reply.model {
+                body["model"] = name.into();
+            }
+            (Some(body.to_string().into_bytes()), true)
         }
         Body::Bytes(bytes) => (Some(bytes), false),
         Body::Endless => (None, true),

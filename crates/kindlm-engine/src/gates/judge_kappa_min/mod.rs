@@ -53,6 +53,9 @@ impl KappaDemand {
                 all.saturating_sub(lost)
             ));
         }
+        if let Some(alarm) = &known.alarm {
+            return Some(alarm.clone());
+        }
         let (labels, min) = (known.labels, two(self.min));
         let Some(kappa) = known.kappa else {
             return Some("it has no κ, because people gave every output the same label".to_owned());
@@ -172,6 +175,8 @@ pub struct JudgeKappa {
     ///
     /// `None` if all outputs have a reply. Without all replies, kappa is not valid.
     pub unanswered: Option<(u64, u64)>,
+    /// The reason why a watch found that the judge has changed since; `None` if no watch did.
+    pub alarm: Option<String>,
 }
 
 /// The labelled outputs behind a kappa, and its uncertainty.
@@ -429,8 +434,9 @@ mod tests {
                     .map(|it| (if model == "lucky" { -0.3 } else { it - 0.2 }, 1.0)),
             },
             unanswered: (model == "lost").then_some((50, 54)),
+            alarm: (model == "changed").then(|| "judge changed: 9 of 50 differ".to_owned()),
         };
-        let ids = ["good", "poor", "none", "lost", "lucky", "constant"];
+        let ids = ["good", "poor", "none", "lost", "lucky", "constant", "changed"];
         let models = ids.map(|it| (it.to_owned(), format!("p:{it}"))).into();
         let known = vec![
             known("judge", "good", Some(0.8)),
@@ -440,6 +446,7 @@ mod tests {
             known("judge", "lost", Some(0.9)),
             known("judge", "lucky", Some(1.0)),
             known("judge", "constant", Some(0.0)),
+            known("judge", "changed", Some(0.9)),
         ];
         let calibrated = Calibrated { models, known };
         for (judged, outcome, message) in [
@@ -481,6 +488,11 @@ mod tests {
                 "Judge κ: constant may not judge `judge`: its κ of 0.00 may be chance (50 labels): label more outputs, 100 or so (min: 0.60)",
             ),
             (
+                &[("judge", "changed")],
+                GateOutcome::Broken,
+                "Judge κ: changed may not judge `judge`: judge changed: 9 of 50 differ (min: 0.60)",
+            ),
+            (
                 &[("judge", "lost")],
                 GateOutcome::Broken,
                 "Judge κ: lost may not judge `judge`: it was calibrated on 4 of 54 labelled outputs only, because \
@@ -506,6 +518,7 @@ mod tests {
             kappa: Some(kappa),
             labels: Labels { count: 50, interval: Some((0.6, 1.0)) },
             unanswered: None,
+            alarm: None,
         };
         let models = ["a", "b", "c"].map(|it| (it.to_owned(), format!("p:{it}"))).into();
         let known = vec![
@@ -566,6 +579,7 @@ mod tests {
             kappa: Some(0.9),
             labels: Labels { count: 40, interval: Some((low, 1.0)) },
             unanswered: None,
+            alarm: None,
         };
         let known = vec![
             known("polite", &[], 0.8),
