@@ -1,4 +1,4 @@
-//! Statistics about the agreement of a judge model with people, and about the difference of two runs.
+//! Statistics about pass rates, about the difference of two runs, and about the agreement of a judge with people.
 //!
 //! [`PairedTest`] compares the same cases before and after a change. [`benjamini_hochberg`] corrects many such tests.
 //!
@@ -9,6 +9,11 @@
 //! - [`Drift`] is the evidence that a judge has changed since its calibration.
 //! - [`best_threshold`] finds the score threshold with the best agreement.
 //! - [`rogan_gladen`] and [`prediction_powered_rate`] correct the pass rate of a judge for its known errors.
+//!
+//! Repeats of a case are samples of its true pass rate:
+//! - [`Tally`] has the intervals of a share, also [after an early end](Tally::anytime), and the chances of several tries.
+//! - [`Clustered`] is the mean of repeats of several cases, with its interval.
+//! - [`Sprt`] decides if a rate is high enough, with as few repeats as possible.
 //!
 //! All functions are pure. If a result is undefined, the function returns the reason as an error ([`Undefined`]). No
 //! function returns NaN or infinity.
@@ -28,6 +33,8 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+mod anytime;
+mod clustered;
 mod confidence;
 mod confusion;
 mod drift;
@@ -39,9 +46,12 @@ mod ppi;
 mod prevalence;
 mod proportion;
 mod quantiles;
+mod repeats;
+mod sprt;
 mod threshold;
 mod weighted;
 
+pub use clustered::Clustered;
 pub use confidence::{Confidence, Interval};
 pub use confusion::Confusion;
 pub use drift::Drift;
@@ -53,6 +63,7 @@ pub use ppi::{Labelled, PredictionPowered, Tuning, Unlabelled, prediction_powere
 pub use prevalence::{Corrected, rogan_gladen, rogan_gladen_rate};
 pub use proportion::Tally;
 pub use quantiles::Quantiles;
+pub use sprt::{Characteristics, Decision, Sprt};
 pub use threshold::{BestThreshold, best_threshold};
 pub use weighted::{Weights, weighted_kappa};
 

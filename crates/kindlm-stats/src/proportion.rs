@@ -39,15 +39,20 @@ impl Tally {
     ///
     /// Unlike the standard interval, it is reliable for small counts and for shares near 0 and 1.
     pub fn wilson(self, confidence: Confidence) -> Interval {
-        let (p, n, z) = (self.rate(), float(self.total), confidence.z());
-        let square = z * z;
-        let middle = p + square / (2.0 * n);
-        let half = z * (p * (1.0 - p) / n + square / (4.0 * n * n)).sqrt();
-        let scale = 1.0 + square / n;
-        // Return exactly 0 and 1 at the ends, where rounding would give slightly different values.
-        Interval {
-            low: if self.passed == 0 { 0.0 } else { ((middle - half) / scale).max(0.0) },
-            high: if self.passed == self.total { 1.0 } else { ((middle + half) / scale).min(1.0) },
-        }
+        wilson(self.rate(), float(self.total), confidence)
+    }
+}
+
+/// Returns Wilson's interval of a share (0 to 1) of a number of outputs, which need not be whole.
+pub(crate) fn wilson(p: f64, n: f64, confidence: Confidence) -> Interval {
+    let z = confidence.z();
+    let square = z * z;
+    let middle = p + square / (2.0 * n);
+    let half = z * (p * (1.0 - p) / n + square / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + square / n;
+    // Return exactly 0 and 1 at the ends, where rounding would give slightly different values.
+    Interval {
+        low: if p <= 0.0 { 0.0 } else { ((middle - half) / scale).max(0.0) },
+        high: if p >= 1.0 { 1.0 } else { ((middle + half) / scale).min(1.0) },
     }
 }
