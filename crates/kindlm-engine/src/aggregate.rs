@@ -67,6 +67,7 @@ pub fn aggregate(
         latency_avg_ms: None,
         cost: Cost::default(),
         total_tokens: 0,
+        early_end: None,
         executions: Vec::new(),
     };
     let mut tally = Tally::default();

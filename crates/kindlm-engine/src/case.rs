@@ -12,7 +12,7 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
-use crate::{CheckPlaces, Fingerprint};
+use crate::{CheckPlaces, Fingerprint, Until};
 
 /// The model id for command tests in reports.
 pub const COMMAND: &str = "command";
@@ -42,8 +42,10 @@ pub struct TestCase {
     pub kind: CaseKind,
     /// The ids of the models that run the case; ignored for commands and transcripts.
     pub models: Arc<[String]>,
-    /// The number of repeats on each model, at least 1.
+    /// The number of repeats on each model, at least 1. With [`until`](Self::until), it is the maximum.
     pub repeat: u32,
+    /// The rule that ends the repeats early; `None` if their number is fixed.
+    pub until: Option<Until>,
     /// The minimum share of repeats that must pass, from 0 to 1.
     pub pass_rate_min: f64,
     /// The minimum weighted mean score of a passing execution. If set, failed checks only count by their score.
@@ -117,6 +119,7 @@ impl TestCase {
             kind: body.subject.kind(),
             models: Arc::default(),
             repeat: 1,
+            until: None,
             pass_rate_min: 1.0,
             threshold: None,
             compared: None,

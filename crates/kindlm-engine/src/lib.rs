@@ -125,6 +125,7 @@ mod shard;
 mod specification;
 mod streamed;
 mod suite;
+mod until;
 
 pub use aggregate::{AggregateError, aggregate};
 pub use baseline::Baseline;
@@ -145,6 +146,7 @@ pub use report::{evaluate_gates, measure_gates, report, report_streamed, run};
 pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
 pub use suite::{Compliance, Defaults, JudgedCheck, Model, Suite, judge_of};
+pub use until::Until;
 
 /// Returns the output of a program: its text, or else its structured output as JSON.
 ///

@@ -11,6 +11,8 @@ use regex::{Regex, RegexBuilder};
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// The number of repeats of each case on each model, at least 1; the suite's number if absent.
+    ///
+    /// If set, no case ends its repeats early.
     pub repeat: Option<u32>,
     /// The maximum number of concurrent requests and commands, at least 1; the suite's number if absent.
     pub concurrency: Option<usize>,

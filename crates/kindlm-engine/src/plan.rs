@@ -51,6 +51,8 @@ pub struct Plan {
     pub skipped: Vec<SkippedCase>,
     /// The number of test cases that the filter excludes.
     pub deselected: usize,
+    /// True if the options set the number of repeats, so that no case ends its repeats early.
+    pub fixed_repeats: bool,
     /// The position in the whole plan, if this is the plan of a shard.
     pub part: Option<Part>,
 }
@@ -111,7 +113,7 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     let ids: HashMap<&str, usize> =
         suite.models.iter().enumerate().rev().map(|(i, model)| (model.id.as_str(), i)).collect();
     let rivals = Rivals::of(suite, &options.filter);
-    let mut plan = Plan::default();
+    let mut plan = Plan { fixed_repeats: options.repeat.is_some(), ..Plan::default() };
     for (index, case) in suite.cases.iter().enumerate() {
         let targets = targets(suite, case, &ids, &options.filter, &rivals)?;
         if !options.filter.selects(case, &rivals) || targets.as_ref().is_some_and(Vec::is_empty) {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_types::{
@@ -20,6 +21,8 @@ pub struct Streamed {
     groups: Groups,
     /// The outcomes of the cases, by position.
     outcomes: Vec<Outcome>,
+    /// The numbers of executions of the cases that ended their repeats early, by position.
+    ended_early: HashMap<usize, usize>,
     /// The executions that are not in the record, by position in the plan.
     missing: HashMap<usize, Missing>,
     /// The distinct reasons for executions that were not run.
@@ -47,6 +50,7 @@ impl Streamed {
         Self {
             outcomes: vec![Outcome::Skipped; groups.len()],
             groups,
+            ended_early: HashMap::new(),
             missing: HashMap::new(),
             reasons: HashSet::new(),
             tally: Tally::default(),
@@ -58,6 +62,15 @@ impl Streamed {
     /// Returns the results of the gates over all cases.
     pub fn gates(&self) -> Vec<GateResult> {
         self.measurements.finish()
+    }
+
+    /// Returns the positions of the executions of a case in the plan, without those that were unnecessary.
+    fn units(&self, position: usize) -> Range<usize> {
+        let units = self.groups.units(position);
+        match self.ended_early.get(&position) {
+            Some(executions) => units.start..(units.start + executions).min(units.end),
+            None => units,
+        }
     }
 
     fn reason(&mut self, text: &str) -> Arc<str> {
@@ -85,6 +98,9 @@ impl Sink for Streamed {
     }
 
     fn take(&mut self, position: usize, case: CaseResult) {
+        if case.executions.len() < self.groups.units(position).len() {
+            self.ended_early.insert(position, case.executions.len());
+        }
         self.tally.observe(position, &case);
         self.measurements.observe(&case);
         if let Some(outcome) = self.outcomes.get_mut(position) {
@@ -141,11 +157,13 @@ impl CaseSource for Recorded<'_> {
     }
 
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
-        let units = self.streamed.groups.units(position);
+        let planned = self.streamed.groups.units(position).len();
+        let units = self.streamed.units(position);
         let first = self.plan.units.get(units.start).copied();
         let executions: Vec<ExecutionResult> =
             units.map(|at| self.execution(at)).collect::<Result<_, _>>()?;
-        let case = first.and_then(|unit| case_of(self.suite, unit, executions));
+        let of = (self.suite, self.plan);
+        let case = first.and_then(|unit| case_of(of, (unit, planned), executions));
         let mut case =
             case.ok_or_else(|| CaseError::new(format!("there is no case result {position}")))?;
         let part = self.plan.part.as_ref();
@@ -154,7 +172,7 @@ impl CaseSource for Recorded<'_> {
     }
 
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
-        let units = self.streamed.groups.units(position);
+        let units = self.streamed.units(position);
         // The stored JSON of a case lacks `planIndex`, which the report of a shard needs.
         if self.plan.part.is_some()
             || units.clone().any(|at| self.streamed.missing.contains_key(&at))

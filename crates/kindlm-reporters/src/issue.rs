@@ -1,12 +1,13 @@
 //! The failures of a case as entries of a list, for the formats of CI systems and code scanners.
 
 use kindlm_types::{
-    AnyReport, CaseResult, ExecutionError, Outcome, Severity, SourcePlace, Verdict, cause_key,
-    error_cause_key,
+    AnyReport, CaseResult, ExecutionError, FailureCode, Outcome, Severity, SourcePlace, Verdict,
+    cause_key, error_cause_key,
 };
 
 use crate::amount::repeats;
 use crate::plain::one_line;
+use crate::repeated;
 
 /// The code of an execution that was not run.
 const NOT_RUN: &str = "NOT_RUN";
@@ -40,6 +41,16 @@ pub(crate) struct Issue<'a> {
 pub(crate) fn issues(case: &CaseResult) -> Vec<Issue<'_>> {
     let of = case.executions.len();
     let mut issues = Vec::new();
+    if let Some(end) = repeated::end(case).filter(|_| case.is_undecided()) {
+        issues.push(Issue {
+            level: Level::Error,
+            code: FailureCode::UNDECIDED.to_string(),
+            cause: FailureCode::UNDECIDED.to_string(),
+            message: end,
+            repeats: String::new(),
+            source: None,
+        });
+    }
     for finding in case.findings() {
         let result = finding.result;
         let Some(code) = result.verdict.code() else { continue };

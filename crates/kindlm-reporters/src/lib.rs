@@ -37,6 +37,7 @@ mod interval;
 mod issue;
 mod panel;
 mod plain;
+mod repeated;
 mod rerun;
 mod score;
 mod verdict;

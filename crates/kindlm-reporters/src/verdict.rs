@@ -48,7 +48,8 @@ pub(crate) fn cases(totals: &SuiteTotals) -> String {
     let parts = [
         (totals.passed, "passed"),
         (totals.scored, "scored"),
-        (totals.failed, "failed"),
+        (totals.failed - totals.undecided, "failed"),
+        (totals.undecided, "undecided"),
         (totals.errored, "errored"),
         (totals.skipped, "skipped"),
     ];

@@ -20,7 +20,7 @@ struct Page {
 const PAGES: usize = 5;
 
 /// The codes that any execution may give, with their explanations.
-const COMMON: [(FailureCode, &str); 6] = [
+const COMMON: [(FailureCode, &str); 7] = [
     (
         FailureCode::PROVIDER_TIMEOUT,
         "The provider or the command did not answer in time, or the answer took longer than `latency.maxMs`.",
@@ -43,6 +43,12 @@ const COMMON: [(FailureCode, &str); 6] = [
         FailureCode::JUDGE_NOT_CONFIGURED,
         "A check needs a judge model, but none is configured: add one to `models`, or use `--judge provider:model` with \
          `kindlm evaluate`.",
+    ),
+    (
+        FailureCode::UNDECIDED,
+        "The repeats reached `repeat.max` before the test of their pass rate had decided, so the case does not pass. Its \
+         true rate is probably between `repeat.fail` and `repeat.pass`.\n\nRaise `max`, move `fail` and `pass` apart, or \
+         improve the agent. `kindlm validate` names numbers that fit each other.",
     ),
     (FailureCode::INTERNAL_ERROR, "An internal error: a check has a bug."),
 ];

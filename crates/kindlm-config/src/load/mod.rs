@@ -12,6 +12,7 @@ mod check;
 mod import;
 mod names;
 mod parse;
+mod repeat;
 mod resolve;
 mod sink;
 

@@ -4,6 +4,7 @@
 
 mod compliance;
 mod model;
+mod repeat;
 mod sets;
 mod test;
 mod trace;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
 pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
+pub(crate) use repeat::{EarlyEntry, RepeatEntry, UntilEntry};
 pub(crate) use sets::AssertionSetEntry;
 pub(crate) use test::{Response, TestEntry, Tool, ToolAnswer, Transforms};
 pub(crate) use trace::{TraceBlock, UploadBlock};
@@ -53,9 +55,9 @@ pub(crate) struct DerivedEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct DefaultsBlock {
-    /// The number of repeats of each test on each model. Default: 1.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub(crate) repeat: u32,
+    /// The number of repeats of each test on each model, or an object with `max` that ends the repeats early.
+    /// Default: 1.
+    pub(crate) repeat: RepeatEntry,
     /// The maximum number of requests and commands that run at the same time. Default: 4.
     #[schemars(range(min = 1, max = 4096))]
     pub(crate) concurrency: u32,
@@ -83,7 +85,7 @@ pub(crate) struct DefaultsBlock {
 impl Default for DefaultsBlock {
     fn default() -> Self {
         Self {
-            repeat: 1,
+            repeat: RepeatEntry::Fixed(1),
             concurrency: 4,
             timeout_ms: 60_000,
             judge_model: None,

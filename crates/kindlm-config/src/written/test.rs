@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{WorkspaceBlock, present};
+use super::{RepeatEntry, WorkspaceBlock, present};
 
 /// A test: a named behaviour with its expectations.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,10 +46,10 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub(crate) models: Option<Vec<String>>,
-    /// The number of repeats on each model. Default: `defaults.repeat`; for a `transcript`, 1.
+    /// The number of repeats on each model, or an object with `max` that ends the repeats early. Default:
+    /// `defaults.repeat`; for a `transcript`, 1.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 10_000))]
-    pub(crate) repeat: Option<u32>,
+    pub(crate) repeat: Option<RepeatEntry>,
     /// The share of the repeats that must pass, from 0 to 1. Default: `defaults.passRateMin`.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]

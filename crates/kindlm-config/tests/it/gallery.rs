@@ -56,6 +56,11 @@ gallery! {
     a_second_document: "prompts:" => "---\nprompts:";
     an_unknown_tag: "    system: You are polite." => "    system: !file polite.txt";
     an_unknown_alias: "    system: You are polite." => "    system: *polite";
+    repeats_that_cannot_show_a_pass: "    prompt: greet\n" => "    prompt: greet\n    repeat: { max: 10, until: decided }\n";
+    rates_in_the_wrong_order: "    prompt: greet\n" => "    prompt: greet\n    repeat: { max: 60, until: decided, pass: 0.8, fail: 0.9 }\n";
+    a_rate_for_a_settled_verdict: "    prompt: greet\n" => "    prompt: greet\n    repeat: { max: 60, pass: 0.9 }\n";
+    an_unknown_rule_for_repeats: "    prompt: greet\n" => "    prompt: greet\n    repeat: { max: 60, until: decidd }\n";
+    a_word_for_repeats: "    prompt: greet\n" => "    prompt: greet\n    repeat: many\n";
     an_infinite_number: "vars: { name: Ada }" => "vars: { name: .inf }";
 }
 
@@ -205,4 +210,28 @@ fn a_file_that_decides_changes_the_digest() {
     let before = digest(&suite, imports);
     assert_ne!(before, digest(&suite, [imports[0], ("b.mjs", "2"), imports[2]]));
     assert_eq!(before, digest(&suite, [imports[0], imports[1], ("c.mjs", "2")]));
+}
+
+#[test]
+fn repeats_that_often_stay_undecided_have_a_warning() {
+    for (name, repeat) in [
+        ("too_few_repeats", "{ max: 20, until: decided, pass: 0.95, fail: 0.8 }"),
+        ("rates_that_are_close", "{ max: 9000, until: decided, pass: 0.95, fail: 0.949 }"),
+    ] {
+        let loaded = load_text(&with(
+            "    prompt: greet\n",
+            &format!("    prompt: greet\n    repeat: {repeat}\n"),
+        ));
+        assert!(loaded.suite.is_some());
+        assert_snapshot!(name, said(&loaded));
+    }
+    for repeat in
+        ["{ max: 54, until: decided }", "{ max: 20, until: decided, fail: 0.6 }", "{ max: 2 }"]
+    {
+        let loaded = load_text(&with(
+            "    prompt: greet\n",
+            &format!("    prompt: greet\n    repeat: {repeat}\n"),
+        ));
+        assert_eq!(said(&loaded), "", "{repeat}");
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kindlm_engine::{CaseBody, Subject, Suite, TestCase};
+use kindlm_engine::{CaseBody, Subject, Suite, TestCase, Until};
+use kindlm_stats::Sprt;
 use serde_json::{Value, json};
 
 use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
@@ -123,6 +124,17 @@ fn options_of_a_test_win_over_defaults() {
         (suite.defaults.concurrency, suite.defaults.timeout),
         (4096, Duration::from_millis(7))
     );
+}
+
+#[test]
+fn repeats_may_end_early() {
+    let text = with("    prompt: greet\n", "    prompt: greet\n    repeat: { max: 7 }\n")
+        + "defaults: { repeat: { max: 70, until: decided, fail: 0.7, alpha: 0.1 } }\n";
+    let suite = suite(&text);
+    let [greets, agent] = suite.cases.as_slice() else { panic!() };
+    assert_eq!((greets.repeat, greets.until), (7, Some(Until::Settled)));
+    let test = Sprt::new(0.7, 0.95, 0.1, 0.05).unwrap();
+    assert_eq!((agent.repeat, agent.until), (70, Some(Until::Decided(test))));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use kindlm_types::{CaseResult, ExecutionResult};
 
-use crate::{Suite, TestCase, Unit, aggregate};
+use crate::until::Ending;
+use crate::{Plan, Suite, TestCase, Unit, aggregate};
 
 /// A receiver of the cases of a run, which finish in any order.
 pub(crate) trait Sink: Send {
@@ -74,7 +75,7 @@ impl Groups {
 
 /// The executions of cases that are not yet complete.
 pub(super) struct Collector {
-    groups: Groups,
+    pub(super) groups: Groups,
     open: HashMap<usize, Vec<ExecutionResult>>,
 }
 
@@ -101,20 +102,31 @@ impl Collector {
         }
         self.open.remove(&position).map(|executions| (position, executions))
     }
+
+    /// Completes the case of a unit with the results so far, because no further repeat is necessary.
+    ///
+    /// Returns the case's position and executions; `None` if the case is already complete.
+    pub(super) fn complete(&mut self, at: usize) -> Option<(usize, Vec<ExecutionResult>)> {
+        let position = self.groups.position(at);
+        self.open.remove(&position).map(|executions| (position, executions))
+    }
 }
 
-/// Aggregates the executions of the case that a unit belongs to.
+/// Aggregates the executions of the case that a unit belongs to. `planned` is the number of its planned repeats.
 ///
 /// Returns `None` without executions.
 pub(crate) fn case_of(
-    suite: &Suite,
-    unit: Unit,
+    (suite, plan): (&Suite, &Plan),
+    (unit, planned): (Unit, usize),
     executions: Vec<ExecutionResult>,
 ) -> Option<CaseResult> {
     let case = suite.cases.get(unit.case);
     let pass_rate_min = case.map_or(1.0, |it| it.pass_rate_min);
     let tags = case.map(|it: &TestCase| it.tags.to_vec()).unwrap_or_default();
     let mut done = aggregate(executions, pass_rate_min, tags).ok()?;
+    if let Some(ending) = case.and_then(|it| Ending::of(plan, it, planned)) {
+        ending.conclude(&mut done);
+    }
     done.source = case.and_then(|it| it.source.clone());
     done.digest = case.and_then(|it| it.digest).map(|it| it.to_string());
     done.task_digest = case.and_then(|it| it.task_digest).map(|it| it.to_string());

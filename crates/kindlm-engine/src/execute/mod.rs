@@ -11,6 +11,7 @@ mod stop;
 mod turns;
 mod unit;
 mod verdict;
+mod waves;
 mod workspace;
 
 use std::collections::{BTreeMap, HashSet};
@@ -198,15 +199,21 @@ impl Running<'_> {
         let mut rounds = rounds::rounds(self.run.suite, units);
         let compared: HashSet<usize> = rounds.iter().flatten().copied().collect();
         let mut settled = HashSet::new();
+        let mut courses = waves::courses(self.run.suite, self.run.plan, &tally.collector.groups);
         for (index, unit) in units.iter().copied().enumerate() {
             let recalled = self.recall(index, unit);
             self.count_spent(unit, recalled.as_ref().ok().and_then(Option::as_ref));
             match recalled {
                 // The comparison round loads its executions itself.
                 Ok(None) | Err(_) if compared.contains(&index) => {}
+                Ok(None) if courses.has(index) => {}
                 Ok(None) => open.push(index),
                 Ok(Some(result)) => {
-                    if compared.contains(&index) {
+                    if courses.has(index) {
+                        if courses.recalled(index, &result) {
+                            tally.count(index, result);
+                        }
+                    } else if compared.contains(&index) {
                         if !result.is_unjudged() {
                             settled.insert(index);
                         }
@@ -217,7 +224,10 @@ impl Running<'_> {
                         tally.count(index, result);
                     }
                 }
-                Err(err) => tally.lose(index, err),
+                Err(err) => {
+                    courses.lost(index);
+                    tally.lose(index, err);
+                }
             }
         }
         rounds.retain(|round| {
@@ -229,17 +239,44 @@ impl Running<'_> {
             }
             is_open
         });
+        let gathering = &Gathering::default();
+        let alone = self.alone(open, &unjudged, concurrency, gathering);
+        let rounds = stream::iter(rounds)
+            .map(|round| async move {
+                gathering.over().await;
+                self.round(&round).await
+            })
+            .buffer_unordered(concurrency);
+        let waves = self.waves(courses.in_queues(self.run), concurrency, gathering);
+        let mut finished = stream::select(stream::select(alone, rounds), waves);
+        while let Some(ended) = gathering.next(&mut finished).await {
+            tally.settle(ended);
+        }
+        drop(finished);
+        if let Some((attempts, usd)) = self.judges.calls.lost() {
+            (self.run.watch)(RunProgress::AnswersLost { attempts, usd });
+        }
+        tally.failure
+    }
+
+    /// Carries out executions that do not depend on each other. Each item of the stream is one execution.
+    fn alone<'r>(
+        &'r self,
+        open: Vec<usize>,
+        unjudged: &'r HashSet<usize>,
+        concurrency: usize,
+        gathering: &'r Gathering,
+    ) -> impl Stream<Item = Vec<(usize, Ended)>> + Unpin {
+        let units = &self.run.plan.units;
         let queues = if self.run.ports.models.limits_calls() && concurrency > 1 {
             by_model(units, open)
         } else {
             vec![open]
         };
-        let unjudged = &unjudged;
-        let gathering = &Gathering::default();
-        let alone = stream::select_all(queues.into_iter().map(|queue| {
+        stream::select_all(queues.into_iter().map(move |queue| {
             let units = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(units)
-                .map(|(index, unit)| {
+                .map(move |(index, unit)| {
                     // The future has about 10 KiB and is moved several times before it starts.
                     Box::pin(async move {
                         gathering.over().await;
@@ -252,22 +289,7 @@ impl Running<'_> {
                     })
                 })
                 .buffer_unordered(concurrency)
-        }));
-        let rounds = stream::iter(rounds)
-            .map(|round| async move {
-                gathering.over().await;
-                self.round(&round).await
-            })
-            .buffer_unordered(concurrency);
-        let mut finished = stream::select(alone, rounds);
-        while let Some(ended) = gathering.next(&mut finished).await {
-            tally.settle(ended);
-        }
-        drop(finished);
-        if let Some((attempts, usd)) = self.judges.calls.lost() {
-            (self.run.watch)(RunProgress::AnswersLost { attempts, usd });
-        }
-        tally.failure
+        }))
     }
 
     /// Judges an execution again that was carried out before.
@@ -391,14 +413,21 @@ impl<'r, 'a> RunTally<'r, 'a> {
     /// Stores and counts finished executions.
     fn settle(&mut self, ended: Vec<(usize, Ended)>) {
         let mut new = Vec::with_capacity(ended.len());
+        let mut unnecessary = Vec::new();
         for (index, ended) in ended {
             match ended {
                 Ended::New(result) => new.push((index, *result)),
                 Ended::Kept(result) => self.count(index, *result),
                 Ended::Lost(err) => self.lose(index, err),
+                Ended::Unnecessary => unnecessary.push(index),
             }
         }
         self.take(new);
+        for index in unnecessary {
+            if let Some((position, executions)) = self.collector.complete(index) {
+                self.finish(index, position, executions);
+            }
+        }
         if self.failure.is_none()
             && let Some(err) = self.running.run.record.failure()
         {
@@ -473,11 +502,19 @@ impl<'r, 'a> RunTally<'r, 'a> {
     }
 
     fn count(&mut self, index: usize, result: ExecutionResult) {
+        (self.running.run.watch)(RunProgress::ExecutionFinished(&result));
+        if let Some((position, executions)) = self.collector.add(index, result) {
+            self.finish(index, position, executions);
+        }
+    }
+
+    /// Aggregates the executions of a case, and reports the case.
+    fn finish(&mut self, index: usize, position: usize, executions: Vec<ExecutionResult>) {
         let Running { run, own_control, .. } = self.running;
-        (run.watch)(RunProgress::ExecutionFinished(&result));
-        let Some((position, executions)) = self.collector.add(index, result) else { return };
         let Some(unit) = run.plan.units.get(index) else { return };
-        let Some(case) = case_of(run.suite, *unit, executions) else { return };
+        let planned = self.collector.groups.units(position).len();
+        let of = (run.suite, run.plan);
+        let Some(case) = case_of(of, (*unit, planned), executions) else { return };
         (run.watch)(RunProgress::CaseFinished(&case));
         if let Some(reason) = self.failures.count(&case) {
             own_control.stop(reason);

@@ -49,6 +49,8 @@ pub(super) enum Ended {
     Kept(Box<ExecutionResult>),
     /// A stored result that cannot be loaded.
     Lost(RecordError),
+    /// No result, because the other repeats of the case have decided. The case ends with this state of one repeat.
+    Unnecessary,
 }
 
 /// One execution of a round, judged without the comparison.

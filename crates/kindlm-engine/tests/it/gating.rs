@@ -145,6 +145,7 @@ impl Default for Written {
             cost_usd: 0.0,
             unknown_costs: 0,
             total_tokens: 0,
+
             judge_cost_usd: 0.0,
             provider_errors: 0,
             errored: 0,
@@ -182,6 +183,7 @@ impl Written {
             outcome: self.outcome,
             pass_rate: if self.outcome.held() { 1.0 } else { 0.0 },
             repeats: 1,
+            early_end: None,
             errored_repeats: 0,
             scores: scores.collect(),
             failure_codes: self.codes,

@@ -19,3 +19,4 @@ mod sets;
 
 mod support;
 mod turns;
+mod waves;

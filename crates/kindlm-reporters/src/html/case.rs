@@ -10,6 +10,7 @@ use super::check::{Row, findings, rows, shown, value_of};
 use crate::amount::{count, duration, plural, usd};
 use crate::changes;
 use crate::plain::{head, one_line, visible};
+use crate::repeated;
 use crate::score::two;
 
 /// The maximum number of bytes that are shown of an output or an input.
@@ -105,7 +106,11 @@ impl Case {
             model: one_line(&case.model),
             tags: case.tags.iter().map(|it| one_line(it)).collect(),
             repeats: if of > 1 && was_run {
-                format!("{} of {} held", counts.held(), plural(counts.executed().into(), "repeat"))
+                let held = plural(counts.executed().into(), "repeat");
+                let held = format!("{} of {held} held", counts.held());
+                let interval = repeated::interval(case).map(|it| format!(" ({it})"));
+                let end = repeated::end(case).map(|it| format!("; {it}"));
+                [Some(held), interval, end].into_iter().flatten().collect()
             } else {
                 String::new()
             },

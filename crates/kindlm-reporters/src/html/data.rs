@@ -157,8 +157,16 @@ fn wire_case(case: &CaseResult) -> v1::Case {
         judge_usage: it.judge_usage,
     });
     let executions = executions.collect();
-    let CaseResult { pass_rate, repeats, errored_repeats, checks, latency_avg_ms, cost, .. } =
-        *case;
+    let CaseResult {
+        pass_rate,
+        repeats,
+        errored_repeats,
+        early_end,
+        checks,
+        latency_avg_ms,
+        cost,
+        ..
+    } = *case;
     v1::Case::from(CaseResult {
         case: case.case.clone(),
         model: case.model.clone(),
@@ -172,6 +180,7 @@ fn wire_case(case: &CaseResult) -> v1::Case {
         pass_rate,
         repeats,
         errored_repeats,
+        early_end,
         scores: case.scores.clone(),
         failure_codes: case.failure_codes.clone(),
         checks,

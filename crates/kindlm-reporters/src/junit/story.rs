@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use kindlm_types::{CaseResult, ExecutionError, Outcome, Severity, Verdict, ecma};
+use kindlm_types::{CaseResult, ExecutionError, FailureCode, Outcome, Severity, Verdict, ecma};
 
 use crate::amount::{plural, repeats};
 use crate::plain::head;
+use crate::repeated;
 use crate::score::{beside_wanted, watched};
 
 /// The maximum number of bytes of a message or an output in a test case.
@@ -15,6 +16,9 @@ const MOST_BYTES: usize = 4000;
 ///
 /// Returns `None` if no finding and no error has a code.
 pub(super) fn code(case: &CaseResult) -> Option<String> {
+    if case.is_undecided() {
+        return Some(FailureCode::UNDECIDED.to_string());
+    }
     let errored = case.outcome == Outcome::Errored;
     let error = || case.errors().iter().find_map(|it| it.error.code());
     let findings = case.findings();
@@ -31,6 +35,7 @@ pub(super) fn code(case: &CaseResult) -> Option<String> {
 /// Returns one line with the first failure and the number of other failures.
 pub(super) fn headline(case: &CaseResult) -> String {
     let mut said: Vec<String> = Vec::new();
+    said.extend(repeated::end(case).filter(|_| case.is_undecided()));
     if case.outcome == Outcome::Errored {
         said.extend(case.errors().iter().map(|it| it.error.message()));
     }
@@ -128,7 +133,14 @@ fn repeats_line(case: &CaseResult) -> Option<String> {
             .filter(|(number, _)| *number > 0)
             .map(|(number, word)| format!("{number} {word}"))
             .collect();
-        format!("{} repeats: {}", case.executions.len(), parts.join(", "))
+        let mut line = format!("{} repeats: {}", case.executions.len(), parts.join(", "));
+        if let Some(interval) = repeated::interval(case) {
+            let _ = write!(line, " ({interval})");
+        }
+        if let Some(end) = repeated::end(case) {
+            let _ = write!(line, "\n{end}");
+        }
+        line
     })
 }
 

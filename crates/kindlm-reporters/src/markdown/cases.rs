@@ -12,7 +12,7 @@ use crate::amount::{plural, repeats};
 use crate::issue::place_of_case;
 use crate::plain::head;
 use crate::score::beside_wanted;
-use crate::{RenderError, evidence, rerun};
+use crate::{RenderError, evidence, repeated, rerun};
 
 /// The maximum number of findings of a case.
 const FINDINGS: usize = 10;
@@ -77,7 +77,11 @@ pub(super) fn cases(
 }
 
 fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
-    let sign = if case.outcome == Outcome::Errored { "⚠️" } else { "❌" };
+    let sign = match case.outcome {
+        Outcome::Errored => "⚠️",
+        _ if case.is_undecided() => "❔",
+        _ => "❌",
+    };
     let facts = facts(case);
     let name =
         format!("- {sign} {} · {}{facts}", shown(&case.case, NAME), shown(&case.model, NAME));
@@ -96,10 +100,12 @@ fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
 /// Returns the number of repeats that held, and of stored replies.
 fn facts(case: &CaseResult) -> String {
     let of = case.executions.len();
-    let counts = case.repeat_counts();
     let mut facts = String::new();
-    if of > 1 && counts.executed() > 0 {
-        facts = format!(" · {}/{} repeats held", counts.held(), counts.executed());
+    if case.is_undecided() {
+        facts.push_str(" · undecided");
+    }
+    if let Some(held) = repeated::held(case) {
+        facts = format!("{facts} · {held}");
     }
     match case.cached_repeats() as usize {
         0 => {}
@@ -123,12 +129,14 @@ fn reasons(case: &CaseResult) -> String {
         let line = line(&result.label, facts, result.verdict.message().unwrap_or_default());
         line + &reasoning(result)
     });
+    let end = repeated::end(case).map(|it| line("Repeats", Vec::new(), &it));
     let errors = case.errors();
     let of_errors = errors.iter().map(|it| {
         let code = it.error.code().map_or_else(|| "not run".to_owned(), |it| it.to_string());
         line(&code, vec![repeats(&it.repeats, of)], &it.error.message())
     });
-    let mut list: String = of_checks.chain(of_errors).take(FINDINGS).collect();
+    let mut list: String =
+        end.into_iter().chain(of_checks).chain(of_errors).take(FINDINGS).collect();
     let more = (findings.len() + errors.len()).saturating_sub(FINDINGS) as u64;
     if more > 0 {
         list.extend(["- ", &plural(more, "more finding"), "\n"]);

@@ -15,6 +15,7 @@ use crate::amount::{count, duration, repeats, usd};
 use crate::changes;
 use crate::panel;
 use crate::plain::{head, lines, one_line};
+use crate::repeated;
 use crate::rerun;
 use crate::score::mean_of;
 
@@ -83,6 +84,11 @@ pub(super) fn mark(outcome: Outcome) -> (Ink, &'static str) {
     }
 }
 
+/// Returns the mark of a case. An undecided case has its own.
+pub(super) fn mark_of(case: &CaseResult) -> (Ink, &'static str) {
+    if case.is_undecided() { (Ink::Bad, "? ") } else { mark(case.outcome) }
+}
+
 fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt::Result {
     let name = one_line(&case.case);
     let counts = case.repeat_counts();
@@ -106,7 +112,15 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
         facts.push(spent);
     }
     let strong = if case.outcome.held() { Ink::Plain } else { Ink::Strong };
-    page.between(2, 2, &[mark(case.outcome), (strong, &name)], &facts.join("  "))
+    page.between(2, 2, &[mark_of(case), (strong, &name)], &facts.join("  "))?;
+    let is_clear = !case.is_flaky() && case.early_end.is_none() && case.outcome.held();
+    let rate = repeated::rate(case).filter(|_| !is_clear || verbosity == Verbosity::Verbose);
+    for (name, text) in [("repeats ", repeated::end(case)), ("rate    ", rate)] {
+        if let Some(text) = text {
+            field(page, 4, name, &text)?;
+        }
+    }
+    Ok(())
 }
 
 /// Formats the time and the cost in two columns; empty if no time is known.

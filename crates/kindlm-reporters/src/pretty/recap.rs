@@ -2,7 +2,7 @@
 
 use kindlm_types::{AnyReport, CaseMark, Outcome, Summary};
 
-use super::case::mark;
+use super::case::mark_of;
 use super::page::{Ink, Page};
 use crate::RenderError;
 use crate::amount::count;
@@ -31,7 +31,7 @@ pub(super) fn render(
         let name = one_line(&case.case);
         let model = format!(" · {}", one_line(&case.model));
         let place = case.source.as_ref().map(|it| one_line(&it.to_string())).unwrap_or_default();
-        let left = [mark(case.outcome), (Ink::Plain, &*name), (Ink::Faint, &*model)];
+        let left = [mark_of(&case), (Ink::Plain, &*name), (Ink::Faint, &*model)];
         page.between(2, 2, &left, &place)?;
     }
     let more = failed.saturating_sub(MOST as u64);

@@ -107,6 +107,11 @@ fn totals(
         duration(report.run.duration_ms),
         plural(totals.executions, "execution")
     );
+    if totals.saved_repeats > 0 {
+        let planned = totals.executions + totals.saved_repeats;
+        let saved = format!("{} of {}", count(totals.saved_repeats), plural(planned, "repeat"));
+        time = format!("{time}; {saved} saved, because the others decided");
+    }
     if cached > 0 {
         time = format!("{time}, {} of them from the response store", count(cached));
     }

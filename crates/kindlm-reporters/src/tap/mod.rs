@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, CaseResult, GateOutcome, GateResult, Outcome, RateCount};
+use kindlm_types::{AnyReport, CaseResult, GateOutcome, GateResult, Outcome};
 
 use crate::amount::plural;
 use crate::interval::with_interval;
 use crate::issue::{issues, name_of, place_of_case};
 use crate::plain::{head, one_line};
+use crate::repeated;
 use crate::{Meta, Registration, RenderError, Style, verdict};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -98,10 +99,11 @@ fn case_point(
         about.text("file", &place.file)?;
         about.number("line", place.line.into())?;
     }
-    let counts = case.repeat_counts();
-    if counts.executed() > 1 {
-        let held = RateCount { count: counts.held().into(), total: counts.executed().into() };
-        about.text("repeats", &with_interval(held))?;
+    if let Some(held) = repeated::held(case) {
+        about.text("repeats", &held)?;
+    }
+    if let Some(end) = repeated::end(case) {
+        about.text("end", &end)?;
     }
     about.begin_list("findings")?;
     for it in issues.iter().take(ISSUES) {

@@ -267,7 +267,7 @@ fn a_failed_case_has_what_explains_it() {
     };
     let case = of("looks up the order before it answers · claude");
     for part in [
-        "2/5 repeats held · agents/support/kindlm.yaml:",
+        "2/5 repeats held (40.0%, 95% CI 11.8 to 76.9) · agents/support/kindlm.yaml:",
         "\nEvidence:\n\n```diff\n- lookup_order\n+ search_faq\n+ track_parcel\n```\n",
         "\nRequest:\n\n```text\nWhere is my order 12345?\n```\n",
         "search_faq({\"query\":\"order status\",\"limit\":3})",

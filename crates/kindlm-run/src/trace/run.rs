@@ -171,6 +171,8 @@ fn observe(
     }
     for case in &mut suite.cases {
         case.repeat = observed.repeats(&case.name);
+        // All traces are already there.
+        case.until = None;
     }
     Ok(observed)
 }

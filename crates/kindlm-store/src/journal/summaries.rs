@@ -180,6 +180,7 @@ mod tests {
             latency_avg_ms: Some(0.1),
             cost: Cost::default(),
             total_tokens: 3,
+            early_end: None,
             executions: (0..repeats).map(execution).collect(),
         }
     }

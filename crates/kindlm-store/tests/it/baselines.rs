@@ -113,6 +113,7 @@ fn case(name: &str, model: &str) -> CaseResult {
         latency_avg_ms: None,
         cost: Cost::default(),
         total_tokens: 0,
+        early_end: None,
         executions: Vec::new(),
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn case(
             .then(|| latencies.iter().sum::<f64>() / latencies.len() as f64),
         cost,
         total_tokens: executions.iter().map(|it| it.execution.usage.total_tokens).sum(),
+        early_end: None,
         executions,
     }
 }

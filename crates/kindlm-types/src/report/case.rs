@@ -1,5 +1,7 @@
 //! The results of cases and gates.
 
+use kindlm_stats::{Confidence, Decision, Interval};
+
 use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome, SourcePlace};
 
 /// The scores of one check over the repeats of a case.
@@ -56,6 +58,32 @@ pub struct CheckCounts {
     pub probabilistic_total: u64,
 }
 
+/// The rule that ends the repeats of a case early, with its decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EarlyEnd {
+    /// The maximum number of repeats.
+    pub max: u32,
+    /// The test of the pass rate.
+    ///
+    /// `None` if the repeats end when no further repeat can change the verdict.
+    pub test: Option<RateTest>,
+    /// The decision; `None` if the repeats ended without one.
+    pub decision: Option<Decision>,
+}
+
+/// A sequential test of the pass rate of a case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateTest {
+    /// The pass rate that is high enough, from 0 to 1.
+    pub pass: f64,
+    /// The pass rate that is too low, from 0 to 1.
+    pub fail: f64,
+    /// The highest probability of a wrong pass, from 0 to 1.
+    pub alpha: f64,
+    /// The highest probability of a wrong failure, from 0 to 1.
+    pub beta: f64,
+}
+
 /// One test case on one model, over all its repeats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseResult {
@@ -104,6 +132,8 @@ pub struct CaseResult {
     pub cost: Cost,
     /// The tokens used over all repeats.
     pub total_tokens: u64,
+    /// The rule that ends the repeats early; `None` if their number is fixed.
+    pub early_end: Option<EarlyEnd>,
     /// The repeats, sorted by `repeat`.
     pub executions: Vec<ExecutionResult>,
 }
@@ -118,6 +148,42 @@ impl CaseResult {
     pub fn judged_pass_rate(&self) -> Option<f64> {
         let is_judged = self.outcome != Outcome::Skipped && self.errored_repeats < self.repeats;
         is_judged.then_some(self.pass_rate)
+    }
+
+    /// Returns true if the test of the pass rate ended without a decision.
+    ///
+    /// The outcome of such a case is `failed`, because it has not shown that it passes.
+    pub fn is_undecided(&self) -> bool {
+        let is_open = self.early_end.is_some_and(|it| it.test.is_some() && it.decision.is_none());
+        is_open && self.outcome == Outcome::Failed
+    }
+
+    /// Returns the 95% confidence interval of the pass rate; `None` if no repeat was judged.
+    ///
+    /// It is Wilson's for a fixed number of repeats. If the repeats may end early, it is [`Tally::anytime`], because
+    /// Wilson's is too narrow then.
+    ///
+    /// [`Tally::anytime`]: kindlm_stats::Tally::anytime
+    pub fn pass_interval(&self) -> Option<Interval> {
+        let tally = self.judged()?;
+        Some(match self.early_end {
+            Some(_) => tally.anytime(Confidence::P95),
+            None => tally.wilson(Confidence::P95),
+        })
+    }
+
+    /// Returns the repeats that held, out of those that were judged; `None` if no repeat was judged.
+    pub fn judged(&self) -> Option<kindlm_stats::Tally> {
+        let counts = self.repeat_counts();
+        let (held, failed) = (u64::from(counts.held()), u64::from(counts.failed));
+        kindlm_stats::Tally::new(held, held + failed).ok()
+    }
+
+    /// Returns the number of repeats that an early end made unnecessary.
+    pub fn saved_repeats(&self) -> u64 {
+        let decided = self.early_end.filter(|it| it.decision.is_some());
+        let max = decided.map_or(0, |it| u64::from(it.max));
+        max.saturating_sub(self.executions.len() as u64)
     }
 }
 

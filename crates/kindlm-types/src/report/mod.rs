@@ -11,7 +11,9 @@ use std::borrow::Cow;
 
 use kindlm_stats::{Confidence, Interval};
 
-pub use case::{CaseResult, CheckCounts, Cost, GateOutcome, GateResult, ScoreSummary};
+pub use case::{
+    CaseResult, CheckCounts, Cost, EarlyEnd, GateOutcome, GateResult, RateTest, ScoreSummary,
+};
 pub use cases::{CaseError, CaseMark, CaseSource};
 pub use comparison::{
     AssertionChange, CaseChange, CaseChangeKind, ComparedRun, Comparison, ComparisonVerdict,

@@ -115,6 +115,8 @@ impl FailureCode {
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
     /// A check needs a model to answer a question, but none is configured.
     pub const JUDGE_NOT_CONFIGURED: Self = Self::new("JUDGE_NOT_CONFIGURED");
+    /// The repeats of a case ended without a decision, because their number is limited.
+    pub const UNDECIDED: Self = Self::new("UNDECIDED");
     /// An internal error of KindLM.
     pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
 

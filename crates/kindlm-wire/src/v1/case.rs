@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 
+use super::repeats::{EarlyEnd, Reliability};
 use super::same::{Json, Same};
 use super::{Execution, SourcePlace, WireError};
 use kindlm_types::{CaseResult, Class, FailureCode, Outcome};
@@ -62,6 +63,12 @@ pub struct Case {
     pub cost: Cost,
     /// The tokens used over all repeats.
     pub total_tokens: u64,
+    /// The rule that ends the repeats early; absent if their number is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_end: Option<EarlyEnd>,
+    /// The pass rate with its interval; absent with fewer than two judged repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reliability: Option<Reliability>,
     /// The repeats.
     pub executions: Vec<Execution>,
 }
@@ -242,6 +249,8 @@ impl CaseSummary {
             latency_avg_ms: case.latency_avg_ms,
             cost: case.cost.into(),
             total_tokens: case.total_tokens,
+            early_end: case.early_end.map(EarlyEnd::from),
+            reliability: Reliability::of(case),
             executions: [],
         };
         room.clear();
@@ -334,6 +343,10 @@ struct Bare<'a> {
     latency_avg_ms: Option<f64>,
     cost: Cost,
     total_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    early_end: Option<EarlyEnd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reliability: Option<Reliability>,
     executions: [Execution; 0],
 }
 
@@ -371,6 +384,7 @@ impl From<&CaseResult> for Case {
 impl From<CaseResult> for Case {
     fn from(case: CaseResult) -> Self {
         let (pass, pass_rate) = (case.passed(), case.judged_pass_rate());
+        let reliability = Reliability::of(&case);
         Self {
             case: case.case,
             model: case.model,
@@ -391,6 +405,8 @@ impl From<CaseResult> for Case {
             latency_avg_ms: case.latency_avg_ms,
             cost: case.cost.into(),
             total_tokens: case.total_tokens,
+            early_end: case.early_end.map(EarlyEnd::from),
+            reliability,
             executions: case.executions.into_iter().map(Execution::from).collect(),
         }
     }
@@ -419,6 +435,7 @@ impl TryFrom<Case> for CaseResult {
             latency_avg_ms: wire.latency_avg_ms,
             cost: wire.cost.into(),
             total_tokens: wire.total_tokens,
+            early_end: wire.early_end.map(Into::into),
             executions: wire
                 .executions
                 .into_iter()

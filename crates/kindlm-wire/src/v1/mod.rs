@@ -14,6 +14,7 @@ mod execution;
 pub(crate) mod facts;
 mod line;
 mod metrics;
+mod repeats;
 mod result;
 mod same;
 mod source_place;
@@ -35,6 +36,7 @@ pub use comparison::{ComparisonDocument, comparison_schema};
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
 pub use line::LineWriter;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
+pub use repeats::{Chances, EarlyDecision, EarlyEnd, IntervalMethod, RateTest, Reliability};
 pub use result::{AssertionResult, Gate, GateStatus, Status};
 pub use source_place::SourcePlace;
 pub use suite_inputs::{AssertionSet, SuitePrompt};
@@ -253,6 +255,11 @@ pub struct Compliance {
     pub data_governance_notes: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// The totals over all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -265,6 +272,12 @@ pub struct Totals {
     pub scored: u64,
     /// The number of cases in which a gate-severity check failed.
     pub failed: u64,
+    /// The number of failed cases whose repeats ended without a decision. They are part of `failed`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub undecided: u64,
+    /// The number of repeats that were unnecessary, because the others decided.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub saved_repeats: u64,
     /// The number of cases that could not be executed or judged.
     pub errored: u64,
     /// The number of cases that were not run, or to which no check applied.
@@ -544,6 +557,8 @@ impl From<kindlm_types::SuiteTotals> for Totals {
             passed: totals.passed,
             scored: totals.scored,
             failed: totals.failed,
+            undecided: totals.undecided,
+            saved_repeats: totals.saved_repeats,
             errored: totals.errored,
             skipped: totals.skipped,
             executions: totals.executions,

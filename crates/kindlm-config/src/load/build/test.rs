@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::Transform;
-use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase};
+use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase, Until};
 use kindlm_source::{Code, Node, Piece, meant_key};
 use kindlm_types::{MemberPart, SourcePlace};
 use serde_json::{Map, Value};
@@ -13,9 +13,10 @@ use super::Builder;
 use super::body::{More, Part, Row, SubjectForm, TestParts, simulated};
 use super::parts::Parts;
 use super::test_parts::{digests, parts_key};
+use crate::load::repeat::until;
 use crate::load::resolve::Prompts;
 use crate::schema::SHAPES;
-use crate::written::{TestEntry, Transforms};
+use crate::written::{RepeatEntry, TestEntry, Transforms};
 
 impl Builder<'_> {
     pub(super) fn tests(&mut self, piece: Piece<'_>, prompts: &Prompts) {
@@ -103,9 +104,8 @@ impl Builder<'_> {
         }
         let compared =
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
+        let (repeat, until) = self.repeats(piece, at, entry.repeat, kind, compared.is_some());
         let skip = entry.skip.reason().map(|why| self.pool.text(why));
-        let tags = self.pool.list(&entry.tags);
-        let source = self.place_of_test(piece, at);
         let compiler = Arc::clone(&self.pool.compiler);
         let limits = (entry.max_turns, entry.answer_tools);
         let scripts = self.base.setup.scripts.deciding();
@@ -162,18 +162,19 @@ impl Builder<'_> {
             name: entry.name,
             kind,
             models,
-            repeat: entry.repeat.unwrap_or_else(|| self.default_repeat(kind)),
+            repeat,
+            until,
             threshold,
             compared,
             transforms,
             pass_rate_min: entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min),
-            tags,
+            tags: self.pool.list(&entry.tags),
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(whole),
             task_digest: Some(task),
             cluster,
-            source: Some(source),
+            source: Some(self.place_of_test(piece, at)),
             check_places: parts.places,
             body: Arc::new(Row {
                 shared,
@@ -191,10 +192,33 @@ impl Builder<'_> {
         SourcePlace::new(self.pool.text(&place.file), place.line, place.column)
     }
 
-    /// Returns the number of repeats of a test that sets none.
-    fn default_repeat(&self, kind: CaseKind) -> u32 {
-        // Repeats of a transcript would all have the same result.
-        if kind == CaseKind::Transcript { 1 } else { self.base.defaults.repeat }
+    /// Returns the number of repeats of a test, and the rule that ends them early.
+    fn repeats(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        own: Option<RepeatEntry>,
+        kind: CaseKind,
+        is_compared: bool,
+    ) -> (u32, Option<Until>) {
+        let until = match own {
+            // Repeats of a transcript would all have the same result.
+            None if kind == CaseKind::Transcript => return (1, None),
+            None => self.base.default_until,
+            Some(own) => until(&mut self.base.sink, piece, &format!("{at}/repeat"), own),
+        };
+        let repeat = own.unwrap_or(self.base.defaults.repeat).max();
+        if until.is_some() && is_compared {
+            let message =
+                format!("all {repeat} repeats are carried out, because the test is compared");
+            let at = if own.is_some() { format!("{at}/repeat") } else { at.to_owned() };
+            let diagnostic = piece.error(Code::NO_EFFECT, &at, MemberPart::Key, message).with_help(
+                "repeats of compared tests do not end early; write `repeat` as a number",
+            );
+            self.base.sink.push(diagnostic.into_warning());
+            return (repeat, None);
+        }
+        (repeat, until)
     }
 
     /// Returns the digest of the files that the command of a test names.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Resolved, TEMPLATES};
 use crate::load::check::Checked;
-use crate::load::{object, text};
+use crate::load::{object, repeat, text};
 use crate::written::{
     ComplianceBlock, DefaultsBlock, DerivedEntry, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
 };
@@ -43,6 +43,8 @@ impl Resolved<'_> {
             {
                 self.default_workspace = self.make_workspace(piece, at, workspace, written);
             }
+            let at = "/defaults/repeat";
+            self.default_until = repeat::until(&mut self.sink, piece, at, block.repeat);
             self.defaults = block;
         }
         if let Some(block) = self.block::<ComplianceBlock>(piece, checked, "compliance") {

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindlm_assertions::Setup;
-use kindlm_engine::Suite;
+use kindlm_engine::{Suite, Until};
 use kindlm_source::{Code, Diagnostic, Node, Piece, Source, read};
 use kindlm_types::{MemberPart, Problem, ProblemKind};
 use serde_json::Value;
@@ -44,6 +44,8 @@ pub(super) struct Resolved<'a> {
     /// The suite, without its tests.
     pub(super) suite: Suite,
     pub(super) defaults: DefaultsBlock,
+    /// The rule of `defaults.repeat`.
+    pub(super) default_until: Option<Until>,
     /// The workspace of `defaults`, or `None` if it is absent or has errors.
     pub(super) default_workspace: Option<Workspace>,
     /// The ids of the list `models`, in order. A test without `models` runs on all these models.
@@ -79,6 +81,7 @@ pub(super) fn resolve<'a>(
         setup,
         suite: Suite::default(),
         defaults: DefaultsBlock::default(),
+        default_until: None,
         default_workspace: None,
         listed: Vec::new(),
         models: HashMap::new(),

@@ -406,6 +406,7 @@ mod tests {
             latency_avg_ms: None,
             cost: kindlm_types::Cost::default(),
             total_tokens: 0,
+            early_end: None,
             executions: vec![ExecutionResult {
                 execution: Execution::default(),
                 outcome: Outcome::Passed,

@@ -281,6 +281,7 @@ mod tests {
             latency_avg_ms: None,
             cost: crate::Cost::default(),
             total_tokens: 0,
+            early_end: None,
             executions,
         }
     }

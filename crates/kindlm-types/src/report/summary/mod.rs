@@ -28,6 +28,10 @@ pub struct SuiteTotals {
     pub scored: u64,
     /// The number of cases in which a gate-severity check failed.
     pub failed: u64,
+    /// The number of failed cases whose repeats ended without a decision. They are part of `failed`.
+    pub undecided: u64,
+    /// The number of repeats that were unnecessary, because the others decided.
+    pub saved_repeats: u64,
     /// The number of cases that could not be executed or judged.
     pub errored: u64,
     /// The number of cases that were not run, or to which no check applied.

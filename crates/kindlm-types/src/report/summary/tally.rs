@@ -279,6 +279,8 @@ impl Totals {
         if case.outcome != Outcome::Skipped {
             counts.cases += 1;
         }
+        counts.undecided += u64::from(case.is_undecided());
+        counts.saved_repeats += case.saved_repeats();
         counts.executions += u64::from(case.repeats);
         counts.tokens = counts.tokens.saturating_add(case.total_tokens);
         counts.cost.unknown += case.cost.unknown;
@@ -382,6 +384,7 @@ mod tests {
             latency_avg_ms: None,
             cost: Cost::default(),
             total_tokens: 0,
+            early_end: None,
             executions: Vec::new(),
         }
     }

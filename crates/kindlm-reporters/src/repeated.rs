@@ -1,0 +1,164 @@
+//! Describes the repeats of a case, in the same words for all reports.
+
+use kindlm_types::{CaseResult, Decision, RateTest, ecma};
+
+use crate::amount::percent;
+
+/// Describes the pass rate of the repeats, as `3/5 repeats held (60.0%, 95% CI 23.1 to 88.2)`.
+///
+/// Repeats that could not be judged have no interval. Returns `None` for a case with a single repeat.
+pub(crate) fn held(case: &CaseResult) -> Option<String> {
+    let counts = case.repeat_counts();
+    if case.executions.len() < 2 || counts.executed() == 0 {
+        return None;
+    }
+    let held = format!("{}/{} repeats held", counts.held(), counts.executed());
+    Some(match interval(case) {
+        Some(interval) => format!("{held} ({interval})"),
+        None => held,
+    })
+}
+
+/// Describes the pass rate of the judged repeats, as `60.0%, 95% CI 23.1 to 88.2`; `None` for a single repeat.
+pub(crate) fn interval(case: &CaseResult) -> Option<String> {
+    let judged = case.judged().filter(|it| it.total() > 1)?;
+    let interval = case.pass_interval()?;
+    Some(format!(
+        "{}%, 95% CI {} to {}",
+        percent(judged.rate()),
+        percent(interval.low),
+        percent(interval.high)
+    ))
+}
+
+/// Describes why the repeats ended, as `18 of at most 60 repeats, decided: passes ≥ 95% rather than ≤ 80% (errors ≤
+/// 5%)`; `None` if their number was fixed.
+pub(crate) fn end(case: &CaseResult) -> Option<String> {
+    let end = case.early_end?;
+    let count = format!("{} of at most {} repeats", case.executions.len(), end.max);
+    Some(match (end.test, end.decision) {
+        (None, Some(_)) => format!("{count}, settled: no further repeat can change the verdict"),
+        (None, None) => format!("{count}, not settled"),
+        (Some(test), Some(Decision::Pass)) => {
+            let (pass, fail) = (share(test.pass), share(test.fail));
+            format!("{count}, decided: passes ≥ {pass} rather than ≤ {fail} ({})", errors(test))
+        }
+        (Some(test), Some(Decision::Fail)) => {
+            let (pass, fail) = (share(test.pass), share(test.fail));
+            format!("{count}, decided: passes ≤ {fail} rather than ≥ {pass} ({})", errors(test))
+        }
+        (Some(test), None) => {
+            let (pass, fail) = (share(test.pass), share(test.fail));
+            format!("{count}, undecided: neither ≥ {pass} nor ≤ {fail} is shown")
+        }
+    })
+}
+
+/// Describes the pass rate and the chances of two tries, as `flaky 3/5: 60.0%, 95% CI 23.1 to 88.2; pass@2 90.0%,
+/// pass^2 30.0%`; `None` for a case with fewer than two judged repeats.
+///
+/// The chances are left out if the repeats may end early, because they would be biased, and if all repeats agree.
+pub(crate) fn rate(case: &CaseResult) -> Option<String> {
+    let interval = interval(case)?;
+    let judged = case.judged()?;
+    if !case.is_flaky() {
+        return Some(interval);
+    }
+    let text = format!("flaky {}/{}: {interval}", judged.passed(), judged.total());
+    if case.early_end.is_some() {
+        return Some(text);
+    }
+    let (any, all) = (judged.pass_at(2).ok()?, judged.pass_all(2).ok()?);
+    Some(format!("{text}; pass@2 {}%, pass^2 {}%", percent(any), percent(all)))
+}
+
+fn errors(test: RateTest) -> String {
+    let (alpha, beta) = (share(test.alpha), share(test.beta));
+    if alpha == beta {
+        format!("errors ≤ {alpha}")
+    } else {
+        format!("wrong passes ≤ {alpha}, wrong failures ≤ {beta}")
+    }
+}
+
+/// Formats a share in percent, with decimals only if it has some.
+fn share(share: f64) -> String {
+    let text = ecma::to_fixed(share * 100.0, 2);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text}%")
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::{EarlyEnd, Outcome};
+
+    use super::*;
+
+    fn case(held: usize, failed: usize, early_end: Option<EarlyEnd>) -> CaseResult {
+        let report = kindlm_testing::sample_report();
+        let mut case = report.cases[0].clone();
+        let first = case.executions[0].clone();
+        let of = |outcome| kindlm_types::ExecutionResult { outcome, ..first.clone() };
+        case.executions = vec![of(Outcome::Passed); held];
+        case.executions.extend(vec![of(Outcome::Failed); failed]);
+        CaseResult { early_end, ..case }
+    }
+
+    #[test]
+    fn the_end_of_the_repeats_has_its_reason() {
+        let test = |alpha| Some(RateTest { pass: 0.95, fail: 0.8, alpha, beta: 0.05 });
+        let end = |max, test, decision| Some(EarlyEnd { max, test, decision });
+        for (early_end, expected) in [
+            (None, None),
+            (
+                end(60, test(0.05), Some(Decision::Pass)),
+                Some(
+                    "5 of at most 60 repeats, decided: passes ≥ 95% rather than ≤ 80% (errors ≤ 5%)",
+                ),
+            ),
+            (
+                end(60, test(0.125), Some(Decision::Fail)),
+                Some(
+                    "5 of at most 60 repeats, decided: passes ≤ 80% rather than ≥ 95% (wrong passes ≤ 12.5%, wrong \
+                     failures ≤ 5%)",
+                ),
+            ),
+            (
+                end(5, test(0.05), None),
+                Some("5 of at most 5 repeats, undecided: neither ≥ 95% nor ≤ 80% is shown"),
+            ),
+            (
+                end(20, None, Some(Decision::Fail)),
+                Some("5 of at most 20 repeats, settled: no further repeat can change the verdict"),
+            ),
+            (end(20, None, None), Some("5 of at most 20 repeats, not settled")),
+        ] {
+            assert_eq!(super::end(&case(3, 2, early_end)).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn rates_of_repeats_have_their_interval() {
+        let settled = Some(EarlyEnd { max: 20, test: None, decision: Some(Decision::Fail) });
+        for (it, expected, chances) in [
+            (
+                case(3, 2, None),
+                Some("3/5 repeats held (60.0%, 95% CI 23.1 to 88.2)"),
+                Some("flaky 3/5: 60.0%, 95% CI 23.1 to 88.2; pass@2 90.0%, pass^2 30.0%"),
+            ),
+            (
+                case(8, 2, settled),
+                Some("8/10 repeats held (80.0%, 95% CI 34.2 to 99.1)"),
+                Some("flaky 8/10: 80.0%, 95% CI 34.2 to 99.1"),
+            ),
+            (
+                case(5, 0, None),
+                Some("5/5 repeats held (100.0%, 95% CI 56.6 to 100.0)"),
+                Some("100.0%, 95% CI 56.6 to 100.0"),
+            ),
+            (case(1, 0, None), None, None),
+        ] {
+            assert_eq!((held(&it).as_deref(), rate(&it).as_deref()), (expected, chances));
+        }
+    }
+}
