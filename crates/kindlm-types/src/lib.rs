@@ -40,6 +40,7 @@ pub use evidence::{
     SubagentCall, ToolCall, ToolKind, Trace, TraceSettings, Transcript, Turn, Usage, UsageSum,
     WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces, Written, exit_code, workspace,
 };
+pub use kindlm_stats::{Decision, Interval};
 pub use ports::{
     AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
     Agents, Answer, Answers, AskError, AttemptBudget, BoxFuture, CommandOutput, CommandSpec,
@@ -51,9 +52,16 @@ pub use present::present;
 pub use problem::{MemberPart, Problem, ProblemKind, nearest, nearest_few, suggest};
 pub use registry::{DuplicateId, Registered, Registry};
 pub use report::{
-    AnyReport, AssertionChange, AssertionSetInfo, AssertionSummary, Breakdown, CaseChange, CaseChangeKind, CaseError, CaseMark, CaseResult, CaseSource, CauseTotals, CheckCounts, CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition, ConditionChange, Cost, DerivedMetric, DerivedValue, EarlyEnd, ErrorFinding, ExitStatus, FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo, JudgeInfo, ModelInfo, ModelTotals, NamedTotal, PassRate, Percentiles, PromptInfo, RateChange, RateCount, RateTest, RepeatCounts, Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals, Tally, TestInfo, MAX_SPECIFIED_TESTS, NAMED_FAILURES, PROMPT_ASSERTION, cause_key, error_cause_key, prompt_assertion_id,
+    AnyReport, AssertionChange, AssertionSetInfo, AssertionSummary, Breakdown, CaseChange,
+    CaseChangeKind, CaseError, CaseMark, CaseResult, CaseSource, CauseTotals, CheckCounts,
+    CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition,
+    ConditionChange, Cost, DerivedMetric, DerivedValue, EarlyEnd, ErrorFinding, ExitStatus,
+    FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo, JudgeInfo,
+    MAX_SPECIFIED_TESTS, ModelInfo, ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION,
+    PassRate, Percentiles, PromptInfo, RateChange, RateCount, RateTest, RepeatCounts, Report,
+    RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals,
+    Tally, TestInfo, cause_key, error_cause_key, prompt_assertion_id,
 };
-pub use kindlm_stats::{Decision, Interval};
 pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};
 pub use verdict::{
