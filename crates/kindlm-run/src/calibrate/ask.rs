@@ -368,14 +368,14 @@ pub(super) async fn ask<'p>(
         on_judged(found.outcome != Outcome::Errored);
         (case, found)
     });
-    let judged: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
+    let found: Vec<_> = stream::iter(asking).buffered(concurrency.max(1)).collect().await;
     let mut answers = Answers {
         cases: Vec::new(),
         cost_usd: Some(0.0),
         known_cost_usd: 0.0,
         usage: UsageSum::default(),
     };
-    for (case, found) in judged {
+    for (case, found) in found {
         answers.usage.extend(found.usage);
         answers.cost_usd = answers.cost_usd.zip(found.cost_usd).map(|(sum, more)| sum + more);
         answers.known_cost_usd += found.cost_usd.unwrap_or(0.0);
