@@ -65,9 +65,11 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
 }
 
 fn measured(it: &RateChange) -> String {
-    let clusters = (it.clusters < it.cases)
-        .then(|| format!(" in {}", plural(it.clusters, "cluster")))
-        .unwrap_or_default();
+    let clusters = if it.clusters < it.cases {
+        format!(" in {}", plural(it.clusters, "cluster"))
+    } else {
+        String::new()
+    };
     let repeats = match it.after.judged / it.cases.max(1) {
         each if each > 1 && each * it.cases == it.after.judged => format!(" × {}", count(each)),
         _ => String::new(),
@@ -92,10 +94,13 @@ fn verdict(verdict: &ComparisonVerdict) -> String {
             format!("no regression beyond {} pp", short(*margin))
         }
         ComparisonVerdict::NotEnoughData { detectable: Some(least) } => {
-            format!("not enough data; runs of this size show a fall of {} pp", short(*least))
+            format!(
+                "not enough data; runs of this size detect a fall of {} pp or more",
+                short(*least)
+            )
         }
         ComparisonVerdict::NotEnoughData { detectable: None } => {
-            "not enough data; runs of this size show no fall of any size".to_owned()
+            "not enough data; runs of this size are too small to detect a fall".to_owned()
         }
         ComparisonVerdict::NotComparable { reason } => format!("not comparable: {reason}"),
     }

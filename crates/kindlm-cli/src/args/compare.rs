@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::PlaceArgs;
 
-/// Compares two runs: tells a regression from chance
+/// Compares two runs, and distinguishes a regression from chance
 ///
 /// The same cases of both runs are compared, and the result is a regression, an improvement, no regression, or too
 /// little data. Exit code 1 only for a regression; exit code 2 if no case can be compared.

@@ -127,7 +127,7 @@ impl Threshold {
             Self::Amount => (|it| it > 0.0, "a number above 0"),
             Self::Switch => {
                 let is_on = value == &Value::Bool(true);
-                return is_on.then_some(1.0).ok_or("`true`; leave it out to turn the gate off");
+                return is_on.then_some(1.0).ok_or("`true`");
             }
         };
         value.as_f64().filter(|it| accepts(*it)).ok_or(expected)
