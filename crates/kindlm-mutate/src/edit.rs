@@ -1,0 +1,143 @@
+//! Changes an execution consistently: the same fact in the output, the turns and the events.
+
+use std::ops::Range;
+
+use kindlm_types::{Event, Execution, Speaker, ToolCall};
+use serde_json::Value;
+
+/// Returns the execution with another last answer.
+///
+/// Also changes the last turn and the last message in the events, if they hold the old answer.
+pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Value>) -> Execution {
+    let mut mutant = execution.clone();
+    if let Some(turn) = mutant.turns.last_mut().filter(|it| it.text == execution.output) {
+        output.clone_into(&mut turn.text);
+        turn.output_json.clone_from(&json);
+    }
+    let last = mutant.recorded_events.iter_mut().rev().find_map(|it| match it {
+        Event::Message { role: Speaker::Assistant, text } => Some(text),
+        _ => None,
+    });
+    if let Some(text) = last {
+        output.clone_into(text);
+    }
+    output.clone_into(&mut mutant.output);
+    mutant.output_json = json;
+    mutant
+}
+
+/// Returns the execution without a tool call.
+///
+/// Returns `None` if the events do not show the call.
+pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution> {
+    let mut mutant = execution.clone();
+    let call = execution.tool_calls.get(at)?;
+    mutant.tool_calls.remove(at);
+    mutant.turns.iter_mut().for_each(|it| close_gap(&mut it.tool_calls, at));
+    if execution.recorded_events.is_empty() {
+        return Some(mutant);
+    }
+    position_of_call(&execution.recorded_events, &call.id)?;
+    while let Some(position) = position_of(&mutant.recorded_events, &call.id) {
+        mutant.recorded_events.remove(position);
+        mutant.turns.iter_mut().for_each(|it| close_gap(&mut it.events, position));
+    }
+    Some(mutant)
+}
+
+/// Returns the execution with another name and other arguments of a tool call.
+///
+/// Returns `None` if the events do not show the call.
+pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Option<Execution> {
+    let mut mutant = execution.clone();
+    let old = mutant.tool_calls.get_mut(at)?;
+    if !mutant.recorded_events.is_empty() {
+        let position = position_of_call(&mutant.recorded_events, &old.id)?;
+        if let Some(Event::ActionCalled { name, tool, input, .. }) =
+            mutant.recorded_events.get_mut(position)
+        {
+            // Another tool may be of another kind, which readers derive from the name.
+            if *name != call.name {
+                *tool = None;
+            }
+            name.clone_from(&call.name);
+            input.clone_from(&call.arguments);
+        }
+    }
+    *old = call;
+    Some(mutant)
+}
+
+/// Returns the execution with one more tool call after all others.
+pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Execution {
+    let mut mutant = execution.clone();
+    let end = mutant.tool_calls.len();
+    mutant.tool_calls.push(call.clone());
+    if let Some(turn) = mutant.turns.last_mut() {
+        turn.tool_calls.end = end + 1;
+    }
+    let events = &mut mutant.recorded_events;
+    if !events.is_empty() {
+        // The last message stays the end of the execution.
+        let is_last = |it: &Event| matches!(it, Event::Message { role: Speaker::Assistant, .. });
+        let at = events.iter().rposition(is_last).unwrap_or(events.len());
+        let added: Vec<Event> = Event::of_call(call).collect();
+        let count = added.len();
+        events.splice(at..at, added);
+        for turn in &mut mutant.turns {
+            open_gap(&mut turn.events, at, count);
+        }
+    }
+    mutant
+}
+
+/// Returns the execution with two neighbouring tool calls in the other order.
+///
+/// Returns `None` if the events do not show both calls.
+pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<Execution> {
+    let mut mutant = execution.clone();
+    let (a, b) = (execution.tool_calls.get(first)?, execution.tool_calls.get(first + 1)?);
+    mutant.tool_calls.swap(first, first + 1);
+    let events = &mut mutant.recorded_events;
+    if events.is_empty() {
+        return Some(mutant);
+    }
+    let (x, y) = (position_of_call(events, &a.id)?, position_of_call(events, &b.id)?);
+    events.swap(x, y);
+    if let (Some(x), Some(y)) =
+        (position_of_result(events, &a.id), position_of_result(events, &b.id))
+    {
+        events.swap(x, y);
+    }
+    Some(mutant)
+}
+
+fn position_of(events: &[Event], id: &str) -> Option<usize> {
+    position_of_call(events, id).or_else(|| position_of_result(events, id))
+}
+
+fn position_of_call(events: &[Event], id: &str) -> Option<usize> {
+    events.iter().position(|it| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id))
+}
+
+fn position_of_result(events: &[Event], id: &str) -> Option<usize> {
+    events.iter().position(|it| matches!(it, Event::ActionResult { call_id, .. } if call_id == id))
+}
+
+/// Adapts a range of a list to the removal of the item at `at`.
+fn close_gap(range: &mut Range<usize>, at: usize) {
+    range.start -= usize::from(range.start > at);
+    range.end -= usize::from(range.end > at);
+}
+
+/// Adapts a range of a list to `count` items that were inserted before `at`.
+///
+/// The range that ends at the insertion does not grow, unless it begins before and contains the position.
+fn open_gap(range: &mut Range<usize>, at: usize, count: usize) {
+    if range.start > at {
+        range.start += count;
+    }
+    if range.end > at {
+        range.end += count;
+    }
+}

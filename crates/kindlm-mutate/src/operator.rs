@@ -1,0 +1,58 @@
+//! An operator, and the execution that it changes.
+
+use kindlm_types::Execution;
+use kindlm_wire::mutation::{Family, MutatedEvidence};
+
+use crate::choice::Choice;
+use crate::evidence::unusable;
+
+/// A recorded execution that passed, and the data from which its mutants are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Original<'a> {
+    /// The execution. Its `tools` are those that the test case offers.
+    pub execution: &'a Execution,
+    /// The executions of all cases, from which names, values and whole outputs are taken. It may contain `execution`.
+    pub others: &'a [Execution],
+    /// The seed of all choices, normally the digest of the test case.
+    pub seed: &'a str,
+}
+
+impl<'a> Original<'a> {
+    /// Returns the executions of other cases, starting at a chosen one.
+    pub(crate) fn other_cases(&self, choice: &mut Choice) -> impl Iterator<Item = &'a Execution> {
+        let (others, own) = (self.others, self.execution);
+        let (before, after) = others.split_at(choice.index(others.len()).min(others.len()));
+        after.iter().chain(before).filter(move |it| it.case != own.case)
+    }
+}
+
+/// A change of one thing in an execution.
+#[derive(Debug)]
+pub struct Operator {
+    /// The id, such as `drop-sentence`.
+    pub id: &'static str,
+    /// The effect on the behaviour of the agent.
+    pub family: Family,
+    /// The evidence that the operator changes.
+    pub evidence: MutatedEvidence,
+    /// The change, as a sentence.
+    pub summary: &'static str,
+    /// For a harmful operator, the kind of check that notices the change. For a harmless one, the way to make a check
+    /// less strict.
+    pub advice: &'static str,
+    pub(crate) change: fn(&Original<'_>, &mut Choice) -> Option<Execution>,
+}
+
+impl Operator {
+    /// Returns the mutant of an execution, which is always the same for the same data.
+    ///
+    /// Returns `None` if the execution has nothing to change, if its evidence is [`unusable`], or if the mutant would
+    /// equal the original.
+    pub fn mutant(&self, original: &Original<'_>) -> Option<Execution> {
+        if unusable(self.evidence, original.execution).is_some() {
+            return None;
+        }
+        let mutant = (self.change)(original, &mut Choice::new(original.seed, self.id))?;
+        (mutant != *original.execution).then_some(mutant)
+    }
+}

@@ -1,0 +1,16 @@
+//! All operators.
+
+use crate::files::FILES;
+use crate::harmless::HARMLESS;
+use crate::json::JSON;
+use crate::operator::Operator;
+use crate::text::TEXT;
+use crate::tools::TOOLS;
+
+/// All operators, by family and kind of evidence. Their order is that of reports.
+pub static OPERATORS: [&[Operator]; 5] = [&TEXT, &JSON, &TOOLS, &FILES, &HARMLESS];
+
+/// Returns the operator with this id.
+pub fn find(id: &str) -> Option<&'static Operator> {
+    OPERATORS.into_iter().flatten().find(|it| it.id == id)
+}

@@ -1,0 +1,334 @@
+//! Counts the mutants that the checks of each case notice.
+
+use kindlm_types::{
+    AssertionResult, Execution, ExecutionError, ExecutionResult, Outcome, Verdict as Judged,
+};
+use kindlm_wire::mutation::{
+    CaseScore, CheckScore, Family, LeftOut, MutantCounts, MutantDiff, MutationReport,
+    OperatorScore, ScoreGate, VERSION,
+};
+
+use crate::evidence::shown;
+use crate::operator::Operator;
+use crate::registry::OPERATORS;
+
+/// The result of judging a mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A check failed.
+    Killed,
+    /// Every check held.
+    Survived,
+    /// No check failed, but at least one could not be decided.
+    Errored,
+}
+
+impl Verdict {
+    /// Returns the verdict of a judged mutant; `None` if it was not judged.
+    ///
+    /// `threshold` is the minimum mean score of the test case. Without one, a failed check decides, even if another
+    /// check could not be decided.
+    pub fn of(result: &ExecutionResult, threshold: Option<f64>) -> Option<Self> {
+        let is_failed = threshold.is_none() && result.results.iter().any(fails);
+        Some(match result.outcome {
+            Outcome::Failed => Self::Killed,
+            _ if is_failed => Self::Killed,
+            _ if matches!(result.error, Some(ExecutionError::NotRun { .. })) => return None,
+            Outcome::Errored => Self::Errored,
+            Outcome::Passed | Outcome::Scored | Outcome::Skipped => Self::Survived,
+        })
+    }
+}
+
+/// The counts of all cases. The results may be added in any order.
+#[derive(Debug, Default)]
+pub struct Tally {
+    cases: Vec<CaseTally>,
+    left_out: Vec<LeftOut>,
+}
+
+/// The counts of one case on one model.
+#[derive(Debug)]
+struct CaseTally {
+    case: String,
+    model: String,
+    threshold: Option<f64>,
+    checks: Vec<CheckScore>,
+    /// True if the original holds, or the reason why it does not; `None` if it was not judged.
+    original: Option<Result<(), String>>,
+    mutants: Vec<Mutant>,
+}
+
+#[derive(Debug)]
+struct Mutant {
+    operator: &'static Operator,
+    verdict: Option<Verdict>,
+    /// The indices of the checks that failed, that would be missed alone, and that were errored.
+    failed: Vec<usize>,
+    alone: Vec<usize>,
+    errored: Vec<usize>,
+    /// The evidence before and after, for survivors and brittle mutants.
+    diff: Option<(String, String)>,
+}
+
+impl Tally {
+    /// Adds a case with the operators of its mutants, and returns its index.
+    pub fn add_case(
+        &mut self,
+        original: &Execution,
+        threshold: Option<f64>,
+        operators: impl IntoIterator<Item = &'static Operator>,
+    ) -> usize {
+        let mutant = |operator| Mutant {
+            operator,
+            verdict: None,
+            failed: Vec::new(),
+            alone: Vec::new(),
+            errored: Vec::new(),
+            diff: None,
+        };
+        self.cases.push(CaseTally {
+            case: original.case.clone(),
+            model: original.model.clone(),
+            threshold,
+            checks: Vec::new(),
+            original: None,
+            mutants: operators.into_iter().map(mutant).collect(),
+        });
+        self.cases.len() - 1
+    }
+
+    /// Adds a reason why a case, or a part of it, was left out. Equal reasons are added once.
+    pub fn leave_out(&mut self, case: &str, model: Option<&str>, reason: impl Into<String>) {
+        let (case, model) = (case.to_owned(), model.map(str::to_owned));
+        let left_out = LeftOut { case, model, reason: reason.into() };
+        if !self.left_out.contains(&left_out) {
+            self.left_out.push(left_out);
+        }
+    }
+
+    /// Adds the judged original of a case.
+    pub fn add_original(&mut self, case: usize, result: &ExecutionResult) {
+        let Some(case) = self.cases.get_mut(case) else { return };
+        for it in result.results.iter().filter(|it| decides(it)) {
+            case.check(it);
+        }
+        case.original = match (result.outcome, &result.error) {
+            (_, Some(ExecutionError::NotRun { .. })) => None,
+            (Outcome::Passed | Outcome::Scored, _) => Some(Ok(())),
+            (Outcome::Skipped, _) => Some(Err("no check of the case applies".to_owned())),
+            _ => Some(Err(why_not(result))),
+        };
+    }
+
+    /// Adds a judged mutant: the one of the operator at this index, made from `original`.
+    pub fn add_mutant(
+        &mut self,
+        case: usize,
+        operator: usize,
+        original: &Execution,
+        result: &ExecutionResult,
+    ) {
+        let Some(case) = self.cases.get_mut(case) else { return };
+        let threshold = case.threshold;
+        let verdict = Verdict::of(result, threshold);
+        let of_check = |case: &mut CaseTally, is: fn(&AssertionResult) -> bool| {
+            let mut found: Vec<usize> = Vec::new();
+            for it in result.results.iter().filter(|it| decides(it) && is(it)) {
+                let index = case.check(it);
+                if !found.contains(&index) {
+                    found.push(index);
+                }
+            }
+            found
+        };
+        let failed = of_check(case, fails);
+        let errored = of_check(case, |it| matches!(it.verdict, Judged::Errored { .. }));
+        let alone =
+            failed.iter().copied().filter(|it| case.is_alone(*it, &failed, result)).collect();
+        let Some(mutant) = case.mutants.get_mut(operator) else { return };
+        let kind = mutant.operator.evidence;
+        let is_shown = match mutant.operator.family {
+            Family::Harmful => verdict == Some(Verdict::Survived),
+            Family::Harmless => verdict == Some(Verdict::Killed),
+        };
+        mutant.diff = is_shown.then(|| (shown(kind, original), shown(kind, &result.execution)));
+        (mutant.verdict, mutant.failed, mutant.alone, mutant.errored) =
+            (verdict, failed, alone, errored);
+    }
+
+    /// Computes the scores. `min` is the minimum score of the gate.
+    ///
+    /// Mutants without a result count as not judged. A case whose original does not hold is left out.
+    pub fn report(mut self, run: &str, suite: &str, min: Option<f64>) -> MutationReport {
+        let (kept, failing): (Vec<CaseTally>, Vec<CaseTally>) =
+            self.cases.drain(..).partition(|it| !matches!(it.original, Some(Err(_))));
+        for case in failing {
+            if let Some(Err(why)) = &case.original {
+                let reason = format!("the recorded execution does not pass the checks: {why}");
+                self.leave_out(&case.case, Some(&case.model), reason);
+            }
+        }
+        let mut report = MutationReport {
+            schema_version: VERSION,
+            run: run.to_owned(),
+            suite: suite.to_owned(),
+            score: None,
+            harmful: MutantCounts::default(),
+            harmless: MutantCounts::default(),
+            gate: None,
+            operators: operator_scores(&kept),
+            cases: Vec::with_capacity(kept.len()),
+            checks: Vec::new(),
+            survivors: Vec::new(),
+            brittle: Vec::new(),
+            left_out: self.left_out,
+        };
+        for case in kept {
+            case.add_to(&mut report);
+        }
+        for it in &report.operators {
+            let counts = match it.family {
+                Family::Harmful => &mut report.harmful,
+                Family::Harmless => &mut report.harmless,
+            };
+            counts.killed += it.counts.killed;
+            counts.survived += it.counts.survived;
+            counts.errored += it.counts.errored;
+            counts.not_judged += it.counts.not_judged;
+        }
+        report.score = report.harmful.score();
+        report.gate = min.map(|min| ScoreGate {
+            min,
+            held: report.harmful.not_judged == 0 && report.score.is_some_and(|it| it + 1e-9 >= min),
+        });
+        report
+    }
+}
+
+impl CaseTally {
+    /// Returns the index of the check of a result, which is added if it is new.
+    fn check(&mut self, result: &AssertionResult) -> usize {
+        let is_same = |it: &CheckScore| {
+            it.assertion == result.assertion && it.label == result.label && it.turn == result.turn
+        };
+        self.checks.iter().position(is_same).unwrap_or_else(|| {
+            self.checks.push(CheckScore {
+                case: self.case.clone(),
+                model: self.model.clone(),
+                turn: result.turn.clone(),
+                assertion: result.assertion.clone(),
+                label: result.label.clone(),
+                kills: 0,
+                kills_alone: 0,
+                errored: 0,
+                brittle: 0,
+            });
+            self.checks.len() - 1
+        })
+    }
+
+    /// Returns true if a mutant would not be killed without the check at this index.
+    fn is_alone(&mut self, check: usize, failed: &[usize], result: &ExecutionResult) -> bool {
+        let Some(threshold) = self.threshold else { return failed.len() == 1 };
+        let mut rest = Vec::with_capacity(result.results.len());
+        for it in result.results.iter().filter(|it| it.is_check()) {
+            if self.check(it) != check {
+                rest.push(it.clone());
+            }
+        }
+        Outcome::against(threshold, &rest) != Outcome::Failed
+    }
+
+    fn add_to(mut self, report: &mut MutationReport) {
+        let (mut harmful, mut harmless) = (MutantCounts::default(), MutantCounts::default());
+        for mutant in &mut self.mutants {
+            let is_harmful = mutant.operator.family == Family::Harmful;
+            count(if is_harmful { &mut harmful } else { &mut harmless }, mutant.verdict);
+            let is_killed = mutant.verdict == Some(Verdict::Killed);
+            for (at, check) in self.checks.iter_mut().enumerate() {
+                let is_in = |list: &[usize]| u64::from(list.contains(&at));
+                if is_harmful {
+                    check.errored += is_in(&mutant.errored);
+                    if is_killed {
+                        check.kills += is_in(&mutant.failed);
+                        check.kills_alone += is_in(&mutant.alone);
+                    }
+                } else if is_killed {
+                    check.brittle += is_in(&mutant.failed);
+                }
+            }
+            if let Some((before, after)) = mutant.diff.take() {
+                let labels = mutant.failed.iter().filter_map(|it| self.checks.get(*it));
+                let diff = MutantDiff {
+                    case: self.case.clone(),
+                    model: self.model.clone(),
+                    operator: mutant.operator.id.to_owned(),
+                    before,
+                    after,
+                    failed: labels.map(|it| it.label.clone()).collect(),
+                };
+                if is_harmful { &mut report.survivors } else { &mut report.brittle }.push(diff);
+            }
+        }
+        let score = harmful.score();
+        report.checks.append(&mut self.checks);
+        let (case, model) = (self.case, self.model);
+        report.cases.push(CaseScore { case, model, score, harmful, harmless });
+    }
+}
+
+fn operator_scores(cases: &[CaseTally]) -> Vec<OperatorScore> {
+    let score = |operator: &'static Operator| {
+        let mut counts = MutantCounts::default();
+        let mutants = cases.iter().flat_map(|it| &it.mutants);
+        for mutant in mutants.filter(|it| it.operator.id == operator.id) {
+            count(&mut counts, mutant.verdict);
+        }
+        (counts.all() > 0).then(|| OperatorScore {
+            operator: operator.id.to_owned(),
+            family: operator.family,
+            evidence: operator.evidence,
+            summary: operator.summary.to_owned(),
+            advice: operator.advice.to_owned(),
+            counts,
+        })
+    };
+    OPERATORS.into_iter().flatten().filter_map(score).collect()
+}
+
+fn count(counts: &mut MutantCounts, verdict: Option<Verdict>) {
+    *match verdict {
+        Some(Verdict::Killed) => &mut counts.killed,
+        Some(Verdict::Survived) => &mut counts.survived,
+        Some(Verdict::Errored) => &mut counts.errored,
+        None => &mut counts.not_judged,
+    } += 1;
+}
+
+/// Returns true if a result is of a check that can fail an execution.
+fn decides(result: &AssertionResult) -> bool {
+    result.is_check()
+        && result.severity == kindlm_types::Severity::Gate
+        && !matches!(result.verdict, Judged::Skipped { .. })
+}
+
+/// Returns true if a result fails the execution.
+fn fails(result: &AssertionResult) -> bool {
+    decides(result) && matches!(result.verdict, Judged::Fail { .. })
+}
+
+/// Returns the first reason why an execution does not hold.
+fn why_not(result: &ExecutionResult) -> String {
+    if let Some(error) = &result.error {
+        return error.message();
+    }
+    let found = result
+        .results
+        .iter()
+        .find(|it| !it.verdict.held() && it.severity == kindlm_types::Severity::Gate);
+    found.map_or_else(
+        || format!("it is {}", result.outcome),
+        |it| format!("{}: {}", it.label, it.verdict.message().unwrap_or_default()),
+    )
+}
