@@ -145,7 +145,7 @@ pub use record::{ReadRecord, Record, RecordError};
 pub use report::{evaluate_gates, measure_gates, report, report_streamed, run};
 pub use shard::{Durations, Shard, ShardError, shard};
 pub use streamed::{Recorded, Streamed};
-pub use suite::{Compliance, Defaults, JudgedCheck, Model, Suite, judge_of};
+pub use suite::{Compliance, Defaults, IgnoredMutants, JudgedCheck, Model, Suite, judge_of};
 pub use until::Until;
 
 /// Returns the output of a program: its text, or else its structured output as JSON.

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::TestCase;
 use crate::derived::Derivation;
 use crate::gates::Gate;
+use crate::options::Pattern;
 
 /// One resolved suite. `kindlm-config` creates it from `kindlm.yaml`; Rust code can build it directly.
 #[derive(Debug, Default)]
@@ -49,12 +50,30 @@ pub struct Suite {
     pub compliance: Option<Compliance>,
     /// The settings for traces of the agent under test.
     pub trace: TraceSettings,
+    /// The mutants that count for no mutation score, because they behave like their original.
+    pub ignored_mutants: Vec<IgnoredMutants>,
     /// The reports that every run writes.
     ///
     /// Each has the id of the reporter, and the file, relative to the config file.
     pub reports: Vec<(String, String)>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+/// The mutants of one operator that a mutation score leaves out.
+#[derive(Clone, Debug)]
+pub struct IgnoredMutants {
+    /// The id of the operator.
+    pub operator: String,
+    /// The test cases whose mutants are left out; `None` for all.
+    pub tests: Option<Pattern>,
+}
+
+impl IgnoredMutants {
+    /// Returns true if the mutant of an operator and a test case is left out.
+    pub fn includes(&self, operator: &str, case: &str) -> bool {
+        self.operator == operator && self.tests.as_ref().is_none_or(|it| it.is_match(case))
+    }
 }
 
 /// A kind of check with its judges, and the first location that uses them.

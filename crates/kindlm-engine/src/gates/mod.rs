@@ -25,6 +25,7 @@ mod judge_avg_min;
 mod judge_kappa_min;
 mod keyword_failures_max;
 mod latency_max_ms;
+mod mutation_score_min;
 mod no_regression;
 mod pass_rate_min;
 mod pii_failures_max;
@@ -62,6 +63,13 @@ pub trait Gate: fmt::Debug + Send + Sync {
     ///
     /// The caller of a run then compares the run, and replaces the gate's result by that of [`no_regression`].
     fn no_regression(&self) -> Option<RegressionDemand> {
+        None
+    }
+
+    /// Returns the required mutation score, from 0 to 1; `None` by default.
+    ///
+    /// A run does not measure it. The caller compares it with the score of mutated executions.
+    fn mutation_score_min(&self) -> Option<f64> {
         None
     }
 }
@@ -173,6 +181,7 @@ pub static REGISTRY: &[&Registration] = &[
     &latency_max_ms::REGISTRATION,
     &deterministic_pass_rate::REGISTRATION,
     &probabilistic_pass_rate::REGISTRATION,
+    &mutation_score_min::REGISTRATION,
     &errored_max::REGISTRATION,
     &provider_errors_max::REGISTRATION,
 ];
