@@ -10,8 +10,8 @@ use kindlm_types::Definitions;
 use serde_json::{Map, Value, json};
 
 use crate::written::{
-    AssertionSetEntry, ComplianceBlock, DefaultsBlock, DerivedEntry, ModelEntry, PromptEntry,
-    SuiteBlock, TestEntry, TraceBlock, UploadBlock,
+    AssertionSetEntry, ComplianceBlock, DefaultsBlock, DerivedEntry, ModelEntry, MutateBlock,
+    PromptEntry, SuiteBlock, TestEntry, TraceBlock, UploadBlock,
 };
 
 /// The compiled shapes of the config file.
@@ -114,6 +114,11 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
         "trace",
         definitions.reference::<TraceBlock>(),
         "The settings for reading traces of a running agent.",
+    );
+    add(
+        "mutate",
+        definitions.reference::<MutateBlock>(),
+        "The settings of `kindlm mutate`, which measures the strength of the checks.",
     );
     add("upload", definitions.reference::<UploadBlock>(), "Accepted; nothing is uploaded yet.");
     json!({

@@ -4,6 +4,7 @@
 
 mod compliance;
 mod model;
+mod mutate;
 mod repeat;
 mod sets;
 mod test;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
 pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
+pub(crate) use mutate::MutateBlock;
 pub(crate) use repeat::{EarlyEntry, RepeatEntry, UntilEntry};
 pub(crate) use sets::AssertionSetEntry;
 pub(crate) use test::{Response, TestEntry, Tool, ToolAnswer, Transforms};

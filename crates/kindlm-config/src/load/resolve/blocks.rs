@@ -5,7 +5,7 @@ use std::time::Duration;
 use kindlm_assertions::ScriptsBlock;
 use kindlm_assertions::pattern::Pattern;
 use kindlm_engine::derived::{Derivation, Formula};
-use kindlm_engine::{Compliance, Defaults, gates};
+use kindlm_engine::{Compliance, Defaults, IgnoredMutants, PatternError, gates};
 use kindlm_providers::Kind;
 use kindlm_source::{Code, Node, Piece};
 use kindlm_types::{ComplianceInfo, MemberPart, Problem, SuiteInfo, pointer};
@@ -16,7 +16,8 @@ use super::{Resolved, TEMPLATES};
 use crate::load::check::Checked;
 use crate::load::{object, repeat, text};
 use crate::written::{
-    ComplianceBlock, DefaultsBlock, DerivedEntry, RiskLevel, SuiteBlock, TraceBlock, UploadBlock,
+    ComplianceBlock, DefaultsBlock, DerivedEntry, MutateBlock, RiskLevel, SuiteBlock, TraceBlock,
+    UploadBlock,
 };
 
 impl Resolved<'_> {
@@ -53,6 +54,7 @@ impl Resolved<'_> {
         self.scripts(piece, checked);
         self.derived_metrics(piece, checked);
         self.reports(piece, checked);
+        self.mutate(piece, checked);
         self.later(piece, checked);
     }
 
@@ -184,6 +186,24 @@ impl Resolved<'_> {
                 diagnostic = diagnostic.with_label("unknown here");
             }
             self.sink.push(diagnostic);
+        }
+    }
+
+    /// Reads the mutants that mutation scores leave out.
+    fn mutate(&mut self, piece: Piece<'_>, checked: &Checked) {
+        let Some(block) = self.block::<MutateBlock>(piece, checked, "mutate") else { return };
+        for (index, entry) in block.ignore.into_iter().enumerate() {
+            let tests: Result<_, PatternError> = entry.test.as_deref().map(str::parse).transpose();
+            match tests {
+                Ok(tests) => {
+                    let operator = entry.operator;
+                    self.suite.ignored_mutants.push(IgnoredMutants { operator, tests });
+                }
+                Err(err) => {
+                    let at = format!("/mutate/ignore/{index}/test");
+                    self.sink.report(piece, "", vec![Problem::new(at, err.to_string())]);
+                }
+            }
         }
     }
 
