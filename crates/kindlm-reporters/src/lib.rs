@@ -133,6 +133,7 @@ mod json;
 mod jsonl;
 mod junit;
 mod markdown;
+pub mod mutation;
 mod pretty;
 mod sarif;
 mod tap;

@@ -141,7 +141,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
 }
 
 /// Returns the lines of a difference, escaped, without long parts that are equal.
-fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
+pub(crate) fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
     let changed: Vec<usize> =
         (0..lines.len()).filter(|at| lines[*at].kind != LineKind::Same).collect();
     let is_near = |at: usize| {

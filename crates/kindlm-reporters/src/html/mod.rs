@@ -7,7 +7,7 @@
 //! of the JSON report. The page is written case by case.
 
 mod case;
-mod check;
+pub(crate) mod check;
 mod data;
 mod index;
 mod overview;
@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 };
 
 /// The embedded style sheet.
-const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLE: &str = include_str!("style.css");
 /// The embedded script, made from `app.js` by `npm run build` in `tests/browser`.
 const SCRIPT: &str = include_str!("app.min.js");
 
@@ -63,7 +63,7 @@ fn failed(err: &dyn Display) -> RenderError {
 }
 
 /// Returns the hash by which the content security policy allows a style sheet or a script.
-fn source_hash(text: &str) -> String {
+pub(crate) fn source_hash(text: &str) -> String {
     format!("sha256-{}", BASE64.encode(&Sha256::digest(text)))
 }
 

@@ -28,7 +28,7 @@ pub(super) fn render(
     Ok(!differences.is_empty())
 }
 
-fn difference(page: &mut Page<'_>, indent: usize, lines: &[DiffLine]) -> fmt::Result {
+pub(crate) fn difference(page: &mut Page<'_>, indent: usize, lines: &[DiffLine]) -> fmt::Result {
     let changed = |at: usize| lines.get(at).is_some_and(|it| it.kind != LineKind::Same);
     let is_near = |at: &usize| (at.saturating_sub(CONTEXT)..=at + CONTEXT).any(changed);
     let near: Vec<usize> = (0..lines.len()).filter(is_near).collect();

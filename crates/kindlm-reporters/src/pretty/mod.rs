@@ -3,10 +3,10 @@
 mod assertions;
 mod case;
 mod causes;
-mod difference;
+pub(crate) mod difference;
 mod metrics;
 mod models;
-mod page;
+pub(crate) mod page;
 mod recap;
 mod result;
 mod text;

@@ -10,7 +10,7 @@ use crate::Style;
 
 /// The look of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ink {
+pub(crate) enum Ink {
     Plain,
     Strong,
     Faint,
@@ -36,10 +36,10 @@ impl Ink {
 }
 
 /// A piece of text with its look.
-pub(super) type Span<'a> = (Ink, &'a str);
+pub(crate) type Span<'a> = (Ink, &'a str);
 
 /// A writer of lines that are not wider than the page.
-pub(super) struct Page<'a> {
+pub(crate) struct Page<'a> {
     out: &'a mut dyn fmt::Write,
     color: bool,
     width: usize,
@@ -49,26 +49,26 @@ impl<'a> Page<'a> {
     /// Creates a page with a width from 40 to 120 columns.
     ///
     /// Some terminals report the width 0, and very long lines are hard to read.
-    pub(super) fn new(out: &'a mut dyn fmt::Write, style: &Style) -> Self {
+    pub(crate) fn new(out: &'a mut dyn fmt::Write, style: &Style) -> Self {
         Self { out, color: style.color, width: style.width.clamp(40, 120) }
     }
 
     /// Returns the number of columns.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    pub(super) fn blank(&mut self) -> fmt::Result {
+    pub(crate) fn blank(&mut self) -> fmt::Result {
         self.out.write_char('\n')
     }
 
     /// Writes a paragraph in which all text has the same look.
-    pub(super) fn text(&mut self, indent: usize, ink: Ink, text: &str) -> fmt::Result {
+    pub(crate) fn text(&mut self, indent: usize, ink: Ink, text: &str) -> fmt::Result {
         self.spans(indent, 0, &[(ink, text)])
     }
 
     /// Writes a paragraph. The lines after the first are indented by `hang` more columns.
-    pub(super) fn spans(&mut self, indent: usize, hang: usize, spans: &[Span<'_>]) -> fmt::Result {
+    pub(crate) fn spans(&mut self, indent: usize, hang: usize, spans: &[Span<'_>]) -> fmt::Result {
         let plain: String = spans.iter().map(|(_, text)| *text).collect();
         let room = self.width.saturating_sub(indent + reserve(&plain)).max(10);
         let hang = hang.min(room / 2);
@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
     /// Writes a paragraph, with `right` at the right edge of its first line.
     ///
     /// If the space is too small, `right` gets a separate line.
-    pub(super) fn between(
+    pub(crate) fn between(
         &mut self,
         indent: usize,
         hang: usize,
@@ -114,7 +114,7 @@ impl<'a> Page<'a> {
     }
 
     /// Writes untrusted text after a name and a bar. Wrapped lines have a bar too.
-    pub(super) fn barred(&mut self, indent: usize, name: &str, text: &str) -> fmt::Result {
+    pub(crate) fn barred(&mut self, indent: usize, name: &str, text: &str) -> fmt::Result {
         let room = self.width.saturating_sub(indent + name.width() + 2).max(10);
         for (i, range) in wrap(text, room, room).into_iter().enumerate() {
             write!(self.out, "{:indent$}", "")?;

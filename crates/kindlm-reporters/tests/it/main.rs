@@ -12,6 +12,7 @@ mod json;
 mod jsonl;
 mod junit;
 mod markdown;
+mod mutation;
 mod pages;
 mod pretty;
 mod registry;

@@ -1,0 +1,104 @@
+//! Renders the result of `kindlm mutate`, for a terminal and as a page.
+
+mod page;
+mod text;
+
+use std::collections::HashMap;
+
+use kindlm_wire::mutation::{CheckScore, MutantCounts, MutationReport};
+
+use crate::amount::{count, percent, plural};
+
+pub use page::html;
+pub use text::text;
+
+/// The work of all checks of one assertion.
+struct AssertionWork<'a> {
+    id: &'a str,
+    checks: u64,
+    kills: u64,
+    alone: u64,
+    brittle: u64,
+}
+
+/// Adds up the checks of each assertion, in the order of their first check.
+fn by_assertion(checks: &[CheckScore]) -> Vec<AssertionWork<'_>> {
+    let mut all: Vec<AssertionWork<'_>> = Vec::new();
+    for check in checks {
+        let id = check.assertion.as_str();
+        let at = all.iter().position(|it| it.id == id).unwrap_or_else(|| {
+            all.push(AssertionWork { id, checks: 0, kills: 0, alone: 0, brittle: 0 });
+            all.len() - 1
+        });
+        if let Some(work) = all.get_mut(at) {
+            work.checks += 1;
+            work.kills += check.kills;
+            work.alone += check.kills_alone;
+            work.brittle += check.brittle;
+        }
+    }
+    all
+}
+
+/// The checks with the same label that no mutant needs.
+struct IdleChecks<'a> {
+    label: &'a str,
+    checks: u64,
+    kills: u64,
+}
+
+/// Returns the checks whose kills are all also of another check, by label. Those without any kill come first.
+fn idle(checks: &[CheckScore]) -> Vec<IdleChecks<'_>> {
+    let mut all: Vec<IdleChecks<'_>> = Vec::new();
+    let mut index = HashMap::new();
+    for check in checks.iter().filter(|it| it.kills_alone == 0) {
+        let label = check.label.as_str();
+        let at = *index.entry((&check.assertion, label)).or_insert_with(|| {
+            all.push(IdleChecks { label, checks: 0, kills: 0 });
+            all.len() - 1
+        });
+        if let Some(idle) = all.get_mut(at) {
+            idle.checks += 1;
+            idle.kills += check.kills;
+        }
+    }
+    all.sort_by_key(|it| it.kills > 0);
+    all
+}
+
+/// Formats a score as `94.0% (150 of 160)`.
+fn score(counts: &MutantCounts) -> String {
+    let decided = counts.killed + counts.survived;
+    match counts.score() {
+        Some(share) => {
+            format!("{}% ({} of {})", percent(share), count(counts.killed), count(decided))
+        }
+        None => "no score".to_owned(),
+    }
+}
+
+/// Formats the mutants without a result; `None` if there are none.
+fn undecided(counts: &MutantCounts) -> Option<String> {
+    let parts = [(counts.errored, "errored"), (counts.not_judged, "not judged")];
+    let shown: Vec<String> = parts
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{} {word}", plural(number, "mutant")))
+        .collect();
+    (!shown.is_empty()).then(|| format!("{}: not in the score", shown.join(", ")))
+}
+
+/// Returns the verdict of the gate as a word and a sentence; `None` without a gate.
+fn gate(report: &MutationReport) -> Option<(bool, String)> {
+    let gate = report.gate?;
+    let min = percent(gate.min);
+    let sentence = match (gate.held, report.score) {
+        (true, _) => format!("the score reaches `mutationScoreMin` ({min}%)"),
+        (false, None) => format!("no mutant was decided, and `mutationScoreMin` is {min}%"),
+        (false, Some(score)) if score + 1e-9 >= gate.min => {
+            format!("not every mutant was judged, and `mutationScoreMin` is {min}%")
+        }
+        (false, Some(_)) => format!("the score is below `mutationScoreMin` ({min}%)"),
+    };
+    Some((gate.held, sentence))
+}

@@ -1,0 +1,149 @@
+//! Tests of the result of `kindlm mutate`, as text and as a page.
+
+use kindlm_reporters::{Style, Verbosity, mutation};
+use kindlm_wire::mutation::{
+    CaseScore, CheckScore, Family, LeftOut, MutantCounts, MutantDiff, MutatedEvidence,
+    MutationReport, OperatorScore, ScoreGate, VERSION,
+};
+
+/// Texts that would act in a terminal, in CI logs and in a page.
+const HOSTILE: &str = "a\u{1b}[31m\n::error::b <script>alert(1)</script> {{ c }}";
+
+fn counts(killed: u64, survived: u64, errored: u64, not_judged: u64) -> MutantCounts {
+    MutantCounts { killed, survived, errored, not_judged }
+}
+
+fn operator(id: &str, family: Family, counts: MutantCounts) -> OperatorScore {
+    OperatorScore {
+        operator: id.to_owned(),
+        family,
+        evidence: MutatedEvidence::Text,
+        summary: format!("changes {id}"),
+        advice: format!("add a check for {id}"),
+        counts,
+    }
+}
+
+fn check(case: &str, label: &str, [kills, kills_alone, brittle]: [u64; 3]) -> CheckScore {
+    CheckScore {
+        case: case.to_owned(),
+        model: "support".to_owned(),
+        turn: None,
+        assertion: "contains".to_owned(),
+        label: label.to_owned(),
+        kills,
+        kills_alone,
+        errored: 0,
+        brittle,
+    }
+}
+
+fn diff(case: &str, operator: &str, before: &str, after: &str, failed: &[&str]) -> MutantDiff {
+    MutantDiff {
+        case: case.to_owned(),
+        model: "support".to_owned(),
+        operator: operator.to_owned(),
+        before: before.to_owned(),
+        after: after.to_owned(),
+        failed: failed.iter().map(|it| (*it).to_owned()).collect(),
+    }
+}
+
+fn sample() -> MutationReport {
+    let case = |name: &str, harmful, harmless| CaseScore {
+        case: name.to_owned(),
+        model: "support".to_owned(),
+        score: None,
+        harmful,
+        harmless,
+    };
+    MutationReport {
+        schema_version: VERSION,
+        run: "20261124-1".to_owned(),
+        suite: "refunds".to_owned(),
+        score: Some(0.75),
+        harmful: counts(3, 1, 1, 1),
+        harmless: counts(1, 1, 0, 0),
+        gate: Some(ScoreGate { min: 0.9, held: false }),
+        operators: vec![
+            operator("truncate", Family::Harmful, counts(2, 1, 1, 1)),
+            operator("negate", Family::Harmful, counts(1, 0, 0, 0)),
+            operator("spaces", Family::Harmless, counts(1, 1, 0, 0)),
+        ],
+        cases: vec![
+            case("status", counts(2, 1, 1, 1), counts(1, 0, 0, 0)),
+            case(HOSTILE, counts(1, 0, 0, 0), counts(0, 1, 0, 0)),
+        ],
+        checks: vec![
+            check("status", "Contains: shipped", [2, 2, 1]),
+            check("status", "Max length", [1, 0, 0]),
+            check(HOSTILE, "Max length", [1, 0, 0]),
+            check("status", HOSTILE, [0, 0, 0]),
+        ],
+        survivors: vec![
+            diff("status", "truncate", "It has shipped. Bye.", "It has shipped.", &[]),
+            diff(HOSTILE, "truncate", HOSTILE, "", &[]),
+        ],
+        brittle: vec![diff("status", "spaces", "a. b.", "a.  b.", &["Contains: shipped"])],
+        left_out: vec![
+            LeftOut { case: "other".to_owned(), model: None, reason: HOSTILE.to_owned() },
+            LeftOut {
+                case: "other".to_owned(),
+                model: Some("support".to_owned()),
+                reason: "no execution passed".to_owned(),
+            },
+        ],
+    }
+}
+
+fn text(report: &MutationReport, verbosity: Verbosity) -> String {
+    let mut text = String::new();
+    let style = Style { verbosity, ..Style::default() };
+    mutation::text(report, &style, &mut text).unwrap();
+    text
+}
+
+#[test]
+fn shows_the_scores_and_the_survivors() {
+    insta::assert_snapshot!(text(&sample(), Verbosity::Normal));
+    let all = text(&sample(), Verbosity::Verbose);
+    assert!(!all.contains('\u{1b}') && !all.contains("\n::error"), "{all}");
+}
+
+#[test]
+fn names_the_reason_of_the_gate() {
+    let gate = |min, held, score, not_judged| {
+        let harmful = MutantCounts { not_judged, ..sample().harmful };
+        let gate = Some(ScoreGate { min, held });
+        text(&MutationReport { gate, score, harmful, ..sample() }, Verbosity::Normal)
+    };
+    for (shown, last) in [
+        (gate(0.7, true, Some(0.75), 0), "PASSED: the score reaches `mutationScoreMin` (70.0%)\n"),
+        (
+            gate(0.9, false, Some(0.75), 0),
+            "FAILED: the score is below `mutationScoreMin` (90.0%)\n",
+        ),
+        (
+            gate(0.7, false, Some(0.75), 2),
+            "FAILED: not every mutant was judged, and `mutationScoreMin` is 70.0%\n",
+        ),
+        (
+            gate(0.0, false, None, 0),
+            "FAILED: no mutant was decided, and `mutationScoreMin` is 0.0%\n",
+        ),
+    ] {
+        assert!(shown.ends_with(last), "{shown}");
+    }
+    let without = text(&MutationReport { gate: None, ..sample() }, Verbosity::Normal);
+    assert!(!without.contains("FAILED") && !without.contains("PASSED"));
+}
+
+#[test]
+fn the_page_runs_nothing() {
+    let page = mutation::html(&sample()).unwrap();
+    assert!(page.contains("default-src 'none'") && !page.contains("script-src"));
+    assert!(!page.contains("<script") && page.contains("&#60;script&#62;"));
+    assert!(!page.contains('\u{1b}'));
+    let (_, body) = page.split_once("<body>").unwrap();
+    insta::assert_snapshot!(body);
+}
