@@ -10,6 +10,7 @@
 //! | explain an id or a failure code | [`explain::text`] |
 //! | create a first suite | [`init::NewSuite`] |
 //! | calibrate a judge | [`calibrate::Subject`] |
+//! | measure the strength of checks | [`mutate::mutate`] |
 //!
 //! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts. The library accesses
 //! these only through `World`, and prints nothing. [`Session`] opens providers and stores.
@@ -34,6 +35,7 @@ mod interrupt;
 mod judge_setup;
 pub mod keys;
 mod listing;
+pub mod mutate;
 mod programs;
 pub mod project;
 mod registries;

@@ -10,6 +10,7 @@ pub(crate) mod run;
 pub(crate) use file::read_files;
 pub(crate) use gather::{Gathering, gather};
 pub(crate) use observed::{Observations, Options, model};
+pub(crate) use run::stand_in;
 
 use kindlm_otlp::OtlpSpan;
 use kindlm_types::{CommandOutput, ProviderError};

@@ -180,7 +180,7 @@ fn observe(
 /// Replaces the models of all test cases by the model that stands for traces.
 ///
 /// No prompt is sent.
-fn stand_in(suite: &mut Suite) {
+pub(crate) fn stand_in(suite: &mut Suite) {
     suite.models.push(model());
     for case in &mut suite.cases {
         case.kind = CaseKind::Prompt;

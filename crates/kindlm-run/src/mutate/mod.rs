@@ -1,0 +1,152 @@
+//! Measures the strength of a suite's checks on the executions of a past run.
+
+mod judging;
+mod offline;
+mod originals;
+
+use kindlm_engine::{Plan, RunOptions, Suite};
+use kindlm_mutate::{OPERATORS, Operator};
+use kindlm_types::{CaseSource as _, ExitStatus, suggest};
+use kindlm_wire::mutation::MutationReport;
+
+use crate::baseline::baseline_for;
+use crate::project::Project;
+use crate::run::Progress;
+use crate::secrets::Secrets;
+use crate::session::Spending;
+use crate::suites::SuiteKey;
+use crate::trace::{MODEL, stand_in};
+use crate::{Failure, ResponseSource, Selection, Session, World, saved, select};
+use originals::Originals;
+
+/// The maximum number of reasons that an error message gives.
+const REASONS: usize = 3;
+
+/// The executions to mutate, and the checks to measure.
+#[derive(Clone, Debug, Default)]
+pub struct MutateConfig {
+    /// The run: an id or its beginning, or the file of a report. The default is the newest run of the suite.
+    pub run: Option<String>,
+    /// The selected test cases: names, parts of names, or globs; empty for all.
+    pub only: Vec<String>,
+    /// The ids of the selected operators; empty for all.
+    pub operators: Vec<String>,
+    /// True to evaluate the checks that ask models.
+    pub judges: bool,
+    /// The source of the judges' answers.
+    pub responses: ResponseSource,
+    /// The maximum cost of the judges, in US dollars.
+    pub budget_usd: Option<f64>,
+    /// True if a budget may be used although the price of a judge is unknown.
+    pub allow_unpriced: bool,
+    /// The minimum score, from 0 to 1, which replaces `gates.mutationScoreMin`.
+    pub min: Option<f64>,
+}
+
+/// Mutates the passed executions of a run, and judges the mutants with the suite's checks.
+///
+/// One execution of each test case and model is used: the first that passed. Nothing is sent, unless the settings allow
+/// judges.
+///
+/// # Errors
+///
+/// Fails if the run cannot be read, an operator is unknown, or nothing can be mutated.
+pub fn mutate(
+    world: &World,
+    project: Project,
+    config: &MutateConfig,
+    progress: Box<dyn Progress + '_>,
+) -> Result<(MutationReport, ExitStatus), Failure> {
+    let Project { place, mut suite, files, .. } = project;
+    let operators = operators(&config.operators)?;
+    let key = SuiteKey::new(&place, &suite.info);
+    let saved = saved::find(world, &place, config.run.as_deref(), Some(&key))?;
+    let cases = &saved.report.cases;
+    let is_trace = (0..cases.len()).any(|it| cases.mark(it).is_some_and(|it| it.model == MODEL));
+    if is_trace {
+        stand_in(&mut suite);
+    } else {
+        // The declaration is about traces, and these executions are from elsewhere.
+        suite.trace.evidence = kindlm_types::DeclaredEvidence::default();
+    }
+    let (baseline, _) = baseline_for(world, &place, &mut suite, None, true)?;
+    let selection = Selection { tests: config.only.clone(), ..Selection::default() };
+    let filter = select::filter(world, &place, &suite, &selection, None)?;
+    let options = RunOptions { filter, budget_usd: config.budget_usd, ..RunOptions::default() };
+    let selected = select::plan(world, &suite, &options)?.unwrap_or_default();
+    let originals = Originals::read(cases, &mut suite, &selected, &operators, config.judges)?;
+    let plan = Plan { units: originals.units(), ..Plan::default() };
+    if plan.units.is_empty() {
+        return Err(nothing(&originals, &saved.name));
+    }
+    if config.judges {
+        let spending = Spending {
+            may_ask: config.responses.may_ask(),
+            always_asks: config.responses.always_asks(),
+            allow_unpriced: config.allow_unpriced,
+            asks_models: false,
+        };
+        spending.check(world, &place, (&suite, &files, &plan), &plan, &options)?;
+    }
+    let min = config.min.or_else(|| suite.gates.iter().find_map(|it| it.mutation_score_min()));
+    // The gates limit the run, not the judging of its mutants.
+    suite.gates.clear();
+    let concurrency = suite.defaults.concurrency;
+    let session = Session::new(world, &place, (&suite, &files), concurrency, &config.responses)?;
+    let judging = judging::Judging {
+        suite: &suite,
+        plan: &plan,
+        options: &options,
+        baseline: &baseline,
+        originals: &originals,
+        asks_models: config.judges,
+    };
+    let (tally, is_interrupted) = judging.run(world, session, progress)?;
+    let mut report = tally.report(&saved.report.run.id, &suite.info.name, min);
+    redact(&Secrets::of(world, &suite.providers), &mut report);
+    let status = match report.gate {
+        _ if is_interrupted => ExitStatus::Interrupted,
+        Some(gate) if !gate.held => ExitStatus::GatesFailed,
+        _ => ExitStatus::Success,
+    };
+    Ok((report, status))
+}
+
+/// Returns the operators with these ids; without ids, all operators.
+fn operators(ids: &[String]) -> Result<Vec<&'static Operator>, Failure> {
+    let all = || OPERATORS.into_iter().flatten();
+    if let Some(unknown) = ids.iter().find(|id| all().all(|it| it.id != **id)) {
+        let help = suggest(unknown, "operators", all().map(|it| it.id));
+        return Err(Failure::input(format!("there is no operator `{unknown}`")).with_help(help));
+    }
+    Ok(all().filter(|it| ids.is_empty() || ids.iter().any(|id| *id == it.id)).collect())
+}
+
+/// Returns the failure of a run without anything to mutate.
+fn nothing(originals: &Originals, run: &str) -> Failure {
+    let left_out = originals.left_out();
+    let reasons = left_out.iter().take(REASONS).map(|(case, why)| format!("`{case}`: {why}"));
+    let mut messages = vec![format!("there is nothing to mutate in {run}")];
+    messages.extend(reasons);
+    if left_out.len() > REASONS {
+        messages.push(format!("… and {} more", left_out.len() - REASONS));
+    }
+    Failure::inputs(messages)
+        .with_help("run `kindlm test` until its test cases pass, then mutate that run")
+}
+
+/// Masks secrets in the texts of a result.
+fn redact(secrets: &Secrets, report: &mut MutationReport) {
+    for it in report.survivors.iter_mut().chain(&mut report.brittle) {
+        secrets.redact_text(&mut it.before);
+        secrets.redact_text(&mut it.after);
+        it.failed.iter_mut().for_each(|it| secrets.redact_text(it));
+    }
+    report.checks.iter_mut().for_each(|it| secrets.redact_text(&mut it.label));
+    report.left_out.iter_mut().for_each(|it| secrets.redact_text(&mut it.reason));
+}
+
+/// Returns the options of the suite for one operator and case.
+fn is_ignored(suite: &Suite, operator: &Operator, case: &str) -> bool {
+    suite.ignored_mutants.iter().any(|it| it.includes(operator.id, case))
+}
