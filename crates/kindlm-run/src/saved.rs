@@ -21,6 +21,20 @@ pub struct Saved {
     pub name: String,
 }
 
+impl Saved {
+    /// Checks that the report is of a whole run.
+    ///
+    /// # Errors
+    ///
+    /// Fails for the report of a shard, because gates apply to complete runs.
+    pub fn require_whole_run(&self) -> Result<(), Failure> {
+        let Some(shard) = &self.report.shard else { return Ok(()) };
+        let (index, count) = (shard.index, shard.count);
+        Err(Failure::input(format!("{} is shard {index} of {count}", self.name))
+            .with_help("gates apply to a complete run; merge all shards with `kindlm merge` first"))
+    }
+}
+
 /// Finds the report of a run: by its id, in a file, or the newest report.
 ///
 /// With `of`, the run must belong to that suite.

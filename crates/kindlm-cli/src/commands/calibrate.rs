@@ -1,6 +1,8 @@
 //! `kindlm calibrate`: measures how well a judge agrees with people.
 
-use kindlm_run::calibrate::{CalibrateConfig, LabelFile, Question, Subject, load_rules};
+use kindlm_run::calibrate::{
+    CalibrateConfig, LabelFile, Question, Subject, load_rules, parse_check,
+};
 use kindlm_run::{NamedJudge, OpenOptions, Outcome, Purpose, saved};
 
 use crate::args::CalibrateArgs;
@@ -10,10 +12,8 @@ use crate::{Failure, Io, opening, print};
 pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Outcome {
     let subject = subject(args, io)?;
     let question = question(args, io)?;
-    let run = match &args.report {
-        Some(run) => Some(saved::find(io, subject.place(), Some(run), None)?),
-        None => None,
-    };
+    let find = |run: &String| saved::find(io, subject.place(), Some(run), None);
+    let run = args.report.as_ref().map(find).transpose()?;
     let agreement = match &args.labels {
         Some(path) => {
             let planned =
@@ -65,17 +65,7 @@ fn config(args: &CalibrateArgs) -> CalibrateConfig {
 /// Returns the question from the arguments, for rows without a criterion or check.
 fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
     let assertions = args.assertions.as_ref().map(|path| load_rules(io, path)).transpose()?;
-    let check: Option<serde_json::Value> = match &args.check {
-        Some(text) => Some(serde_json::from_str(text).map_err(|err| {
-            let (line, column) = (err.line(), err.column());
-            Failure::input(format!("--check:{line}:{column}: not JSON: {err}"))
-        })?),
-        None => None,
-    };
-    if check.as_ref().is_some_and(|it| !it.is_object()) {
-        return Err(Failure::input("`--check` is not a JSON object")
-            .with_help("write an entry of the list form, such as `{\"type\": \"llm-rubric\", \"value\": \"…\"}`"));
-    }
+    let check = args.check.as_deref().map(parse_check).transpose()?;
     Ok(Question { criteria: args.criteria.clone(), assertions, check, min_score: args.min_score })
 }
 
@@ -85,9 +75,7 @@ fn show(
     json: &serde_json::Value,
     to_table: impl Fn(usize) -> String,
 ) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(json)
-        .map_err(|err| Failure::internal(format!("cannot write JSON: {err}")))?;
-    text.push('\n');
+    let text = format!("{json:#}\n");
     if let Some(path) = &args.output {
         kindlm_store::write(&io.working_dir.join(path), text.as_bytes())
             .map_err(|err| Failure::store(&err))?;

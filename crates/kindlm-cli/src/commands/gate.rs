@@ -28,13 +28,7 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     };
     let key = suite.as_ref().map(|it| SuiteKey::new(&place, &it.info));
     let saved = saved::find(io, &place, args.run.as_deref(), key.as_ref())?;
-    if let Some(shard) = &saved.report.shard {
-        let (index, count) = (shard.index, shard.count);
-        return Err(Failure::input(format!("{} is shard {index} of {count}", saved.name))
-            .with_help(
-                "gates apply to a complete run; merge all shards with `kindlm merge` first",
-            ));
-    }
+    saved.require_whole_run()?;
     let mut report = saved.report;
     let (mut gates, models) = match suite {
         Some(suite) => (suite.gates, Some(suite.models)),

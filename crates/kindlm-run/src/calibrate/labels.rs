@@ -70,6 +70,24 @@ pub fn load_rules(world: &World, path: &Path) -> Result<Value, Failure> {
     Ok(list.clone())
 }
 
+/// Parses a check in the list form, as given to the option `--check`.
+///
+/// # Errors
+///
+/// Fails if the text is not a JSON object.
+pub fn parse_check(text: &str) -> Result<Value, Failure> {
+    let check: Value = serde_json::from_str(text).map_err(|err| {
+        let (line, column) = (err.line(), err.column());
+        Failure::input(format!("--check:{line}:{column}: not JSON: {err}"))
+    })?;
+    if check.is_object() {
+        return Ok(check);
+    }
+    Err(Failure::input("`--check` is not a JSON object").with_help(
+        "write an entry of the list form, such as `{\"type\": \"llm-rubric\", \"value\": \"…\"}`",
+    ))
+}
+
 fn load(world: &World, path: &Path) -> Result<Vec<u8>, Failure> {
     let failed = |why: String| Failure::input(format!("cannot read `{}`: {why}", path.display()));
     let mut bytes = Vec::new();

@@ -21,7 +21,7 @@ pub use agreement::Agreement;
 pub use ask::Question;
 use correct::Correction;
 use findings::Findings;
-pub use labels::{LabelFile, load_rules};
+pub use labels::{LabelFile, load_rules, parse_check};
 pub use subject::{CalibrateConfig, Planned, Subject};
 pub use watch::WatchReport;
 
