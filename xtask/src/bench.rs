@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 const PAGE: &str = "docs/benchmarks.md";
 
 /// The benches: the title, the explanation, and the name of each.
-const BENCHES: [(&str, &str, &str); 3] = [
+const BENCHES: [(&str, &str, &str); 4] = [
     (
         "The command line",
         "Whole processes, measured from outside: the best wall time, the mean CPU time (user and system) and the peak \
@@ -26,6 +26,11 @@ const BENCHES: [(&str, &str, &str); 3] = [
         "Scripts",
         "Microseconds for a call of a script that checks an output; Node.js keeps its worker between calls, and so does KindLM.",
         "calls",
+    ),
+    (
+        "Mutation",
+        "`kindlm mutate --json` on a run of 1,000 cases, as a whole process: the best of five.",
+        "mutate",
     ),
 ];
 

@@ -12,7 +12,7 @@ use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 /// The crates that a library crate must not depend on, even indirectly.
 ///
 /// For example, using one check must not require an HTTP client.
-const FORBIDDEN: [(&str, &[&str]); 21] = [
+const FORBIDDEN: [(&str, &[&str]); 22] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-wire", &["tokio", "reqwest", "regex", "jsonschema"]),
     ("kindlm-template", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
@@ -32,6 +32,7 @@ const FORBIDDEN: [(&str, &[&str]); 21] = [
     ("kindlm-config", &["reqwest", "rustls", "rmcp", "clap"]),
     ("kindlm-reporters", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
     ("kindlm-script", &["reqwest", "rustls", "yaml_serde", "jsonschema", "clap"]),
+    ("kindlm-mutate", &["tokio", "reqwest", "kindlm-assertions", "clap"]),
     ("kindlm-otlp", &["tokio", "hyper", "reqwest", "opentelemetry", "clap"]),
     ("kindlm-redact", &["kindlm-types", "regex", "tokio"]),
     ("kindlm-promptfoo", &["tokio", "reqwest", "kindlm-engine", "clap"]),

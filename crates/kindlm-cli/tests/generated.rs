@@ -59,6 +59,7 @@ fn json_schemas_are_fresh() {
     check("schemas/kindlm.schema.json", &pretty(&kindlm_config::json_schema()));
     check("schemas/report.v1.schema.json", &pretty(&kindlm_wire::v1::schema()));
     check("schemas/comparison.v1.schema.json", &pretty(&kindlm_wire::v1::comparison_schema()));
+    check("schemas/mutation.v1.schema.json", &pretty(&kindlm_wire::mutation::schema()));
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) enum SchemaOf {
     Report,
     /// The comparison of two runs
     Comparison,
+    /// The result that `kindlm mutate --json` prints
+    Mutation,
 }
 
 /// Prints completions for a shell

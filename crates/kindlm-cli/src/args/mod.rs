@@ -13,6 +13,7 @@ mod generate;
 mod import;
 mod init;
 mod merge;
+mod mutate;
 mod report;
 mod responses;
 mod runs;
@@ -36,6 +37,7 @@ pub(crate) use generate::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 pub(crate) use import::ImportArgs;
 pub(crate) use init::{Ci, InitArgs, Provider, Template};
 pub(crate) use merge::MergeArgs;
+pub(crate) use mutate::MutateArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use responses::{ResponsesArgs, Source};
 pub(crate) use runs::{CleanArgs, RunsAction, RunsArgs};
@@ -119,6 +121,7 @@ pub(crate) enum Command {
     Evaluate(EvaluateArgs),
     Calibrate(CalibrateArgs),
     Compare(CompareArgs),
+    Mutate(MutateArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),
     Runs(RunsArgs),

@@ -14,6 +14,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod mutate;
 pub(crate) mod report;
 pub(crate) mod runs;
 pub(crate) mod schema;

@@ -12,6 +12,7 @@ pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
         SchemaOf::Config => kindlm_config::json_schema(),
         SchemaOf::Report => kindlm_wire::v1::schema(),
         SchemaOf::Comparison => kindlm_wire::v1::comparison_schema(),
+        SchemaOf::Mutation => kindlm_wire::mutation::schema(),
     };
     print(io, &pretty(&schema))?;
     Ok(ExitStatus::Success)

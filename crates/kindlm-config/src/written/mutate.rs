@@ -7,8 +7,7 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct MutateBlock {
-    /// The mutants to leave out, because they behave like their original: `swap-calls` if the order of the calls is
-    /// free.
+    /// The mutants to leave out, because they behave like their original: `swap-calls` if any order is right.
     pub(crate) ignore: Vec<IgnoredEntry>,
 }
 

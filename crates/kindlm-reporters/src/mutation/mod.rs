@@ -73,7 +73,7 @@ fn score(counts: &MutantCounts) -> String {
         Some(share) => {
             format!("{}% ({} of {})", percent(share), count(counts.killed), count(decided))
         }
-        None => "no score".to_owned(),
+        None => "none".to_owned(),
     }
 }
 

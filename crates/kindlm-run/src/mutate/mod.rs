@@ -4,16 +4,22 @@ mod judging;
 mod offline;
 mod originals;
 
+use std::path::PathBuf;
+
 use kindlm_engine::{Plan, RunOptions, Suite};
 use kindlm_mutate::{OPERATORS, Operator};
+use kindlm_reporters::{Style, mutation};
+use kindlm_store::responses::Mode;
 use kindlm_types::{CaseSource as _, ExitStatus, suggest};
 use kindlm_wire::mutation::MutationReport;
 
 use crate::baseline::baseline_for;
 use crate::project::Project;
+use crate::reports::check_target;
 use crate::run::Progress;
 use crate::secrets::Secrets;
 use crate::session::Spending;
+use crate::suite_files::SuiteFiles;
 use crate::suites::SuiteKey;
 use crate::trace::{MODEL, stand_in};
 use crate::{Failure, ResponseSource, Selection, Session, World, saved, select};
@@ -33,14 +39,14 @@ pub struct MutateConfig {
     pub operators: Vec<String>,
     /// True to evaluate the checks that ask models.
     pub judges: bool,
-    /// The source of the judges' answers.
-    pub responses: ResponseSource,
+    /// The source of the judges' answers. By default, answers are stored, so that a judge is asked once for each mutant.
+    pub responses: Option<ResponseSource>,
     /// The maximum cost of the judges, in US dollars.
     pub budget_usd: Option<f64>,
-    /// True if a budget may be used although the price of a judge is unknown.
-    pub allow_unpriced: bool,
     /// The minimum score, from 0 to 1, which replaces `gates.mutationScoreMin`.
     pub min: Option<f64>,
+    /// The file of a page with the result, relative to the working folder.
+    pub html: Option<PathBuf>,
 }
 
 /// Mutates the passed executions of a run, and judges the mutants with the suite's checks.
@@ -58,6 +64,11 @@ pub fn mutate(
     progress: Box<dyn Progress + '_>,
 ) -> Result<(MutationReport, ExitStatus), Failure> {
     let Project { place, mut suite, files, .. } = project;
+    if let Some(path) = &config.html {
+        let target = world.working_dir.join(path);
+        check_target(&target, path)?;
+        SuiteFiles::new(&place, &files, Some(&suite)).check("html", &target, path)?;
+    }
     let operators = operators(&config.operators)?;
     let key = SuiteKey::new(&place, &suite.info);
     let saved = saved::find(world, &place, config.run.as_deref(), Some(&key))?;
@@ -79,11 +90,12 @@ pub fn mutate(
     if plan.units.is_empty() {
         return Err(nothing(&originals, &saved.name));
     }
+    let responses = responses(config);
     if config.judges {
         let spending = Spending {
-            may_ask: config.responses.may_ask(),
-            always_asks: config.responses.always_asks(),
-            allow_unpriced: config.allow_unpriced,
+            may_ask: responses.may_ask(),
+            always_asks: responses.always_asks(),
+            allow_unpriced: false,
             asks_models: false,
         };
         spending.check(world, &place, (&suite, &files, &plan), &plan, &options)?;
@@ -92,7 +104,7 @@ pub fn mutate(
     // The gates limit the run, not the judging of its mutants.
     suite.gates.clear();
     let concurrency = suite.defaults.concurrency;
-    let session = Session::new(world, &place, (&suite, &files), concurrency, &config.responses)?;
+    let session = Session::new(world, &place, (&suite, &files), concurrency, &responses)?;
     let judging = judging::Judging {
         suite: &suite,
         plan: &plan,
@@ -104,12 +116,40 @@ pub fn mutate(
     let (tally, is_interrupted) = judging.run(world, session, progress)?;
     let mut report = tally.report(&saved.report.run.id, &suite.info.name, min);
     redact(&Secrets::of(world, &suite.providers), &mut report);
+    if let Some(path) = &config.html {
+        let page = mutation::html(&report).map_err(|err| Failure::internal(err.to_string()))?;
+        kindlm_store::write(&world.working_dir.join(path), page.as_bytes())
+            .map_err(|err| Failure::store(&err))?;
+        world.notify(&format!("page written to {}", path.display()));
+    }
     let status = match report.gate {
         _ if is_interrupted => ExitStatus::Interrupted,
         Some(gate) if !gate.held => ExitStatus::GatesFailed,
         _ => ExitStatus::Success,
     };
     Ok((report, status))
+}
+
+/// Returns the result as text for people, or as JSON without a style.
+///
+/// # Errors
+///
+/// Fails if the result cannot be rendered.
+pub fn render(report: &MutationReport, style: Option<&Style>) -> Result<String, Failure> {
+    let failed = |err: &dyn std::fmt::Display| Failure::internal(err.to_string());
+    let Some(style) = style else {
+        let json = serde_json::to_string_pretty(report).map_err(|err| failed(&err))?;
+        return Ok(json + "\n");
+    };
+    let mut text = String::new();
+    mutation::text(report, style, &mut text).map_err(|err| failed(&err))?;
+    Ok(text)
+}
+
+/// Returns the source of the judges' answers: by default, stored answers, and requests for the others.
+fn responses(config: &MutateConfig) -> ResponseSource {
+    let mode = if config.judges { Mode::Cache } else { Mode::Live };
+    config.responses.clone().unwrap_or(ResponseSource { mode, folder: None })
 }
 
 /// Returns the operators with these ids; without ids, all operators.
@@ -132,7 +172,7 @@ fn nothing(originals: &Originals, run: &str) -> Failure {
         messages.push(format!("… and {} more", left_out.len() - REASONS));
     }
     Failure::inputs(messages)
-        .with_help("run `kindlm test` until its test cases pass, then mutate that run")
+        .with_help("a case needs an execution that passed, and a check that asks no model unless `--judges` is given")
 }
 
 /// Masks secrets in the texts of a result.
@@ -146,7 +186,7 @@ fn redact(secrets: &Secrets, report: &mut MutationReport) {
     report.left_out.iter_mut().for_each(|it| secrets.redact_text(&mut it.reason));
 }
 
-/// Returns the options of the suite for one operator and case.
+/// Returns true if the suite leaves out the mutant of an operator and a case.
 fn is_ignored(suite: &Suite, operator: &Operator, case: &str) -> bool {
     suite.ignored_mutants.iter().any(|it| it.includes(operator.id, case))
 }

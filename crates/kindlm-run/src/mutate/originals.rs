@@ -32,6 +32,24 @@ struct Mutated {
     operators: Vec<&'static Operator>,
 }
 
+/// What mutation needs of a case of the run.
+struct RecordedCase {
+    name: String,
+    model: String,
+    digest: Option<String>,
+    /// The first execution that passed.
+    passed: Option<Execution>,
+}
+
+impl RecordedCase {
+    fn new(result: CaseResult) -> Self {
+        let CaseResult { case: name, model, executions, digest, .. } = result;
+        let mut passed =
+            executions.into_iter().filter(|it| it.outcome.held() && it.error.is_none());
+        Self { name, model, digest, passed: passed.next().map(|it| it.execution) }
+    }
+}
+
 impl Originals {
     /// Reads the executions of the selected cases that passed, and finds their mutants.
     ///
@@ -51,6 +69,7 @@ impl Originals {
             })
             .map(|(of, unit)| (of, Unit { repeat: 0, ..unit }))
             .collect();
+        let names: HashSet<&str> = suite.cases.iter().map(|it| it.name.as_str()).collect();
         let mut found = Vec::new();
         let mut this = Self {
             executions: Vec::new(),
@@ -62,13 +81,13 @@ impl Originals {
             let case = cases.read(position).map_err(|err| Failure::input(err.to_string()))?;
             let of = (case.case.as_str(), case.model.as_str());
             if let Some(unit) = units.get(&of) {
-                found.push((*unit, case.into_owned()));
-            } else if suite.cases.iter().all(|it| it.name != case.case) {
+                found.push((*unit, RecordedCase::new(case.into_owned())));
+            } else if !names.contains(of.0) {
                 this.leave_out(&case.case, None, "the suite has no such test case");
             }
         }
         let read: HashSet<(&str, &str)> =
-            found.iter().map(|(_, it)| (it.case.as_str(), it.model.as_str())).collect();
+            found.iter().map(|(_, it)| (it.name.as_str(), it.model.as_str())).collect();
         let missing: HashSet<&str> =
             units.keys().filter(|it| !read.contains(*it)).map(|(case, _)| *case).collect();
         for case in suite.cases.iter().filter(|it| missing.contains(it.name.as_str())) {
@@ -86,10 +105,10 @@ impl Originals {
         &mut self,
         suite: &mut Suite,
         unit: Unit,
-        result: CaseResult,
+        recorded: RecordedCase,
         judges: bool,
     ) -> Result<(), Failure> {
-        let CaseResult { case: name, model, executions, digest, .. } = result;
+        let RecordedCase { name, model, digest, passed } = recorded;
         let declared: Vec<_> = suite.trace.evidence.complete.iter().copied().collect();
         let offered = unit.model.and_then(|it| suite.models.get(it));
         let (offers, of_model) =
@@ -99,26 +118,23 @@ impl Originals {
             self.leave_out(&name, None, "its checks compare several executions");
             return Ok(());
         }
-        let passed = executions.into_iter().find(|it| it.outcome.held() && it.error.is_none());
-        let Some(passed) = passed else {
+        let Some(mut execution) = passed else {
             self.leave_out(&name, Some(&model), "no execution passed");
             return Ok(());
         };
         let body = case.body.body().map_err(|err| Failure::input(format!("`{name}`: {err}")))?;
         let mut body = body.into_owned();
-        if !judges {
-            let dropped = drop_judged(&mut body);
-            if dropped > 0 {
-                let reason = format!("{dropped} checks ask models, and `--judges` was not given");
-                self.leave_out(&name, None, &reason.replacen("1 checks ask", "1 check asks", 1));
-                case.body = Arc::new(body.clone());
-            }
+        let dropped = if judges { None } else { drop_judged(&mut body) };
+        if let Some(reason) = &dropped {
+            self.leave_out(&name, None, reason);
+            case.body = Arc::new(body.clone());
         }
         if body.checks.is_empty() && body.conversation.iter().all(|it| it.checks.is_empty()) {
-            self.leave_out(&name, None, "no check is left");
+            if dropped.is_none() {
+                self.leave_out(&name, None, "it has no check");
+            }
             return Ok(());
         }
-        let mut execution = passed.execution;
         execution.tools = body.tools.iter().map(|it| it.spec.clone()).chain(offers).collect();
         execution.completeness.declared.extend(declared.into_iter().chain(of_model));
         execution.completeness.declared.extend(body.declared);
@@ -139,15 +155,13 @@ impl Originals {
             let usable =
                 operators.iter().copied().filter(|it| !is_ignored(suite, it, &execution.case));
             mutated.operators = usable.filter(|it| it.mutant(&original).is_some()).collect();
-            for evidence in [MutatedEvidence::Text, MutatedEvidence::Tools, MutatedEvidence::Files]
-            {
-                if let Some(why) = unusable(evidence, execution) {
+            let has_tools = !execution.tool_calls.is_empty() || !execution.tools.is_empty();
+            let kinds = [MutatedEvidence::Text, MutatedEvidence::Tools, MutatedEvidence::Files];
+            for kind in kinds.into_iter().filter(|it| has_tools || *it != MutatedEvidence::Tools) {
+                if let Some(why) = unusable(kind, execution) {
                     let (case, model) = (execution.case.clone(), execution.model.clone());
-                    unusable_parts.push((
-                        case,
-                        Some(model),
-                        format!("{} not changed: {why}", evidence.as_str()),
-                    ));
+                    let reason = format!("{} not changed: {why}", kind.as_str());
+                    unusable_parts.push((case, Some(model), reason));
                 }
             }
         }
@@ -211,19 +225,21 @@ impl Originals {
     }
 }
 
-/// Removes the checks that ask models or services, and returns their number.
-fn drop_judged(body: &mut CaseBody) -> usize {
-    let mut dropped = 0;
+/// Removes the checks that ask models or services, and returns a sentence about them; `None` without any.
+fn drop_judged(body: &mut CaseBody) -> Option<String> {
+    let (mut dropped, mut all) = (0, 0);
     let mut keep = |checks: &Arc<[Check]>| -> Arc<[Check]> {
         let kept: Vec<Check> = checks.iter().filter(|it| !asks(it)).cloned().collect();
         dropped += checks.len() - kept.len();
+        all += checks.len();
         kept.into()
     };
     body.checks = keep(&body.checks);
     for turn in &mut body.conversation {
         turn.checks = keep(&turn.checks);
     }
-    dropped
+    (dropped > 0)
+        .then(|| format!("{dropped} of {all} checks ask models, and `--judges` was not given"))
 }
 
 /// Returns true if a check, or a check in its set, asks a model or a service.
