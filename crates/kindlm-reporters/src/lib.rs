@@ -35,6 +35,8 @@ mod diff;
 mod evidence;
 mod interval;
 mod issue;
+mod manual;
+mod page;
 mod panel;
 mod plain;
 mod repeated;
@@ -48,6 +50,7 @@ pub use amount::{count, duration, usd};
 pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
+pub use manual::write_manual;
 pub use plain::{one_line, visible};
 
 /// The level of detail of a report for people.

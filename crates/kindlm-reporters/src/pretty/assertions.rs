@@ -4,10 +4,10 @@ use std::fmt;
 
 use kindlm_types::{AssertionSummary, Summary, ecma};
 
-use super::page::{Ink, Page};
 use super::text::field;
 use crate::Verbosity;
 use crate::amount::{count, plural, share};
+use crate::page::{Ink, Page};
 use crate::plain::one_line;
 
 /// The maximum number of failing cases that are named. The JSON report names more.

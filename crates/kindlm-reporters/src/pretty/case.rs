@@ -7,12 +7,12 @@ use kindlm_types::{
     ToolCall, ecma,
 };
 
-use super::page::{Ink, Page};
 use super::result::{result_lines, result_tree};
 use super::text::{VALUE_BYTES, compact, field, head_of, paragraphs};
 use crate::Verbosity;
 use crate::amount::{count, duration, repeats, usd};
 use crate::changes;
+use crate::page::{Ink, Page};
 use crate::panel;
 use crate::plain::{head, lines, one_line};
 use crate::repeated;

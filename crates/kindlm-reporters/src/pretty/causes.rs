@@ -4,8 +4,8 @@ use std::fmt;
 
 use kindlm_types::Summary;
 
-use super::page::{Ink, Page};
 use crate::amount::count;
+use crate::page::{Ink, Page};
 use crate::plain::{head, one_line};
 
 /// The maximum number of causes that are listed.

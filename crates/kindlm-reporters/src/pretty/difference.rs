@@ -4,8 +4,8 @@ use std::fmt;
 
 use kindlm_types::AssertionResult;
 
-use super::page::{Ink, Page, Span};
 use crate::diff::{self, DiffLine, LineKind};
+use crate::page::{Ink, Page, Span};
 use crate::plain::one_line;
 
 /// The maximum number of lines of one difference.

@@ -4,9 +4,9 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, Summary, ecma};
 
-use super::page::{Ink, Page};
 use crate::Verbosity;
 use crate::amount::plural;
+use crate::page::{Ink, Page};
 use crate::plain::one_line;
 
 /// Writes the derived metrics, and in a verbose report the named scores.

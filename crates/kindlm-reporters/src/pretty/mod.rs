@@ -17,9 +17,9 @@ use std::fmt;
 use kindlm_types::{AnyReport, CaseMark, ModelTotals, Outcome};
 
 use crate::comparison::{headline, lines, said};
+use crate::page::{Ink, Page};
 use crate::plain::one_line;
 use crate::{Meta, Registration, RenderError, Style, Verbosity};
-use page::{Ink, Page};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {

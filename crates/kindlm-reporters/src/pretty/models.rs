@@ -7,10 +7,10 @@ use kindlm_types::{AnyReport, ModelTotals, Summary};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::case::mark;
-use super::page::{Ink, Page, Span};
 use crate::RenderError;
 use crate::amount::{count, duration, usd};
 use crate::interval::with_interval;
+use crate::page::{Ink, Page, Span};
 use crate::plain::one_line;
 
 /// The maximum number of tests in the table.

@@ -3,9 +3,9 @@
 use kindlm_types::{AnyReport, CaseMark, Outcome, Summary};
 
 use super::case::mark_of;
-use super::page::{Ink, Page};
 use crate::RenderError;
 use crate::amount::count;
+use crate::page::{Ink, Page};
 use crate::plain::one_line;
 
 /// The maximum number of failed cases that are named.

@@ -5,8 +5,8 @@ use std::fmt;
 use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 
 use super::difference;
-use super::page::{Ink, Page, Span};
 use super::text::{compact, field, paragraphs};
+use crate::page::{Ink, Page, Span};
 use crate::panel;
 use crate::plain::one_line;
 use crate::score::{THRESHOLDS, beside_wanted, has_details};

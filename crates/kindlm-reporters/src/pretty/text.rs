@@ -5,7 +5,7 @@ use std::fmt;
 use kindlm_types::ecma;
 use serde_json::Value;
 
-use super::page::{Ink, Page};
+use crate::page::{Ink, Page};
 use crate::plain::{head, lines, one_line};
 
 /// The maximum number of bytes shown of a message, argument or metadata value.

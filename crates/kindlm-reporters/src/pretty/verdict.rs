@@ -4,9 +4,9 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary};
 
-use super::page::{Ink, Page};
 use super::{assertions, causes, metrics, models, recap};
 use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
+use crate::page::{Ink, Page};
 use crate::plain::one_line;
 use crate::rerun::{self, word};
 use crate::{RenderError, Verbosity, verdict};

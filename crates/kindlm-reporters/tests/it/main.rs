@@ -11,6 +11,7 @@ mod html;
 mod json;
 mod jsonl;
 mod junit;
+mod manual;
 mod markdown;
 mod mutation;
 mod pages;

@@ -18,6 +18,7 @@ pub(crate) enum Ink {
     Bad,
     Warning,
     Trouble,
+    Code,
 }
 
 impl Ink {
@@ -31,9 +32,13 @@ impl Ink {
             Self::Bad => color(AnsiColor::Red),
             Self::Warning => color(AnsiColor::Yellow),
             Self::Trouble => color(AnsiColor::Magenta),
+            Self::Code => color(AnsiColor::Cyan),
         }
     }
 }
+
+/// The number of spaces between the cells of a row.
+pub(crate) const GAP: usize = 2;
 
 /// A piece of text with its look.
 pub(crate) type Span<'a> = (Ink, &'a str);
@@ -107,6 +112,35 @@ impl<'a> Page<'a> {
                 let used = plain.get(range.clone()).unwrap_or_default().width();
                 self.indent(room - used + 2, "")?;
                 self.paint(Ink::Faint, right)?;
+            }
+            self.out.write_char('\n')?;
+        }
+        Ok(())
+    }
+
+    /// Writes cells side by side, each wrapped to its number of columns, with two spaces between them.
+    pub(crate) fn row(&mut self, indent: usize, cells: &[(usize, Vec<Span<'_>>)]) -> fmt::Result {
+        let wrapped: Vec<(String, Vec<Range<usize>>)> = cells
+            .iter()
+            .map(|(width, spans)| {
+                let plain: String = spans.iter().map(|(_, text)| *text).collect();
+                let lines = wrap(&plain, *width, *width);
+                (plain, lines)
+            })
+            .collect();
+        let height = wrapped.iter().map(|(_, lines)| lines.len()).max().unwrap_or_default();
+        for at in 0..height {
+            // Spaces are written before the next text only, so that no line ends with spaces.
+            let mut pending = indent;
+            for ((width, spans), (plain, lines)) in cells.iter().zip(&wrapped) {
+                let range = lines.get(at).cloned().unwrap_or_default();
+                let used = plain.get(range.clone()).unwrap_or_default().width();
+                if used > 0 {
+                    write!(self.out, "{:pending$}", "")?;
+                    self.painted(&range, spans)?;
+                    pending = 0;
+                }
+                pending += width.saturating_sub(used) + GAP;
             }
             self.out.write_char('\n')?;
         }
