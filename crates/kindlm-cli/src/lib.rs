@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod complete;
 mod io;
 mod opening;
 mod output;
@@ -22,6 +23,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use kindlm_types::ExitStatus;
 
 use args::{Cli, Color, Command};
+pub use complete::complete;
 pub use io::{Io, Screen, Stderr};
 pub use kindlm_run::World;
 use kindlm_run::{Failure, Outcome};

@@ -12,6 +12,9 @@ fn main() -> std::process::ExitCode {
     if std::env::args_os().nth(1).is_some_and(|arg| arg == kindlm_cli::SCRIPT_WORKER) {
         return kindlm_script::worker::main().into();
     }
+    if let Some(is_complete) = kindlm_cli::complete() {
+        return u8::from(!is_complete).into();
+    }
     allow_many_files();
     kindlm_cli::run(std::env::args_os(), kindlm_cli::Io::system()).code().into()
 }

@@ -7,7 +7,8 @@
 //! | judge the traces of an agent | [`judge_traces`] |
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | list or remove stored runs | [`stored_runs`] |
-//! | explain an id or a failure code | [`explain::text`] |
+//! | explain an id, a failure code or a key | [`explain::text`] |
+//! | complete names in a shell | [`completions::names`] |
 //! | create a first suite | [`init::NewSuite`] |
 //! | calibrate a judge | [`calibrate::Subject`] |
 //! | measure the strength of checks | [`mutate::mutate`] |
@@ -19,6 +20,7 @@ pub mod baseline;
 mod budget;
 pub mod calibrate;
 pub mod compare;
+pub mod completions;
 pub mod compliance;
 pub mod contents;
 mod dry_run;

@@ -61,7 +61,7 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",
             Self::Failed => "failed",

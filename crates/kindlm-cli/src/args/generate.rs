@@ -26,6 +26,9 @@ pub(crate) enum SchemaOf {
 }
 
 /// Prints completions for a shell
+///
+/// They complete commands, options, and names: the test cases, tags and models of the suite, stored runs, baselines,
+/// reporters, and topics of `kindlm explain`. The suite is that of the working folder, or of `-c`. It is only read.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kindlm completions bash > /etc/bash_completion.d/kindlm")]
 pub(crate) struct CompletionsArgs {

@@ -9,7 +9,7 @@ use crate::amount::plural;
 use crate::diff;
 use crate::plain::one_line;
 use crate::pretty::difference::difference;
-use crate::pretty::page::{Ink, Page};
+use crate::page::{Ink, Page};
 use crate::{Style, Verbosity};
 
 /// The maximum number of cases, and of checks that no mutant needs, that are listed.

@@ -1,0 +1,148 @@
+//! Completions for shells: commands, options, and the names in the suite of the working folder.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
+};
+use clap_complete::env::{self, EnvCompleter, Shells};
+use kindlm_run::completions::{self, Names};
+
+use crate::Io;
+use crate::args::Cli;
+
+/// The environment variable with which the script of a shell asks for completions.
+const VARIABLE: &str = "KINDLM_COMPLETE";
+
+const SHELLS: Shells<'static> =
+    Shells(&[&Bash, &env::Elvish, &env::Fish, &env::Powershell, &env::Zsh]);
+
+/// Answers the script of a shell, if it called this program.
+///
+/// Returns `None` if it did not, and else true after success. Errors are not shown, because a shell would print them
+/// into the command line.
+pub fn complete() -> Option<bool> {
+    std::env::var_os(VARIABLE)?;
+    let command = || with_names(Cli::command());
+    let asked = clap_complete::CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS);
+    let folder = std::env::current_dir().ok();
+    Some(asked.try_complete(std::env::args_os(), folder.as_deref()).is_ok())
+}
+
+/// Writes the script for a shell.
+pub(crate) fn script(shell: &str, to: &mut dyn io::Write) -> io::Result<()> {
+    let shell = SHELLS.completer(shell).ok_or(io::ErrorKind::NotFound)?;
+    shell.write_registration(VARIABLE, "kindlm", "kindlm", "kindlm", to)
+}
+
+/// Lets the arguments that name a part of a suite complete it.
+fn with_names(command: Command) -> Command {
+    command.mut_args(with_name).mut_subcommands(with_names)
+}
+
+fn with_name(arg: Arg) -> Arg {
+    let names = match arg.get_id().as_str() {
+        "tests" | "patterns" => Names::Tests,
+        "tags" => Names::Tags,
+        "models" => Names::Models,
+        "run" | "resume" => Names::Runs,
+        "baseline" | "label" => Names::Baselines,
+        "reporters" => Names::Reporters,
+        "topic" => Names::Topics,
+        _ => return arg,
+    };
+    arg.add(ArgValueCompleter::new(move |typed: &OsStr| candidates(names, typed)))
+}
+
+fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
+    let config = config(std::env::args_os()).unwrap_or_else(|| kindlm_run::project::CONFIG.into());
+    let found = completions::names(&Io::system().world, &config, names, &typed.to_string_lossy());
+    let described = |(name, about): (String, String)| {
+        CompletionCandidate::new(name).help((!about.is_empty()).then(|| about.into()))
+    };
+    let mut all: Vec<CompletionCandidate> = found.into_iter().map(described).collect();
+    if names == Names::Runs {
+        all.extend(PathCompleter::any().complete(typed));
+    }
+    all
+}
+
+/// Returns the suite that the unfinished command line names.
+fn config(args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    let mut words = args.map(unquoted);
+    let word = words.find(|it| {
+        it == "-c" || it == "--config" || it.to_string_lossy().starts_with("--config=")
+    })?;
+    match word.to_string_lossy().split_once('=') {
+        Some((_, path)) => Some(path.into()),
+        None => words.next().map(PathBuf::from),
+    }
+}
+
+/// Bash, which inserts completions without quoting them, and passes words as they were typed.
+struct Bash;
+
+impl EnvCompleter for Bash {
+    fn name(&self) -> &'static str {
+        env::Bash.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        env::Bash.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        var: &str,
+        name: &str,
+        bin: &str,
+        completer: &str,
+        buf: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        env::Bash.write_registration(var, name, bin, completer, buf)
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        args: Vec<OsString>,
+        folder: Option<&Path>,
+        buf: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let mut found = Vec::new();
+        let args = args.into_iter().map(unquoted).collect();
+        env::Bash.write_complete(command, args, folder, &mut found)?;
+        buf.write_all(quoted(&String::from_utf8_lossy(&found)).as_bytes())
+    }
+}
+
+/// Quotes the characters that have a meaning in bash.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for it in text.chars() {
+        if " \t'\"\\$`&|;<>()*?[]#!{}".contains(it) {
+            quoted.push('\\');
+        }
+        quoted.push(it);
+    }
+    quoted
+}
+
+/// Removes the quotes of a word that was typed into a shell, also if the last quote is still missing.
+fn unquoted(word: OsString) -> OsString {
+    let Some(text) = word.to_str() else { return word };
+    let mut plain = String::with_capacity(text.len());
+    let (mut chars, mut quote) = (text.chars(), None);
+    while let Some(it) = chars.next() {
+        match it {
+            '\\' if quote != Some('\'') => plain.extend(chars.next()),
+            '\'' | '"' if quote == Some(it) => quote = None,
+            '\'' | '"' if quote.is_none() => quote = Some(it),
+            _ => plain.push(it),
+        }
+    }
+    plain.into()
+}

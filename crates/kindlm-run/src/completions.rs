@@ -1,0 +1,162 @@
+//! The names that a shell completes: test cases, tags and models of a suite, stored runs, baselines, reporters, topics.
+
+use std::path::Path;
+
+use kindlm_config::Sources;
+use kindlm_engine::Suite;
+use kindlm_reporters::one_line;
+use kindlm_store::{Baselines, Folder};
+
+use crate::secrets::Secrets;
+use crate::{SuiteFolder, World, explain, stored_runs};
+
+/// The maximum number of runs that are offered.
+const RUNS: usize = 100;
+
+/// A kind of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Names {
+    /// The names of the test cases.
+    Tests,
+    /// The tags of the test cases, also with `!` in front.
+    Tags,
+    /// The ids of the models and agents.
+    Models,
+    /// The ids of the stored runs, newest first.
+    Runs,
+    /// The labels of the baselines.
+    Baselines,
+    /// The ids of the reporters.
+    Reporters,
+    /// The topics of `kindlm explain`.
+    Topics,
+}
+
+/// Returns the names that begin with `typed`, each with a short description, which may be empty.
+///
+/// Names with line breaks or control characters are left out. Nothing is run or written: a suite whose test cases come
+/// from programs has no names. A suite with errors, or none, has no names either, because a shell cannot show errors.
+pub fn names(world: &World, config: &Path, kind: Names, typed: &str) -> Vec<(String, String)> {
+    let place = SuiteFolder::new(world, config);
+    let named = |it: &str| (it.to_owned(), String::new());
+    let mut found: Vec<(String, String)> = match kind {
+        Names::Tests | Names::Tags | Names::Models => {
+            let Some(suite) = suite(world, &place) else { return Vec::new() };
+            of_suite(&suite, kind, typed)
+        }
+        Names::Runs => runs(&place),
+        Names::Baselines => {
+            let labels = Baselines::new(place.state()).list().unwrap_or_default();
+            labels.iter().map(|it| named(it)).collect()
+        }
+        Names::Reporters => {
+            let summary = |it: &&kindlm_reporters::Registration| it.meta.summary.to_owned();
+            let all = kindlm_reporters::REGISTRY.iter();
+            all.map(|it| (it.meta.id.to_owned(), summary(it))).collect()
+        }
+        Names::Topics => topics(typed),
+    };
+    found.retain(|(name, _)| name.starts_with(typed) && one_line(name) == *name);
+    found
+}
+
+/// Loads the suite without its programs; `None` if it has errors.
+fn suite(world: &World, place: &SuiteFolder) -> Option<Suite> {
+    let bytes = place.read().ok()?;
+    let files = Folder::open(&place.folder).ok()?;
+    let env = |name: &str| (world.env)(name);
+    let sources = Sources {
+        reporters: world.registries.reporters.ids().collect(),
+        assertions: std::sync::Arc::clone(&world.registries.assertions),
+        gates: world.registries.gates.clone(),
+        providers: world.registries.providers.clone(),
+        ..Sources::new(&files, &env)
+    };
+    let mut suite = kindlm_config::load_with(&place.name, &bytes, &sources).suite?;
+    Secrets::of(world, &suite.providers).redact_names(&mut suite);
+    Some(suite)
+}
+
+fn of_suite(suite: &Suite, kind: Names, typed: &str) -> Vec<(String, String)> {
+    let place = |case: &kindlm_engine::TestCase| {
+        let source = case.source.as_ref();
+        source.map_or_else(String::new, |it| format!("{}:{}", one_line(&it.file), it.line))
+    };
+    let mut found: Vec<(String, String)> = match kind {
+        Names::Tests => suite.cases.iter().map(|it| (it.name.clone(), place(it))).collect(),
+        Names::Tags => {
+            let exclude = if typed.starts_with('!') { "!" } else { "" };
+            let tags = suite.cases.iter().flat_map(|it| it.tags.iter());
+            tags.map(|it| (format!("{exclude}{it}"), String::new())).collect()
+        }
+        _ => suite.models.iter().map(|it| (it.id.clone(), it.provider.clone())).collect(),
+    };
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|(name, _)| seen.insert(name.clone()));
+    found
+}
+
+fn runs(place: &SuiteFolder) -> Vec<(String, String)> {
+    let runs = stored_runs::list(place, None, RUNS).map(|(runs, _)| runs).unwrap_or_default();
+    let about = |it: &stored_runs::StoredRun| {
+        let suite = it.suite.as_deref().map(one_line).unwrap_or_default();
+        format!("{} {suite}", it.outcome.word()).trim_end().to_owned()
+    };
+    runs.into_iter().map(|it| (it.id.clone(), about(&it))).collect()
+}
+
+/// Returns the topics, with keys of `kindlm.yaml` that have at most one name more than the typed text.
+fn topics(typed: &str) -> Vec<(String, String)> {
+    let depth = typed.matches('.').count();
+    let is_near = |it: &String| it.matches('.').count() <= depth;
+    explain::topics().into_iter().filter(is_near).map(|it| (it, String::new())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use super::*;
+
+    const SUITE: &str = "kindlm: 1\nproject: p\nsuite: { name: s }\nproviders: { echo: {} }\n\
+        models: [{ id: small, provider: echo, model: m }]\nprompts: { a: { user: hi } }\ntests:\n\
+        - { name: refunds a mug, prompt: a, tags: [orders, smoke], expect: { output: { contains: [x] } } }\n\
+        - { name: \"odd\\nname\", prompt: a, tags: [orders], expect: { output: { contains: [x] } } }\n";
+
+    fn found(kind: Names, typed: &str, suite: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("kindlm.yaml"), suite).unwrap();
+        let world = World::new(folder.path(), Arc::new(|_| None));
+        let all = names(&world, Path::new("kindlm.yaml"), kind, typed);
+        assert!(!folder.path().join(".kindlm").exists(), "nothing is written");
+        all.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn names_of_the_suite_begin_with_the_typed_text() {
+        for (kind, typed, expected) in [
+            (Names::Tests, "", &["refunds a mug"][..]),
+            (Names::Tests, "refunds a", &["refunds a mug"]),
+            (Names::Tests, "mug", &[]),
+            (Names::Tags, "", &["orders", "smoke"]),
+            (Names::Tags, "!s", &["!smoke"]),
+            (Names::Models, "s", &["small"]),
+            (Names::Runs, "", &[]),
+            (Names::Reporters, "ju", &["junit"]),
+            (Names::Topics, "defaults.rep", &["defaults.repeat"]),
+            (Names::Topics, "CONFIG_SY", &["CONFIG_SYNTAX"]),
+        ] {
+            assert_eq!(found(kind, typed, SUITE), expected, "{kind:?} {typed}");
+        }
+        assert!(!found(Names::Topics, "def", SUITE).contains(&"defaults.repeat".to_owned()));
+    }
+
+    #[test]
+    fn a_suite_with_errors_has_no_names() {
+        for suite in ["", "tests: [", "kindlm: 1\n"] {
+            assert!(found(Names::Tests, "", suite).is_empty());
+        }
+    }
+}
