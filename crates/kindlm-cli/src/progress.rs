@@ -122,6 +122,7 @@ impl kindlm_run::Progress for Progress {
                 if let View::Bar(bar) = &state.view {
                     bar.set_length(total as u64);
                 }
+                state.show();
             }
             RunProgress::ExecutionStarted { .. } if !state.has_started => {
                 state.has_started = true;

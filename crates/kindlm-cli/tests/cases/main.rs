@@ -25,6 +25,10 @@ mod real_agents;
 mod responses;
 mod resumed;
 mod secrets;
+#[cfg(unix)]
+mod shells;
+#[cfg(unix)]
+mod terminal;
 mod traced;
 mod vouching;
 mod waits;

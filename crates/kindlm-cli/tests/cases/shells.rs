@@ -1,0 +1,74 @@
+//! Completions in real shells: the script is loaded, and the Tab key is pressed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::terminal::Terminal;
+
+fn suite(folder: &Path) {
+    let yaml = "kindlm: 1\nproject: p\nsuite: { name: completed }\nproviders: { echo: {} }\n\
+        models: [{ id: small, provider: echo, model: m }]\nprompts: { a: { user: hi } }\ntests:\n  \
+        - { name: refunds (a) mug, prompt: a, tags: [orders], expect: { output: { contains: [hi] } } }\n";
+    fs::write(folder.join("kindlm.yaml"), yaml).unwrap();
+    fs::create_dir(folder.join("other")).unwrap();
+    fs::write(folder.join("other/kindlm.yaml"), yaml.replace("small", "large")).unwrap();
+    fs::write(folder.join("broken.yaml"), "tests: [").unwrap();
+}
+
+fn is_installed(shell: &str) -> bool {
+    let found = Command::new(shell).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: `{shell}` is not installed");
+    }
+    found
+}
+
+/// Presses Tab after each text, and expects the completed line.
+fn completes(shell: &str, args: &[&str], setup: &str) {
+    if !is_installed(shell) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path());
+    let home = folder.path().to_str().unwrap().to_owned();
+    let env = [("HOME", home.as_str()), ("PS1", "READY> ")];
+    let mut terminal = Terminal::start(folder.path(), shell, args, &env, 120);
+    terminal.wait_for("READY>");
+    terminal.type_text(setup);
+    // The echo of the typed line does not have this word.
+    terminal.type_text("clear; echo set''up\n");
+    terminal.wait_for("setup");
+    for (typed, completed) in [
+        ("kindlm expl", "kindlm explain"),
+        ("kindlm test refu", "kindlm test refunds\\ \\(a\\)\\ mug"),
+        ("kindlm test refunds\\ ", "kindlm test refunds\\ \\(a\\)\\ mug"),
+        ("kindlm test --tags o", "kindlm test --tags orders"),
+        ("kindlm test --models s", "kindlm test --models small"),
+        ("kindlm test -c other --models l", "kindlm test -c other --models large"),
+        ("kindlm report --reporter jun", "kindlm report --reporter junit"),
+        ("kindlm explain defaults.rep", "kindlm explain defaults.repeat"),
+    ] {
+        // Ctrl-U clears the line of the test before.
+        terminal.type_text(&format!("\u{15}clear\n{typed}\t"));
+        terminal.wait_for(&format!("READY> {completed}"));
+    }
+    // A broken suite completes nothing, and shows nothing.
+    terminal.type_text("\u{15}clear\nkindlm test -c broken.yaml --models s\t");
+    terminal.type_text("x\n");
+    terminal.wait_for("--models sx");
+    terminal.type_text("exit\n");
+    terminal.end();
+}
+
+#[test]
+fn bash_completes_names() {
+    completes("bash", &["--norc", "--noprofile", "-i"], "source <(kindlm completions bash)\n");
+}
+
+#[test]
+fn zsh_completes_names() {
+    let setup =
+        "PS1='READY> '; autoload -Uz compinit; compinit -u; source <(kindlm completions zsh)\n";
+    completes("zsh", &["-f", "-i"], setup);
+}
