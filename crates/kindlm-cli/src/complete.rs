@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::engine::{
@@ -44,21 +44,12 @@ fn with_names(command: Command) -> Command {
 }
 
 fn with_name(arg: Arg) -> Arg {
-    let names = match arg.get_id().as_str() {
-        "tests" | "patterns" => Names::Tests,
-        "tags" => Names::Tags,
-        "models" => Names::Models,
-        "run" | "resume" => Names::Runs,
-        "baseline" | "label" => Names::Baselines,
-        "reporters" => Names::Reporters,
-        "topic" => Names::Topics,
-        _ => return arg,
-    };
+    let Some(names) = Names::of_argument(arg.get_id().as_str()) else { return arg };
     arg.add(ArgValueCompleter::new(move |typed: &OsStr| candidates(names, typed)))
 }
 
 fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
-    let config = config(std::env::args_os()).unwrap_or_else(|| kindlm_run::project::CONFIG.into());
+    let config = completions::config(std::env::args_os());
     let found = completions::names(&Io::system().world, &config, names, &typed.to_string_lossy());
     let described = |(name, about): (String, String)| {
         CompletionCandidate::new(name).help((!about.is_empty()).then(|| about.into()))
@@ -68,18 +59,6 @@ fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
         all.extend(PathCompleter::any().complete(typed));
     }
     all
-}
-
-/// Returns the suite that the unfinished command line names.
-fn config(args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
-    let mut words = args.map(unquoted);
-    let word = words.find(|it| {
-        it == "-c" || it == "--config" || it.to_string_lossy().starts_with("--config=")
-    })?;
-    match word.to_string_lossy().split_once('=') {
-        Some((_, path)) => Some(path.into()),
-        None => words.next().map(PathBuf::from),
-    }
 }
 
 /// Bash, which inserts completions without quoting them, and passes words as they were typed.
@@ -113,36 +92,8 @@ impl EnvCompleter for Bash {
         buf: &mut dyn io::Write,
     ) -> io::Result<()> {
         let mut found = Vec::new();
-        let args = args.into_iter().map(unquoted).collect();
+        let args = args.into_iter().map(completions::unquoted).collect();
         env::Bash.write_complete(command, args, folder, &mut found)?;
-        buf.write_all(quoted(&String::from_utf8_lossy(&found)).as_bytes())
+        buf.write_all(completions::quoted(&String::from_utf8_lossy(&found)).as_bytes())
     }
-}
-
-/// Quotes the characters that have a meaning in bash.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len());
-    for it in text.chars() {
-        if " \t'\"\\$`&|;<>()*?[]#!{}".contains(it) {
-            quoted.push('\\');
-        }
-        quoted.push(it);
-    }
-    quoted
-}
-
-/// Removes the quotes of a word that was typed into a shell, also if the last quote is still missing.
-fn unquoted(word: OsString) -> OsString {
-    let Some(text) = word.to_str() else { return word };
-    let mut plain = String::with_capacity(text.len());
-    let (mut chars, mut quote) = (text.chars(), None);
-    while let Some(it) = chars.next() {
-        match it {
-            '\\' if quote != Some('\'') => plain.extend(chars.next()),
-            '\'' | '"' if quote == Some(it) => quote = None,
-            '\'' | '"' if quote.is_none() => quote = Some(it),
-            _ => plain.push(it),
-        }
-    }
-    plain.into()
 }

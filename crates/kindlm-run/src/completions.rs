@@ -1,12 +1,14 @@
 //! The names that a shell completes: test cases, tags and models of a suite, stored runs, baselines, reporters, topics.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use kindlm_config::Sources;
 use kindlm_engine::Suite;
 use kindlm_reporters::one_line;
 use kindlm_store::{Baselines, Folder};
 
+use crate::project::CONFIG;
 use crate::secrets::Secrets;
 use crate::{SuiteFolder, World, explain, stored_runs};
 
@@ -31,6 +33,22 @@ pub enum Names {
     Reporters,
     /// The topics of `kindlm explain`.
     Topics,
+}
+
+impl Names {
+    /// Returns the names that an argument of the command line takes, by the argument's id.
+    pub fn of_argument(id: &str) -> Option<Self> {
+        Some(match id {
+            "tests" | "patterns" => Self::Tests,
+            "tags" => Self::Tags,
+            "models" => Self::Models,
+            "run" | "resume" => Self::Runs,
+            "baseline" | "label" => Self::Baselines,
+            "reporters" => Self::Reporters,
+            "topic" => Self::Topics,
+            _ => return None,
+        })
+    }
 }
 
 /// Returns the names that begin with `typed`, each with a short description, which may be empty.
@@ -113,6 +131,50 @@ fn topics(typed: &str) -> Vec<(String, String)> {
     explain::topics().into_iter().filter(is_near).map(|it| (it, String::new())).collect()
 }
 
+/// Returns the suite that an unfinished command line names, or else the default one.
+pub fn config(args: impl Iterator<Item = OsString>) -> PathBuf {
+    named_config(args).unwrap_or_else(|| CONFIG.into())
+}
+
+fn named_config(args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    let mut words = args.map(unquoted);
+    let word = words.find(|it| {
+        it == "-c" || it == "--config" || it.to_string_lossy().starts_with("--config=")
+    })?;
+    match word.to_string_lossy().split_once('=') {
+        Some((_, path)) => Some(path.into()),
+        None => words.next().map(PathBuf::from),
+    }
+}
+
+/// Quotes the characters that have a meaning in bash.
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for it in text.chars() {
+        if " \t'\"\\$`&|;<>()*?[]#!{}".contains(it) {
+            quoted.push('\\');
+        }
+        quoted.push(it);
+    }
+    quoted
+}
+
+/// Removes the quotes of a word that was typed into a shell, also if the last quote is still missing.
+pub fn unquoted(word: OsString) -> OsString {
+    let Some(text) = word.to_str() else { return word };
+    let mut plain = String::with_capacity(text.len());
+    let (mut chars, mut quote) = (text.chars(), None);
+    while let Some(it) = chars.next() {
+        match it {
+            '\\' if quote != Some('\'') => plain.extend(chars.next()),
+            '\'' | '"' if quote == Some(it) => quote = None,
+            '\'' | '"' if quote.is_none() => quote = Some(it),
+            _ => plain.push(it),
+        }
+    }
+    plain.into()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -158,5 +220,22 @@ mod tests {
         for suite in ["", "tests: [", "kindlm: 1\n"] {
             assert!(found(Names::Tests, "", suite).is_empty());
         }
+    }
+
+    #[test]
+    fn words_of_a_shell_lose_their_quotes() {
+        for (word, plain) in [
+            ("refunds\\ a", "refunds a"),
+            ("'refunds a", "refunds a"),
+            ("\"it's\"", "it's"),
+            ("a\\'b", "a'b"),
+        ] {
+            assert_eq!(unquoted(word.into()), plain);
+            assert_eq!(unquoted(quoted(plain).into()), plain);
+        }
+        let config_of = |line: &str| config(line.split(' ').map(OsString::from));
+        assert_eq!(config_of("kindlm test --config=other/x.yaml a"), Path::new("other/x.yaml"));
+        assert_eq!(config_of("kindlm test -c other -v"), Path::new("other"));
+        assert_eq!(config_of("kindlm test -v"), Path::new("kindlm.yaml"));
     }
 }

@@ -56,6 +56,7 @@ pub mod suite_files;
 pub mod suites;
 mod trace;
 pub mod trust;
+pub mod watched_files;
 mod workspaces;
 mod world;
 
