@@ -29,22 +29,28 @@ pub struct Io {
 
 /// The standard error stream, which several threads share.
 #[derive(Clone)]
-pub struct Stderr(Arc<Mutex<Box<dyn Write + Send>>>);
+pub struct Stderr {
+    to: Arc<Mutex<Box<dyn Write + Send>>>,
+    /// The columns of the terminal; `None` if the stream is no terminal.
+    columns: Option<usize>,
+}
 
 impl Stderr {
     /// Creates a stream that writes to `to`.
     pub fn new(to: impl Write + Send + 'static) -> Self {
-        Self(Arc::new(Mutex::new(Box::new(to))))
+        Self { to: Arc::new(Mutex::new(Box::new(to))), columns: None }
     }
 
-    /// Writes a line unchanged, including colours. Errors, such as a closed stream, are ignored.
+    /// Writes a line, including colours, wrapped for a terminal. Errors, such as a closed stream, are ignored.
     pub(crate) fn line(&self, text: &str) {
-        let mut to = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text =
+            self.columns.map_or_else(|| text.into(), |it| kindlm_reporters::wrapped(text, it));
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n"));
     }
 
     pub(crate) fn flush(&self) {
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).flush();
+        let _ = self.to.lock().unwrap_or_else(PoisonError::into_inner).flush();
     }
 }
 
@@ -80,15 +86,17 @@ impl Io {
             now: Timestamp::now,
             ..World::new(working_dir, Arc::new(|name| std::env::var(name).ok()))
         };
-        let mut io = Self::new(world, Stderr::new(io::stderr()));
-        io.stdin = Box::new(io::stdin());
-        io.stdout = Box::new(io::stdout());
-        io.screen = Screen {
+        let screen = Screen {
             stdin_is_terminal: io::stdin().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
             columns: terminal_size::terminal_size().map(|(width, _)| width.0.into()),
         };
+        let columns = screen.columns.filter(|it| screen.stderr_is_terminal && *it > 0);
+        let mut io = Self::new(world, Stderr { columns, ..Stderr::new(io::stderr()) });
+        io.stdin = Box::new(io::stdin());
+        io.stdout = Box::new(io::stdout());
+        io.screen = screen;
         io
     }
 
@@ -165,7 +173,7 @@ impl Io {
             && self.var("TERM").as_deref() != Some("dumb")
     }
 
-    /// Writes a line to stderr unchanged, including colours.
+    /// Writes a line to stderr, including colours, wrapped for a terminal.
     pub(crate) fn show(&self, text: &str) {
         self.stderr.line(text);
     }

@@ -274,7 +274,7 @@ impl State {
     /// Prints a text above the bar, or as a line if there is no bar.
     fn line(&mut self, text: &str) {
         match &self.view {
-            View::Bar(bar) => bar.println(text),
+            View::Bar(bar) => bar.suspend(|| self.stderr.line(text)),
             View::Nothing | View::Lines { .. } => self.stderr.line(text),
         }
     }

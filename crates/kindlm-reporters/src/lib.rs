@@ -51,6 +51,7 @@ pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use manual::write_manual;
+pub use page::wrapped;
 pub use plain::{one_line, visible};
 
 /// The level of detail of a report for people.

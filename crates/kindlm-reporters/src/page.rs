@@ -234,17 +234,28 @@ fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
 /// Returns the end of the first line and the start of the next line, as offsets.
 fn line_end(text: &str, room: usize) -> (usize, usize) {
     let mut columns = 0;
-    let mut space = None;
+    let mut last = None;
     let mut indented = true;
+    let mut is_escape = false;
     for (at, c) in text.char_indices() {
+        is_escape |= c == '\u{1b}';
+        if is_escape {
+            // The sequences of colours, which take no columns, end with `m`.
+            is_escape = c != 'm';
+            continue;
+        }
         let width = c.width().unwrap_or(0);
         if c == ' ' {
             // A break inside the indentation would produce an empty line.
-            space = if indented { None } else { Some(at) };
+            last = if indented { None } else { Some((at, at + 1)) };
         } else {
+            // Chinese and Japanese have no spaces: a line may break before any wide character but these.
+            if width == 2 && !indented && !"、。，．」』）】！？：；ー".contains(c) {
+                last = Some((at, at));
+            }
             indented = false;
             if columns + width > room && at > 0 {
-                return space.map_or((at, at), |space| (space, space + 1));
+                return last.unwrap_or((at, at));
             }
         }
         columns += width;
@@ -252,11 +263,27 @@ fn line_end(text: &str, room: usize) -> (usize, usize) {
     (text.len(), text.len())
 }
 
+/// Wraps the lines of a text at spaces. The lines after the first of a wrapped line are indented.
+///
+/// Colours take no columns.
+///
+/// ```
+/// assert_eq!(kindlm_reporters::wrapped("a long line\nshort", 8), "a long\n  line\nshort");
+/// ```
+pub fn wrapped(text: &str, width: usize) -> String {
+    let lines = text.split('\n').map(|line| {
+        let ranges = wrap(line, width, width.saturating_sub(2).max(1));
+        let parts = ranges.into_iter().map(|it| line.get(it).unwrap_or_default());
+        parts.collect::<Vec<_>>().join("\n  ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wrapped(text: &str, first: usize, rest: usize) -> Vec<&str> {
+    fn parts(text: &str, first: usize, rest: usize) -> Vec<&str> {
         wrap(text, first, rest).into_iter().map(|range| &text[range]).collect()
     }
 
@@ -273,13 +300,26 @@ mod tests {
             ("  indented text", vec!["  indent", "ed text"]),
             ("trailing   ", vec!["trailing"]),
         ] {
-            assert_eq!(wrapped(text, 8, 8), expected, "{text:?}");
+            assert_eq!(parts(text, 8, 8), expected, "{text:?}");
         }
     }
 
     #[test]
     fn later_lines_may_be_narrower() {
-        assert_eq!(wrapped("one two three four", 10, 5), ["one two", "three", "four"]);
-        assert_eq!(wrapped("one abcdefghijkl", 10, 5), ["one", "abcde", "fghij", "kl"]);
+        assert_eq!(parts("one two three four", 10, 5), ["one two", "three", "four"]);
+        assert_eq!(parts("one abcdefghijkl", 10, 5), ["one", "abcde", "fghij", "kl"]);
+    }
+
+    #[test]
+    fn wide_characters_break_anywhere_but_before_punctuation() {
+        assert_eq!(
+            parts("✗ 返品の方法を説明し、返金", 12, 12),
+            ["✗ 返品の方法", "を説明し、返", "金"]
+        );
+        assert_eq!(parts("説明し、返金", 6, 8), ["説明", "し、返金"]);
+        assert_eq!(
+            parts("\u{1b}[31mred\u{1b}[0m and on", 8, 8),
+            ["\u{1b}[31mred\u{1b}[0m and", "on"]
+        );
     }
 }

@@ -73,7 +73,7 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
         }
         (0, _) => format!("every gate held, although {} did not", plural(trouble, "case")),
         (1, 1) => "the gate is violated".to_owned(),
-        _ => format!("{} of {} broken", count(broken), plural(all, "gate")),
+        _ => format!("{} of {} violated", count(broken), plural(all, "gate")),
     }
 }
 

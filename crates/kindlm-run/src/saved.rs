@@ -183,7 +183,7 @@ pub fn keep(world: &World, place: &SuiteFolder, report: &AnyReport<'_>, quiet: b
     });
     match kept {
         Ok(_) if quiet => {}
-        Ok(_) => world.notify(&format!("run {id} kept in .kindlm/runs beside {}", place.name)),
+        Ok(_) => world.notify(&format!("run {id} saved in .kindlm/runs beside {}", place.name)),
         Err(err) => world.notify(&format!("warning: the run was not saved: {err}")),
     }
 }

@@ -23,7 +23,9 @@ pub(super) fn render(page: &mut Page<'_>, summary: &Summary) -> fmt::Result {
     page.text(0, Ink::Strong, "Causes")?;
     for cause in common().take(MOST) {
         let number = format!("{:>6} × ", count(cause.cases));
-        let title = one_line(head(&cause.title, TITLE));
+        let shown = head(&cause.title, TITLE);
+        let more = if shown.len() < cause.title.len() { "…" } else { "" };
+        let title = one_line(shown) + more;
         let models =
             cause.models.iter().map(|(model, cases)| format!("{} {cases}", one_line(model)));
         let models = models.collect::<Vec<_>>().join(", ");

@@ -177,8 +177,14 @@ fn next(
         tips.push((report_again(report), "every check and output"));
     }
     let widest = tips.iter().map(|(command, _)| command.len()).max().unwrap_or(0).min(44);
+    let longest = tips.iter().map(|(_, what)| what.len()).max().unwrap_or(0);
     for (i, (command, what)) in tips.iter().enumerate() {
         let lead = if i == 0 { "next    " } else { "        " };
+        if 8 + widest + 2 + longest > page.width() {
+            page.spans(0, 8, &[(Ink::Faint, lead), (Ink::Strong, command)])?;
+            page.text(10, Ink::Faint, what)?;
+            continue;
+        }
         let command = format!("{command:widest$}  ");
         page.spans(0, 8, &[(Ink::Faint, lead), (Ink::Strong, &command), (Ink::Faint, what)])?;
     }

@@ -198,13 +198,16 @@ fn all_reports_show_the_same_interval() {
     for id in ["sarif", "tap"] {
         assert!(rendered(id).contains(&all), "{id}");
     }
+    assert!(rendered("compliance").contains(&format!("| Held, of the cases run | {all} |")));
+    let html = text_of(&rendered("html"));
+    assert!(html.contains("4 of 13 cases held (30.8%, 95% interval 12.7–57.6%)"), "{html}");
     let sentence = "4 of 13 held (30.8%, 95% CI 12.7 to 57.6)";
     assert!(rendered("markdown").contains(&format!("**{sentence}**")));
     assert!(rendered("github").replace("%25", "%").contains(sentence));
     let json: Value = serde_json::from_str(&rendered("json")).unwrap();
     for (at, model) in summary.models.iter().enumerate() {
         let rate = model.totals.held();
-        for id in ["junit", "markdown", "pretty"] {
+        for id in ["junit", "markdown", "pretty", "compliance"] {
             assert!(rendered(id).contains(&held(rate)), "{id} on {}", model.model);
         }
         let interval = rate.interval().unwrap();
@@ -234,6 +237,23 @@ fn all_reports_count_the_same_outcomes() {
         assert_eq!(of_lines(outcome), expected);
         assert!(rendered("markdown").contains(&format!("{expected} {outcome}")));
     }
+    let expected = [
+        (totals.passed, "passed"),
+        (totals.scored, "scored"),
+        (totals.failed, "failed"),
+        (totals.errored, "errored"),
+        (totals.skipped, "skipped"),
+    ];
+    let listed = expected.map(|(count, word)| format!("{count} {word}")).join(", ");
+    assert!(rendered("pretty").contains(&format!("Cases   {listed}\n")), "{listed}");
+    let html = text_of(&rendered("html"));
+    for (count, word) in &expected[..4] {
+        assert!(html.contains(&format!("{count} {word}")), "html: {count} {word}");
+    }
+    let json: Value = serde_json::from_str(&rendered("json")).unwrap();
+    for (count, word) in expected {
+        assert_eq!(json["totals"][word], count, "json: {word}");
+    }
     let annotations = github::commands(&rendered("github"));
     let of_kind = |kind: &str| annotations.iter().filter(|it| it.kind == kind).count() as u64;
     assert_eq!(of_kind("error"), totals.failed);
@@ -246,6 +266,36 @@ fn all_reports_count_the_same_outcomes() {
     assert!((cost - totals.cost.known_usd).abs() < 1e-9, "{cost}");
     let tokens: u64 = csv::rows(&report).iter().map(|it| it[7].parse::<u64>().unwrap()).sum();
     assert_eq!(tokens, totals.tokens);
+}
+
+#[test]
+fn reports_with_models_count_the_same_outcomes() {
+    let report = sample_report();
+    let summary = report.summary();
+    let rendered = |id: &str| render(id, &report, &Style::default());
+    let (junit, compliance) = (rendered("junit"), rendered("compliance"));
+    let json: Value = serde_json::from_str(&rendered("json")).unwrap();
+    for (at, model) in summary.models.iter().enumerate() {
+        let (name, it) = (&model.model, &model.totals);
+        let suite = format!(
+            "<testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"",
+            it.listed(),
+            it.failed,
+            it.errored,
+            it.skipped
+        );
+        assert!(junit.contains(&suite), "{suite}");
+        let counts = [it.passed, it.scored, it.failed, it.errored, it.skipped];
+        let row = counts.map(|it| it.to_string()).join(" | ");
+        let row = format!("| {name} | {} | {row} |", it.listed());
+        assert!(compliance.contains(&row), "{row}");
+        let wire = &json["modelTotals"][at];
+        assert_eq!(wire["held"]["count"], it.held().count);
+        assert_eq!(wire["errored"], it.errored);
+    }
+    let rows = csv::rows(&report);
+    let executions: usize = report.cases.iter().map(|it| it.executions.len()).sum();
+    assert_eq!(rows.len(), executions);
 }
 
 #[test]
@@ -279,6 +329,17 @@ fn all_reports_have_the_same_causes() {
         let markdown = rendered("markdown");
         let mut rows = markdown.lines().filter(|it| it.starts_with(&row));
         assert!(rows.any(|it| it.contains(code.as_str())), "{}", cause.key);
+        let (html, title) = (text_of(&rendered("html")), &cause.title);
+        // The page lists the causes of most cases first, and at most as many as fit.
+        let is_shown = html.contains(&format!("{}{title} {code}", cause.cases));
+        assert!(is_shown || at >= 8, "html: {}", cause.key);
+        let pretty = render("pretty", &report, &style(Verbosity::Normal, false, 1_000));
+        let line = format!("{:>6} × ", cause.cases);
+        let mut lines = pretty.lines().filter(|it| it.starts_with(&line));
+        let begin: String = title.chars().take(40).collect();
+        // The terminal lists causes that several cases have, at most eight.
+        let is_listed = cause.cases > 1 && at < 8;
+        assert!(!is_listed || lines.any(|it| it.contains(&begin)), "pretty: {}", cause.key);
         let tap = rendered("tap");
         let mut comments =
             tap.lines().filter(|it| it.starts_with(&format!("# {} case", cause.cases)));

@@ -215,7 +215,7 @@ fn the_page_answers_without_its_script() {
     for text in [
         "4 of 13 cases held (30.8%, 95% interval 12.7–57.6%)",
         "Pass rate: 30.8% (min: 95.0%)",
-        "PII: pii-pattern-1",
+        "PII: card number",
         "formal_tone",
         "never shows a card number",
         "Found 1 PII match(es)",
