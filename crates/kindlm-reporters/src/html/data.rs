@@ -3,7 +3,6 @@
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kindlm_types::{AnyReport, AssertionResult, CaseResult, ExecutionResult, Summary};
@@ -11,7 +10,7 @@ use kindlm_wire::v1;
 use serde_json::{Value, json};
 
 use super::index::Index;
-use super::{failed, view};
+use super::{base85, failed, view};
 use crate::RenderError;
 use crate::verdict;
 
@@ -221,8 +220,8 @@ fn block(out: &mut dyn fmt::Write, id: &str, json: &str) -> Result<(), RenderErr
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(json.as_bytes()).map_err(|err| failed(&err))?;
     let bytes = gzip.finish().map_err(|err| failed(&err))?;
-    write!(out, "<script type=\"application/x-gzip+base64\" id=\"{id}\">")?;
-    out.write_str(&BASE64.encode(&bytes))?;
+    write!(out, "<script type=\"application/x-gzip+base85\" id=\"{id}\">")?;
+    out.write_str(&base85::encode(&bytes))?;
     Ok(out.write_str("</script>\n")?)
 }
 

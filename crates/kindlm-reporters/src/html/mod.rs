@@ -6,6 +6,7 @@
 //! The overview and the first cases are HTML, which needs no script. The script shows all cases from compressed chunks
 //! of the JSON report. The page is written case by case.
 
+mod base85;
 mod case;
 pub(crate) mod check;
 mod data;

@@ -23,7 +23,7 @@ fn page(report: &Report) -> String {
 /// The elements without an end tag.
 const VOID: [&str; 4] = ["meta", "input", "rect", "br"];
 /// The only scripts: two kinds of data, and the script of the page.
-const SCRIPTS: [&str; 3] = ["application/json", "application/x-gzip+base64", "module"];
+const SCRIPTS: [&str; 3] = ["application/json", "application/x-gzip+base85", "module"];
 
 /// Checks the page like a browser.
 ///
@@ -105,10 +105,22 @@ fn part<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
     rest.split_once(end).unwrap().0
 }
 
+/// Decodes bytes like the script of the page.
+fn base85(text: &str) -> Vec<u8> {
+    let value = |c: u8| u32::from(if c == b'!' { b'<' } else { c }) - u32::from(b'*');
+    let mut bytes = Vec::new();
+    for group in text.as_bytes().chunks(5) {
+        let digits = group.iter().copied().chain([b'~'; 5]).take(5);
+        let number = digits.fold(0_u32, |all, it| all.wrapping_mul(85).wrapping_add(value(it)));
+        bytes.extend(&number.to_be_bytes()[..group.len() - 1]);
+    }
+    bytes
+}
+
 /// Decodes a data block of the page.
 fn block(page: &str, id: &str) -> Value {
-    let start = format!("<script type=\"application/x-gzip+base64\" id=\"{id}\">");
-    let bytes = BASE64.decode(part(page, &start, "</script>").as_bytes()).unwrap();
+    let start = format!("<script type=\"application/x-gzip+base85\" id=\"{id}\">");
+    let bytes = base85(part(page, &start, "</script>"));
     let mut json = String::new();
     GzDecoder::new(&bytes[..]).read_to_string(&mut json).unwrap();
     serde_json::from_str(&json).unwrap()
