@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kindlm_reporters::{Registration, Style, Verbosity, one_line};
 use kindlm_types::{AnyReport, ExitStatus, Outcome};
 
+use crate::args::HtmlArgs;
 use crate::{Failure, Io};
 use kindlm_run::reports::{NotRendered, ReporterSpec, check_target, render, resolved, write_file};
 use kindlm_run::suite_files::SuiteFiles;
@@ -29,6 +30,8 @@ const NAMED: usize = 10;
 pub(crate) struct Output {
     specs: Vec<ReporterSpec>,
     verbosity: Verbosity,
+    /// The maximum size of an HTML page in bytes.
+    html_limit: usize,
 }
 
 /// Returns the verbosity from the flags `-q` and `-v`.
@@ -49,6 +52,7 @@ impl Output {
         mut specs: Vec<ReporterSpec>,
         more: Vec<ReporterSpec>,
         verbosity: Verbosity,
+        html: HtmlArgs,
     ) -> Result<Self, Failure> {
         if specs.is_empty()
             && let Some(reporter) = kindlm_reporters::find(DEFAULT)
@@ -78,7 +82,7 @@ impl Output {
                 taken.push((target, id));
             }
         }
-        Ok(Self { specs, verbosity })
+        Ok(Self { specs, verbosity, html_limit: html.megabytes as usize * 1_000_000 })
     }
 
     /// Returns true if a report is written to a file.
@@ -119,14 +123,17 @@ impl Output {
         result
     }
 
+    fn style(&self, color: bool, width: usize) -> Style {
+        Style { color, width, verbosity: self.verbosity, html_limit: self.html_limit }
+    }
+
     fn to_stdout(
         &self,
         io: &mut Io,
         reporter: &'static Registration,
         report: &AnyReport<'_>,
     ) -> Result<(), Failure> {
-        let style =
-            Style { color: io.color_stdout(), width: io.width(), verbosity: self.verbosity };
+        let style = self.style(io.color_stdout(), io.width());
         let mut out = BufWriter::with_capacity(1 << 16, &mut io.stdout);
         match render(reporter, report, &style, &mut out) {
             Ok(()) => Failure::of_stdout(out.flush()),
@@ -143,7 +150,7 @@ impl Output {
         report: &AnyReport<'_>,
     ) -> Result<(), Failure> {
         // A file may be read on another screen, so its layout does not depend on this terminal.
-        let style = Style { color: false, width: 100, verbosity: self.verbosity };
+        let style = self.style(false, 100);
         write_file(&io.working_dir.join(path), reporter, report, &style)?;
         if self.verbosity != Verbosity::Quiet {
             io.notify(&format!("report `{}` written to {}", reporter.meta.id, path.display()));

@@ -75,11 +75,13 @@ pub struct Style {
     pub width: usize,
     /// The level of detail.
     pub verbosity: Verbosity,
+    /// The maximum size of the page of `html` in bytes. Above it, texts of passed cases are cut first.
+    pub html_limit: usize,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { color: false, width: 80, verbosity: Verbosity::Normal }
+        Self { color: false, width: 80, verbosity: Verbosity::Normal, html_limit: 32_000_000 }
     }
 }
 

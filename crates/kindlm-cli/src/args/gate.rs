@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::HtmlArgs;
 use kindlm_run::reports::ReporterSpec;
 
 use crate::values;
@@ -31,6 +32,9 @@ pub(crate) struct GateArgs {
     /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
+
+    #[command(flatten)]
+    pub(crate) html: HtmlArgs,
 
     /// Show only the verdict, the gates and the failures
     #[arg(short, long, conflicts_with = "verbose")]

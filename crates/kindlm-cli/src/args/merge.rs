@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::HtmlArgs;
 use kindlm_run::reports::ReporterSpec;
 
 use crate::values;
@@ -22,6 +23,9 @@ pub(crate) struct MergeArgs {
     /// Write a report: `<id>` to stdout or `<id>=<path>` to a file; repeatable [default: pretty]
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
+
+    #[command(flatten)]
+    pub(crate) html: HtmlArgs,
 
     /// Show only the verdict, the gates and the failures
     #[arg(short, long, conflicts_with = "verbose")]

@@ -173,6 +173,15 @@ pub(crate) enum Format {
     Json,
 }
 
+/// The argument for the size of the `html` report.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct HtmlArgs {
+    /// The maximum size of an `html` report, in MB; above it, texts of passed cases are cut first
+    #[arg(long = "html-limit", value_name = "MB", default_value_t = 32)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4_000))]
+    pub(crate) megabytes: u32,
+}
+
 /// The arguments for locating runs and baselines.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {

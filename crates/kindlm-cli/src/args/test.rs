@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use kindlm_engine::Shard;
 
-use super::ConfigArgs;
+use super::{ConfigArgs, HtmlArgs};
 use crate::args::ResponsesArgs;
 use kindlm_run::reports::ReporterSpec;
 
@@ -33,6 +33,9 @@ pub(crate) struct TestArgs {
     /// `kindlm explain reporters` lists the ids.
     #[arg(help_heading = "Output", short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
+
+    #[command(flatten, next_help_heading = "Output")]
+    pub(crate) html: HtmlArgs,
 
     /// The number of repeats of each test case, instead of the suite's
     #[arg(help_heading = "Run", long, value_name = "N", value_parser = values::count::<10_000>)]

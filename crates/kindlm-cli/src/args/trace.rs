@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::ConfigArgs;
+use super::{ConfigArgs, HtmlArgs};
 use crate::args::ResponsesArgs;
 use kindlm_run::reports::ReporterSpec;
 
@@ -68,6 +68,9 @@ pub(crate) struct TraceArgs {
     /// `kindlm explain reporters` lists the ids.
     #[arg(short, long = "reporter", value_name = "ID[=PATH]", value_parser = values::reporter)]
     pub(crate) reporters: Vec<ReporterSpec>,
+
+    #[command(flatten)]
+    pub(crate) html: HtmlArgs,
 
     /// The minimum pass rate, instead of `gates.passRateMin`: `95`, `95%` or `0.95`
     #[arg(long, value_name = "RATE", value_parser = values::rate)]

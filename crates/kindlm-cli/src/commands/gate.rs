@@ -14,8 +14,13 @@ use kindlm_run::{saved, trust};
 pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
     let place = SuiteFolder::new(io, &config);
-    let output =
-        Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
+    let output = Output::new(
+        io,
+        args.reporters.clone(),
+        Vec::new(),
+        verbosity(args.quiet, args.verbose),
+        args.html,
+    )?;
     if output.writes_files() {
         output.spare(io, &SuiteFiles::beside(io, &place))?;
     }

@@ -17,8 +17,13 @@ use kindlm_run::{identity, saved, trust};
 
 pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
     let place = SuiteFolder::new(io, Path::new(CONFIG));
-    let output =
-        Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
+    let output = Output::new(
+        io,
+        args.reporters.clone(),
+        Vec::new(),
+        verbosity(args.quiet, args.verbose),
+        args.html,
+    )?;
     if output.writes_files() {
         output.spare(io, &SuiteFiles::beside(io, &place))?;
     }

@@ -14,8 +14,13 @@ use kindlm_run::suites::SuiteKey;
 pub(crate) fn run(args: &ReportArgs, io: &mut Io) -> Outcome {
     let place = SuiteFolder::new(io, args.place.config());
     let suite = SuiteKey::named(io, args.place.config.as_deref())?;
-    let output =
-        Output::new(io, args.reporters.clone(), Vec::new(), verbosity(args.quiet, args.verbose))?;
+    let output = Output::new(
+        io,
+        args.reporters.clone(),
+        Vec::new(),
+        verbosity(args.quiet, args.verbose),
+        args.html,
+    )?;
     if output.writes_files() {
         output.spare(io, &SuiteFiles::beside(io, &place))?;
     }

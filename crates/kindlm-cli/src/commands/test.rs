@@ -22,7 +22,7 @@ pub(crate) fn run_project(args: TestArgs, project: Project, io: &mut Io) -> Outc
     let (args, past) = resume::settled(io, place, suite, args)?;
     let verbosity = verbosity(args.quiet, args.verbose);
     let reports = kindlm_run::project::reports(io, place, suite, args.suite.allow_outside)?;
-    let output = Output::new(io, args.reporters.clone(), reports, verbosity)?;
+    let output = Output::new(io, args.reporters.clone(), reports, verbosity, args.html)?;
     output.spare(io, &SuiteFiles::new(place, files, Some(suite)))?;
     let config = config(&args, resume::arguments_of(io, place, &args));
     let Some(prepared) = Prepared::new(io, project, config, past)? else {

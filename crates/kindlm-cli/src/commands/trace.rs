@@ -16,7 +16,7 @@ pub(crate) fn run(args: &TraceArgs, io: &mut Io) -> Outcome {
     let verbosity = verbosity(args.quiet, args.verbose);
     // Check all arguments before the agent is started.
     let reports = kindlm_run::project::reports(io, place, suite, args.suite.allow_outside)?;
-    let output = Output::new(io, args.reporters.clone(), reports, verbosity)?;
+    let output = Output::new(io, args.reporters.clone(), reports, verbosity, args.html)?;
     output.spare(io, &SuiteFiles::new(place, files, Some(suite)))?;
     let world = io.world.clone();
     let progress = Box::new(Progress::new(io, verbosity == Verbosity::Quiet));

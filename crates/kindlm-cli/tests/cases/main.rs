@@ -13,6 +13,7 @@ mod cheating;
 mod coding_agent;
 mod drifted;
 mod evaluate;
+mod html_limit;
 mod iterated;
 mod journaled;
 mod judge_replies;

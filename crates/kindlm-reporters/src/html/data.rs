@@ -9,6 +9,7 @@ use kindlm_types::{AnyReport, AssertionResult, CaseResult, ExecutionResult, Summ
 use kindlm_wire::v1;
 use serde_json::{Value, json};
 
+use super::fit::{Cut, cut_texts};
 use super::index::Index;
 use super::{base85, failed, view};
 use crate::RenderError;
@@ -95,11 +96,12 @@ pub(super) struct Data<'a> {
     chunks: usize,
     /// The number of cases in the current chunk.
     place: usize,
+    cut: Cut,
 }
 
 impl<'a> Data<'a> {
-    pub(super) fn new(summary: &'a Summary) -> Self {
-        Self { index: Index::new(summary), cases: String::new(), chunks: 0, place: 0 }
+    pub(super) fn new(summary: &'a Summary, cut: Cut) -> Self {
+        Self { index: Index::new(summary), cases: String::new(), chunks: 0, place: 0, cut }
     }
 
     /// Adds a case. Writes a chunk if it is full.
@@ -110,9 +112,16 @@ impl<'a> Data<'a> {
         out: &mut dyn fmt::Write,
     ) -> Result<(), RenderError> {
         let case = report.cases.read(position)?;
-        let json = match report.cases.written(position)? {
-            Some(json) => json,
-            None => serde_json::to_string(&wire_case(&case)).map_err(|err| failed(&err))?,
+        let json = match self.cut.of(case.outcome) {
+            Some(most) => {
+                let mut json = wire(&wire_case(&case))?;
+                cut_texts(&mut json["executions"], most);
+                json.to_string()
+            }
+            None => match report.cases.written(position)? {
+                Some(json) => json,
+                None => serde_json::to_string(&wire_case(&case)).map_err(|err| failed(&err))?,
+            },
         };
         self.index.add(&case, self.chunks, self.place);
         self.cases.push_str(if self.place == 0 { "[" } else { "," });

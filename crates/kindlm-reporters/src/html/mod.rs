@@ -4,12 +4,14 @@
 //! script, so that text of a model cannot run code.
 //!
 //! The overview and the first cases are HTML, which needs no script. The script shows all cases from compressed chunks
-//! of the JSON report. The page is written case by case.
+//! of the JSON report. Only the compressed chunks of all cases are in memory, because their size decides how long texts
+//! may be.
 
 mod base85;
 mod case;
 pub(crate) mod check;
 mod data;
+mod fit;
 mod index;
 mod overview;
 mod rows;
@@ -39,24 +41,36 @@ pub(crate) static REGISTRATION: Registration = Registration {
 pub(crate) const STYLE: &str = include_str!("style.css");
 /// The embedded script, made from `app.js` by `npm run build` in `tests/browser`.
 const SCRIPT: &str = include_str!("app.min.js");
+/// The HTML before and after the script.
+const FRAME: [&str; 2] = ["<script type=\"module\">", "</script>\n</body>\n</html>\n"];
+/// The maximum size of the frame of the script and of a note about cut texts, in bytes.
+const FRAME_AND_NOTE: usize = 1_000;
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let summary = report.summary();
-    overview::Page::of(report, &summary)?.render_into(out).map_err(|err| failed(&err))?;
-    rows::write(report, out)?;
-    overview::End::of(report).render_into(out).map_err(|err| failed(&err))?;
-    let mut data = data::Data::new(&summary);
-    for position in 0..report.cases.len() {
-        data.add(report, position, out)?;
+    let mut page = overview::Page::of(report, &summary)?;
+    let mut cases = String::new();
+    rows::write(report, &mut cases)?;
+    overview::End::of(report).render_into(&mut cases).map_err(|err| failed(&err))?;
+    let start = page.render().map_err(|err| failed(&err))?;
+    let rest = start.len() + cases.len() + SCRIPT.len() + FRAME_AND_NOTE;
+    let (data, note) = fit::data(report, &summary, rest, style.html_limit)?;
+    match note {
+        Some(note) => {
+            page.warn(note);
+            page.render_into(out).map_err(|err| failed(&err))?;
+        }
+        None => out.write_str(&start)?,
     }
-    data.finish(out)?;
-    out.write_str("<script type=\"module\">")?;
-    out.write_str(SCRIPT)?;
-    Ok(out.write_str("</script>\n</body>\n</html>\n")?)
+    let [before, after] = FRAME;
+    for part in [&cases, &data, before, SCRIPT, after] {
+        out.write_str(part)?;
+    }
+    Ok(())
 }
 
 fn failed(err: &dyn Display) -> RenderError {

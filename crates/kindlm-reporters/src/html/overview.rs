@@ -199,6 +199,11 @@ impl Page {
             more_skipped: more(report.skipped.len(), SKIPPED, "more skipped test"),
         })
     }
+
+    /// Adds a warning.
+    pub(super) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
 }
 
 fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {

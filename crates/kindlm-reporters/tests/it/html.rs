@@ -349,3 +349,53 @@ fn parts_that_lie_very_deep_do_not_break_the_page() {
     check(&page);
     assert!(page.contains("more parts, which the json report has"));
 }
+
+#[test]
+fn a_large_page_cuts_texts_of_passed_cases_first() {
+    // Outputs have 4,000 characters, and every second case fails.
+    let report = crate::pages::many(60, 1, 6_000, 2);
+    let limited = |html_limit| render("html", &report, &Style { html_limit, ..Style::default() });
+    let whole = limited(usize::MAX).len();
+    for (limit, passed, failed, note) in [
+        (usize::MAX, 4_000, 4_000, ""),
+        (whole + 1_000, 4_000, 4_000, ""),
+        (whole - 10_000, 2_000, 4_000, "Texts of passed cases are cut to 2,000 characters. So"),
+        (whole - 50_000, 200, 4_000, "Texts of passed cases are cut to 200 characters. So"),
+        (whole - 90_000, 200, 2_000, "characters, and those of other cases to 2,000. So"),
+        (1_000, 200, 200, "The page is larger than its limit of 0 MB"),
+    ] {
+        let page = limited(limit);
+        check(&page);
+        assert!(page.len() <= limit || limit == 1_000, "{} of {limit}", page.len());
+        assert_eq!(page.contains("--html-limit"), !note.is_empty());
+        assert!(page.contains(note), "{note}");
+        let index = block(&page, "index");
+        for (at, outcome) in index["columns"]["outcome"].as_array().unwrap().iter().enumerate() {
+            let place = &index["columns"]["at"][at];
+            let chunk = block(&page, &format!("chunk-{}", place[0]));
+            let case = &chunk[usize::try_from(place[1].as_u64().unwrap()).unwrap()]["case"];
+            let output = case["executions"][0]["output"].as_str().unwrap();
+            let most = if outcome == 2 { failed } else { passed };
+            let size = output.split("… [cut: 4,0").next().unwrap().chars().count();
+            assert!((most..most + 12).contains(&size), "{size} of {most}");
+        }
+    }
+}
+
+#[test]
+fn cut_texts_that_differ_stay_different() {
+    let mut report = green_report();
+    report.cases.truncate(1);
+    let first = report.cases[0].executions[0].clone();
+    report.cases[0].executions = (0..2)
+        .map(|repeat| {
+            let mut it = first.clone();
+            it.execution.repeat = repeat;
+            it.execution.output = format!("{}{repeat}", crate::pages::words(1, 60_000));
+            it
+        })
+        .collect();
+    let page = render("html", &report, &Style { html_limit: 1_000, ..Style::default() });
+    let executions = &block(&page, "chunk-0")[0]["case"]["executions"];
+    assert_ne!(executions[0]["output"], executions[1]["output"]);
+}

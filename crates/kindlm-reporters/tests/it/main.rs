@@ -35,7 +35,7 @@ fn render(id: &str, report: &Report, style: &Style) -> String {
 }
 
 fn style(verbosity: Verbosity, color: bool, width: usize) -> Style {
-    Style { color, width, verbosity }
+    Style { color, width, verbosity, ..Style::default() }
 }
 
 /// Returns styles with all combinations of options.

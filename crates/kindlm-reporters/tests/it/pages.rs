@@ -12,7 +12,7 @@ use crate::render;
 /// Returns a text of `size` bytes or a little more, made of 2,000 different words. It depends only on `seed`.
 ///
 /// gzip compresses it to about 35%, like English text.
-fn words(seed: u64, size: usize) -> String {
+pub(crate) fn words(seed: u64, size: usize) -> String {
     const SYLLABLES: &str = "thereinanderonatenoresttiveralishlesethoanaraseieronde";
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut text = String::with_capacity(size + 12);
