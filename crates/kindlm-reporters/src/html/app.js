@@ -21,7 +21,7 @@ const visible = (text) =>
     .replace(/\r\n/g, '\n')
     .replace(
       /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}]/gu,
-      (c) => '\\u{' + /** @type {number} */ (c.codePointAt(0)).toString(16) + '}',
+      (c) => (c < '\x80' ? '\\x' + c.charCodeAt(0).toString(16).padStart(2, '0') : `\\u{${c.codePointAt(0)?.toString(16)}}`),
     );
 
 /** Adds texts and elements. False values are left out. @param {any} node @param {any[]} children @returns {any} */
@@ -523,7 +523,7 @@ const execution = (run, view, isPrinted) => {
   const checks = (list) => h('ul.checks', list.map(({ it, n }) => check(it, run, view, `${run.repeat}/${n}`)));
   const words = `${plural(held.length, 'check')} held or did not apply`;
   return [
-    error && h('ul.checks', h('li.check.tone-trouble', h('div.headline', h('span.mark', '!'), h('b.label', error.kind === 'provider' ? 'The provider failed' : error.kind === 'internal' ? 'KindLM failed' : 'Not run'), h('code.code', error.failureCode)), h('p.says', error.message || error.reason))),
+    error && h('ul.checks', h('li.check.tone-trouble', h('div.headline', h('span.mark', '!'), h('b.label', error.kind === 'provider' ? 'The provider failed' : error.kind === 'internal' ? 'KindLM failed' : 'Not run'), h('code.code', error.failureCode)), h('p.says', error.provider && error.provider + ': ', error.message || error.reason))),
     open[0] && checks(open), held[0] && (isPrinted ? h('p.soft', words) : fold(words, checks(held), !open[0] && held.length < 9)),
     h('h3', 'What happened'), timeline(run, view), outputJson !== undefined && fold('output as JSON', block(pretty(outputJson))), stderr && fold('stderr', block(stderr)),
     workspace?.changes && [h('h3', 'Changes in the workspace'), workspace.changes.map((/** @type {Json} */ it) => fold(`${it.change}: ${it.path}`, it.patch ? patch(it.patch) : it.text ? patch(it.text.replace(/^/gm, '+')) : soft(it.binary && 'binary', plural(it.bytes, 'byte')), true))],

@@ -103,7 +103,10 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     let reasoning = result.reasoning.as_deref().filter(|it| *it != message).unwrap_or_default();
     let (mut tells, mut more) = (Vec::new(), Vec::new());
     let evidence = result.evidence.iter().filter(|_| !held);
-    let diffs: Vec<_> = evidence.filter_map(diff::of_evidence).map(shortened).collect();
+    let mut diffs: Vec<_> = evidence.filter_map(diff::of_evidence).map(shortened).collect();
+    let by_metadata = diff::of_metadata(result).filter(|_| !held && diffs.is_empty());
+    let is_diff = by_metadata.is_some();
+    diffs.extend(by_metadata.map(shortened));
     for (key, value) in &result.metadata {
         let is_said = THRESHOLDS.contains(&key.as_str())
             || key == panel::CHOICES
@@ -112,6 +115,9 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
             continue;
         }
         let tells_why = matches!(key.as_str(), "expected" | "actual") && !held;
+        if tells_why && is_diff {
+            continue;
+        }
         let list = if tells_why { &mut tells } else { &mut more };
         list.push((one_line(key), value_of(value)));
     }
