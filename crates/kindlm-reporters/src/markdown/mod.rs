@@ -120,8 +120,9 @@ fn heading(report: &AnyReport<'_>, summary: &Summary) -> String {
         it if it == "unknown" => "cost unknown".to_owned(),
         it => shown(&it, NAME),
     };
+    // The backslash ends the line also where a single line break does not, such as in job summaries.
     format!(
-        "<!-- kindlm:report {marker} -->\n## {sign} {title}\n**{}** · {cost} · {}\n",
+        "<!-- kindlm:report {marker} -->\n## {sign} {title}\n**{}** · {cost} · {}\\\n",
         held_of(summary.totals.held()),
         duration(report.run.duration_ms)
     )
