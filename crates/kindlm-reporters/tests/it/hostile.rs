@@ -11,6 +11,9 @@ use crate::{csv, github, gitlab, html, junit, render, sarif, tap};
 /// A text that acts in a browser if it becomes part of a page.
 pub(crate) const ACTING: &str = "</script><script>document.title='hit';alert(1)</script><img src=x onerror=\"fetch('//evil.example')\"><a href=javascript:alert(1)>x</a></noscript></style>\u{202e}{{7*7}}${1} <!--";
 
+/// A text that mentions people and issues, and loads a picture, if it becomes part of a comment.
+pub(crate) const MENTIONING: &str = "@octocat fixes #12 and acme/shop#7 ![i](https://evil.example/i.png) [l](javascript:alert(1)) <details open>";
+
 /// Returns texts with many characters that have a special meaning in some format.
 pub(crate) fn hostile_text() -> impl Strategy<Value = String> {
     let special = prop::sample::select(

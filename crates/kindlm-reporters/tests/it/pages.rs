@@ -85,7 +85,17 @@ fn write(folder: &Path) {
     ] {
         let page = render("html", &report, &Style::default());
         std::fs::write(folder.join(format!("{name}.html")), page).unwrap();
+        if !["huge", "hostile"].contains(&name) {
+            write_comment(folder, name, &report);
+        }
     }
+    let hostile = format!("{} {}", crate::hostile::ACTING, crate::hostile::MENTIONING);
+    write_comment(folder, "hostile", &crate::hostile::poisoned(&hostile));
+}
+
+fn write_comment(folder: &Path, name: &str, report: &Report) {
+    let comment = render("markdown", report, &Style::default());
+    std::fs::write(folder.join(format!("{name}.md")), comment).unwrap();
 }
 
 #[test]
@@ -110,9 +120,11 @@ fn the_page_works_in_a_browser() {
     }
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
-    let mut node = Command::new("node");
-    node.arg("page.test.mjs").current_dir(&tests).env("KINDLM_PAGES", folder.path());
-    let output = node.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for script in ["page.test.mjs", "pages.test.mjs", "markdown.test.mjs"] {
+        let mut node = Command::new("node");
+        node.arg(script).current_dir(&tests).env("KINDLM_PAGES", folder.path());
+        let output = node.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
