@@ -175,15 +175,17 @@ pub(crate) fn remove_abandoned(place: &SuiteFolder) {
 /// A failure is only shown as a warning.
 pub fn keep(world: &World, place: &SuiteFolder, report: &AnyReport<'_>, quiet: bool) {
     let id = &report.run.id;
-    let kept = Runs::new(place.state()).save_with(id, |out| {
+    let runs = Runs::new(place.state());
+    let kept = runs.save_with(id, |out| {
         // The JSON writer makes many small writes, so buffer them.
         let mut out = BufWriter::with_capacity(1 << 16, out);
         v1::write_compact(report, &mut out)?;
         out.flush()
     });
+    let kept = kept.and_then(|_| runs.save_head(&v1::RunHead::of(report)));
     match kept {
-        Ok(_) if quiet => {}
-        Ok(_) => world.notify(&format!("run {id} saved in .kindlm/runs beside {}", place.name)),
+        Ok(()) if quiet => {}
+        Ok(()) => world.notify(&format!("run {id} saved in .kindlm/runs beside {}", place.name)),
         Err(err) => world.notify(&format!("warning: the run was not saved: {err}")),
     }
 }

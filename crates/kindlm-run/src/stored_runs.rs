@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use kindlm_reporters::{duration, one_line};
 use kindlm_store::journal::{self, Journal};
 use kindlm_store::{Baselines, Runs, open_report};
-use kindlm_types::{ExitStatus, RateCount};
+use kindlm_types::ExitStatus;
 use serde::Serialize;
 
 use crate::suites::SuiteKey;
@@ -61,6 +61,16 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
+    fn of_exit_code(code: u8) -> Self {
+        let known = [
+            (ExitStatus::Success, Self::Passed),
+            (ExitStatus::GatesFailed, Self::Failed),
+            (ExitStatus::Interrupted, Self::Interrupted),
+        ];
+        let found = known.into_iter().find(|(status, _)| status.code() == code);
+        found.map_or(Self::Errored, |(_, outcome)| outcome)
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -70,19 +80,6 @@ impl RunOutcome {
             Self::Running => "running",
             Self::Unfinished => "unfinished",
             Self::Unreadable => "unreadable",
-        }
-    }
-}
-
-impl From<ExitStatus> for RunOutcome {
-    fn from(status: ExitStatus) -> Self {
-        match status {
-            ExitStatus::Success => Self::Passed,
-            ExitStatus::GatesFailed => Self::Failed,
-            ExitStatus::Interrupted => Self::Interrupted,
-            ExitStatus::ProviderError | ExitStatus::Internal | ExitStatus::InvalidInput => {
-                Self::Errored
-            }
         }
     }
 }
@@ -158,21 +155,20 @@ fn stored_run(
     let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
     let is_running = journal::holder_of(&folder).is_ok_and(|it| it.is_some());
     let path = folder.join(Runs::REPORT);
-    let report = path.is_file().then(|| open_report(&path));
-    if let Some(Ok(report)) = &report {
-        let RateCount { count, total } = report.totals().held();
-        run.suite = Some(report.suite.name.clone());
-        run.started_at = Some(report.run.started_at.clone());
-        run.outcome = report.exit_status().into();
-        (run.cases_held, run.cases) = (Some(count), Some(total));
-        run.duration_ms = Some(report.run.duration_ms);
+    let head = path.is_file().then(|| runs.head(id));
+    if let Some(Ok(head)) = &head {
+        run.suite = Some(head.suite.clone());
+        run.started_at = Some(head.started_at.clone());
+        run.outcome = RunOutcome::of_exit_code(head.exit_code);
+        (run.cases_held, run.cases) = (Some(head.held.count), Some(head.held.total));
+        run.duration_ms = Some(head.duration_ms);
     } else if let Ok(journal) = Journal::open(&folder) {
         run.suite = Some(journal.header().suite.to_string());
         run.started_at = Some(journal.header().started_at.to_string());
     }
     if is_running {
         run.outcome = RunOutcome::Running;
-    } else if report.is_none() {
+    } else if head.is_none() {
         run.outcome = RunOutcome::Unfinished;
     }
     Ok(run)

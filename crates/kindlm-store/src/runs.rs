@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use kindlm_types::{CaseResult, Report};
+use kindlm_wire::v1::RunHead;
 
 use crate::io_error::is_absent;
 use crate::journal;
@@ -22,7 +23,7 @@ const NAMED: usize = 5;
 
 /// The reports of past runs in a state folder.
 ///
-/// A report is stored as `runs/<run-id>/report.json`.
+/// A report is stored as `runs/<run-id>/report.json`, and its totals as `runs/<run-id>/head.json`.
 ///
 /// Reports are JSON text in the wire format.
 ///
@@ -36,6 +37,8 @@ pub struct Runs {
 impl Runs {
     /// The file name of a report in the folder of its run.
     pub const REPORT: &str = "report.json";
+    /// The file name of the totals of a report in the folder of its run.
+    pub const HEAD: &str = "head.json";
 
     /// Creates a store in the state folder, which need not exist.
     ///
@@ -141,6 +144,12 @@ impl Runs {
         self.make_folder()?;
         let mut draft = Draft::begin(&path)?;
         write(&mut draft).map_err(|err| draft.failed(&err))?;
+        // The head of an earlier report of this run must not outlive that report.
+        let head = path.with_file_name(Self::HEAD);
+        match fs::remove_file(&head) {
+            Err(err) if !is_absent(&err) => return Err(StoreError::io("remove", &head, &err)),
+            _ => {}
+        }
         draft.finish()?;
         if !self.order()?.contains_key(id) {
             self.begin(id)?;
@@ -201,6 +210,31 @@ impl Runs {
         let order = self.order()?;
         ids.sort_unstable_by(|a, b| (order.get(a), a).cmp(&(order.get(b), b)));
         Ok(ids)
+    }
+
+    /// Stores the head of a run whose report is stored.
+    pub fn save_head(&self, head: &RunHead) -> Result<(), StoreError> {
+        let path = self.run_folder(&head.run)?.join(Self::HEAD);
+        let json = serde_json::to_string(head).map_err(io::Error::from);
+        let json = json.map_err(|err| StoreError::io("write", &path, &err))?;
+        crate::write(&path, json.as_bytes())
+    }
+
+    /// Returns the head of a run.
+    ///
+    /// A head that is missing or cannot be read is made from the report, and stored for the next time.
+    pub fn head(&self, id: &str) -> Result<RunHead, ReportError> {
+        let path = self.existing(id)?.with_file_name(Self::HEAD);
+        let stored = fs::read_to_string(path).ok().and_then(|it| RunHead::parse(&it).ok());
+        if let Some(head) = stored.filter(|it| it.run == id) {
+            return Ok(head);
+        }
+        // A user may have copied the report into the folder, so its own id need not be the name of the folder.
+        let mut head = RunHead::of(&self.open(id)?);
+        id.clone_into(&mut head.run);
+        // The head only saves time, so a folder that is not writable is no error.
+        let _ = self.save_head(&head);
+        Ok(head)
     }
 
     /// Opens the report of a run. Its cases are read from the file on demand.

@@ -1,6 +1,8 @@
 //! Tests for storing and finding runs.
 
-use kindlm_store::{Runs, StoreError, write};
+use kindlm_store::{ReportError, Runs, StoreError, write};
+use kindlm_types::Report;
+use kindlm_wire::v1::{self, RunHead};
 
 #[test]
 fn keeps_runs_in_the_order_in_which_they_are_saved() {
@@ -142,4 +144,37 @@ fn a_new_state_folder_ignores_its_runs() {
     std::fs::remove_file(state.join(".gitignore")).unwrap();
     Runs::new(&state).begin("b").unwrap();
     assert!(!state.join(".gitignore").exists());
+}
+
+#[test]
+fn heads_are_stored_and_made_again_with_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = Runs::new(folder.path());
+    let mut report = kindlm_testing::sample_report();
+    let id = report.run.id.clone();
+    let json = |report: &Report| {
+        let mut json = Vec::new();
+        v1::write_compact(report, &mut json).unwrap();
+        String::from_utf8(json).unwrap()
+    };
+    let path = runs.save(&id, &json(&report)).unwrap().with_file_name(Runs::HEAD);
+    assert!(!path.exists());
+    let head = runs.head(&id).unwrap();
+    assert_eq!(head, RunHead::of(&report));
+    let size = path.metadata().unwrap().len();
+    assert!((500..4_000).contains(&size), "{size} bytes");
+
+    // The stored head is used, and a damaged one is made again.
+    std::fs::write(runs.path(&id).unwrap(), "not read").unwrap();
+    assert_eq!(runs.head(&id).unwrap(), head);
+    std::fs::write(&path, "{").unwrap();
+    assert!(runs.head(&id).is_err());
+
+    // A new report of the run has a new head.
+    runs.save(&id, &json(&report)).unwrap();
+    runs.save_head(&head).unwrap();
+    report.cases.truncate(1);
+    runs.save(&id, &json(&report)).unwrap();
+    assert_eq!(runs.head(&id).unwrap().totals.cases, 1);
+    assert!(matches!(runs.head("other"), Err(ReportError::Store(StoreError::NoSuchRun { .. }))));
 }

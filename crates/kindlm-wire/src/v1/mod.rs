@@ -12,6 +12,7 @@ mod compact;
 mod comparison;
 mod execution;
 pub(crate) mod facts;
+mod head;
 mod line;
 mod metrics;
 mod repeats;
@@ -34,6 +35,7 @@ pub use case::{Case, CaseSummary, CaseSummaryWriter, CheckCount, CheckCounts, Co
 pub use compact::write_compact;
 pub use comparison::{ComparisonDocument, comparison_schema};
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
+pub use head::{HeadGate, HeadModel, HeadRule, RunHead};
 pub use line::LineWriter;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use repeats::{Chances, EarlyDecision, EarlyEnd, IntervalMethod, RateTest, Reliability};

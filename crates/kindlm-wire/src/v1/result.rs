@@ -234,16 +234,22 @@ pub struct Gate {
     pub message: String,
 }
 
+impl From<GateOutcome> for GateStatus {
+    fn from(outcome: GateOutcome) -> Self {
+        match outcome {
+            GateOutcome::Held => Self::Held,
+            GateOutcome::Broken => Self::Broken,
+            GateOutcome::NothingToMeasure => Self::NothingToMeasure,
+        }
+    }
+}
+
 impl From<&GateResult> for Gate {
     fn from(gate: &GateResult) -> Self {
         Self {
             gate: gate.gate.clone(),
             passed: gate.passed(),
-            status: match gate.outcome {
-                GateOutcome::Held => GateStatus::Held,
-                GateOutcome::Broken => GateStatus::Broken,
-                GateOutcome::NothingToMeasure => GateStatus::NothingToMeasure,
-            },
+            status: gate.outcome.into(),
             actual: gate.actual,
             threshold: gate.threshold,
             message: gate.message.clone(),
