@@ -6,7 +6,6 @@ mod causes;
 pub(crate) mod difference;
 mod metrics;
 mod models;
-pub(crate) mod page;
 mod recap;
 mod result;
 mod text;
