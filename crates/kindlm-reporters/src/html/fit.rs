@@ -1,16 +1,14 @@
 //! The size of the page: cuts texts of cases so that the data stays below a limit.
 
 use data_encoding::HEXLOWER;
-use kindlm_types::{AnyReport, Outcome, Summary};
+use kindlm_types::Outcome;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::data::Data;
-use crate::RenderError;
 use crate::amount::count;
 
 /// The steps of cutting. Each one keeps less than the one before.
-const STEPS: [Cut; 6] = [
+pub(super) const STEPS: [Cut; 6] = [
     Cut { passed: None, others: None },
     Cut { passed: Some(2_000), others: None },
     Cut { passed: Some(200), others: None },
@@ -33,7 +31,7 @@ impl Cut {
     }
 
     /// Tells the reader how texts were cut; `None` if they were not.
-    fn note(self, limit: usize, is_larger: bool) -> Option<String> {
+    pub(super) fn note(self, limit: usize, is_larger: bool) -> Option<String> {
         let passed = count(self.passed? as u64);
         let others = match self.others {
             Some(most) => format!(", and those of other cases to {}", count(most as u64)),
@@ -51,47 +49,6 @@ impl Cut {
              (`--html-limit`). The json report has the texts in full."
         ))
     }
-}
-
-/// Returns the data blocks of all cases and, if texts were cut, a note about it.
-///
-/// The blocks are in memory because their size is known only at the end. `rest` is the size of the rest of the page
-/// and `limit` that of the whole page, in bytes.
-pub(super) fn data(
-    report: &AnyReport<'_>,
-    summary: &Summary,
-    rest: usize,
-    limit: usize,
-) -> Result<(String, Option<String>), RenderError> {
-    let most = limit.saturating_sub(rest);
-    let [first @ .., last] = STEPS;
-    for cut in first {
-        if let Some(text) = blocks(report, summary, cut, most)? {
-            return Ok((text, cut.note(limit, false)));
-        }
-    }
-    let text = blocks(report, summary, last, usize::MAX)?.unwrap_or_default();
-    let is_larger = text.len() > most;
-    Ok((text, last.note(limit, is_larger)))
-}
-
-/// Returns `None` once the blocks have more than `most` bytes.
-fn blocks(
-    report: &AnyReport<'_>,
-    summary: &Summary,
-    cut: Cut,
-    most: usize,
-) -> Result<Option<String>, RenderError> {
-    let mut text = String::new();
-    let mut data = Data::new(summary, cut);
-    for position in 0..report.cases.len() {
-        data.add(report, position, &mut text)?;
-        if text.len() > most {
-            return Ok(None);
-        }
-    }
-    data.finish(&mut text)?;
-    Ok(Some(text).filter(|it| it.len() <= most))
 }
 
 /// Cuts all texts in a value to `most` characters.

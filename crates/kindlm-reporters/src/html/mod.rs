@@ -21,7 +21,7 @@ use std::fmt::{self, Display};
 
 use askama::Template as _;
 use data_encoding::BASE64;
-use kindlm_types::{AnyReport, Outcome};
+use kindlm_types::{AnyReport, Outcome, Summary};
 use sha2::{Digest as _, Sha256};
 
 use crate::{Meta, Registration, RenderError, Style};
@@ -58,7 +58,7 @@ fn render(
     overview::End::of(report).render_into(&mut cases).map_err(|err| failed(&err))?;
     let start = page.render().map_err(|err| failed(&err))?;
     let rest = start.len() + cases.len() + SCRIPT.len() + FRAME_AND_NOTE;
-    let (data, note) = fit::data(report, &summary, rest, style.html_limit)?;
+    let (data, note) = fitting(report, &summary, rest, style.html_limit)?;
     match note {
         Some(note) => {
             page.warn(note);
@@ -71,6 +71,47 @@ fn render(
         out.write_str(part)?;
     }
     Ok(())
+}
+
+/// Returns the data blocks of all cases and, if texts were cut, a note about it.
+///
+/// The blocks are in memory because their size is known only at the end. `rest` is the size of the rest of the page
+/// and `limit` that of the whole page, in bytes.
+fn fitting(
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    rest: usize,
+    limit: usize,
+) -> Result<(String, Option<String>), RenderError> {
+    let most = limit.saturating_sub(rest);
+    let [first @ .., last] = fit::STEPS;
+    for cut in first {
+        if let Some(text) = blocks(report, summary, cut, most)? {
+            return Ok((text, cut.note(limit, false)));
+        }
+    }
+    let text = blocks(report, summary, last, usize::MAX)?.unwrap_or_default();
+    let is_larger = text.len() > most;
+    Ok((text, last.note(limit, is_larger)))
+}
+
+/// Returns `None` once the blocks have more than `most` bytes.
+fn blocks(
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    cut: fit::Cut,
+    most: usize,
+) -> Result<Option<String>, RenderError> {
+    let mut text = String::new();
+    let mut data = data::Data::new(summary, cut);
+    for position in 0..report.cases.len() {
+        data.add(report, position, &mut text)?;
+        if text.len() > most {
+            return Ok(None);
+        }
+    }
+    data.finish(&mut text)?;
+    Ok(Some(text).filter(|it| it.len() <= most))
 }
 
 fn failed(err: &dyn Display) -> RenderError {
