@@ -37,6 +37,11 @@ pub(crate) fn words(seed: u64, size: usize) -> String {
 /// About one case in `failing` fails.
 pub(crate) fn many(tests: usize, models: usize, size: usize, failing: usize) -> Report {
     let mut report = sample_report();
+    while report.models.len() < models {
+        let mut model = report.models[0].clone();
+        model.id = format!("model-{}", report.models.len());
+        report.models.push(model);
+    }
     let find = |outcome| {
         report.cases.iter().find(|it| it.outcome == outcome && it.executions.len() == 1).unwrap()
     };
@@ -82,10 +87,11 @@ fn write(folder: &Path) {
         ("hostile", crate::hostile::poisoned(crate::hostile::ACTING)),
         ("few", few),
         ("huge", many(10_000, 1, 1_500, 20)),
+        ("wide", many(600, 5, 1_500, 20)),
     ] {
         let page = render("html", &report, &Style::default());
         std::fs::write(folder.join(format!("{name}.html")), page).unwrap();
-        if !["huge", "hostile"].contains(&name) {
+        if !["huge", "wide", "hostile"].contains(&name) {
             write_comment(folder, name, &report);
         }
     }
