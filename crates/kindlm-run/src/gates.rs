@@ -17,8 +17,8 @@ const COST_MAX: &str = "costMaxUsd";
 ///
 /// Fails if a gate is not in the registry.
 pub fn rebuild(world: &World, results: &[GateResult]) -> Result<Vec<Box<dyn Gate>>, Failure> {
-    let gate = |result: &GateResult| match world.registries.gates.find(&result.gate) {
-        Some(registration) => Ok((registration.build)(result.threshold)),
+    let gate = |result: &GateResult| match gates::of_result(&world.registries.gates, result) {
+        Some(gate) => Ok(gate),
         None => Err(Failure::input(format!(
             "the report has a gate `{}` that this KindLM does not know",
             result.gate
@@ -46,16 +46,18 @@ pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
 ///
 /// A missing gate is added in the order of the registry.
 fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {
+    // A gate that compares the lower end of an interval is replaced, too.
+    let plain = |it: &str| it.strip_suffix(".low").unwrap_or(it).to_owned();
     let order = |id: &str| gates::REGISTRY.iter().position(|it| it.meta.id == id);
     let Some(registration) = gates::find(id) else { return };
     let found: Vec<_> = gates.iter().map(|it| it.evaluate(&[])).collect();
-    if let Some(at) = found.iter().position(|it| it.gate == id) {
+    if let Some(at) = found.iter().position(|it| plain(&it.gate) == id) {
         let before = found.get(at).map(|it| it.threshold);
         if let Some(place) = gates.get_mut(at) {
             *place = (registration.build)(threshold(before));
         }
     } else {
-        let at = found.iter().filter(|it| order(&it.gate) < order(id)).count();
+        let at = found.iter().filter(|it| order(&plain(&it.gate)) < order(id)).count();
         gates.insert(at, (registration.build)(threshold(None)));
     }
 }

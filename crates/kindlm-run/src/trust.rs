@@ -92,9 +92,9 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
-/// Copies the worst earlier result of each gate with options, after a merge or for `kindlm gate`.
+/// Copies the worst earlier result of each gate whose options are not recorded, after a merge or for `kindlm gate`.
 ///
-/// Reports do not record the options of gates or the judge models, so these gates cannot be evaluated again.
+/// Reports record neither these options nor the judge models, so these gates cannot be evaluated again.
 pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]) {
     let rank = |it: &GateResult| match it.outcome {
         GateOutcome::NothingToMeasure => 0,
@@ -104,9 +104,11 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
     let worse = |a: &GateResult, b: &GateResult| {
         rank(a).cmp(&rank(b)).then(b.actual.partial_cmp(&a.actual).unwrap_or(Ordering::Equal))
     };
-    let takes_options =
-        |id: &str| world.registries.gates.find(id).is_some_and(|it| it.options.is_some());
-    for gate in gates.iter_mut().filter(|it| takes_options(&it.gate)) {
+    let is_lost = |id: &str| {
+        let options = world.registries.gates.find(id).and_then(|it| it.options.as_ref());
+        options.is_some_and(|it| !it.are_recorded)
+    };
+    for gate in gates.iter_mut().filter(|it| is_lost(&it.gate)) {
         let same = before.iter().filter(|it| it.gate == gate.gate);
         if let Some(earlier) = same.max_by(|a, b| worse(a, b)) {
             gate.clone_from(earlier);

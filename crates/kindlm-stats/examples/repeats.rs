@@ -53,12 +53,12 @@ fn row(test: &Sprt, rate: f64, max: u32, fixed: u32, random: &mut Random) -> Str
     }
     let exact = test.characteristics(rate, max);
     let of = |count: u32, exact: f64| {
-        format!("{:.1}% ({:.1}%)", 100.0 * f64::from(count) / f64::from(CASES), 100.0 * exact)
+        format!("{:.1}% ({:.1}%)", 100.0 * f64::from(count) / f64::from(CASES), 100.0 * exact.abs())
     };
     let mean = f64::from(repeats) / f64::from(CASES);
     format!(
-        "| {:.0}% | {} | {} | {} | {mean:.1} ({:.1}) | {:.0}% |",
-        100.0 * rate,
+        "| {} | {} | {} | {} | {mean:.1} ({:.1}) | {:.0}% |",
+        rate,
         of(pass, exact.pass),
         of(fail, exact.fail),
         of(open, exact.undecided),

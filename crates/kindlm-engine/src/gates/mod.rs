@@ -5,6 +5,7 @@
 
 mod compare;
 mod config;
+mod floor;
 
 use std::fmt;
 
@@ -161,6 +162,8 @@ pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Box<dyn Gate>, Vec
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Options {
+    /// True if a result of the gate has all options, so that [`of_result`] creates the gate again.
+    pub are_recorded: bool,
     /// The function that returns the JSON Schema of the object.
     pub schema: fn() -> Value,
     /// The function that creates a gate from the object. Pointers of problems are relative to the object.
@@ -197,6 +200,21 @@ impl Registered for Registration {
 /// [`Registry::with`] adds custom gates; see `examples/own_gate.rs`.
 pub fn built_in() -> Registry<Registration> {
     Registry::new(REGISTRY)
+}
+
+/// Returns the gate of a result, with the threshold of this result.
+///
+/// The id of a result ends in `.low` if the gate compares the lower end of an interval. Returns `None` if the registry
+/// has no such gate.
+pub fn of_result(registry: &Registry<Registration>, result: &GateResult) -> Option<Box<dyn Gate>> {
+    let Some(id) = result.gate.strip_suffix(floor::LOW) else {
+        return registry.find(&result.gate).map(|it| (it.build)(result.threshold));
+    };
+    let options = registry.find(id)?.options.as_ref()?;
+    let mut object = Map::new();
+    object.insert("value".to_owned(), result.threshold.into());
+    object.insert("bound".to_owned(), "low".into());
+    (options.build)(&object).ok()
 }
 
 /// Returns the gate of this crate with this id; `None` if there is no such gate.

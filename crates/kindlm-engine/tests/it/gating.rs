@@ -253,7 +253,7 @@ fn run_example(id: &str, example: &examples::Case) -> Result<(GateOutcome, Strin
     let cases: Vec<CaseResult> = cases.into_iter().map(Written::case).collect();
     let result = evaluate_gates(&gates, &cases)
         .into_iter()
-        .find(|it| it.gate == id)
+        .find(|it| it.gate.trim_end_matches(".low") == id)
         .ok_or_else(|| format!("the example does not set `{id}`"))?;
     let outcome = match result.outcome {
         GateOutcome::Held => "held",
@@ -352,10 +352,60 @@ fn the_schema_describes_every_gate() {
         assert_eq!(property(it.meta.id)["description"], it.meta.summary);
     }
     assert_eq!(property("passRateMin")["default"], 0.95);
-    assert_eq!(property("passRateMin")["maximum"], 1);
+    assert_eq!(property("passRateMin")["anyOf"][0]["maximum"], 1);
     assert_eq!(property("piiFailuresMax")["type"], "integer");
     assert_eq!(property("costMaxUsd")["exclusiveMinimum"], 0);
     assert_eq!(property("costMaxUsd").get("default"), None);
+}
+
+#[test]
+fn the_lower_end_of_an_interval_may_be_compared() {
+    // The lowest numbers of passes that show a rate of at least 0.9.
+    for (passed, total, holds) in [
+        (35, 35, true),
+        (34, 34, false),
+        (52, 53, true),
+        (51, 52, false),
+        (96, 100, true),
+        (95, 100, false),
+        (281, 300, true),
+        (280, 300, false),
+        (0, 0, false),
+    ] {
+        let block = json!({ "passRateMin": { "value": 0.9, "bound": "low" } });
+        let (gates, problems) = gates::compile(block.as_object().unwrap());
+        assert_eq!(problems, []);
+        let case = |at| {
+            let outcome = if at < passed { Outcome::Passed } else { Outcome::Failed };
+            CaseResult { outcome, ..Written::default().case() }
+        };
+        let cases: Vec<CaseResult> = (0..total).map(case).collect();
+        let result = evaluate_gates(&gates[..1], &cases).remove(0);
+        assert_eq!(
+            (result.gate.as_str(), result.passed()),
+            ("passRateMin.low", holds),
+            "{result:?}"
+        );
+        let again = gates::of_result(&gates::built_in(), &result).unwrap();
+        assert_eq!(again.evaluate(&cases), result);
+    }
+}
+
+#[test]
+fn invalid_options_of_a_rate_are_problems() {
+    let block = json!({
+        "passRateMin": { "value": 95, "bound": "lower" },
+        "judgeAvgMin": { "bound": "low" },
+        "deterministicPassRate": { "value": 0.5, "bounds": "low" },
+    });
+    let (_, problems) = gates::compile(block.as_object().unwrap());
+    let expected = "\
+invalid  /passRateMin/value  `value` must be a share from 0 to 1, but is 95
+invalid  /passRateMin/bound  `bound` must be `mean` or `low`, but is \"lower\"
+invalid  /judgeAvgMin  `value` is missing
+invalid  /deterministicPassRate/bounds  unknown key `bounds` (the keys are `value` and `bound`)
+";
+    assert_eq!(examples::show_problems(&problems), expected);
 }
 
 #[test]

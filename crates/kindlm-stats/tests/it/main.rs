@@ -2,5 +2,6 @@
 
 mod error_rates;
 mod properties;
+mod sequential;
 mod simulated;
 mod vectors;

@@ -3,7 +3,8 @@
 use kindlm_types::{CaseResult, GateResult, RateCount};
 
 use super::compare::{at_least, nothing_to_measure, percent};
-use super::{Gate, Measurement, Meta, Registration, Threshold};
+use super::floor::{self, Floor};
+use super::{Gate, Measurement, Meta, Options, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,8 +15,22 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    options: None,
+    options: Some(Options {
+        are_recorded: true,
+        schema: floor::schema,
+        build: |object| floor::build(&FLOOR, REGISTRATION.build, object),
+    }),
     build: |threshold| Box::new(DeterministicPassRate { threshold, checks: RateCount::default() }),
+};
+
+static FLOOR: Floor = Floor {
+    id: "deterministicPassRate.low",
+    name: "Deterministic pass rate",
+    needs_cases: false,
+    add: |case, scores| {
+        let checks = case.checks;
+        floor::add(scores, checks.deterministic_passed, checks.deterministic_total);
+    },
 };
 
 #[derive(Clone, Debug)]

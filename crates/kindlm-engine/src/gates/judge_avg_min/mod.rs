@@ -3,7 +3,8 @@
 use kindlm_types::{CaseResult, GateResult, Mean};
 
 use super::compare::{at_least, nothing_to_measure, percent};
-use super::{Gate, Measurement, Meta, Registration, Threshold};
+use super::floor::{self, Floor};
+use super::{Gate, Measurement, Meta, Options, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,8 +15,24 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    options: None,
+    options: Some(Options {
+        are_recorded: true,
+        schema: floor::schema,
+        build: |object| floor::build(&FLOOR, REGISTRATION.build, object),
+    }),
     build: |threshold| Box::new(JudgeAvgMin { threshold, scores: Mean::default() }),
+};
+
+static FLOOR: Floor = Floor {
+    id: "judgeAvgMin.low",
+    name: "Judge avg",
+    needs_cases: false,
+    add: |case, scores| {
+        let judged = case.scores.iter().filter(|it| it.assertion == "judge");
+        let means: Vec<f64> = judged.map(|it| it.mean).collect();
+        // Scores are from 0 to 1, so there is no error.
+        let _ = scores.add(means.iter().sum(), means.len() as u64);
+    },
 };
 
 #[derive(Clone, Debug)]

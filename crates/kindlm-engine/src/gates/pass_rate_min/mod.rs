@@ -3,7 +3,8 @@
 use kindlm_types::{CaseResult, GateResult, RateCount};
 
 use super::compare::{at_least, nothing_to_measure, percent};
-use super::{Gate, Measurement, Meta, Registration, Threshold};
+use super::floor::{self, Floor};
+use super::{Gate, Measurement, Meta, Options, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -14,9 +15,24 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: Some(0.95),
         docs: include_str!("docs.md"),
     },
-    options: None,
+    options: Some(Options {
+        are_recorded: true,
+        schema: floor::schema,
+        build: |object| floor::build(&FLOOR, REGISTRATION.build, object),
+    }),
     build: |threshold| {
         Box::new(PassRateMin { threshold, cases: RateCount::default(), unchecked: 0 })
+    },
+};
+
+static FLOOR: Floor = Floor {
+    id: "passRateMin.low",
+    name: "Pass rate",
+    needs_cases: true,
+    add: |case, scores| {
+        if !case.is_unchecked() {
+            floor::add(scores, u64::from(case.passed()), 1);
+        }
     },
 };
 
