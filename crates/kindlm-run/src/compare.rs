@@ -35,16 +35,16 @@ pub struct Side {
 pub fn find(
     world: &World,
     place: &SuiteFolder,
-    word: &str,
+    named: &str,
     of: Option<&SuiteKey>,
 ) -> Result<Side, Failure> {
     let baselines = Baselines::new(place.state());
-    let is_run = word == LAST || saved::as_file(&world.working_dir, word).is_some();
+    let is_run = named == LAST || saved::as_file(&world.working_dir, named).is_some();
     let labels = baselines.list().map_err(|err| Failure::store(&err))?;
-    if !is_run && labels.iter().any(|it| it == word) {
-        return Side::of_baseline(place, word);
+    if !is_run && labels.iter().any(|it| it == named) {
+        return Side::of_baseline(place, named);
     }
-    Side::of_run(&saved::find(world, place, Some(word).filter(|it| *it != LAST), of)?)
+    Side::of_run(&saved::find(world, place, Some(named).filter(|it| *it != LAST), of)?)
 }
 
 impl Side {

@@ -103,9 +103,14 @@ pub(super) struct More {
 }
 
 impl More {
-    /// True if all values are empty.
-    pub(super) fn is_empty(&self) -> bool {
-        self.metadata.is_empty() && self.options.is_empty() && self.recorded.is_none()
+    /// Returns the values in a box; `None` if all are empty.
+    pub(super) fn boxed(
+        metadata: Map<String, Value>,
+        recorded: Option<Value>,
+        options: Map<String, Value>,
+    ) -> Option<Box<Self>> {
+        let is_empty = metadata.is_empty() && options.is_empty() && recorded.is_none();
+        (!is_empty).then(|| Box::new(Self { metadata, options, recorded }))
     }
 
     /// Adds the values to the digest of the test.

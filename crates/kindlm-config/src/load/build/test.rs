@@ -133,31 +133,22 @@ impl Builder<'_> {
             prompt_checks: Arc::clone(&parts.rules.checks),
         });
         let vars = Value::Object(entry.vars);
-        // The digest covers the files of rules, and the files that the command names.
-        let command_files = self.command_files(&shared.subject, &vars);
         let threshold = entry
             .threshold
             .or(parts.prompt.and_then(|it| it.threshold))
             .or(self.base.defaults.threshold);
         let scripts: Vec<&str> = entry.transform.all().into_iter().map(|(_, it)| it).collect();
-        let more =
-            More { metadata: entry.metadata, recorded: entry.output, options: entry.options };
-        let more = (!more.is_empty()).then(|| Box::new(more));
-        let digest = |shared: Fingerprint, command_files: Option<Fingerprint>| {
-            let digest =
-                Digest::default().fingerprint(shared).value(&vars).fingerprint(parts.expect);
-            let files = parts.rules.files.iter().copied().chain(command_files);
-            let digest = files.fold(digest, Digest::fingerprint);
-            let digest = self.with_rules(digest, threshold, &scripts);
-            let digest = match &compared {
-                Some(Comparison::Named(group)) => digest.text(group),
-                _ => digest,
-            };
-            more.iter().fold(digest, |digest, it| it.digest(digest)).finish()
+        let more = More::boxed(entry.metadata, entry.output, entry.options);
+        let decides = Deciding {
+            vars: &vars,
+            expect: parts.expect,
+            rule_files: &parts.rules.files,
+            threshold,
+            scripts: &scripts,
+            compared: compared.as_ref(),
+            more: more.as_deref(),
         };
-        let (whole, task) =
-            (digest(shared.digests.whole, command_files), digest(shared.digests.task, None));
-        let cluster = entry.cluster.as_deref().map(|it| self.pool.text(it));
+        let (whole, task) = self.digests(&shared, &decides);
         Some(TestCase {
             name: entry.name,
             kind,
@@ -173,7 +164,7 @@ impl Builder<'_> {
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(whole),
             task_digest: Some(task),
-            cluster,
+            cluster: entry.cluster.as_deref().map(|it| self.pool.text(it)),
             source: Some(self.place_of_test(piece, at)),
             check_places: parts.places,
             body: Arc::new(Row {
@@ -184,6 +175,34 @@ impl Builder<'_> {
                 expect: parts.written,
             }),
         })
+    }
+
+    /// Returns the digests of a test: of the whole test, and without its prompt or command.
+    fn digests(&self, shared: &TestParts, decides: &Deciding<'_>) -> (Fingerprint, Fingerprint) {
+        let command_files = self.command_files(&shared.subject, decides.vars);
+        let whole = self.digest(shared.digests.whole, decides, command_files);
+        (whole, self.digest(shared.digests.task, decides, None))
+    }
+
+    /// Returns the digest of a test, from the digest of the parts that it shares with other tests.
+    ///
+    /// It covers the files of rules, and the files that the command names.
+    fn digest(
+        &self,
+        shared: Fingerprint,
+        decides: &Deciding<'_>,
+        command_files: Option<Fingerprint>,
+    ) -> Fingerprint {
+        let digest =
+            Digest::default().fingerprint(shared).value(decides.vars).fingerprint(decides.expect);
+        let files = decides.rule_files.iter().copied().chain(command_files);
+        let digest = files.fold(digest, Digest::fingerprint);
+        let digest = self.with_rules(digest, decides.threshold, decides.scripts);
+        let digest = match decides.compared {
+            Some(Comparison::Named(group)) => digest.text(group),
+            _ => digest,
+        };
+        decides.more.iter().fold(digest, |digest, it| it.digest(digest)).finish()
     }
 
     /// Returns the place of a test. Tests of a file share its name.
@@ -279,6 +298,20 @@ impl Builder<'_> {
         };
         (CaseKind::Prompt, models)
     }
+}
+
+/// The values of a test that its digests cover, besides the shared parts.
+struct Deciding<'a> {
+    vars: &'a Value,
+    /// The digest of the checks and of the workspace.
+    expect: Fingerprint,
+    /// The digests of the files of rules.
+    rule_files: &'a [Fingerprint],
+    threshold: Option<f64>,
+    /// The scripts that transform the output.
+    scripts: &'a [&'a str],
+    compared: Option<&'a Comparison>,
+    more: Option<&'a More>,
 }
 
 /// Returns the variables as JSON; empty if there are none.
