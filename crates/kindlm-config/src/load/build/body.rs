@@ -15,7 +15,6 @@ use kindlm_engine::{
 use kindlm_types::{ActionStatus, Channel, Message, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
-use super::test_parts::SharedDigests;
 use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
@@ -70,6 +69,15 @@ pub(super) struct TestParts {
     pub(super) prompt_checks: Arc<[Check]>,
     /// The digests of these parts.
     pub(super) digests: SharedDigests,
+}
+
+/// The digests of the parts that tests share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedDigests {
+    /// The digest of the subject, turns, tools, limits, declared evidence, rules and the block `scripts`.
+    pub(super) whole: Fingerprint,
+    /// The same without the subject, which may differ between compared runs.
+    pub(super) task: Fingerprint,
 }
 
 /// A compiler of checks whose files were all read with the suite. It reads no file.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use kindlm_engine::{Digest, Fingerprint};
+use kindlm_engine::Digest;
 use kindlm_types::Channel;
 use serde_json::Value;
 
-use super::body::SubjectForm;
+use super::body::{SharedDigests, SubjectForm};
 use super::turn::Turns;
 use crate::load::resolve::{Rules, judging_of};
 
@@ -32,15 +32,6 @@ pub(super) fn parts_key(test: &Value) -> Value {
         .chain([judging, has_agent])
         .map(Option::unwrap_or_default)
         .collect()
-}
-
-/// The digests of the parts that tests share.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SharedDigests {
-    /// The digest of the subject, turns, tools, limits, declared evidence, rules and the block `scripts`.
-    pub(super) whole: Fingerprint,
-    /// The same without the subject, which may differ between compared runs.
-    pub(super) task: Fingerprint,
 }
 
 /// Returns the digests of the shared parts of tests. They cover no variables.
