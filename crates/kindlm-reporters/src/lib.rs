@@ -49,6 +49,7 @@ use std::fmt;
 pub use amount::{count, duration, usd};
 pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
+pub use html::{HtmlShell, ServedRun, case_difference, html_shell, serve_run};
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use manual::write_manual;
 pub use page::wrapped;

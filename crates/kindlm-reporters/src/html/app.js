@@ -1,8 +1,8 @@
 // @ts-check
 // The script of the HTML report: the matrix of cases, the query language, the case view, the keys and the links.
 //
-// It never builds HTML from text: every text goes into a text node. It reads its data only through `source`, so that a
-// server can give another implementation. `npm run build` in `tests/browser` makes `app.min.js` of it.
+// It never builds HTML from text: every text goes into a text node. It reads its data only through `source`, which
+// `more.js` replaces on the page of a server. `npm run build` in `tests/browser` makes `app.min.js` of it.
 
 /** @typedef {Record<string, any>} Json */
 /** @typedef {{i: number, name: string, cells: number[], list: number[], worst: number}} Row */
@@ -94,10 +94,11 @@ const unpack = (id) => {
   return new Response(new Blob([bytes.buffer.slice(0, size)]).stream().pipeThrough(new DecompressionStream('gzip'))).json();
 };
 
-/** The data of the page. A server implements the same three functions. */
-const source = {
-  /** @returns {Promise<Json>} */
-  head: async () => JSON.parse(byId('head').textContent),
+/** The functions of `more.js`, on pages that have it. @type {any} */
+const more = /** @type {any} */ (globalThis).kindlm;
+await more?.open();
+/** The data of the page. */
+const source = more?.source || {
   /** @returns {Promise<Json>} */
   index: () => unpack('index'),
   /** @param {number} n @returns {Promise<{case: Json, view: Json}[]>} */
@@ -199,10 +200,10 @@ const parse = (query) => {
 
 /** @type {Record<string, string>} */
 let state = {};
-const KEYS = ['q', 'sort', 'case', 'model', 'repeat'];
+const KEYS = ['q', 'sort', 'case', 'model', 'repeat', 'base'];
 const readUrl = () => {
   const hash = new URLSearchParams(location.hash.slice(1).replace(/\+/g, '%2B'));
-  state = { view: hash.has('run') ? 'run' : 'overview' };
+  state = { view: ['run', 'compare'].find((it) => hash.has(it)) || 'overview' };
   for (const key of KEYS) state[key] = hash.get(key) || '';
   if (hash.has('cases') || state.case || state.q) state.view = 'cases';
 };
@@ -344,8 +345,8 @@ const block = (text, marks) => {
 /** @param {any[]} line A sign, and parts that are plain and emphasised in turn. */
 const diffLine = ([sign, ...parts]) => h(sign === '+' ? 'div.added' : sign === '-' ? 'div.removed' : 'div', h('span.sign', sign === '-' ? '−' : sign), parts.map((it, i) => (i % 2 ? h('mark', it) : it)));
 /** Shows a difference; folds equal lines. @param {any[][]} lines */
-const diffOf = (lines) => {
-  const node = h('div.diff', h('p.soft', '− expected  + actual'));
+const diffOf = (lines, name = 'div.diff', words = '− expected  + actual') => {
+  const node = h(name, h('p.soft', words));
   for (let i = 0; i < lines.length; i++) {
     let end = i;
     while (lines[end]?.[0] === ' ') end++;
@@ -581,6 +582,7 @@ const openCase = async () => {
     models[1] && h('div.tabs', row.list.map((one) => h('a.chip', { href: linkTo(one), 'aria-current': one === it || null }, MARKS[outcome[one]], ' ', models[model[one]]))),
     h('div.command', h('code', command), copier('Copy', () => command), copier('Copy link', () => location.href)),
     run ? [repeatsOf(runs, run, it), execution(run, found.view)] : h('p', 'Not run.'));
+  more?.caseHistory(detail.appendChild(h('div')), state.case, models[model[it]]);
   detail.scrollTop = 0;
   if (document.activeElement !== input) detail.querySelector('h2').focus({ preventScroll: true });
 };
@@ -598,6 +600,7 @@ const show = () => {
   }
   if (document.activeElement !== input) input.value = state.q;
   sorting.value = SORTS[state.sort] ? state.sort : 'worst';
+  more?.show(state);
   if (state.view !== 'cases') return;
   openCase();
   const key = [state.q, state.sort].join('\n');
@@ -658,6 +661,7 @@ onafterprint = () => byId('print').replaceChildren();
 
 byId('matrix').style.setProperty('--models', models.length || 1);
 document.documentElement.classList.add('scripted');
+await more?.start({ h, svg, fill, fold, button, facts, pill, plural, money, duration, block, diffOf, link, MARKS, WORDS, TONES });
 readUrl();
 list();
 show();

@@ -1,6 +1,6 @@
-//! The data of the page's script: head, index and chunks of cases.
+//! The data of the page's script: head, index, chunks of cases, and the comparison.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use flate2::Compression;
@@ -70,6 +70,14 @@ fn shorten(value: &mut Value) {
     }
 }
 
+/// Returns the comparison of the report as JSON that is safe inside a `script` element; empty without a comparison.
+pub(super) fn comparison(report: &AnyReport<'_>) -> Result<String, RenderError> {
+    match &report.comparison {
+        Some(it) => Ok(inert(&wire(it)?.to_string())),
+        None => Ok(String::new()),
+    }
+}
+
 /// Escapes JSON so that it contains only ASCII text that cannot end a `script` element.
 fn inert(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
@@ -87,7 +95,26 @@ fn inert(json: &str) -> String {
     out
 }
 
-/// Writes the cases as compressed chunks, and then the index.
+/// A receiver of the compressed JSON blocks of the page.
+pub(super) trait Blocks {
+    /// Receives the next chunk of cases.
+    fn chunk(&mut self, number: usize, gzip: Vec<u8>) -> Result<(), RenderError>;
+    /// Receives the index, after the last chunk.
+    fn index(&mut self, gzip: Vec<u8>) -> Result<(), RenderError>;
+}
+
+/// Writes the blocks into the page, each as a `script` element with an id.
+impl Blocks for String {
+    fn chunk(&mut self, number: usize, gzip: Vec<u8>) -> Result<(), RenderError> {
+        block(self, &format!("chunk-{number}"), &gzip)
+    }
+
+    fn index(&mut self, gzip: Vec<u8>) -> Result<(), RenderError> {
+        block(self, "index", &gzip)
+    }
+}
+
+/// The cases as compressed chunks, and their index.
 pub(super) struct Data<'a> {
     index: Index<'a>,
     /// The JSON array of the current chunk, without its last bracket.
@@ -109,7 +136,7 @@ impl<'a> Data<'a> {
         &mut self,
         report: &AnyReport<'_>,
         position: usize,
-        out: &mut dyn fmt::Write,
+        blocks: &mut dyn Blocks,
     ) -> Result<(), RenderError> {
         let case = report.cases.read(position)?;
         let json = match self.cut.of(case.outcome) {
@@ -131,20 +158,20 @@ impl<'a> Data<'a> {
         write!(self.cases, ",\"view\":{view}")?;
         self.cases.push('}');
         self.place += 1;
-        if self.cases.len() >= CHUNK { self.flush(out) } else { Ok(()) }
+        if self.cases.len() >= CHUNK { self.flush(blocks) } else { Ok(()) }
     }
 
     /// Writes the last chunk and the index.
-    pub(super) fn finish(mut self, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+    pub(super) fn finish(mut self, blocks: &mut dyn Blocks) -> Result<(), RenderError> {
         if self.place > 0 {
-            self.flush(out)?;
+            self.flush(blocks)?;
         }
-        block(out, "index", &self.index.into_json(self.chunks)?)
+        blocks.index(gzip(&self.index.into_json(self.chunks)?)?)
     }
 
-    fn flush(&mut self, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
+    fn flush(&mut self, blocks: &mut dyn Blocks) -> Result<(), RenderError> {
         self.cases.push(']');
-        block(out, &format!("chunk-{}", self.chunks), &self.cases)?;
+        blocks.chunk(self.chunks, gzip(&self.cases)?)?;
         self.cases.clear();
         self.chunks += 1;
         self.place = 0;
@@ -224,14 +251,18 @@ fn shallow(result: &AssertionResult, depth: usize) -> AssertionResult {
     }
 }
 
-/// Writes JSON as a compressed block with an id.
-fn block(out: &mut dyn fmt::Write, id: &str, json: &str) -> Result<(), RenderError> {
+fn gzip(json: &str) -> Result<Vec<u8>, RenderError> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(json.as_bytes()).map_err(|err| failed(&err))?;
-    let bytes = gzip.finish().map_err(|err| failed(&err))?;
+    gzip.finish().map_err(|err| failed(&err))
+}
+
+/// Writes a compressed block with an id.
+fn block(out: &mut String, id: &str, gzip: &[u8]) -> Result<(), RenderError> {
     write!(out, "<script type=\"application/x-gzip+base85\" id=\"{id}\">")?;
-    out.write_str(&base85::encode(&bytes))?;
-    Ok(out.write_str("</script>\n")?)
+    out.push_str(&base85::encode(gzip));
+    out.push_str("</script>\n");
+    Ok(())
 }
 
 #[cfg(test)]

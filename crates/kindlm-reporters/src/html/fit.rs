@@ -18,7 +18,7 @@ pub(super) const STEPS: [Cut; 6] = [
 ];
 
 /// The number of characters that each text of a case keeps; `None` keeps all.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cut {
     passed: Option<usize>,
     others: Option<usize>,

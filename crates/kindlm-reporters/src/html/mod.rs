@@ -15,7 +15,10 @@ mod fit;
 mod index;
 mod overview;
 mod rows;
+mod served;
 mod view;
+
+pub use served::{HtmlShell, ServedRun, case_difference, html_shell, serve_run};
 
 use std::fmt::{self, Display};
 
@@ -41,10 +44,10 @@ pub(crate) static REGISTRATION: Registration = Registration {
 pub(crate) const STYLE: &str = include_str!("style.css");
 /// The embedded script, made from `app.js` by `npm run build` in `tests/browser`.
 const SCRIPT: &str = include_str!("app.min.js");
-/// The HTML before and after the script.
-const FRAME: [&str; 2] = ["<script type=\"module\">", "</script>\n</body>\n</html>\n"];
-/// The maximum size of the frame of the script and of a note about cut texts, in bytes.
-const FRAME_AND_NOTE: usize = 1_000;
+/// The script for pages with a comparison, and for served pages. It stands before [`SCRIPT`].
+const MORE: &str = include_str!("more.min.js");
+/// The maximum size of a note about cut texts, in bytes.
+const NOTE: usize = 1_000;
 
 fn render(
     report: &AnyReport<'_>,
@@ -52,12 +55,15 @@ fn render(
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let summary = report.summary();
-    let mut page = overview::Page::of(report, &summary)?;
+    let has_comparison = report.comparison.is_some();
+    let mut page = overview::Page::of(report, &summary, has_comparison)?;
     let mut cases = String::new();
     rows::write(report, &mut cases)?;
-    overview::End::of(report).render_into(&mut cases).map_err(|err| failed(&err))?;
+    let compared = data::comparison(report)?;
+    overview::End::of(report, &compared).render_into(&mut cases).map_err(|err| failed(&err))?;
     let start = page.render().map_err(|err| failed(&err))?;
-    let rest = start.len() + cases.len() + SCRIPT.len() + FRAME_AND_NOTE;
+    let end = end(has_comparison);
+    let rest = start.len() + cases.len() + end.len() + NOTE;
     let (data, note) = fitting(report, &summary, rest, style.html_limit)?;
     match note {
         Some(note) => {
@@ -66,8 +72,7 @@ fn render(
         }
         None => out.write_str(&start)?,
     }
-    let [before, after] = FRAME;
-    for part in [&cases, &data, before, SCRIPT, after] {
+    for part in [&cases, &data, &end] {
         out.write_str(part)?;
     }
     Ok(())
@@ -114,6 +119,25 @@ fn blocks(
     Ok(Some(text).filter(|it| it.len() <= most))
 }
 
+/// Returns the end of the page with its scripts. With `has_more`, [`MORE`] is one of them.
+fn end(has_more: bool) -> String {
+    let more = if has_more { ["<script>", MORE, "</script>\n"] } else { [""; 3] };
+    [&more[..], &["<script type=\"module\">", SCRIPT, "</script>\n</body>\n</html>\n"]]
+        .concat()
+        .concat()
+}
+
+/// Returns the content security policy of the page, which allows only the scripts that it has.
+fn policy(has_more: bool) -> String {
+    let more = if has_more { format!(" '{}'", source_hash(MORE)) } else { String::new() };
+    format!(
+        "default-src 'none'; style-src '{}'; script-src '{}'{more}; base-uri 'none'; form-action 'none'; \
+         require-trusted-types-for 'script'",
+        source_hash(STYLE),
+        source_hash(SCRIPT),
+    )
+}
+
 fn failed(err: &dyn Display) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
@@ -155,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_style_sheet_and_the_script_load_nothing() {
-        for text in [STYLE, SCRIPT] {
+        for text in [STYLE, SCRIPT, MORE] {
             for forbidden in ["</", "http:", "https:", "@import", "url(", "innerHTML", "eval("] {
                 assert!(
                     !text.replace("http://www.w3.org/2000/svg", "").contains(forbidden),
@@ -166,15 +190,20 @@ mod tests {
     }
 
     #[test]
-    fn the_minified_script_is_fresh() {
+    fn the_minified_scripts_are_fresh() {
         use data_encoding::HEXLOWER;
-        let expected = HEXLOWER.encode(&Sha256::digest(include_str!("app.js")));
-        let first = SCRIPT.lines().next().unwrap_or_default();
-        assert_eq!(
-            first,
-            format!("/* app.js {expected} */"),
-            "run `npm ci && npm run build` in crates/kindlm-reporters/tests/browser"
-        );
-        assert!(SCRIPT.len() <= 20_000, "{} bytes", SCRIPT.len());
+        for (name, source, script, most) in [
+            ("app.js", include_str!("app.js"), SCRIPT, 20_000),
+            ("more.js", include_str!("more.js"), MORE, 12_000),
+        ] {
+            let expected = HEXLOWER.encode(&Sha256::digest(source));
+            let first = script.lines().next().unwrap_or_default();
+            assert_eq!(
+                first,
+                format!("/* {name} {expected} */"),
+                "run `npm ci && npm run build` in crates/kindlm-reporters/tests/browser"
+            );
+            assert!(script.len() <= most, "{name}: {} bytes", script.len());
+        }
     }
 }

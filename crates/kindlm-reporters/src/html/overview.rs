@@ -8,7 +8,7 @@ use kindlm_types::{
     ModelTotals, Outcome, RateCount, SuiteTotals, Summary, ecma,
 };
 
-use super::{Look, SCRIPT, STYLE, data, source_hash};
+use super::{Look, STYLE, data, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
 use crate::comparison::headline;
 use crate::plain::{head, one_line, visible};
@@ -24,8 +24,8 @@ const SKIPPED: usize = 50;
 #[template(path = "html/page.html")]
 pub(super) struct Page {
     style: &'static str,
-    style_hash: String,
-    script_hash: String,
+    policy: String,
+    has_comparison: bool,
     head: String,
     title: String,
     project: String,
@@ -155,7 +155,12 @@ struct Skipped {
 }
 
 impl Page {
-    pub(super) fn of(report: &AnyReport<'_>, summary: &Summary) -> Result<Self, RenderError> {
+    /// With `has_comparison`, the page has the section that shows a comparison.
+    pub(super) fn of(
+        report: &AnyReport<'_>,
+        summary: &Summary,
+        has_comparison: bool,
+    ) -> Result<Self, RenderError> {
         let totals = &summary.totals;
         let (title, project) = match (report.suite.name.as_str(), report.suite.project.as_str()) {
             ("", "") => ("KindLM report".to_owned(), String::new()),
@@ -169,8 +174,8 @@ impl Page {
         let causes = summary.causes.iter().enumerate().take(CAUSES);
         Ok(Self {
             style: STYLE,
-            style_hash: source_hash(STYLE),
-            script_hash: source_hash(SCRIPT),
+            policy: policy(has_comparison),
+            has_comparison,
             head: data::head(report, summary)?,
             title,
             project,
@@ -520,7 +525,9 @@ fn skipped(it: &kindlm_types::SkippedCase) -> Skipped {
 /// The part of the page after the last case.
 #[derive(Template)]
 #[template(path = "html/end.html")]
-pub(super) struct End {
+pub(super) struct End<'a> {
+    /// The comparison as JSON; empty without one.
+    compared: &'a str,
     facts: Vec<(&'static str, String)>,
     models: Vec<Requested>,
     inputs: Vec<Input>,
@@ -543,8 +550,8 @@ struct Input {
     details: String,
 }
 
-impl End {
-    pub(super) fn of(report: &AnyReport<'_>) -> Self {
+impl<'a> End<'a> {
+    pub(super) fn of(report: &AnyReport<'_>, compared: &'a str) -> Self {
         let run = &report.run;
         let mut made_by = format!("Made by KindLM {}", run.version);
         if !run.platform.is_empty() {
@@ -557,6 +564,7 @@ impl End {
             params: params(it),
         });
         Self {
+            compared,
             facts: facts(report),
             models: models.collect(),
             inputs: inputs(report),

@@ -204,7 +204,7 @@ fn places(text: &str, part: &str, kind: &'static str, title: &str) -> Vec<Mark> 
 }
 
 /// Returns a difference as JSON: for each line a sign, and parts that are plain and emphasised in turn.
-fn compact(lines: Vec<DiffLine>) -> Value {
+pub(super) fn compact(lines: Vec<DiffLine>) -> Value {
     let lines = lines.into_iter().map(|line| {
         let mut parts = vec![Value::from(line.kind.sign())];
         for (emphasised, text) in line.segments {

@@ -7,9 +7,9 @@ use kindlm_wire::mutation::{Family, MutantDiff, MutationReport, OperatorScore};
 use super::{by_assertion, gate, idle, score, undecided};
 use crate::amount::plural;
 use crate::diff;
+use crate::page::{Ink, Page};
 use crate::plain::one_line;
 use crate::pretty::difference::difference;
-use crate::page::{Ink, Page};
 use crate::{Style, Verbosity};
 
 /// The maximum number of cases, and of checks that no mutant needs, that are listed.

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { KINDLM, measure } from './budgets.mjs';
-import { build } from './build.mjs';
+import { SCRIPTS, build } from './build.mjs';
 import { blank, folder, open, run, url, violations } from './support.mjs';
 
 const REFUND = '#cases&case=refunds%20what%20the%20mug%20cost&model=gpt-4o';
@@ -11,8 +11,8 @@ const shown = (page) => page.locator('#status').textContent();
 const unfold = (page) => page.evaluate(() => document.querySelectorAll('#detail details').forEach((it) => (it.open = true)));
 
 const tests = {
-  async 'the minified script is fresh'() {
-    assert.equal(readFileSync(new URL('../../src/html/app.min.js', import.meta.url), 'utf8'), build());
+  async 'the minified scripts are fresh'() {
+    for (const name of SCRIPTS) assert.equal(readFileSync(new URL(`../../src/html/${name}.min.js`, import.meta.url), 'utf8'), build(name));
   },
 
   async '10,000 cases stay within the budgets of elements and bytes'() {
@@ -94,6 +94,21 @@ const tests = {
     assert.deepEqual(page.trouble, []);
   },
 
+  async 'a report with a comparison shows it'() {
+    const page = await open('compared', '#compare');
+    await page.waitForSelector('#compare .changes');
+    const text = await page.locator('#compare').innerText();
+    for (const part of ['Regression: the pass rate fell', '90% → 40%: −50 percentage points (95% interval −70 to −30; p = 0.00040)', 'prompt support', 'sha256:aa → none', '9 of 10 → 4 of 10', 'the prompt is another one', '</script><img src=x']) assert.ok(text.includes(part), `${part}: ${text}`);
+    const pills = await page.locator('#compare .change .pill').allTextContents();
+    assert.deepEqual(pills, ['✗ regression', '✓ fix', '↓ fell', '↑ rose', '+ new', '− gone', '! not judged', '≠ not comparable']);
+    await page.getByRole('button', { name: 'Worse 2' }).click();
+    assert.equal(await page.locator('#compare .change').count(), 2);
+    await page.locator('#compare .change summary').first().click();
+    await page.getByText('All checks of this case').click();
+    await page.waitForSelector('#detail .timeline');
+    assert.deepEqual(page.trouble, []);
+  },
+
   async 'keys walk through the cases'() {
     const page = await open('rich', '#cases');
     const name = () => page.locator('#detail h2').textContent();
@@ -158,7 +173,7 @@ const tests = {
     // 1280 px at 400 % zoom are 320 px.
     looks.push({ forcedColors: 'active' }, { viewport: { width: 320, height: 640 } });
     for (const look of looks) {
-      for (const [name, hash] of [['sample', ''], ['sample', '#cases'], ['sample', '#cases&q=m:claude'], ['sample', '#run'], ['rich', REFUND], ['rich', '#cases&case=repairs%20the%20cart'], ['rich', '#cases&case=keeps%20the%20order%20of%20its%20steps'], ['green', ''], ['empty', '']]) {
+      for (const [name, hash] of [['sample', ''], ['sample', '#cases'], ['sample', '#cases&q=m:claude'], ['sample', '#run'], ['compared', '#compare'], ['rich', REFUND], ['rich', '#cases&case=repairs%20the%20cart'], ['rich', '#cases&case=keeps%20the%20order%20of%20its%20steps'], ['green', ''], ['empty', '']]) {
         const page = await open(name, hash, look);
         await unfold(page);
         assert.deepEqual(await violations(page), [], `${name}${hash} ${JSON.stringify(look)}`);
@@ -184,7 +199,7 @@ const tests = {
   },
 
   async 'Tab reaches everything and shows where it is'() {
-    for (const [name, hash] of [['sample', ''], ['sample', '#cases'], ['rich', REFUND], ['sample', '#run']]) {
+    for (const [name, hash] of [['sample', ''], ['sample', '#cases'], ['rich', REFUND], ['sample', '#run'], ['compared', '#compare']]) {
       const page = await open(name, hash);
       await unfold(page);
       await page.evaluate(() => {
@@ -218,7 +233,7 @@ const tests = {
 
   async 'a narrow window needs no sideways scrolling'() {
     // 1280 px at 400 % zoom are 320 px.
-    for (const [name, hash] of [['sample', ''], ['sample', '#cases'], ['sample', '#run'], ['rich', REFUND], ['rich', '#cases&case=prints%20the%20exact%20receipt'], ['hostile', ''], ['huge', '#cases']]) {
+    for (const [name, hash] of [['sample', ''], ['sample', '#cases'], ['sample', '#run'], ['compared', '#compare'], ['rich', REFUND], ['rich', '#cases&case=prints%20the%20exact%20receipt'], ['hostile', ''], ['huge', '#cases']]) {
       const page = await open(name, hash, { viewport: { width: 320, height: 640 } });
       await unfold(page);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { HtmlValidate } from 'html-validate';
 import { folder, open, run } from './support.mjs';
 
-const PAGES = ['sample', 'rich', 'green', 'empty', 'hostile', 'few'];
+const PAGES = ['sample', 'rich', 'compared', 'green', 'empty', 'hostile', 'few'];
 
 const validator = new HtmlValidate({
   root: true,

@@ -10,12 +10,12 @@ export const browser = await chromium.launch({ executablePath: process.env.CHROM
 const axe = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 export const url = (name, hash = '') => pathToFileURL(`${folder}/${name}.html`).href + hash;
 
-/** Opens a blank page. Everything that it requests, logs or violates is collected in `page.trouble`. */
-export const blank = async (options = {}) => {
+/** Opens a blank page. What it logs, violates, or requests from elsewhere than `home` is collected in `page.trouble`. */
+export const blank = async (options = {}, home = /^(file|about):/) => {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   const page = await context.newPage();
   page.trouble = [];
-  page.on('request', (it) => /^(file|about):/.test(it.url()) || page.trouble.push(`request ${it.url()}`));
+  page.on('request', (it) => home.test(it.url()) || page.trouble.push(`request ${it.url()}`));
   page.on('console', (it) => page.trouble.push(`console ${it.text()}`));
   page.on('pageerror', (it) => page.trouble.push(`error ${it.message}`));
   page.on('dialog', (it) => (page.trouble.push(`dialog ${it.message()}`), it.dismiss()));

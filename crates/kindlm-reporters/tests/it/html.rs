@@ -22,26 +22,25 @@ fn page(report: &Report) -> String {
 
 /// The elements without an end tag.
 const VOID: [&str; 4] = ["meta", "input", "rect", "br"];
-/// The only scripts: two kinds of data, and the script of the page.
-const SCRIPTS: [&str; 3] = ["application/json", "application/x-gzip+base85", "module"];
+/// The types of the only scripts: two kinds of data, the script of the page, and the one of a comparison without type.
+const SCRIPTS: [&str; 4] = ["application/json", "application/x-gzip+base85", "module", ""];
 
 /// Checks the page like a browser.
 ///
 /// Elements must be nested properly, ids must be unique, links must stay in the page, and nothing may be loaded. Only
-/// the script of the page may run.
+/// the scripts of the page may run.
 #[track_caller]
 pub(crate) fn check(page: &str) {
     let mut open: Vec<String> = Vec::new();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut ids = Vec::new();
-    // The script is the same on every page. The tokenizer would read it as HTML.
-    let page = match page.split_once("<script type=\"module\">") {
-        Some((start, end)) => {
-            let end = end.split_once("</script>").unwrap().1;
-            format!("{start}<script type=\"module\"></script>{end}")
+    // The scripts are the same on every page. The tokenizer would read them as HTML.
+    let mut page = page.to_owned();
+    for tag in ["<script>", "<script type=\"module\">"] {
+        if let Some((start, end)) = page.split_once(tag) {
+            page = format!("{start}{tag}</script>{}", end.split_once("</script>").unwrap().1);
         }
-        None => page.to_owned(),
-    };
+    }
     for token in Tokenizer::new(&page) {
         match token.unwrap() {
             Token::StartTag(tag) => {
@@ -59,8 +58,9 @@ pub(crate) fn check(page: &str) {
                     }
                 }
                 if name == "script" {
-                    let kind = &tag.attributes[&b"type"[..]];
-                    let kind = String::from_utf8(kind.to_vec()).unwrap();
+                    let kind = tag.attributes.get(&b"type"[..]);
+                    let kind =
+                        kind.map_or(String::new(), |it| String::from_utf8(it.to_vec()).unwrap());
                     assert!(SCRIPTS.contains(&kind.as_str()), "{kind}");
                     *seen.entry(kind).or_default() += 1;
                 }
@@ -88,9 +88,16 @@ pub(crate) fn check(page: &str) {
     }
     // Only a page with a script has the form of the filter.
     let scripts = u32::from(page.contains("<script"));
-    for (once, number) in
-        [("style", 1), ("main", 1), ("h1", 1), ("title", 1), ("module", scripts), ("form", scripts)]
-    {
+    let comparisons = u32::from(ids.iter().any(|it| it == "compare"));
+    for (once, number) in [
+        ("style", 1),
+        ("main", 1),
+        ("h1", 1),
+        ("title", 1),
+        ("module", scripts),
+        ("form", scripts),
+        ("", comparisons),
+    ] {
         assert_eq!(seen.get(once).copied().unwrap_or(0), number, "<{once}>");
     }
     let all = ids.len();
@@ -145,16 +152,23 @@ fn the_sample_is_rendered_as_before() {
 }
 
 #[test]
-fn the_policy_allows_only_the_script_of_the_page() {
-    let page = page(&sample_report());
-    let hash = |text: &str| format!("sha256-{}", BASE64.encode(&Sha256::digest(text)));
-    let style = hash(part(&page, "<style>", "</style>"));
-    let script = hash(part(&page, "<script type=\"module\">", "</script>"));
-    let policy = format!(
-        "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action 'none'; \
-         require-trusted-types-for 'script'"
-    );
-    assert!(page.contains(&format!("content=\"{policy}\"")), "{policy}");
+fn the_policy_allows_only_the_scripts_of_the_page() {
+    let hash = |text: &str| format!("'sha256-{}'", BASE64.encode(&Sha256::digest(text)));
+    let with = sample_report();
+    let without = Report { comparison: None, ..sample_report() };
+    for report in [with, without] {
+        let page = page(&report);
+        let style = hash(part(&page, "<style>", "</style>"));
+        let mut scripts = hash(part(&page, "<script type=\"module\">", "</script>"));
+        if report.comparison.is_some() {
+            scripts = format!("{scripts} {}", hash(part(&page, "<script>", "</script>")));
+        }
+        let policy = format!(
+            "default-src 'none'; style-src {style}; script-src {scripts}; base-uri 'none'; form-action 'none'; \
+             require-trusted-types-for 'script'"
+        );
+        assert!(page.contains(&format!("content=\"{policy}\"")), "{policy}");
+    }
 }
 
 #[test]

@@ -5,7 +5,10 @@ use std::process::{Command, Stdio};
 
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, installed, not_run, sample_report};
-use kindlm_types::{Outcome, Report};
+use kindlm_types::{
+    AssertionChange, CaseChange, CaseChangeKind, ComparedRun, Comparison, ComparisonVerdict,
+    Condition, ConditionChange, Outcome, PassRate, RateChange, Report,
+};
 
 use crate::render;
 
@@ -67,6 +70,81 @@ pub(crate) fn many(tests: usize, models: usize, size: usize, failing: usize) -> 
     report
 }
 
+/// Returns the sample with a comparison that has every kind of change, and hostile texts.
+fn compared() -> Report {
+    let mut report = sample_report();
+    let run = |id: &str, day: u8| ComparedRun {
+        name: format!("run `{id}` </script><img src=x onerror=alert(1)>"),
+        run_id: Some(id.to_owned()),
+        git_commit: None,
+        started_at: Some(format!("2026-11-{day:02}T10:00:00.000Z")),
+    };
+    let kinds = [
+        CaseChangeKind::Regression,
+        CaseChangeKind::Fix,
+        CaseChangeKind::Changed,
+        CaseChangeKind::Changed,
+        CaseChangeKind::New,
+        CaseChangeKind::Gone,
+        CaseChangeKind::Unknown { reason: "2 repeats could not be judged after".to_owned() },
+        CaseChangeKind::NotComparable { reason: "the prompt is another one".to_owned() },
+    ];
+    let rate = |passed| PassRate::of(passed, 10);
+    let changes = report
+        .cases
+        .iter()
+        .zip(kinds.into_iter().chain(std::iter::repeat(CaseChangeKind::Unchanged)));
+    let changes = changes.enumerate().map(|(at, (case, kind))| {
+        let (before, after) = match at {
+            1 | 3 => (rate(4), rate(9)),
+            4 => (None, rate(8)),
+            5 => (rate(8), None),
+            0 | 2 => (rate(9), rate(4)),
+            _ => (rate(10), rate(10)),
+        };
+        let p_value = (at < 4).then_some(0.0123);
+        CaseChange {
+            case: case.case.clone(),
+            model: case.model.clone(),
+            kind,
+            before,
+            after,
+            p_value,
+        }
+    });
+    let cases = changes.collect();
+    let change = RateChange {
+        before: rate(9).unwrap(),
+        after: rate(4).unwrap(),
+        cases: 8,
+        clusters: 8,
+        difference: -0.5,
+        low: -0.7,
+        high: -0.3,
+        p_value: 0.0004,
+    };
+    report.comparison = Some(Comparison {
+        before: run("20261101", 1),
+        after: run("20261102", 2),
+        verdict: ComparisonVerdict::Regression,
+        alpha: 0.05,
+        pass_rate: Some(change),
+        cases,
+        assertions: vec![AssertionChange {
+            assertion: "judge".to_owned(),
+            change,
+            adjusted_p_value: 0.002,
+        }],
+        differences: vec![ConditionChange {
+            condition: Condition::Prompt,
+            name: Some("support".to_owned()),
+            before: Some("sha256:aa".to_owned()),
+            after: None,
+        }],
+    });
+    report
+}
+
 /// Writes the pages that `tests/browser` opens.
 fn write(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
@@ -82,6 +160,7 @@ fn write(folder: &Path) {
     for (name, report) in [
         ("sample", sample_report()),
         ("rich", crate::rich::report()),
+        ("compared", compared()),
         ("green", green_report()),
         ("empty", Report::default()),
         ("hostile", crate::hostile::poisoned(crate::hostile::ACTING)),
@@ -133,4 +212,23 @@ fn the_page_works_in_a_browser() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+#[test]
+fn only_a_comparison_has_the_second_script() {
+    let page = |report: &Report| render("html", report, &Style::default());
+    let plain = page(&Report { comparison: None, ..sample_report() });
+    let with = page(&compared());
+    for part in ["id=\"comparison\"", "id=\"compare\"", "href=\"#compare\"", "/* more.js "] {
+        assert!(!plain.contains(part) && with.contains(part), "{part}");
+    }
+    assert!(!with.contains("<img src=x"));
+    // The shell of a server has the same scripts, so its policy names the same hashes.
+    let shell = kindlm_reporters::html_shell();
+    let policy = with.split("content=\"default-src").nth(1).unwrap().split('"').next().unwrap();
+    assert!(
+        shell.policy.starts_with(&format!("default-src{policy}; connect-src 'self'")),
+        "{}",
+        shell.policy
+    );
 }

@@ -1,0 +1,147 @@
+//! The parts of the page that a server sends one by one, instead of one file.
+
+use std::fmt::Write as _;
+
+use askama::Template as _;
+use kindlm_types::{AnyReport, CaseResult, ExecutionResult};
+use serde_json::{Value, json};
+
+use super::data::{Blocks, Data};
+use super::fit::Cut;
+use super::{STYLE, end, failed, overview, policy, view};
+use crate::{RenderError, diff};
+
+/// The maximum number of reasons that are shown of one side of a case.
+const REASONS: usize = 5;
+
+/// The page that a server sends first. It has the scripts and the style sheet, and no data of a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HtmlShell {
+    /// The HTML text.
+    pub html: String,
+    /// The value of the header `Content-Security-Policy`.
+    pub policy: String,
+}
+
+/// Returns the page that loads a run from its own server.
+///
+/// The script takes the token from the fragment of the URL, and sends it in the header `x-kindlm-token`. It requests:
+///
+/// | path | response |
+/// |---|---|
+/// | `/wire/page` | [`ServedRun::page`] |
+/// | `/wire/index` | [`ServedRun::index`] |
+/// | `/wire/chunk/N` | [`ServedRun::chunks`] |
+/// | `/wire/heads` | a JSON array of the heads of past runs, oldest first |
+/// | `/wire/compare?base=RUN` | a JSON object with `comparison` |
+/// | `/wire/difference?base=RUN&case=NAME&model=ID` | [`case_difference`] |
+/// | `/wire/history?case=NAME&model=ID` | a JSON array with `run` and the pass rate of a case |
+///
+/// Each path may have the parameter `run`, which is that of the page.
+pub fn html_shell() -> HtmlShell {
+    let mut html = String::from(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>KindLM</title>\n",
+    );
+    html.push_str("<style>");
+    html.push_str(STYLE);
+    html.push_str(
+        "</style>\n</head>\n<body>\n<main class=\"wrap\"><h1 id=\"loading\">Loading the run …</h1>\n\
+         <noscript><p>This page needs JavaScript.</p></noscript></main>\n",
+    );
+    html.push_str(&end(true));
+    let policy = policy(true) + "; connect-src 'self'; frame-ancestors 'none'";
+    HtmlShell { html, policy }
+}
+
+/// The data of a run for the page.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ServedRun {
+    /// The page without its cases, as HTML.
+    pub page: String,
+    /// The index of the cases: JSON, compressed with gzip.
+    pub index: Vec<u8>,
+    /// The cases in chunks: JSON, compressed with gzip.
+    pub chunks: Vec<Vec<u8>>,
+}
+
+impl Blocks for ServedRun {
+    fn chunk(&mut self, _number: usize, gzip: Vec<u8>) -> Result<(), RenderError> {
+        self.chunks.push(gzip);
+        Ok(())
+    }
+
+    fn index(&mut self, gzip: Vec<u8>) -> Result<(), RenderError> {
+        self.index = gzip;
+        Ok(())
+    }
+}
+
+/// Renders the data of a run for the page.
+///
+/// # Errors
+///
+/// Fails if a case cannot be read.
+pub fn serve_run(report: &AnyReport<'_>) -> Result<ServedRun, RenderError> {
+    let summary = report.summary();
+    let mut served = ServedRun::default();
+    let page = &mut served.page;
+    overview::Page::of(report, &summary, true)?.render_into(page).map_err(|err| failed(&err))?;
+    overview::End::of(report, "").render_into(page).map_err(|err| failed(&err))?;
+    write!(page, "</body>\n</html>\n")?;
+    let mut data = Data::new(&summary, Cut::default());
+    for position in 0..report.cases.len() {
+        data.add(report, position, &mut served)?;
+    }
+    data.finish(&mut served)?;
+    Ok(served)
+}
+
+/// Shows both sides of a case: the execution that explains its outcome before and after. `None` is a run without the case.
+///
+/// Returns a JSON object with `before` and `after`, and with `prompt` and `output`: the lines of the difference in the
+/// form of the page, or `null` if both texts are equal or one side is missing.
+pub fn case_difference(before: Option<&CaseResult>, after: Option<&CaseResult>) -> Value {
+    let lines = |text: fn(&ExecutionResult) -> String| {
+        let (before, after) = (text(shown(before?)?), text(shown(after?)?));
+        (before != after).then(|| view::compact(diff::between(&before, &after)))
+    };
+    json!({
+        "before": before.map(side),
+        "after": after.map(side),
+        "prompt": lines(|it| {
+            let messages = it.execution.input.iter();
+            let texts = messages.map(|it| format!("{}: {}", it.role.as_str(), it.content));
+            texts.collect::<Vec<_>>().join("\n")
+        }),
+        "output": lines(|it| it.execution.output.clone()),
+    })
+}
+
+/// Returns the execution that explains the outcome of a case: for a case that held, the first one.
+fn shown(case: &CaseResult) -> Option<&ExecutionResult> {
+    case.explaining_execution().or(case.executions.first())
+}
+
+/// Returns one side of a case: its outcome, the reasons of failures, and the output of the shown repeat, from 1.
+fn side(case: &CaseResult) -> Value {
+    let findings = case.findings();
+    let of_checks = findings.iter().filter_map(|it| {
+        let why = it.result.verdict.message()?;
+        Some(format!("{}: {why}", it.result.label))
+    });
+    let errors = case.errors();
+    let of_errors = errors.iter().map(|it| it.error.message());
+    let reasons: Vec<String> = of_errors.chain(of_checks).take(REASONS).collect();
+    let shown = shown(case).map(|it| &it.execution);
+    json!({
+        "outcome": case.outcome,
+        "reasons": reasons,
+        "output": shown.map(|it| it.output.as_str()),
+        "repeat": shown.map(|it| u64::from(it.repeat) + 1),
+        "repeats": case.executions.len(),
+    })
+}
