@@ -21,7 +21,8 @@ pub(crate) fn run(args: MutateArgs, io: &mut Io) -> Outcome {
         html: args.html,
     };
     let (color, width) = (io.color_stdout(), io.width());
-    let style = Style { color, width, verbosity: verbosity(false, args.verbose) };
+    let verbosity = verbosity(false, args.verbose);
+    let style = Style { color, width, verbosity, ..Style::default() };
     let progress = Box::new(Progress::new(io, args.json));
     let (report, status) = mutate(&io.world.clone(), project, &config, progress)?;
     print(io, &render(&report, (!args.json).then_some(&style))?)?;

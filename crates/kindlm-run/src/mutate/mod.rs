@@ -80,7 +80,7 @@ pub fn mutate(
         // The declaration is about traces, and these executions are from elsewhere.
         suite.trace.evidence = kindlm_types::DeclaredEvidence::default();
     }
-    let (baseline, _) = baseline_for(world, &place, &mut suite, None, true)?;
+    let baseline = baseline_for(world, &place, &mut suite, None, true)?.outputs;
     let selection = Selection { tests: config.only.clone(), ..Selection::default() };
     let filter = select::filter(world, &place, &suite, &selection, None)?;
     let options = RunOptions { filter, budget_usd: config.budget_usd, ..RunOptions::default() };
