@@ -7,6 +7,7 @@
 //! | judge the traces of an agent | [`judge_traces`] |
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | list or remove stored runs | [`stored_runs`] |
+//! | show runs in a browser | [`view::view`] |
 //! | explain an id, a failure code or a key | [`explain::text`] |
 //! | complete names in a shell | [`completions::names`] |
 //! | create a first suite | [`init::NewSuite`] |
@@ -31,6 +32,7 @@ mod failed_case;
 mod failure;
 pub mod gates;
 mod git;
+mod http;
 pub mod identity;
 pub mod init;
 mod interrupt;
@@ -56,6 +58,7 @@ pub mod suite_files;
 pub mod suites;
 mod trace;
 pub mod trust;
+pub mod view;
 pub mod watched_files;
 mod workspaces;
 mod world;

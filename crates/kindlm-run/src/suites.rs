@@ -6,6 +6,7 @@ use kindlm_config::SuiteNames;
 use kindlm_store::Digest;
 use kindlm_store::journal::Journal;
 use kindlm_types::{Report, SuiteInfo};
+use kindlm_wire::v1::RunHead;
 
 use crate::project::{self, SuiteFolder};
 use crate::{Failure, World};
@@ -100,6 +101,12 @@ impl SuiteKey {
         self.is_named(&report.suite) && self.is_own(config_name(&report.suite).as_deref())
     }
 
+    /// Returns true if the head belongs to a run of this suite and this config file.
+    pub(crate) fn has_head(&self, head: &RunHead) -> bool {
+        let config = head.config_path.as_deref().and_then(file_name);
+        head.suite == self.name && head.project == self.project && self.is_own(config.as_deref())
+    }
+
     /// Returns true if the project and the name are those of this suite.
     pub(crate) fn is_named(&self, suite: &SuiteInfo) -> bool {
         suite.name == self.name && suite.project == self.project
@@ -135,6 +142,9 @@ impl SuiteKey {
 ///
 /// Returns `None` if the file is unknown.
 pub(crate) fn config_name(info: &SuiteInfo) -> Option<String> {
-    let path = Path::new(info.config_path.as_deref()?);
-    Some(path.file_name()?.to_string_lossy().into_owned())
+    file_name(info.config_path.as_deref()?)
+}
+
+fn file_name(path: &str) -> Option<String> {
+    Some(Path::new(path).file_name()?.to_string_lossy().into_owned())
 }

@@ -8,22 +8,19 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use kindlm_otlp::{
     DecodeError, Decoded, Encoding, Received, decode_json, decode_logs_json, decode_logs_protobuf,
     decode_protobuf, gunzip,
 };
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+
+use crate::http::{self, PATIENCE};
 
 /// The maximum size of a request body, before and after decompression. It is 20 MiB, as in the OpenTelemetry Collector.
 const MAX_BODY: usize = 20 * 1024 * 1024;
@@ -33,12 +30,6 @@ const MAX_THROWN_AWAY: usize = 128 * 1024 * 1024;
 
 /// The maximum size of all request bodies together, after decompression: 256 MiB.
 const MAX_ALL: usize = 256 * 1024 * 1024;
-
-/// The maximum number of open connections.
-const MAX_CONNECTIONS: usize = 64;
-
-/// The time limit for receiving a request.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The gRPC status codes in the responses to refused requests.
 const INVALID_ARGUMENT: i32 = 3;
@@ -145,32 +136,12 @@ impl Receiver {
 
     /// Serves requests until the future is dropped, which aborts open requests.
     pub(super) async fn serve(&self) -> Infallible {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let mut connections = JoinSet::new();
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                std::future::pending().await
-            };
-            while connections.try_join_next().is_some() {}
-            let Ok((stream, _)) = self.listener.accept().await else {
-                // The process probably has too many open files, so wait until some are closed.
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            };
-            let inbox = Arc::clone(&self.inbox);
-            connections.spawn(async move {
-                let service = service_fn(move |request| {
-                    let inbox = Arc::clone(&inbox);
-                    async move { Ok::<_, Infallible>(answer(request, &inbox).await) }
-                });
-                let mut http = hyper::server::conn::http1::Builder::new();
-                http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-                // An error means that the client has closed the connection or violated the protocol. Data that arrived
-                // before is kept.
-                let _ = http.serve_connection(TokioIo::new(stream), service).await;
-                drop(place);
-            });
-        }
+        let inbox = Arc::clone(&self.inbox);
+        http::serve(&self.listener, move |request| {
+            let inbox = Arc::clone(&inbox);
+            async move { answer(request, &inbox).await }
+        })
+        .await
     }
 }
 

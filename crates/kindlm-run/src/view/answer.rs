@@ -1,0 +1,213 @@
+//! The answers of the server: who may ask, and the paths.
+
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::{Method, Request, Response, StatusCode};
+use kindlm_reporters::html_shell;
+use sha2::{Digest as _, Sha256};
+use url::form_urlencoded;
+
+use super::library::{Library, NotServed};
+
+/// The header with the token.
+const TOKEN: &str = "x-kindlm-token";
+
+/// The server: the runs, the port and the token.
+pub(super) struct Server {
+    library: Library,
+    port: u16,
+    token: String,
+}
+
+/// The body of a response with its type.
+struct Body {
+    content_type: &'static str,
+    is_gzip: bool,
+    bytes: Vec<u8>,
+}
+
+impl Body {
+    fn new(content_type: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { content_type, is_gzip: false, bytes: bytes.into() }
+    }
+
+    fn gzip(bytes: &[u8]) -> Self {
+        Self { is_gzip: true, ..Self::new("application/json", bytes) }
+    }
+
+    fn json(value: &impl serde::Serialize) -> Result<Self, NotServed> {
+        let bytes = serde_json::to_vec(value).map_err(|err| NotServed::Failed(err.to_string()))?;
+        Ok(Self::new("application/json", bytes))
+    }
+}
+
+/// The parameters of a request.
+#[derive(Default)]
+struct Parameters {
+    run: String,
+    base: String,
+    case: String,
+    model: String,
+}
+
+impl Parameters {
+    fn parse(query: &str) -> Self {
+        let mut all = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "run" => all.run = value.into_owned(),
+                "base" => all.base = value.into_owned(),
+                "case" => all.case = value.into_owned(),
+                "model" => all.model = value.into_owned(),
+                _ => {}
+            }
+        }
+        all
+    }
+}
+
+impl Server {
+    pub(super) fn new(library: Library, port: u16, token: String) -> Self {
+        Self { library, port, token }
+    }
+
+    /// Returns the URL of the page. The fragment with the token is not sent to servers.
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/#token={}", self.port, self.token)
+    }
+
+    /// Answers a request. Reports are read in another thread, so that an interrupt is not delayed.
+    pub(super) async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Response<Full<Bytes>> {
+        let (parts, _) = request.into_parts();
+        let answered = tokio::task::spawn_blocking(move || {
+            let is_head = parts.method == Method::HEAD;
+            let answer = self.check(&parts.method, &parts.headers).and_then(|()| {
+                let query = Parameters::parse(parts.uri.query().unwrap_or_default());
+                match parts.uri.path() {
+                    "/" => Ok(None),
+                    path => self.data(path, &parts.headers, &query).map(Some),
+                }
+            });
+            respond(answer, is_head)
+        });
+        answered.await.unwrap_or_else(|_| {
+            respond(Err((StatusCode::INTERNAL_SERVER_ERROR, "the answer failed".to_owned())), false)
+        })
+    }
+
+    /// Refuses requests that do not come from the page.
+    ///
+    /// A page of another site has its own `Origin`. A name of another site that leads to 127.0.0.1 is in `Host`.
+    fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
+        let own = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
+        let host = headers.get(HOST).map(HeaderValue::as_bytes);
+        if !own.iter().any(|it| host == Some(it.as_bytes())) {
+            return Err((StatusCode::FORBIDDEN, "the host is not this server".to_owned()));
+        }
+        let is_own = |origin: &[u8]| {
+            own.iter().any(|it| origin.strip_prefix(b"http://") == Some(it.as_bytes()))
+        };
+        if headers.get_all(ORIGIN).iter().any(|it| !is_own(it.as_bytes())) {
+            return Err((StatusCode::FORBIDDEN, "the origin is not this server".to_owned()));
+        }
+        if method != Method::GET && method != Method::HEAD {
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "this server only reads".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn check_token(&self, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
+        let Some(given) = headers.get(TOKEN) else {
+            let why = format!("the header `{TOKEN}` is missing");
+            return Err((StatusCode::UNAUTHORIZED, why));
+        };
+        // The time to compare digests does not depend on the number of equal characters of the token.
+        if Sha256::digest(given.as_bytes()) == Sha256::digest(&self.token) {
+            return Ok(());
+        }
+        Err((StatusCode::FORBIDDEN, "the token is wrong".to_owned()))
+    }
+
+    fn data(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        query: &Parameters,
+    ) -> Result<Body, (StatusCode, String)> {
+        self.check_token(headers)?;
+        let found = match path.strip_prefix("/wire/") {
+            Some(name) => self.wire(name, query),
+            None => Err(NotServed::Absent("there is no such page".to_owned())),
+        };
+        found.map_err(|err| match err {
+            NotServed::Absent(why) => (StatusCode::NOT_FOUND, why),
+            NotServed::Failed(why) => (StatusCode::INTERNAL_SERVER_ERROR, why),
+        })
+    }
+
+    fn wire(&self, name: &str, query: &Parameters) -> Result<Body, NotServed> {
+        let Parameters { run, base, case, model } = query;
+        if name == "heads" {
+            return Body::json(&self.library.heads());
+        }
+        let shown = self.library.open(run)?;
+        match name {
+            "page" => Ok(Body::new("text/html; charset=utf-8", shown.served()?.page.clone())),
+            "head" => Body::json(shown.head()),
+            "index" => Ok(Body::gzip(&shown.served()?.index)),
+            "compare" => Body::json(&self.library.compare(base, &shown)?),
+            "difference" => Body::json(&self.library.difference(base, &shown, case, model)?),
+            "history" => Body::json(&self.library.history(case, model)),
+            _ => {
+                let number = name.strip_prefix("chunk/").and_then(|it| it.parse::<usize>().ok());
+                let chunk = match number {
+                    Some(number) => shown.served()?.chunks.get(number),
+                    None => None,
+                };
+                chunk
+                    .map(|it| Body::gzip(it))
+                    .ok_or_else(|| NotServed::Absent("there is no such part of the run".to_owned()))
+            }
+        }
+    }
+}
+
+/// Makes the response; `None` is the page without data.
+fn respond(
+    answer: Result<Option<Body>, (StatusCode, String)>,
+    is_head: bool,
+) -> Response<Full<Bytes>> {
+    let mut policy = "default-src 'none'; frame-ancestors 'none'".to_owned();
+    let (status, body) = match answer {
+        Ok(Some(body)) => (StatusCode::OK, body),
+        Ok(None) => {
+            let shell = html_shell();
+            policy = shell.policy;
+            (StatusCode::OK, Body::new("text/html; charset=utf-8", shell.html))
+        }
+        Err((status, why)) => (status, Body::new("text/plain; charset=utf-8", why)),
+    };
+    let mut response = Response::builder()
+        .status(status)
+        .header("content-type", body.content_type)
+        .header("content-security-policy", policy)
+        .header("cache-control", "no-store")
+        .header("x-content-type-options", "nosniff")
+        .header("referrer-policy", "no-referrer")
+        .header("cross-origin-resource-policy", "same-origin")
+        .header("cross-origin-opener-policy", "same-origin");
+    if body.is_gzip {
+        response = response.header("content-encoding", "gzip");
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response = response.header("allow", "GET, HEAD");
+    }
+    let bytes = if is_head { Vec::new() } else { body.bytes };
+    response.body(Full::from(bytes)).unwrap_or_default()
+}

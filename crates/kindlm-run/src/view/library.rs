@@ -1,0 +1,214 @@
+//! The runs that the server shows.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use kindlm_reporters::{ServedRun, case_difference, one_line, serve_run};
+use kindlm_store::{Baseline, ReportError, Runs, SavedCases, StoreError};
+use kindlm_types::{CaseResult, CaseSource, Outcome, Report};
+use kindlm_wire::v1::RunHead;
+use lru::LruCache;
+use serde_json::{Value, json};
+
+use crate::compare::{self, Side};
+use crate::saved::Saved;
+use crate::suites::SuiteKey;
+use crate::{SuiteFolder, World};
+
+/// The maximum number of runs in the history.
+const HISTORY: usize = 30;
+/// The number of runs that stay in memory, in compressed form.
+const OPEN: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+/// The reason why data cannot be served.
+#[derive(Debug)]
+pub(super) enum NotServed {
+    /// There is no such run or part.
+    Absent(String),
+    /// The data cannot be read.
+    Failed(String),
+}
+
+/// A run with its report open.
+pub(super) struct OpenRun {
+    report: Report<SavedCases>,
+    head: RunHead,
+    served: OnceLock<ServedRun>,
+}
+
+impl OpenRun {
+    fn new(report: Report<SavedCases>) -> Self {
+        let head = RunHead::of(&report);
+        Self { report, head, served: OnceLock::new() }
+    }
+
+    pub(super) fn head(&self) -> &RunHead {
+        &self.head
+    }
+
+    /// Returns the data for the page, which is rendered on the first request.
+    pub(super) fn served(&self) -> Result<&ServedRun, NotServed> {
+        if let Some(served) = self.served.get() {
+            return Ok(served);
+        }
+        let served = serve_run(&self.report).map_err(|err| NotServed::Failed(err.to_string()))?;
+        Ok(self.served.get_or_init(|| served))
+    }
+
+    fn side(&self) -> Result<Side, NotServed> {
+        let results =
+            Baseline::of(&self.report).map_err(|err| NotServed::Failed(err.to_string()))?;
+        Ok(Side { name: format!("run `{}`", self.head.run), results })
+    }
+
+    fn case(&self, name: &str, model: &str) -> Result<Option<CaseResult>, NotServed> {
+        let cases = &self.report.cases;
+        let of_model =
+            (0..cases.len()).filter(|at| cases.mark(*at).is_some_and(|it| it.model == model));
+        for position in of_model {
+            let case = cases.read(position).map_err(|err| NotServed::Failed(err.to_string()))?;
+            if case.case == name {
+                return Ok(Some(case.into_owned()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The outcomes of the cases of a run, by case and model.
+type Outcomes = HashMap<(String, String), (Outcome, u32, u32)>;
+
+/// The run to show, and the other runs of its suite.
+pub(super) struct Library {
+    world: World,
+    runs: Runs,
+    of: SuiteKey,
+    shown: Arc<OpenRun>,
+    open: Mutex<LruCache<String, Arc<OpenRun>>>,
+    outcomes: Mutex<HashMap<String, Arc<Outcomes>>>,
+}
+
+impl Library {
+    pub(super) fn new(world: &World, place: &SuiteFolder, saved: Saved) -> Self {
+        Self {
+            world: world.clone(),
+            runs: Runs::new(place.state()),
+            of: SuiteKey::new(place, &saved.report.suite),
+            shown: Arc::new(OpenRun::new(saved.report)),
+            open: Mutex::new(LruCache::new(OPEN)),
+            outcomes: Mutex::default(),
+        }
+    }
+
+    /// Opens a run of the folder by its whole id. An empty id is the run to show.
+    pub(super) fn open(&self, id: &str) -> Result<Arc<OpenRun>, NotServed> {
+        if id.is_empty() || id == self.shown.head.run {
+            return Ok(Arc::clone(&self.shown));
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = open.get(id) {
+            return Ok(Arc::clone(found));
+        }
+        let report = self.runs.open(id).map_err(|err| match err {
+            ReportError::Store(StoreError::BadName { .. } | StoreError::NoSuchRun { .. }) => {
+                NotServed::Absent(format!("there is no run `{}`", one_line(id)))
+            }
+            err => NotServed::Failed(format!("cannot read the run `{id}`: {err}")),
+        })?;
+        let run = Arc::new(OpenRun::new(report));
+        open.put(id.to_owned(), Arc::clone(&run));
+        Ok(run)
+    }
+
+    /// Returns the heads of the newest runs of the suite, oldest first. Runs that cannot be read are left out, after a
+    /// notice.
+    pub(super) fn heads(&self) -> Vec<RunHead> {
+        let ids = self.runs.list().unwrap_or_else(|err| {
+            self.world.notify(&format!("there is no history: {err}"));
+            Vec::new()
+        });
+        let heads = ids.iter().rev().filter_map(|id| match self.runs.head(id) {
+            Ok(head) => Some(head).filter(|it| self.of.has_head(it)),
+            Err(err) => {
+                self.world.notify(&format!("the history has no run `{id}`: {err}"));
+                None
+            }
+        });
+        let mut heads: Vec<RunHead> = heads.take(HISTORY).collect();
+        heads.reverse();
+        heads
+    }
+
+    /// Returns the outcomes of a case in the newest runs of the suite, oldest first.
+    pub(super) fn history(&self, case: &str, model: &str) -> Vec<Value> {
+        let key = (case.to_owned(), model.to_owned());
+        let heads = self.heads();
+        let found = heads.iter().filter_map(|head| {
+            let outcomes = self.outcomes(&head.run)?;
+            let (outcome, held, of) = outcomes.get(&key)?;
+            Some(json!({
+                "run": head.run,
+                "startedAt": head.started_at,
+                "outcome": outcome,
+                "held": held,
+                "of": of,
+            }))
+        });
+        found.collect()
+    }
+
+    /// Returns the outcomes of a run, and stores them for other cases. `None`, after a notice, if it cannot be read.
+    fn outcomes(&self, id: &str) -> Option<Arc<Outcomes>> {
+        let mut all = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all.get(id) {
+            return Some(Arc::clone(found));
+        }
+        let mut outcomes = Outcomes::new();
+        let read = self.runs.each_case(id, &mut |case| {
+            let counts = case.repeat_counts();
+            let entry = (case.outcome, counts.held(), counts.executed());
+            outcomes.insert((case.case, case.model), entry);
+        });
+        if let Err(err) = read {
+            self.world.notify(&format!("the history has no run `{id}`: {err}"));
+            return None;
+        }
+        let outcomes = Arc::new(outcomes);
+        all.insert(id.to_owned(), Arc::clone(&outcomes));
+        Some(outcomes)
+    }
+
+    /// Compares a run with the run `base`.
+    pub(super) fn compare(&self, base: &str, after: &OpenRun) -> Result<Value, NotServed> {
+        let stored = after.report.comparison.as_ref();
+        if let Some(it) = stored.filter(|it| it.before.run_id.as_deref() == Some(base)) {
+            return Ok(json!({ "comparison": it }));
+        }
+        let comparison = compare::compare(&self.base(base)?.side()?, &after.side()?, None);
+        Ok(json!({ "comparison": comparison }))
+    }
+
+    fn base(&self, id: &str) -> Result<Arc<OpenRun>, NotServed> {
+        if id.is_empty() {
+            return Err(NotServed::Absent("the parameter `base` has no run".to_owned()));
+        }
+        self.open(id)
+    }
+
+    /// Returns both sides of a case, and the difference of their texts.
+    pub(super) fn difference(
+        &self,
+        base: &str,
+        after: &OpenRun,
+        case: &str,
+        model: &str,
+    ) -> Result<Value, NotServed> {
+        let before = self.base(base)?.case(case, model)?;
+        let after = after.case(case, model)?;
+        if before.is_none() && after.is_none() {
+            return Err(NotServed::Absent("no run has this case".to_owned()));
+        }
+        Ok(case_difference(before.as_ref(), after.as_ref()))
+    }
+}
