@@ -20,6 +20,7 @@ mod runs;
 mod test;
 mod trace;
 mod validate;
+mod view;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ pub(crate) use runs::{CleanArgs, RunsAction, RunsArgs};
 pub(crate) use test::{SelectArgs, TestArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use validate::ValidateArgs;
+pub(crate) use view::ViewArgs;
 
 use kindlm_run::OpenOptions;
 use kindlm_run::project::CONFIG;
@@ -124,6 +126,7 @@ pub(crate) enum Command {
     Mutate(MutateArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),
+    View(ViewArgs),
     Runs(RunsArgs),
     Clean(CleanArgs),
     Gate(GateArgs),

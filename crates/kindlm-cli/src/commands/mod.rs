@@ -21,3 +21,4 @@ pub(crate) mod schema;
 pub(crate) mod test;
 pub(crate) mod trace;
 pub(crate) mod validate;
+pub(crate) mod view;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -51,6 +52,41 @@ fn a_long_report_goes_through_a_pipe_whole() {
     let state = folder.path().join(".kindlm");
     let kept = fs::read(state.join("runs").join(&report.run.id).join("report.json")).unwrap();
     assert_eq!(parse_report(&kept).unwrap(), report);
+}
+
+/// The command prints the link as its only line on stdout, and Ctrl-C is its normal end.
+#[cfg(unix)]
+#[test]
+fn view_prints_a_link_and_serves_until_an_interrupt() {
+    let folder = tempfile::tempdir().unwrap();
+    suite(folder.path(), 2, 0, 1);
+    assert!(kindlm(folder.path(), &["test"]).output().unwrap().status.success());
+    let mut child = kindlm(folder.path(), &["view"]).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut link = String::new();
+    stdout.read_line(&mut link).unwrap();
+    let (origin, token) = link.trim().split_once("/#token=").unwrap();
+    let host = origin.strip_prefix("http://").unwrap();
+    let get = |token: &str| {
+        let mut stream = TcpStream::connect(host).unwrap();
+        let request = format!(
+            "GET /wire/heads HTTP/1.1\r\nhost: {host}\r\nx-kindlm-token: {token}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("wrong").starts_with("HTTP/1.1 403"));
+    let answer = get(token);
+    let heads: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!((&heads[0]["suite"], &heads[0]["totals"]["passed"]), (&"many".into(), &2.into()));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
 }
 
 #[test]
