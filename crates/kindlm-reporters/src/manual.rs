@@ -25,7 +25,6 @@ const NARROWEST: usize = 12;
 pub fn write_manual(markdown: &str, style: &Style, out: &mut dyn fmt::Write) -> fmt::Result {
     let mut manual = Manual {
         page: Page::new(out, style),
-        color: style.color,
         spans: Vec::new(),
         strong: 0,
         link: None,
@@ -46,7 +45,6 @@ type Text = Vec<(Ink, String)>;
 
 struct Manual<'a> {
     page: Page<'a>,
-    color: bool,
     /// The text of the open paragraph, heading or cell.
     spans: Text,
     /// The number of open emphases.
@@ -73,7 +71,9 @@ impl Manual<'_> {
             Event::End(tag) => return self.end(tag),
             Event::Text(text) if self.is_code => self.spans.push((Ink::Code, visible(&text))),
             Event::Text(text) => self.push(&text),
-            Event::Code(text) if self.color => self.spans.push((Ink::Code, visible(&text))),
+            Event::Code(text) if self.page.has_color() => {
+                self.spans.push((Ink::Code, visible(&text)));
+            }
             Event::Code(text) => self.push(&format!("`{text}`")),
             Event::SoftBreak => self.push(" "),
             Event::HardBreak => return self.paragraph(),
@@ -113,7 +113,7 @@ impl Manual<'_> {
             }
             Tag::Table(_) => self.table = Some(Vec::new()),
             Tag::TableHead | Tag::TableRow => {
-                self.table.iter_mut().for_each(|it| it.push(Vec::new()))
+                self.table.iter_mut().for_each(|it| it.push(Vec::new()));
             }
             Tag::Link { dest_url, .. } => {
                 self.link = Some(dest_url.into_string()).filter(|it| it.contains("://"));

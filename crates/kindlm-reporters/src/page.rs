@@ -63,6 +63,11 @@ impl<'a> Page<'a> {
         self.width
     }
 
+    /// Returns true if the page has colours.
+    pub(crate) fn has_color(&self) -> bool {
+        self.color
+    }
+
     pub(crate) fn blank(&mut self) -> fmt::Result {
         self.out.write_char('\n')
     }
