@@ -1,6 +1,7 @@
 //! Simulates the sequential test of repeats, and prints measured beside exact numbers.
 //!
 //! `cargo run -p kindlm-stats --example repeats`
+#![expect(clippy::print_stdout, reason = "an example that prints a table")]
 
 use std::error::Error;
 

@@ -133,8 +133,8 @@ fn repeats_may_end_early() {
     let suite = suite(&text);
     let [greets, agent] = suite.cases.as_slice() else { panic!() };
     assert_eq!((greets.repeat, greets.until), (7, Some(Until::Settled)));
-    let test = Sprt::new(0.7, 0.95, 0.1, 0.05).unwrap();
-    assert_eq!((agent.repeat, agent.until), (70, Some(Until::Decided(test))));
+    let decided = Until::Decided(Sprt::new(0.7, 0.95, 0.1, 0.05).unwrap());
+    assert_eq!((agent.repeat, agent.until), (70, Some(decided)));
 }
 
 #[test]

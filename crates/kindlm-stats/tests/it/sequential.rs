@@ -1,4 +1,5 @@
 //! Simulated cases whose repeats end early. The seed is fixed, so that the results are always the same.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use kindlm_stats::{Confidence, Decision, Sprt, Tally};
 

@@ -419,6 +419,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of cases")]
     fn every_judge_that_was_asked_must_agree_with_people() {
         let known = |check: &str, model: &str, kappa: Option<f64>| JudgeKappa {
             check: check.to_owned(),

@@ -18,7 +18,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         default: None,
         docs: include_str!("docs.md"),
     },
-    options: Some(Options { schema: options_schema, build: with_options }),
+    options: Some(Options { are_recorded: false, schema: options_schema, build: with_options }),
     build: |_| Box::new(NoRegression { demand: RegressionDemand::default() }),
 };
 
