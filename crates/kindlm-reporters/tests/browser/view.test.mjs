@@ -35,7 +35,7 @@ const tests = {
     assert.equal(await page.locator('#overview tbody').first().locator('tr').count(), 8);
 
     await toCompare(page);
-    assert.match(await page.locator('#compare .verdict').textContent(), /without a statistical verdict/);
+    assert.match(await page.locator('#compare .verdict').textContent(), /Pass rate 74% → 54%/);
     const chips = await page.locator('#compare .bar-row .chip').allTextContents();
     assert.deepEqual(chips.map((it) => it.replace(/ \d+$/, '')).sort(), ['Better', 'Changed', 'Gone', 'New', 'Not compared', 'Unchanged', 'Worse']);
     const kinds = await page.locator('#compare .change .pill').allTextContents();
