@@ -139,15 +139,14 @@
   const hundredths = (share) => `${Math.round(share * 1000) / 10}`.replace('-', '−');
   /** @param {number} share */
   const points = (share) => `${hundredths(share)} percentage point${Math.abs(share) === 0.01 ? '' : 's'}`;
-  /** @param {Json} [it] */
+  /** @param {Json} it @returns {[string, string]} A tone and words. */
   const verdictOf = (it) => {
-    switch (it?.kind) {
+    switch (it.kind) {
       case 'regression': return ['bad', 'Regression: the pass rate fell, and chance does not explain it'];
       case 'improved': return ['good', 'Improved: the pass rate rose, and chance does not explain it'];
       case 'noRegressionBeyond': return ['good', `No regression beyond ${points(it.margin)}`];
       case 'notEnoughData': return ['warn', 'Not enough data to exclude a regression' + (it.detectable ? `; runs of this size show a fall of ${points(it.detectable)}` : '')];
-      case 'notComparable': return ['trouble', 'The runs cannot be compared: ' + it.reason];
-      default: return ['none'];
+      default: return ['trouble', 'The runs cannot be compared: ' + it.reason];
     }
   };
   /** The kinds of changes: a tone, a sign, a word, and the group of the filter. @type {Record<string, string[]>} */
@@ -239,11 +238,11 @@
     const counts = {};
     for (const one of it.cases) if (one.kind !== 'unchanged') counts[kindOf(one)[3]] = (counts[kindOf(one)[3]] || 0) + 1;
     const changes = Object.entries(counts).map(([name, n]) => `${n} ${name.toLowerCase()}`).join(', ') || 'no case changed';
-    const [tone, words = changes] = verdictOf(it.verdict);
+    const [tone, words] = verdictOf(it.verdict);
     const rate = it.passRate;
     const place = h('div', h('div.card.verdict.tone-' + tone, h('p.line', h('span.word', words)),
-      rate && h('p', `Pass rate ${percent(rate.before.rate)} → ${percent(rate.after.rate)}: ${points(rate.difference)}`, it.verdict && ` (95% interval ${hundredths(rate.low)} to ${hundredths(rate.high)}; p = ${rate.pValue.toPrecision(2)})`, ` over ${app.plural(rate.cases, 'case')}.`),
-      h('p', it.verdict ? `Cases: ${changes}.` : 'Pairs of cases, without a statistical verdict.'),
+      rate && h('p', `Pass rate ${percent(rate.before.rate)} → ${percent(rate.after.rate)}: ${points(rate.difference)} (95% interval ${hundredths(rate.low)} to ${hundredths(rate.high)}; p = ${rate.pValue.toPrecision(2)}) over ${app.plural(rate.cases, 'case')}.`),
+      h('p', `Cases: ${changes}.`),
       h('p.soft', `Before: ${it.before.name}, ${when(it.before.startedAt || '')} · After: ${it.after.name}, ${when(it.after.startedAt || '')}`)),
       conditions(it), assertions(it));
     rows(place, it.cases, base);
