@@ -17,7 +17,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         // The number is right-aligned, so the number of spaces depends on the number of digits.
         (r"(?m) {2,}\d+(\.\d+)? (ms|s)\b", "  <ms>"),
         (r" · \d+(\.\d+)? (ms|s) · ", " · <ms> · "),
-        (r"(?m) · \d+(\.\d+)? (ms|s)$", " · <ms>"),
+        (r"(?m) · \d+(\.\d+)? (ms|s)(\\?)$", " · <ms>$3"),
         (r"\| \d+(\.\d+)? (ms|s) \|", "| <ms> |"),
         (r#"(name="latency_p50_ms" value)="[^"]*""#, r#"$1="<ms>""#),
         (r"\bTime {4}\d+(\.\d+)? (ms|s)\b", "Time    <ms>"),
