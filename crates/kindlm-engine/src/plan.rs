@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use kindlm_types::{ShardInfo, SkippedCase, suggest};
 
+use crate::until::Ending;
 use crate::{CaseKind, Comparison, Filter, RunOptions, Suite, TestCase};
 
 /// The position of a shard's plan in the plan of the whole run.
@@ -55,6 +56,16 @@ pub struct Plan {
     pub fixed_repeats: bool,
     /// The position in the whole plan, if this is the plan of a shard.
     pub part: Option<Part>,
+}
+
+impl Plan {
+    /// Returns the rule that ends the repeats of a case early; `None` if their number is fixed.
+    ///
+    /// The repeats of cases that are compared with each other are never ended early.
+    pub(crate) fn ending(&self, case: &TestCase, max: usize) -> Option<Ending> {
+        let until = case.until.filter(|_| !self.fixed_repeats && case.compared.is_none())?;
+        Some(Ending::new(until, max, case.pass_rate_min))
+    }
 }
 
 /// The reason why a plan is invalid or empty.

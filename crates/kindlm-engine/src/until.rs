@@ -4,7 +4,6 @@ use kindlm_stats::{Decision, Sprt, Tally};
 use kindlm_types::{CaseResult, EarlyEnd, FailureCode, Outcome, RateTest};
 
 use crate::aggregate::TOLERANCE;
-use crate::{Plan, TestCase};
 
 /// The rule that ends the repeats of a case before their maximum number.
 ///
@@ -37,12 +36,9 @@ struct Counts {
 }
 
 impl Ending {
-    /// Returns the rule of a case with this number of planned repeats; `None` if their number is fixed.
-    ///
-    /// The repeats of cases that are compared with each other are never ended early.
-    pub(crate) fn of(plan: &Plan, case: &TestCase, max: usize) -> Option<Self> {
-        let until = case.until.filter(|_| !plan.fixed_repeats && case.compared.is_none())?;
-        Some(Self { until, max, pass_rate_min: case.pass_rate_min })
+    /// Creates the rule of a case with at most `max` repeats, of which a share must pass.
+    pub(crate) fn new(until: Until, max: usize, pass_rate_min: f64) -> Self {
+        Self { until, max, pass_rate_min }
     }
 
     /// Returns the number of repeats to carry out next, at most `most`; 0 if the repeats have ended.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use kindlm_types::{CaseResult, ExecutionResult};
 
-use crate::until::Ending;
 use crate::{Plan, Suite, TestCase, Unit, aggregate};
 
 /// A receiver of the cases of a run, which finish in any order.
@@ -124,7 +123,7 @@ pub(crate) fn case_of(
     let pass_rate_min = case.map_or(1.0, |it| it.pass_rate_min);
     let tags = case.map(|it: &TestCase| it.tags.to_vec()).unwrap_or_default();
     let mut done = aggregate(executions, pass_rate_min, tags).ok()?;
-    if let Some(ending) = case.and_then(|it| Ending::of(plan, it, planned)) {
+    if let Some(ending) = case.and_then(|it| plan.ending(it, planned)) {
         ending.conclude(&mut done);
     }
     done.source = case.and_then(|it| it.source.clone());

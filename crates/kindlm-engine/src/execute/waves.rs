@@ -39,7 +39,7 @@ pub(super) fn courses(suite: &Suite, plan: &Plan, groups: &Groups) -> Courses {
         let units = groups.units(position);
         let case = suite.cases.get(plan.units.get(units.start)?.case)?;
         // A single repeat is never unnecessary.
-        let ending = Ending::of(plan, case, units.len()).filter(|_| units.len() > 1)?;
+        let ending = plan.ending(case, units.len()).filter(|_| units.len() > 1)?;
         Some((
             position,
             Course {
