@@ -31,7 +31,7 @@ pub struct HtmlShell {
 /// | path | response |
 /// |---|---|
 /// | `/wire/page` | [`ServedRun::page`] |
-/// | `/wire/index` | [`ServedRun::index`] |
+/// | `/wire/index` | the index of the cases |
 /// | `/wire/chunk/N` | [`ServedRun::chunks`] |
 /// | `/wire/heads` | a JSON array of the heads of past runs, oldest first |
 /// | `/wire/compare?base=RUN` | a JSON object with `comparison` |
