@@ -32,7 +32,7 @@ struct Mutated {
     operators: Vec<&'static Operator>,
 }
 
-/// What mutation needs of a case of the run.
+/// The parts of a recorded case that mutation uses.
 struct RecordedCase {
     name: String,
     model: String,
