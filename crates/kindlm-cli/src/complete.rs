@@ -17,8 +17,10 @@ use crate::args::Cli;
 /// The environment variable with which the script of a shell asks for completions.
 const VARIABLE: &str = "KINDLM_COMPLETE";
 
-const SHELLS: Shells<'static> =
-    Shells(&[&Bash, &env::Elvish, &env::Fish, &env::Powershell, &env::Zsh]);
+const SHELLS: Shells<'static> = Shells(&[&BASH, &env::Elvish, &env::Fish, &env::Powershell, &ZSH]);
+
+const BASH: AsTyped = AsTyped { shell: &env::Bash, quotes_completions: true };
+const ZSH: AsTyped = AsTyped { shell: &env::Zsh, quotes_completions: false };
 
 /// Answers the script of a shell, if it called this program.
 ///
@@ -61,16 +63,20 @@ fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Bash, which inserts completions without quoting them, and passes words as they were typed.
-struct Bash;
+/// A shell that passes words as they were typed, with their quotes.
+struct AsTyped {
+    shell: &'static dyn EnvCompleter,
+    /// True if completions must be quoted, because the shell inserts them as they are.
+    quotes_completions: bool,
+}
 
-impl EnvCompleter for Bash {
+impl EnvCompleter for AsTyped {
     fn name(&self) -> &'static str {
-        env::Bash.name()
+        self.shell.name()
     }
 
     fn is(&self, name: &str) -> bool {
-        env::Bash.is(name)
+        self.shell.is(name)
     }
 
     fn write_registration(
@@ -81,7 +87,7 @@ impl EnvCompleter for Bash {
         completer: &str,
         buf: &mut dyn io::Write,
     ) -> io::Result<()> {
-        env::Bash.write_registration(var, name, bin, completer, buf)
+        self.shell.write_registration(var, name, bin, completer, buf)
     }
 
     fn write_complete(
@@ -91,9 +97,12 @@ impl EnvCompleter for Bash {
         folder: Option<&Path>,
         buf: &mut dyn io::Write,
     ) -> io::Result<()> {
-        let mut found = Vec::new();
         let args = args.into_iter().map(completions::unquoted).collect();
-        env::Bash.write_complete(command, args, folder, &mut found)?;
+        if !self.quotes_completions {
+            return self.shell.write_complete(command, args, folder, buf);
+        }
+        let mut found = Vec::new();
+        self.shell.write_complete(command, args, folder, &mut found)?;
         buf.write_all(completions::quoted(&String::from_utf8_lossy(&found)).as_bytes())
     }
 }

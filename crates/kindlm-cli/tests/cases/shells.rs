@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::terminal::Terminal;
+use crate::wait_until;
 
 fn suite(folder: &Path) {
     let yaml = "kindlm: 1\nproject: p\nsuite: { name: completed }\nproviders: { echo: {} }\n\
@@ -23,6 +24,17 @@ fn is_installed(shell: &str) -> bool {
         eprintln!("NOT RUN: `{shell}` is not installed");
     }
     found
+}
+
+/// Clears the screen, and types a text at the empty prompt.
+///
+/// Returns when the shell shows the text: a Tab that arrives before the shell reads keys completes nothing in zsh.
+fn type_at_prompt(terminal: &mut Terminal, text: &str) {
+    // Ctrl-U clears the line of the test before.
+    terminal.type_text("\u{15}clear\n");
+    wait_until("the prompt is empty", || terminal.screen().trim() == "READY>");
+    terminal.type_text(text);
+    terminal.wait_for(&format!("READY> {}", text.trim_end()));
 }
 
 /// Presses Tab after each text, and expects the completed line.
@@ -50,13 +62,13 @@ fn completes(shell: &str, args: &[&str], setup: &str) {
         ("kindlm report --reporter jun", "kindlm report --reporter junit"),
         ("kindlm explain defaults.rep", "kindlm explain defaults.repeat"),
     ] {
-        // Ctrl-U clears the line of the test before.
-        terminal.type_text(&format!("\u{15}clear\n{typed}\t"));
+        type_at_prompt(&mut terminal, typed);
+        terminal.type_text("\t");
         terminal.wait_for(&format!("READY> {completed}"));
     }
     // A broken suite completes nothing, and shows nothing.
-    terminal.type_text("\u{15}clear\nkindlm test -c broken.yaml --models s\t");
-    terminal.type_text("x\n");
+    type_at_prompt(&mut terminal, "kindlm test -c broken.yaml --models s");
+    terminal.type_text("\tx\n");
     terminal.wait_for("--models sx");
     terminal.type_text("exit\n");
     terminal.end();
