@@ -14,6 +14,7 @@
 //! - [`Tally`] has the intervals of a share, also [after an early end](Tally::anytime), and the chances of several tries.
 //! - [`Clustered`] is the mean of repeats of several cases, with its interval.
 //! - [`Sprt`] decides if a rate is high enough, with as few repeats as possible.
+//! - [`change_points`] finds the runs since which the rate is another one.
 //!
 //! All functions are pure. If a result is undefined, the function returns the reason as an error ([`Undefined`]). No
 //! function returns NaN or infinity.
@@ -34,6 +35,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod anytime;
+mod change;
 mod clustered;
 mod confidence;
 mod confusion;
@@ -51,6 +53,7 @@ mod sprt;
 mod threshold;
 mod weighted;
 
+pub use change::{ChangePoint, change_points};
 pub use clustered::Clustered;
 pub use confidence::{Confidence, Interval};
 pub use confusion::Confusion;

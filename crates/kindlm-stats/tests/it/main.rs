@@ -1,5 +1,6 @@
 //! Tests with published examples, and property tests.
 
+mod change;
 mod error_rates;
 mod properties;
 mod sequential;
