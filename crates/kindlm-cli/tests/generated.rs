@@ -60,6 +60,7 @@ fn json_schemas_are_fresh() {
     check("schemas/report.v1.schema.json", &pretty(&kindlm_wire::v1::schema()));
     check("schemas/comparison.v1.schema.json", &pretty(&kindlm_wire::v1::comparison_schema()));
     check("schemas/mutation.v1.schema.json", &pretty(&kindlm_wire::mutation::schema()));
+    check("schemas/history.v1.schema.json", &pretty(&kindlm_wire::history::schema()));
 }
 
 #[test]

@@ -174,7 +174,8 @@ fn counted(it: PassRate) -> String {
     format!("{} of {}", count(it.passed), count(it.judged))
 }
 
-fn condition(it: &ConditionChange) -> Line {
+/// Returns the line of a condition that differs.
+pub(crate) fn condition(it: &ConditionChange) -> Line {
     let kind = match it.condition {
         Condition::Version => "KindLM",
         Condition::Prompt => "prompt",
@@ -229,7 +230,7 @@ fn signed(share: f64) -> String {
 }
 
 /// Formats a p value with two or more digits.
-fn p_value(p: f64) -> String {
+pub(crate) fn p_value(p: f64) -> String {
     match p {
         p if p < 0.000_1 => "< 0.0001".to_owned(),
         p if p < 0.01 => format!("{p:.4}"),

@@ -39,7 +39,7 @@ impl Names {
     /// Returns the names that an argument of the command line takes, by the argument's id.
     pub fn of_argument(id: &str) -> Option<Self> {
         Some(match id {
-            "tests" | "patterns" => Self::Tests,
+            "test" | "tests" | "patterns" => Self::Tests,
             "tags" => Self::Tags,
             "models" => Self::Models,
             "run" | "resume" => Self::Runs,

@@ -7,6 +7,7 @@
 //! | judge the traces of an agent | [`judge_traces`] |
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | list or remove stored runs | [`stored_runs`] |
+//! | follow a case over the stored runs | [`history::history`] |
 //! | show runs in a browser | [`view::view`] |
 //! | explain an id, a failure code or a key | [`explain::text`] |
 //! | complete names in a shell | [`completions::names`] |
@@ -32,6 +33,7 @@ mod failed_case;
 mod failure;
 pub mod gates;
 mod git;
+pub mod history;
 mod http;
 pub mod identity;
 pub mod init;

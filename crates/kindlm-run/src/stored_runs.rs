@@ -61,7 +61,7 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    fn of_exit_code(code: u8) -> Self {
+    pub(crate) fn of_exit_code(code: u8) -> Self {
         let known = [
             (ExitStatus::Success, Self::Passed),
             (ExitStatus::GatesFailed, Self::Failed),

@@ -441,6 +441,12 @@ fn is_judged(outcome: Outcome) -> bool {
 }
 
 impl Conditions {
+    /// Returns the conditions of a run without reading its cases. The judges are those of the suite.
+    pub fn of_suite<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Self {
+        let judges = report.suite.judges.iter().flat_map(|it| it.models.iter().cloned());
+        Self { judges: judges.collect(), ..Self::of(report) }
+    }
+
     fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Self {
         let models = report.models.iter().map(|it| {
             let params = serde_json::to_string(&it.params).unwrap_or_default();

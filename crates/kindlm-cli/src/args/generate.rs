@@ -23,6 +23,8 @@ pub(crate) enum SchemaOf {
     Comparison,
     /// The result that `kindlm mutate --json` prints
     Mutation,
+    /// The result that `kindlm history --json` prints
+    History,
 }
 
 /// Prints completions for a shell

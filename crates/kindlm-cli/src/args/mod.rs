@@ -10,6 +10,7 @@ mod evaluate;
 mod explain;
 mod gate;
 mod generate;
+mod history;
 mod import;
 mod init;
 mod merge;
@@ -35,6 +36,7 @@ pub(crate) use evaluate::EvaluateArgs;
 pub(crate) use explain::{AssertionsArgs, ExplainArgs};
 pub(crate) use gate::GateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+pub(crate) use history::HistoryArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use init::{Ci, InitArgs, Provider, Template};
 pub(crate) use merge::MergeArgs;
@@ -123,6 +125,7 @@ pub(crate) enum Command {
     Evaluate(EvaluateArgs),
     Calibrate(CalibrateArgs),
     Compare(CompareArgs),
+    History(HistoryArgs),
     Mutate(MutateArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),

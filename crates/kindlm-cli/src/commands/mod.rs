@@ -10,6 +10,7 @@ pub(crate) mod compliance;
 pub(crate) mod evaluate;
 pub(crate) mod explain;
 pub(crate) mod gate;
+pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod man;

@@ -13,6 +13,7 @@ pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
         SchemaOf::Report => kindlm_wire::v1::schema(),
         SchemaOf::Comparison => kindlm_wire::v1::comparison_schema(),
         SchemaOf::Mutation => kindlm_wire::mutation::schema(),
+        SchemaOf::History => kindlm_wire::history::schema(),
     };
     print(io, &pretty(&schema))?;
     Ok(ExitStatus::Success)

@@ -1,17 +1,17 @@
 //! The runs that the server shows.
 
-use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kindlm_reporters::{ServedRun, case_difference, one_line, serve_run};
 use kindlm_store::{Baseline, ReportError, Runs, SavedCases, StoreError};
-use kindlm_types::{CaseResult, CaseSource, Outcome, Report};
+use kindlm_types::{CaseResult, CaseSource, Report};
 use kindlm_wire::v1::RunHead;
 use lru::LruCache;
 use serde_json::{Value, json};
 
 use crate::compare::{self, Side};
+use crate::history::PastRuns;
 use crate::saved::Saved;
 use crate::suites::SuiteKey;
 use crate::{SuiteFolder, World};
@@ -76,28 +76,23 @@ impl OpenRun {
     }
 }
 
-/// The outcomes of the cases of a run, by case and model.
-type Outcomes = HashMap<(String, String), (Outcome, u32, u32)>;
-
 /// The run to show, and the other runs of its suite.
 pub(super) struct Library {
-    world: World,
     runs: Runs,
-    of: SuiteKey,
+    past: PastRuns,
     shown: Arc<OpenRun>,
     open: Mutex<LruCache<String, Arc<OpenRun>>>,
-    outcomes: Mutex<HashMap<String, Arc<Outcomes>>>,
 }
 
 impl Library {
     pub(super) fn new(world: &World, place: &SuiteFolder, saved: Saved) -> Self {
+        let runs = Runs::new(place.state());
+        let of = SuiteKey::new(place, &saved.report.suite);
         Self {
-            world: world.clone(),
-            runs: Runs::new(place.state()),
-            of: SuiteKey::new(place, &saved.report.suite),
+            past: PastRuns::new(world, runs.clone(), of),
+            runs,
             shown: Arc::new(OpenRun::new(saved.report)),
             open: Mutex::new(LruCache::new(OPEN)),
-            outcomes: Mutex::default(),
         }
     }
 
@@ -121,23 +116,9 @@ impl Library {
         Ok(run)
     }
 
-    /// Returns the heads of the newest runs of the suite, oldest first. Runs that cannot be read are left out, after a
-    /// notice.
+    /// Returns the heads of the newest runs of the suite, oldest first.
     pub(super) fn heads(&self) -> Vec<RunHead> {
-        let ids = self.runs.list().unwrap_or_else(|err| {
-            self.world.notify(&format!("there is no history: {err}"));
-            Vec::new()
-        });
-        let heads = ids.iter().rev().filter_map(|id| match self.runs.head(id) {
-            Ok(head) => Some(head).filter(|it| self.of.has_head(it)),
-            Err(err) => {
-                self.world.notify(&format!("the history has no run `{id}`: {err}"));
-                None
-            }
-        });
-        let mut heads: Vec<RunHead> = heads.take(HISTORY).collect();
-        heads.reverse();
-        heads
+        self.past.heads(HISTORY)
     }
 
     /// Returns the outcomes of a case in the newest runs of the suite, oldest first.
@@ -145,38 +126,17 @@ impl Library {
         let key = (case.to_owned(), model.to_owned());
         let heads = self.heads();
         let found = heads.iter().filter_map(|head| {
-            let outcomes = self.outcomes(&head.run)?;
-            let (outcome, held, of) = outcomes.get(&key)?;
+            let results = self.past.results(&head.run)?;
+            let past = results.cases.get(&key)?;
             Some(json!({
                 "run": head.run,
                 "startedAt": head.started_at,
-                "outcome": outcome,
-                "held": held,
-                "of": of,
+                "outcome": past.outcome,
+                "held": past.held,
+                "of": past.executed,
             }))
         });
         found.collect()
-    }
-
-    /// Returns the outcomes of a run, and stores them for other cases. `None`, after a notice, if it cannot be read.
-    fn outcomes(&self, id: &str) -> Option<Arc<Outcomes>> {
-        let mut all = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = all.get(id) {
-            return Some(Arc::clone(found));
-        }
-        let mut outcomes = Outcomes::new();
-        let read = self.runs.each_case(id, &mut |case| {
-            let counts = case.repeat_counts();
-            let entry = (case.outcome, counts.held(), counts.executed());
-            outcomes.insert((case.case, case.model), entry);
-        });
-        if let Err(err) = read {
-            self.world.notify(&format!("the history has no run `{id}`: {err}"));
-            return None;
-        }
-        let outcomes = Arc::new(outcomes);
-        all.insert(id.to_owned(), Arc::clone(&outcomes));
-        Some(outcomes)
     }
 
     /// Compares a run with the run `base`.

@@ -4,13 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_types::{Condition, ConditionChange};
 
-use crate::Baseline;
+use crate::{Baseline, Conditions};
 
 /// Returns the prompts, rules, models and judges that differ; none if a side does not record its conditions.
 pub(super) fn differences(before: &Baseline, after: &Baseline) -> Vec<ConditionChange> {
-    let (Some(then), Some(now)) = (&before.conditions, &after.conditions) else {
-        return Vec::new();
-    };
+    match (&before.conditions, &after.conditions) {
+        (Some(then), Some(now)) => then.changes(now),
+        _ => Vec::new(),
+    }
+}
+
+impl Conditions {
+    /// Returns the conditions that differ in `after`: the version of KindLM, judges, models, prompts and rules.
+    pub fn changes(&self, after: &Self) -> Vec<ConditionChange> {
+        changes(self, after)
+    }
+}
+
+fn changes(then: &Conditions, now: &Conditions) -> Vec<ConditionChange> {
     let mut found = Vec::new();
     let mut compare = |condition, name: Option<&str>, before: Option<String>, after| {
         if before != after {

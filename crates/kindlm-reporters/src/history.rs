@@ -1,0 +1,364 @@
+//! The history of a suite or a case as text for a terminal.
+
+use std::fmt::Write as _;
+
+use kindlm_types::RateCount;
+use kindlm_wire::history::{
+    ChangePoint, Entry, FileChange, Flip, FlippedCase, History, RunChanges, Series, Unit,
+    ValueChange,
+};
+use kindlm_wire::v1::{Cost, Rate};
+
+use crate::amount::{cost, count, duration, plural};
+use crate::comparison::{condition, p_value, said};
+use crate::interval::with_interval;
+use crate::plain::{head, one_line};
+
+/// The text for a value that was not recorded or not measured.
+const MISSING: &str = "–";
+/// The mark of a run with a change point.
+const CHANGE: &str = "▲";
+/// The maximum number of flipped cases that are named.
+const NAMED: usize = 20;
+/// The number of characters of a digest or a commit that are shown.
+const SHOWN: usize = 8;
+
+/// Returns the history as text for a terminal: a table of the runs, the change points, the current rate, and the flips.
+pub fn history_text(history: &History) -> String {
+    let mut text = String::new();
+    for (at, series) in history.series.iter().enumerate() {
+        if at > 0 {
+            text.push('\n');
+        }
+        add_series(&mut text, history, series);
+    }
+    text
+}
+
+fn add_series(text: &mut String, history: &History, series: &Series) {
+    let runs = plural(series.runs.len() as u64, "run");
+    let of = match (&history.case, &series.model) {
+        (Some(case), Some(model)) => format!("{case} · {model}"),
+        _ => format!("suite {}", history.suite),
+    };
+    let older = if history.has_older { "newest " } else { "" };
+    add_line(text, &format!("{of}: {older}{runs}, oldest first"));
+    text.push('\n');
+    text.push_str(&table(series));
+    text.push('\n');
+    for it in &series.change_points {
+        add_line(text, &change_point(it, series.unit));
+    }
+    add_line(text, &current(series));
+    for it in &series.flips {
+        text.push('\n');
+        add_flip(text, history, it);
+    }
+}
+
+fn add_line(text: &mut String, line: &str) {
+    text.push_str(&one_line(line));
+    text.push('\n');
+}
+
+/// Returns the runs in aligned columns with a head.
+fn table(series: &Series) -> String {
+    let time = if series.model.is_some() { "latency" } else { "duration" };
+    let head = ["", "run", "started", "outcome", "held", "score", "cost", time, "commit"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(series.runs.iter().map(|it| row(it, series)));
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|it| it.get(column));
+        cells.map(|it| it.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Numbers are aligned on the right.
+            let _ = match at {
+                0 => write!(line, "{cell:1}"),
+                4..=7 => write!(line, "  {cell:>width$}"),
+                1 => write!(line, " {cell:width$}"),
+                _ => write!(line, "  {cell:width$}"),
+            };
+        }
+        add_line(&mut text, line.trim_end());
+    }
+    text
+}
+
+fn row(entry: &Entry, series: &Series) -> [String; 9] {
+    let changed = series.change_points.iter().any(|it| it.run == entry.run);
+    let held = match (entry.held.total, entry.errored) {
+        (0, 0) => MISSING.to_owned(),
+        (0, errored) => format!("{} errored", count(errored)),
+        (total, 0) => format!("{} of {}", count(entry.held.count), count(total)),
+        (total, errored) => {
+            let errored = count(errored);
+            format!("{} of {}, {errored} errored", count(entry.held.count), count(total))
+        }
+    };
+    let dirty = if entry.git_dirty == Some(true) { "+" } else { "" };
+    let commit = entry.git_commit.as_deref().map(|it| format!("{}{dirty}", short(it)));
+    let time = entry.latency_ms.or(entry.duration_ms).map(duration);
+    let missing = || MISSING.to_owned();
+    [
+        if changed { CHANGE } else { "" }.to_owned(),
+        entry.run.clone(),
+        started(&entry.started_at),
+        entry.outcome.clone(),
+        held,
+        entry.score.map_or_else(missing, |it| format!("{it:.2}")),
+        money(entry.cost),
+        time.unwrap_or_else(missing),
+        commit.unwrap_or_else(missing),
+    ]
+}
+
+/// Formats a time in RFC 3339 without the part of a second, like `kindlm runs`.
+fn started(time: &str) -> String {
+    match time.split_once('T') {
+        Some((day, time)) if time.ends_with('Z') => format!("{day} {} UTC", head(time, 8)),
+        _ => time.to_owned(),
+    }
+}
+
+/// Formats a cost. A cost without any known part is missing.
+fn money(it: Cost) -> String {
+    if it.unknown_executions > 0 && it.known_usd == 0.0 {
+        MISSING.to_owned()
+    } else {
+        cost(it.into())
+    }
+}
+
+fn short(digest: &str) -> &str {
+    head(digest, SHOWN)
+}
+
+fn change_point(it: &ChangePoint, unit: Unit) -> String {
+    let direction = match (it.before.rate, it.after.rate) {
+        (Some(before), Some(after)) if after < before => "fell",
+        _ => "rose",
+    };
+    format!(
+        "{CHANGE} {}: the rate of {} that held {direction} from {} to {}, p {}",
+        it.run,
+        units(unit),
+        share(&it.before),
+        share(&it.after),
+        p_value(it.p_value)
+    )
+}
+
+fn units(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Cases => "cases",
+        Unit::Repeats => "repeats",
+        Unit::Runs => "runs",
+    }
+}
+
+fn share(rate: &Rate) -> String {
+    with_interval(RateCount { count: rate.count, total: rate.total })
+}
+
+fn current(series: &Series) -> String {
+    let since = match series.change_points.last() {
+        Some(it) => format!("since {}", it.run),
+        None => "all runs shown".to_owned(),
+    };
+    if series.current.total == 0 {
+        return format!("{since}: nothing was judged");
+    }
+    let verdict = match series.flaky {
+        Some(true) => ": flaky",
+        Some(false) => ": stable",
+        None => "",
+    };
+    format!("{since}: {} of {} held{verdict}", share(&series.current), units(series.unit))
+}
+
+fn add_flip(text: &mut String, history: &History, flip: &Flip) {
+    let (before, after) = (&flip.before, &flip.after);
+    let lines = causes(flip);
+    let changed = if lines.is_empty() {
+        format!("nothing recorded changed since {before}: chance, or a change at the provider")
+    } else {
+        format!("changed since {before}:")
+    };
+    match (&*flip.cases, &history.case) {
+        ([it], Some(_)) => {
+            let (was, is) = (it.before, it.after);
+            add_line(text, &format!("flipped in {after}: {was} → {is}; {changed}"));
+        }
+        (cases, _) => {
+            let flipped = plural(cases.len() as u64, "case");
+            add_line(text, &format!("{flipped} flipped in {after}; {changed}"));
+        }
+    }
+    for line in lines {
+        add_line(text, &format!("  {line}"));
+    }
+    if history.case.is_none() {
+        add_cases(text, &flip.cases);
+    }
+}
+
+fn add_cases(text: &mut String, cases: &[FlippedCase]) {
+    for FlippedCase { case, model, before, after, .. } in cases.iter().take(NAMED) {
+        let after = after.as_str();
+        add_line(text, &format!("{after:7}  {case} · {model}  (was {before})"));
+    }
+    let more = cases.len().saturating_sub(NAMED);
+    if more > 0 {
+        add_line(text, &format!("and {}", plural(more as u64, "more case")));
+    }
+}
+
+/// Returns the changes between the two runs, one line each.
+fn causes(flip: &Flip) -> Vec<String> {
+    let RunChanges { git_commit, git_dirty, config, files, conditions } = &flip.changes;
+    let digests = |word: &str, it: &ValueChange| {
+        let value = |it: &Option<String>| it.as_deref().map_or(MISSING, short).to_owned();
+        format!("{word} {} → {}", value(&it.before), value(&it.after))
+    };
+    let mut lines = Vec::new();
+    lines.extend(git_commit.iter().map(|it| digests("commit", it)));
+    if *git_dirty == Some(true) {
+        lines.push("changes that were not committed".to_owned());
+    }
+    lines.extend(config.iter().map(|it| digests("config file: digest", it)));
+    for FileChange { path, sha256 } in files {
+        lines.push(digests(&format!("file {path}: digest"), sha256));
+    }
+    lines.extend(conditions.iter().map(|it| said(&condition(it))));
+    if let [FlippedCase { case_changed, task_changed, .. }] = &*flip.cases {
+        match (case_changed, task_changed) {
+            (Some(true), Some(true)) => {
+                lines.push("the variables or the checks of the case".to_owned());
+            }
+            (Some(true), Some(false)) => lines.push("the prompt or command of the case".to_owned()),
+            _ => {}
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::{Condition, ConditionChange, Outcome};
+
+    use super::*;
+
+    fn entry(run: &str, outcome: &str, held: (u64, u64)) -> Entry {
+        Entry {
+            run: run.to_owned(),
+            started_at: "2026-11-20T14:09:12.005Z".to_owned(),
+            outcome: outcome.to_owned(),
+            held: RateCount { count: held.0, total: held.1 }.into(),
+            errored: 0,
+            score: None,
+            cost: kindlm_types::Cost { known_usd: 0.0, unknown: 1 }.into(),
+            latency_ms: None,
+            duration_ms: None,
+            git_commit: None,
+            git_dirty: None,
+        }
+    }
+
+    fn history() -> History {
+        let rate = |count, total| Rate::from(RateCount { count, total });
+        let value = |before: &str, after: &str| ValueChange {
+            before: Some(before.to_owned()),
+            after: Some(after.to_owned()),
+        };
+        let good = Entry {
+            score: Some(1.0),
+            cost: kindlm_types::Cost { known_usd: 0.0021, unknown: 0 }.into(),
+            latency_ms: Some(850.0),
+            git_commit: Some("0123456789abcdef".to_owned()),
+            git_dirty: Some(true),
+            ..entry("a", "passed", (5, 5))
+        };
+        let errored = Entry { errored: 5, ..entry("b", "errored", (0, 0)) };
+        let bad = Entry { errored: 1, ..entry("c", "failed", (0, 4)) };
+        let changes = RunChanges {
+            git_commit: Some(ValueChange {
+                before: Some("0123456789abcdef".to_owned()),
+                after: None,
+            }),
+            git_dirty: Some(true),
+            config: Some(value("aaaaaaaaaa", "bbbbbbbbbb")),
+            files: vec![FileChange {
+                path: "sets/tone.yaml".to_owned(),
+                sha256: value("1111111111", "2222222222"),
+            }],
+            conditions: vec![ConditionChange {
+                condition: Condition::Rules,
+                name: Some("tone".to_owned()),
+                before: Some("digest 1".to_owned()),
+                after: Some("digest 2".to_owned()),
+            }],
+        };
+        let case = FlippedCase {
+            case: "refund".to_owned(),
+            model: "m".to_owned(),
+            before: Outcome::Passed,
+            after: Outcome::Failed,
+            case_changed: Some(true),
+            task_changed: Some(false),
+        };
+        let series = Series {
+            model: Some("m".to_owned()),
+            runs: vec![good, errored, bad],
+            unit: Unit::Repeats,
+            change_points: vec![ChangePoint {
+                run: "c".to_owned(),
+                before: rate(5, 5),
+                after: rate(0, 4),
+                p_value: 0.0079,
+            }],
+            current: rate(0, 4),
+            flaky: Some(false),
+            flips: vec![Flip {
+                before: "a".to_owned(),
+                after: "c".to_owned(),
+                cases: vec![case],
+                changes,
+            }],
+        };
+        History {
+            schema_version: 1,
+            project: "p".to_owned(),
+            suite: "s".to_owned(),
+            case: Some("refund\u{1b}[31m".to_owned()),
+            series: vec![series],
+            has_older: true,
+        }
+    }
+
+    #[test]
+    fn shows_missing_values_as_missing() {
+        insta::assert_snapshot!(history_text(&history()));
+    }
+
+    #[test]
+    fn names_the_flipped_cases_of_a_suite() {
+        let mut history = history();
+        history.case = None;
+        let series = &mut history.series[0];
+        (series.model, series.unit, series.flaky) = (None, Unit::Cases, None);
+        series.change_points.clear();
+        let flip = &mut series.flips[0];
+        flip.changes = RunChanges::default();
+        flip.cases[0].case_changed = None;
+        flip.cases = vec![flip.cases[0].clone(); NAMED + 1];
+        let text = history_text(&history);
+        assert!(text.contains("21 cases flipped in c; nothing recorded changed since a"), "{text}");
+        assert!(text.contains("failed   refund · m  (was passed)\nfailed"), "{text}");
+        assert!(text.ends_with("and 1 more case\n"), "{text}");
+    }
+}

@@ -1,0 +1,222 @@
+//! The series of a suite or of a case: its results, its change points, and its flips.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kindlm_stats::{Tally, change_points};
+use kindlm_types::{FileDigest, RateCount};
+use kindlm_wire::history::{
+    ChangePoint, Entry, FileChange, Flip, FlippedCase, RunChanges, Series, Unit, ValueChange,
+};
+use kindlm_wire::v1::{Cost, Rate, RunHead};
+
+use super::past::{PastCase, PastResults, PastRuns};
+use crate::project;
+use crate::stored_runs::RunOutcome;
+
+/// The accepted rate of change points in a series with a constant rate.
+const ALPHA: f64 = 0.05;
+
+/// Returns the series of a whole suite. Only the two newest runs are read completely.
+pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
+    let counts = |head: &RunHead| {
+        let held = head.totals.passed + head.totals.scored;
+        let failed = head.totals.failed.saturating_sub(head.totals.undecided);
+        (held, held + failed)
+    };
+    let tally = |head: &RunHead| {
+        let (held, judged) = counts(head);
+        Tally::new(held, judged).ok()
+    };
+    let entries = heads.iter().map(|head| {
+        let (count, total) = counts(head);
+        Entry {
+            held: RateCount { count, total }.into(),
+            errored: head.totals.errored,
+            score: head.totals.average_score,
+            cost: head.totals.cost,
+            duration_ms: Some(head.duration_ms),
+            ..entry(head, RunOutcome::of_exit_code(head.exit_code).word())
+        }
+    });
+    let tallies = heads.iter().map(tally).collect();
+    let flips = match heads {
+        [.., before, after] => suite_flip(past, before, after).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    Series { flips, ..series(None, entries.collect(), tallies, Unit::Cases) }
+}
+
+/// Returns the cases of the newest run that have another outcome than in the run before it; `None` without any.
+fn suite_flip(past: &PastRuns, before: &RunHead, after: &RunHead) -> Option<Flip> {
+    let (then, now) = (past.results(&before.run)?, past.results(&after.run)?);
+    let cases = now.cases.iter().filter_map(|(key, case)| flipped(key, then.cases.get(key)?, case));
+    let cases: Vec<FlippedCase> = cases.collect();
+    (!cases.is_empty()).then(|| flip((before, &then), (after, &now), cases))
+}
+
+/// Returns the series of a case on a model.
+pub(super) fn case_series(past: &PastRuns, heads: &[RunHead], case: &str, model: &str) -> Series {
+    let key = (case.to_owned(), model.to_owned());
+    let found = heads.iter().filter_map(|head| {
+        let results = past.results(&head.run)?;
+        results.cases.contains_key(&key).then_some((head, results))
+    });
+    let found: Vec<(&RunHead, Arc<PastResults>)> = found.collect();
+    let cases = || found.iter().filter_map(|(head, it)| Some((*head, it.cases.get(&key)?)));
+    let unit = if cases().any(|(_, it)| it.ends_early) { Unit::Runs } else { Unit::Repeats };
+    let tally = |(_, case): (&RunHead, &PastCase)| match unit {
+        Unit::Runs => {
+            // A run with stored answers only is no new evidence.
+            let held = case.decided().filter(|_| case.fresh.is_some())?;
+            Tally::new(held.into(), 1).ok()
+        }
+        Unit::Repeats | Unit::Cases => case.fresh,
+    };
+    let entries = cases().map(|(head, case)| case_entry(head, case)).collect();
+    let mut flips = Vec::new();
+    let mut last: Option<(&RunHead, &PastResults, &PastCase)> = None;
+    for (head, results) in &found {
+        let Some(now) = results.cases.get(&key).filter(|it| it.decided().is_some()) else {
+            continue;
+        };
+        if let Some((before, then, earlier)) = last
+            && let Some(it) = flipped(&key, earlier, now)
+        {
+            flips.push(flip((before, then), (head, results), vec![it]));
+        }
+        last = Some((head, results, now));
+    }
+    let tallies = cases().map(tally).collect();
+    Series { flips, ..series(Some(model.to_owned()), entries, tallies, unit) }
+}
+
+fn case_entry(head: &RunHead, case: &PastCase) -> Entry {
+    Entry {
+        held: case.judged.into(),
+        errored: case.errored.into(),
+        score: case.score,
+        cost: case.cost.into(),
+        latency_ms: case.latency_ms,
+        ..entry(head, if case.is_undecided { "undecided" } else { case.outcome.as_str() })
+    }
+}
+
+/// Returns an entry without results.
+fn entry(head: &RunHead, outcome: &str) -> Entry {
+    Entry {
+        run: head.run.clone(),
+        started_at: head.started_at.clone(),
+        outcome: outcome.to_owned(),
+        held: RateCount::default().into(),
+        errored: 0,
+        score: None,
+        cost: Cost::from(kindlm_types::Cost::default()),
+        latency_ms: None,
+        duration_ms: None,
+        git_commit: head.git_commit.clone(),
+        git_dirty: head.git_dirty,
+    }
+}
+
+/// Returns a series with its change points, without flips. Entries without a tally do not count.
+fn series(
+    model: Option<String>,
+    runs: Vec<Entry>,
+    tallies: Vec<Option<Tally>>,
+    unit: Unit,
+) -> Series {
+    let judged = runs.iter().zip(tallies).filter_map(|(run, it)| Some((run, it?)));
+    let (judged, tallies): (Vec<&Entry>, Vec<Tally>) = judged.unzip();
+    let found = change_points(&tallies, ALPHA);
+    let points = found.iter().filter_map(|it| {
+        Some(ChangePoint {
+            run: judged.get(it.at)?.run.clone(),
+            before: rate(it.before),
+            after: rate(it.after),
+            p_value: it.p_value,
+        })
+    });
+    let points = points.collect();
+    let since = found.last().map_or(0, |it| it.at);
+    let current = tallies.iter().skip(since).fold(RateCount::default(), |sum, it| RateCount {
+        count: sum.count + it.passed(),
+        total: sum.total + it.total(),
+    });
+    let flaky = match unit {
+        Unit::Cases => None,
+        Unit::Repeats | Unit::Runs => {
+            (current.total > 1).then_some(current.count > 0 && current.count < current.total)
+        }
+    };
+    let current = current.into();
+    Series { model, runs, unit, change_points: points, current, flaky, flips: Vec::new() }
+}
+
+fn rate(tally: Tally) -> Rate {
+    RateCount { count: tally.passed(), total: tally.total() }.into()
+}
+
+/// Returns a case if one of its outcomes held and the other failed.
+fn flipped(
+    (case, model): &(String, String),
+    before: &PastCase,
+    after: &PastCase,
+) -> Option<FlippedCase> {
+    if before.decided()? == after.decided()? {
+        return None;
+    }
+    let differs =
+        |one: &Option<String>, other: &Option<String>| Some(one.as_ref()? != other.as_ref()?);
+    Some(FlippedCase {
+        case: case.clone(),
+        model: model.clone(),
+        before: before.outcome,
+        after: after.outcome,
+        case_changed: differs(&before.digest, &after.digest),
+        task_changed: differs(&before.task_digest, &after.task_digest),
+    })
+}
+
+fn flip(
+    (before, then): (&RunHead, &PastResults),
+    (after, now): (&RunHead, &PastResults),
+    cases: Vec<FlippedCase>,
+) -> Flip {
+    let changes = RunChanges {
+        git_commit: changed(before.git_commit.as_ref(), after.git_commit.as_ref()),
+        git_dirty: match (before.git_dirty, after.git_dirty) {
+            (None, None) => None,
+            (then, now) => Some(then == Some(true) || now == Some(true)),
+        },
+        config: changed(before.config_sha256.as_ref(), after.config_sha256.as_ref()),
+        files: files(then, now, after),
+        conditions: then.conditions.changes(&now.conditions),
+    };
+    Flip { before: before.run.clone(), after: after.run.clone(), cases, changes }
+}
+
+fn changed(before: Option<&String>, after: Option<&String>) -> Option<ValueChange> {
+    (before != after).then(|| ValueChange { before: before.cloned(), after: after.cloned() })
+}
+
+/// Returns the files that differ, without the config file. If a run records no files, none is returned.
+fn files(before: &PastResults, after: &PastResults, head: &RunHead) -> Vec<FileChange> {
+    if before.files.is_empty() || after.files.is_empty() {
+        return Vec::new();
+    }
+    let config = head.config_path.as_deref().unwrap_or(project::CONFIG);
+    let config = config.rsplit(['/', '\\']).next().unwrap_or(config);
+    let mut all: BTreeMap<&str, (Option<&String>, Option<&String>)> = BTreeMap::new();
+    for FileDigest { path, sha256 } in &before.files {
+        all.entry(path).or_default().0 = Some(sha256);
+    }
+    for FileDigest { path, sha256 } in &after.files {
+        all.entry(path).or_default().1 = Some(sha256);
+    }
+    let changes = all.into_iter().filter(|(path, _)| *path != config);
+    let changes = changes.filter_map(|(path, (before, after))| {
+        Some(FileChange { path: path.to_owned(), sha256: changed(before, after)? })
+    });
+    changes.collect()
+}
