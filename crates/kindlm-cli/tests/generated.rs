@@ -61,6 +61,7 @@ fn json_schemas_are_fresh() {
     check("schemas/comparison.v1.schema.json", &pretty(&kindlm_wire::v1::comparison_schema()));
     check("schemas/mutation.v1.schema.json", &pretty(&kindlm_wire::mutation::schema()));
     check("schemas/history.v1.schema.json", &pretty(&kindlm_wire::history::schema()));
+    check("schemas/bisect.v1.schema.json", &pretty(&kindlm_wire::bisect::schema()));
 }
 
 #[test]

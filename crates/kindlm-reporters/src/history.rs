@@ -166,8 +166,8 @@ fn share(rate: &Rate) -> String {
 }
 
 fn current(series: &Series) -> String {
-    let since = match series.change_points.last() {
-        Some(it) => format!("since {}", it.run),
+    let since = match &series.since {
+        Some(run) => format!("since {run}"),
         None => "all runs shown".to_owned(),
     };
     if series.current.total == 0 {
@@ -321,6 +321,7 @@ mod tests {
                 after: rate(0, 4),
                 p_value: 0.0079,
             }],
+            since: Some("c".to_owned()),
             current: rate(0, 4),
             flaky: Some(false),
             flips: vec![Flip {
@@ -352,6 +353,7 @@ mod tests {
         let series = &mut history.series[0];
         (series.model, series.unit, series.flaky) = (None, Unit::Cases, None);
         series.change_points.clear();
+        series.since = None;
         let flip = &mut series.flips[0];
         flip.changes = RunChanges::default();
         flip.cases[0].case_changed = None;

@@ -28,6 +28,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod amount;
+mod bisect;
 mod bytes;
 mod changes;
 mod comparison;
@@ -48,6 +49,7 @@ mod verdict;
 use std::fmt;
 
 pub use amount::{count, duration, usd};
+pub use bisect::{bisect_candidate, bisect_step, bisect_text};
 pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
 pub use history::history_text;

@@ -53,15 +53,22 @@ fn is_dirty(folder: &Path, suite: &[String]) -> Option<bool> {
     Some(!suite.iter().all(is_tracked))
 }
 
-/// Runs git in a folder, and returns its stdout; `None` if it fails or takes too long.
-fn run(folder: &Path, words: &[&str]) -> Option<String> {
+/// Returns the command git for the repository around a folder, without arguments.
+pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new("git");
     // A repository can name programs that git runs. None of these is needed here.
-    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]).args(words);
+    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     for it in PLACES {
         command.env_remove(it);
     }
     command.env("GIT_OPTIONAL_LOCKS", "0").current_dir(folder);
+    command
+}
+
+/// Runs git in a folder, and returns its stdout; `None` if it fails or takes too long.
+fn run(folder: &Path, words: &[&str]) -> Option<String> {
+    let mut command = command(folder);
+    command.args(words);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let mut stdout = child.stdout.take()?;

@@ -8,6 +8,7 @@
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | list or remove stored runs | [`stored_runs`] |
 //! | follow a case over the stored runs | [`history::history`] |
+//! | find the commit since which a case fails | [`bisect::PreparedBisection`] |
 //! | show runs in a browser | [`view::view`] |
 //! | explain an id, a failure code or a key | [`explain::text`] |
 //! | complete names in a shell | [`completions::names`] |
@@ -19,6 +20,7 @@
 //! these only through `World`, and prints nothing. [`Session`] opens providers and stores.
 
 pub mod baseline;
+pub mod bisect;
 mod budget;
 pub mod calibrate;
 pub mod compare;

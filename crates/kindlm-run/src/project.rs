@@ -78,7 +78,27 @@ impl Project {
     /// Fails if the file cannot be read or the suite has errors. The error message has a line for each error. [`load`]
     /// returns errors with their locations instead.
     pub fn open(world: &World, options: &OpenOptions, purpose: Purpose) -> Result<Self, Failure> {
-        let (place, files, loaded) = load(world, options, purpose)?;
+        let opened = load(world, options, purpose)?;
+        Self::of_loaded(world, opened, options.allow_outside)
+    }
+
+    /// Opens a suite with this text in place of the text of its config file.
+    pub(crate) fn of_text(
+        world: &World,
+        options: &OpenOptions,
+        text: &[u8],
+        purpose: Purpose,
+    ) -> Result<Self, Failure> {
+        let place = SuiteFolder::new(world, &options.config);
+        let opened = load_text(world, place, text, options.allow_outside, purpose)?;
+        Self::of_loaded(world, opened, options.allow_outside)
+    }
+
+    fn of_loaded(
+        world: &World,
+        (place, files, loaded): (SuiteFolder, Folder, Loaded),
+        allow_outside: bool,
+    ) -> Result<Self, Failure> {
         let Some(suite) = loaded.suite else {
             let render = |it: &Diagnostic| kindlm_config::render(it, false);
             let secrets = Secrets::of(world, &Map::new());
@@ -88,7 +108,7 @@ impl Project {
                 text
             })));
         };
-        Ok(Self { place, suite, files, allow_outside: options.allow_outside })
+        Ok(Self { place, suite, files, allow_outside })
     }
 }
 
@@ -202,14 +222,25 @@ pub fn load(
 ) -> Result<(SuiteFolder, Folder, Loaded), Failure> {
     let place = SuiteFolder::new(world, &args.config);
     let bytes = place.read()?;
+    load_text(world, place, &bytes, args.allow_outside, purpose)
+}
+
+/// Loads a suite from the text of its config file.
+fn load_text(
+    world: &World,
+    place: SuiteFolder,
+    text: &[u8],
+    allow_outside: bool,
+    purpose: Purpose,
+) -> Result<(SuiteFolder, Folder, Loaded), Failure> {
     let files = Folder::open(&place.folder)
         .map_err(|err| Failure::input(err.to_string()))?
-        .allow_outside(args.allow_outside);
+        .allow_outside(allow_outside);
     let env = |name: &str| (world.env)(name);
     let sources = sources(world, &files, &env, purpose)?;
-    let mut loaded = kindlm_config::load_with(&place.name, &bytes, &sources);
+    let mut loaded = kindlm_config::load_with(&place.name, text, &sources);
     if let Some(suite) = &mut loaded.suite {
-        suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(&bytes)));
+        suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(text)));
         Secrets::of(world, &suite.providers).redact_names(suite);
     }
     Ok((place, files, loaded))

@@ -76,6 +76,8 @@ pub struct RunConfig {
     pub baseline: Option<String>,
     /// True if executions are not stored during the run. Such a run cannot be resumed.
     pub no_journal: bool,
+    /// True if the report is not stored in `.kindlm/runs`.
+    pub no_report: bool,
     /// True to keep the workspace folders of agents after the run.
     pub keep_workspaces: bool,
     /// True to show only warnings as notices.
@@ -216,6 +218,7 @@ impl Prepared {
             baseline: reference.outputs,
             reference: reference.baseline,
             quiet: config.quiet,
+            stores_report: !config.no_report,
             can_resume: !config.no_journal,
             waits: session.waits.clone(),
             workspaces,
@@ -275,6 +278,8 @@ pub(crate) struct Run {
     /// The baseline that pass rates are compared with, and its label.
     pub(crate) reference: Option<(String, kindlm_store::Baseline)>,
     pub(crate) quiet: bool,
+    /// True if the report is stored in `.kindlm/runs`.
+    pub(crate) stores_report: bool,
     /// True if the run can be resumed from its journal.
     pub(crate) can_resume: bool,
     /// The waits before requests; an interrupt ends these waits.
@@ -428,7 +433,9 @@ impl Run {
         take: &mut TakeReport<'_>,
     ) -> Outcome {
         // Store the report first, because its results are paid.
-        saved::keep(world, &self.place, report, self.quiet);
+        if self.stores_report {
+            saved::keep(world, &self.place, report, self.quiet);
+        }
         let written = take(report);
         let compliance = write_documents(world, &self.place, &self.suite, report, self.quiet);
         let summary = report.summary();

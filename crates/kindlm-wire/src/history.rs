@@ -45,9 +45,13 @@ pub struct Series {
     pub unit: Unit,
     /// The runs since which the rate is another one, oldest first.
     pub change_points: Vec<ChangePoint>,
-    /// The rate since the last change point, or of all runs; its `rate` is `null` if nothing was judged.
+    /// The first run of the current rate: the last change point, or the last change of the prompt, the variables or the
+    /// checks of the case. Absent if all runs belong to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// The rate since then; its `rate` is `null` if nothing was judged.
     pub current: Rate,
-    /// True if some of the units since the last change point held and some failed; `null` if less than two were judged,
+    /// True if some of the units since then held and some failed; `null` if less than two were judged,
     /// and for a whole suite.
     pub flaky: Option<bool>,
     /// The runs in which a case has another outcome than in its last judged run before, oldest first.

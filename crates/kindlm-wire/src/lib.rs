@@ -1,9 +1,11 @@
 //! The JSON formats that KindLM reads and writes: versioned, and independent of the internal types.
 //!
 //! [`v1`] is the report; [`evaluate`] is the input and output of `kindlm evaluate`; [`mutation`] is the result of
-//! `kindlm mutate`, and [`history`] that of `kindlm history`. Unknown fields are ignored, so an older KindLM can read a
-//! report of a newer one with the same version. Any other `schemaVersion` is rejected.
+//! `kindlm mutate`, [`history`] that of `kindlm history`, and [`bisect`] that of `kindlm bisect`. Unknown fields are
+//! ignored, so an older KindLM can read a report of a newer one with the same version. Any other `schemaVersion` is
+//! rejected.
 
+pub mod bisect;
 pub mod evaluate;
 pub mod history;
 pub mod mutation;

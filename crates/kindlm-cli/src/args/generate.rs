@@ -25,6 +25,8 @@ pub(crate) enum SchemaOf {
     Mutation,
     /// The result that `kindlm history --json` prints
     History,
+    /// The result that `kindlm bisect --json` prints
+    Bisect,
 }
 
 /// Prints completions for a shell

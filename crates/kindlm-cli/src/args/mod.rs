@@ -3,6 +3,7 @@
 //! The doc comments are the help texts. The arguments of each command are in the file with its name.
 
 mod baseline;
+mod bisect;
 mod calibrate;
 mod compare;
 mod compliance;
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use baseline::{BaselineAction, BaselineArgs};
+pub(crate) use bisect::BisectArgs;
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use compare::{CompareArgs, CompareOptions};
 pub(crate) use compliance::{ComplianceAction, ComplianceArgs};
@@ -126,6 +128,7 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     Compare(CompareArgs),
     History(HistoryArgs),
+    Bisect(BisectArgs),
     Mutate(MutateArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),

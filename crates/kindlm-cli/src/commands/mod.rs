@@ -2,6 +2,7 @@
 
 pub(crate) mod assertions;
 pub(crate) mod baseline;
+pub(crate) mod bisect;
 pub(crate) mod calibrate;
 pub(crate) mod clean;
 pub(crate) mod compare;

@@ -14,6 +14,7 @@ pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
         SchemaOf::Comparison => kindlm_wire::v1::comparison_schema(),
         SchemaOf::Mutation => kindlm_wire::mutation::schema(),
         SchemaOf::History => kindlm_wire::history::schema(),
+        SchemaOf::Bisect => kindlm_wire::bisect::schema(),
     };
     print(io, &pretty(&schema))?;
     Ok(ExitStatus::Success)

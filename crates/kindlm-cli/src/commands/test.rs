@@ -61,6 +61,7 @@ fn config(args: &TestArgs, arguments: Vec<String>) -> RunConfig {
         allow_unpriced: args.allow_unpriced,
         baseline: args.baseline.clone(),
         no_journal: args.no_journal,
+        no_report: false,
         keep_workspaces: args.keep_workspaces,
         quiet: args.quiet,
         arguments,

@@ -114,12 +114,12 @@ fn case_name(past: &PastRuns, heads: &[RunHead], pattern: &str) -> Result<String
             })
         }
         several => {
-            let named = several.iter().take(NAMED).map(|it| format!("`{it}`"));
-            let mut named: Vec<String> = named.collect();
+            let listed = several.iter().take(NAMED).map(|it| format!("`{it}`"));
+            let mut listed: Vec<String> = listed.collect();
             let more = several.len().saturating_sub(NAMED);
-            named.extend((more > 0).then(|| format!("and {more} more")));
+            listed.extend((more > 0).then(|| format!("and {more} more")));
             let count = several.len();
-            Err(Failure::input(format!("`{pattern}` matches {count} cases: {}", named.join(", ")))
+            Err(Failure::input(format!("`{pattern}` matches {count} cases: {}", listed.join(", ")))
                 .with_help("name one of them"))
         }
     }

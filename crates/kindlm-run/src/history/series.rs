@@ -39,12 +39,12 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
             ..entry(head, RunOutcome::of_exit_code(head.exit_code).word())
         }
     });
-    let tallies = heads.iter().map(tally).collect();
+    let measured = heads.iter().map(|it| (tally(it), None)).collect();
     let flips = match heads {
         [.., before, after] => suite_flip(past, before, after).into_iter().collect(),
         _ => Vec::new(),
     };
-    Series { flips, ..series(None, entries.collect(), tallies, Unit::Cases) }
+    Series { flips, ..series(None, entries.collect(), measured, Unit::Cases) }
 }
 
 /// Returns the cases of the newest run that have another outcome than in the run before it; `None` without any.
@@ -87,8 +87,8 @@ pub(super) fn case_series(past: &PastRuns, heads: &[RunHead], case: &str, model:
         }
         last = Some((head, results, now));
     }
-    let tallies = cases().map(tally).collect();
-    Series { flips, ..series(Some(model.to_owned()), entries, tallies, unit) }
+    let measured = cases().map(|it| (tally(it), it.1.digest.clone())).collect();
+    Series { flips, ..series(Some(model.to_owned()), entries, measured, unit) }
 }
 
 fn case_entry(head: &RunHead, case: &PastCase) -> Entry {
@@ -120,14 +120,18 @@ fn entry(head: &RunHead, outcome: &str) -> Entry {
 }
 
 /// Returns a series with its change points, without flips. Entries without a tally do not count.
+///
+/// Each entry has its tally and the digest of its case.
 fn series(
     model: Option<String>,
     runs: Vec<Entry>,
-    tallies: Vec<Option<Tally>>,
+    measured: Vec<(Option<Tally>, Option<String>)>,
     unit: Unit,
 ) -> Series {
-    let judged = runs.iter().zip(tallies).filter_map(|(run, it)| Some((run, it?)));
-    let (judged, tallies): (Vec<&Entry>, Vec<Tally>) = judged.unzip();
+    let judged = runs.iter().zip(measured);
+    let judged = judged.filter_map(|(run, (tally, digest))| Some((run, (tally?, digest))));
+    let (judged, measured): (Vec<&Entry>, Vec<_>) = judged.unzip();
+    let (tallies, digests): (Vec<Tally>, Vec<Option<String>>) = measured.into_iter().unzip();
     let found = change_points(&tallies, ALPHA);
     let points = found.iter().filter_map(|it| {
         Some(ChangePoint {
@@ -138,7 +142,8 @@ fn series(
         })
     });
     let points = points.collect();
-    let since = found.last().map_or(0, |it| it.at);
+    let since = found.last().map_or(0, |it| it.at).max(last_change(&digests));
+    let first = judged.get(since).filter(|_| since > 0).map(|it| it.run.clone());
     let current = tallies.iter().skip(since).fold(RateCount::default(), |sum, it| RateCount {
         count: sum.count + it.passed(),
         total: sum.total + it.total(),
@@ -150,7 +155,16 @@ fn series(
         }
     };
     let current = current.into();
-    Series { model, runs, unit, change_points: points, current, flaky, flips: Vec::new() }
+    let flips = Vec::new();
+    Series { model, runs, unit, change_points: points, since: first, current, flaky, flips }
+}
+
+/// Returns the index of the last digest that differs from the one before it; 0 without any. Missing ones do not count.
+fn last_change(digests: &[Option<String>]) -> usize {
+    let pairs = digests.iter().zip(digests.iter().skip(1));
+    let changes =
+        pairs.map(|(before, after)| before.is_some() && after.is_some() && before != after);
+    changes.enumerate().filter(|(_, changed)| *changed).map(|(at, _)| at + 1).max().unwrap_or(0)
 }
 
 fn rate(tally: Tally) -> Rate {

@@ -143,6 +143,18 @@ fn an_errored_run_is_missing_and_no_flip() {
 }
 
 #[test]
+fn a_changed_prompt_is_no_flakiness() {
+    let mut reports = [report("a", "pp"), report("b", "p"), report("c", "f"), report("d", "ff")];
+    for it in &mut reports[2..] {
+        it.cases[0].digest = Some("e".to_owned());
+    }
+    let series = Stored::new(&reports).case();
+    assert_eq!((series.change_points.len(), series.since.as_deref()), (0, Some("c")));
+    assert_eq!((series.current.count, series.current.total), (0, 3));
+    assert_eq!(series.flaky, Some(false));
+}
+
+#[test]
 fn stored_answers_are_no_new_evidence() {
     let mut reports = [report("a", "ppppp"), report("b", "fffff"), report("c", "fffff")];
     for it in &mut reports[1..] {
@@ -158,7 +170,9 @@ fn stored_answers_are_no_new_evidence() {
 fn repeats_that_end_early_count_by_run() {
     let early = EarlyEnd { max: 5, test: None, decision: None };
     let mut reports = [report("a", "ppppp"), report("b", "f"), report("c", "f")];
-    reports.iter_mut().for_each(|it| it.cases[0].early_end = Some(early));
+    for it in &mut reports {
+        it.cases[0].early_end = Some(early);
+    }
     let series = Stored::new(&reports).case();
     assert_eq!(series.unit, Unit::Runs);
     assert_eq!((series.current.count, series.current.total), (1, 3));

@@ -3,8 +3,12 @@
 mod header;
 mod kept;
 
+use std::fmt::Write as _;
+
 use kindlm_engine::{Plan, Suite, Targets};
-use kindlm_store::journal::{Durability, Header, Index, Journal, JournalError, JournalWriter};
+use kindlm_store::journal::{
+    Durability, Header, Index, Journal, JournalError, JournalWriter, PlannedCase,
+};
 use kindlm_store::{Digest, Folder, Runs};
 use kindlm_types::{RunInfo, Summary};
 
@@ -75,6 +79,20 @@ pub fn find(
     }
     Err(Failure::input(format!("there is no run of the suite `{name}` to resume"))
         .with_help("start one with `kindlm test`"))
+}
+
+/// Returns a digest of everything that the results of the planned cases depend on, but for the number of repeats.
+pub(crate) fn case_digest(suite: &Suite, files: &Folder, plan: &Plan) -> Result<Digest, Failure> {
+    let info = RunInfo::default();
+    let header = header::of(&info, (suite, files), plan, None, Vec::new())?;
+    let mut parts = String::new();
+    for (name, digest) in header.settings.iter().chain(&header.models) {
+        let _ = writeln!(parts, "{name:?} {digest}");
+    }
+    for PlannedCase { case, model, prompt, tools, vars, checks, .. } in &header.cases {
+        let _ = writeln!(parts, "{case:?} {model:?} {prompt} {tools} {vars} {checks}");
+    }
+    Ok(Digest::of(parts))
 }
 
 /// Returns true if the journal belongs to a run of `kindlm trace`.

@@ -132,6 +132,7 @@ pub fn judge_traces(
         baseline: reference.outputs,
         reference: reference.baseline,
         quiet,
+        stores_report: true,
         // Resuming needs the spans, which are not stored.
         can_resume: false,
         waits: session.waits.clone(),

@@ -1,0 +1,42 @@
+//! `kindlm bisect`: finds the commit, or the changes of a suite, since which a case fails.
+
+use kindlm_reporters::bisect_text;
+use kindlm_run::Outcome;
+use kindlm_run::bisect::{BisectConfig, PreparedBisection, Range};
+use kindlm_types::ExitStatus;
+
+use crate::args::BisectArgs;
+use crate::commands::schema::pretty;
+use crate::{Failure, Io, print};
+
+pub(crate) fn run(args: BisectArgs, io: &mut Io) -> Outcome {
+    let options = args.suite.options();
+    let range = match (args.good, args.from) {
+        (Some(good), _) => Range::Commits { good, bad: args.bad },
+        (None, from) => Range::Changes { from: from.unwrap_or_default() },
+    };
+    let config = BisectConfig {
+        case: args.test,
+        model: args.model,
+        range,
+        pass: args.pass,
+        fail: args.fail,
+        error: args.error,
+        max_executions: args.max_executions.map(u64::from),
+    };
+    let world = io.world.clone();
+    let prepared = PreparedBisection::new(&world, &options, &config)?;
+    if args.dry_run {
+        print(io, &prepared.describe())?;
+        return Ok(ExitStatus::Success);
+    }
+    let (report, status) = prepared.run()?;
+    let text = if args.json {
+        let document = serde_json::to_value(&report);
+        pretty(&document.map_err(|err| Failure::internal(err.to_string()))?)
+    } else {
+        bisect_text(&report)
+    };
+    print(io, &text)?;
+    Ok(status)
+}

@@ -1,0 +1,227 @@
+//! The result of a search for the change since which a case fails, as text for a terminal.
+
+use kindlm_types::ecma;
+use kindlm_wire::bisect::{Answer, Bisection, Candidate, CandidateKind, Step, StepVerdict};
+
+use crate::amount::{count, percent, plural};
+use crate::plain::{head, one_line};
+
+/// The maximum number of candidates that are listed.
+const LISTED: usize = 30;
+/// The maximum number of lines of a change that are shown.
+const LINES: usize = 10;
+/// The number of characters of a commit's id that are shown.
+const SHOWN: usize = 8;
+
+/// Returns the result as text for a terminal: the steps, the answer with its error rate, and the number of executions.
+pub fn bisect_text(report: &Bisection) -> String {
+    let Bisection { case, model, candidates, kind, .. } = report;
+    let what = match kind {
+        CandidateKind::Commits => "commit",
+        CandidateKind::Changes => "change",
+    };
+    let all = plural(candidates.len() as u64, what);
+    let mut text = String::new();
+    add_line(&mut text, &format!("{case} · {model}: {all}"));
+    if *kind == CandidateKind::Changes {
+        for (at, it) in candidates.iter().enumerate().take(LISTED) {
+            add_line(&mut text, &format!("  {} {}", at + 1, bisect_candidate(it)));
+        }
+    }
+    text.push('\n');
+    for it in &report.steps {
+        add_line(&mut text, &bisect_step(it));
+    }
+    text.push('\n');
+    add_answer(&mut text, report);
+    add_line(&mut text, &effort(report));
+    text
+}
+
+/// Returns a step in one line, such as `bad      4f2a1c9e shorten the prompt: 0 of 3 passed`.
+pub fn bisect_step(step: &Step) -> String {
+    let word = match step.verdict {
+        StepVerdict::Good => "good",
+        StepVerdict::Bad => "bad",
+        StepVerdict::Skipped => "skipped",
+        StepVerdict::Stopped => "stopped",
+    };
+    let mut details = Vec::new();
+    if step.judged > 0 {
+        details.push(format!("{} of {} passed", count(step.passed), count(step.judged)));
+    }
+    details.extend(step.reason.clone());
+    if step.reused {
+        details.push("the same as an earlier step, nothing sent".to_owned());
+    }
+    one_line(&format!("{word:7}  {}: {}", step.tried, details.join("; ")))
+}
+
+/// Returns a candidate in one line: the commit with its subject, or the change.
+pub fn bisect_candidate(it: &Candidate) -> String {
+    let Candidate { id, subject, removed, added } = it;
+    if let Some(subject) = subject {
+        return one_line(&format!("{} {subject}", head(id, SHOWN)));
+    }
+    let side = |lines: &[String]| match lines {
+        [] => "nothing".to_owned(),
+        [only] => format!("`{only}`"),
+        several => plural(several.len() as u64, "line"),
+    };
+    one_line(&format!("{id}: {} → {}", side(removed), side(added)))
+}
+
+fn add_line(text: &mut String, line: &str) {
+    text.push_str(&one_line(line));
+    text.push('\n');
+}
+
+fn add_answer(text: &mut String, report: &Bisection) {
+    let is_commit = report.kind == CandidateKind::Commits;
+    let chosen = |indices: &[usize]| {
+        let chosen = indices.iter().filter_map(|it| report.candidates.get(*it));
+        chosen.cloned().collect::<Vec<Candidate>>()
+    };
+    match &report.answer {
+        Answer::Found { candidates } => {
+            let title = match (is_commit, candidates.len()) {
+                (true, _) => "the case fails since this commit:",
+                (false, 1) => "the case fails because of this change:",
+                (false, _) => "the case fails because of these changes together:",
+            };
+            add_line(text, title);
+            add_candidates(text, &chosen(candidates));
+            let error = error(report.error_bound);
+            add_line(
+                text,
+                &format!("probability that this is wrong: at most {error}%, if {}", rates(report)),
+            );
+        }
+        Answer::Among { candidates, reason } => {
+            let title = if is_commit {
+                "the case fails since one of these commits"
+            } else {
+                "the case fails because of some of these changes"
+            };
+            add_line(text, &format!("{title} ({reason}):"));
+            add_candidates(text, &chosen(candidates));
+        }
+        Answer::NotReproduced { reason } => {
+            add_line(text, &format!("nothing was searched: {reason}"));
+            add_line(text, &format!("the search needs that {}", rates(report)));
+            add_line(text, "`--pass` and `--fail` set these rates");
+        }
+    }
+}
+
+fn rates(report: &Bisection) -> String {
+    let (pass, fail) = (percent(report.test.pass), percent(report.test.fail));
+    format!("each try passes in {pass}% of repeats or more (good), or in {fail}% or less (bad)")
+}
+
+fn add_candidates(text: &mut String, candidates: &[Candidate]) {
+    for it in candidates.iter().take(LISTED) {
+        if it.subject.is_some() {
+            add_line(text, &format!("  {}", bisect_candidate(it)));
+            continue;
+        }
+        add_line(text, &format!("  {}", it.id));
+        for (sign, lines) in [('-', &it.removed), ('+', &it.added)] {
+            for line in lines.iter().take(LINES) {
+                add_line(text, &format!("  {sign} {line}"));
+            }
+            let more = lines.len().saturating_sub(LINES);
+            if more > 0 {
+                add_line(text, &format!("  {sign} … {}", plural(more as u64, "more line")));
+            }
+        }
+    }
+    let more = candidates.len().saturating_sub(LISTED);
+    if more > 0 {
+        add_line(text, &format!("  and {} more", count(more as u64)));
+    }
+}
+
+/// Formats a probability in percent, rounded up to one decimal.
+fn error(bound: f64) -> String {
+    ecma::to_fixed((bound * 1_000.0 - 1e-6).ceil().max(0.0) / 10.0, 1)
+}
+
+fn effort(report: &Bisection) -> String {
+    let steps = plural(report.steps.len() as u64, "step");
+    format!("{steps}, {}", plural(report.executions, "execution"))
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_wire::bisect::DecisionTest;
+
+    use super::*;
+
+    fn report(kind: CandidateKind, candidates: Vec<Candidate>, answer: Answer) -> Bisection {
+        let step = |tried: &str, verdict, passed, judged| Step {
+            tried: tried.to_owned(),
+            verdict,
+            reason: None,
+            passed,
+            judged,
+            executions: judged,
+            reused: false,
+        };
+        let skipped = Step {
+            reason: Some("there is no case `a\u{1b}[31m`".to_owned()),
+            ..step("cccccccc three", StepVerdict::Skipped, 0, 0)
+        };
+        let reused = Step { reused: true, executions: 0, ..step("b", StepVerdict::Good, 9, 9) };
+        Bisection {
+            schema_version: 1,
+            suite: "s".to_owned(),
+            case: "refund".to_owned(),
+            model: "m".to_owned(),
+            kind,
+            candidates,
+            test: DecisionTest { pass: 0.95, fail: 0.5, error: 0.0125, max_repeats: 40 },
+            steps: vec![step("a", StepVerdict::Bad, 0, 3), skipped, reused],
+            answer,
+            error_bound: 0.025,
+            executions: 12,
+        }
+    }
+
+    #[test]
+    fn shows_the_commit_and_the_error_rate() {
+        let commit = Candidate {
+            id: "0123456789abcdef".to_owned(),
+            subject: Some("shorten the prompt".to_owned()),
+            ..Candidate::default()
+        };
+        let commits = vec![commit.clone(), commit];
+        for (name, answer) in [
+            ("found", Answer::Found { candidates: vec![1] }),
+            ("among", Answer::Among { candidates: vec![0, 1], reason: "1 commits".to_owned() }),
+            ("not_reproduced", Answer::NotReproduced { reason: "it passes".to_owned() }),
+        ] {
+            let text = bisect_text(&report(CandidateKind::Commits, commits.clone(), answer));
+            insta::assert_snapshot!(name, text);
+        }
+    }
+
+    #[test]
+    fn shows_the_lines_of_a_change() {
+        let change = Candidate {
+            id: "prompts.support.system, line 2".to_owned(),
+            subject: None,
+            removed: vec!["Be polite.".to_owned()],
+            added: (0..12).map(|it| format!("Rule {it}.")).collect(),
+        };
+        let answer = Answer::Found { candidates: vec![0] };
+        insta::assert_snapshot!(bisect_text(&report(CandidateKind::Changes, vec![change], answer)));
+    }
+
+    #[test]
+    fn error_rates_are_rounded_up() {
+        for (bound, expected) in [(0.05, "5.0"), (0.0501, "5.1"), (0.0, "0.0"), (1.0, "100.0")] {
+            assert_eq!(error(bound), expected);
+        }
+    }
+}

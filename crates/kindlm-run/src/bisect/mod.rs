@@ -1,0 +1,327 @@
+//! Finds the commit, or the changes of a suite, since which a case fails.
+
+mod changes;
+mod commits;
+mod repository;
+mod search;
+mod trial;
+mod units;
+
+use kindlm_engine::{Pattern, Suite, TestCase, Until};
+use kindlm_stats::{Decision, Sprt};
+use kindlm_types::ExitStatus;
+use kindlm_wire::bisect::{Answer, Bisection, Candidate, CandidateKind, VERSION};
+
+use self::search::Verdict;
+use self::trial::{Rule, Target, Trials};
+use crate::{Failure, OpenOptions, World};
+
+/// The highest share of tries that `max_repeats` leaves undecided at both rates.
+const UNDECIDED: f64 = 0.05;
+/// The highest number of repeats of a try.
+const MOST_REPEATS: u32 = 10_000;
+/// The rates without a choice of the user or the suite.
+const RATES: (f64, f64) = (0.95, 0.5);
+
+/// The two versions between which the case began to fail.
+#[derive(Clone, Debug)]
+pub enum Range {
+    /// Two commits, as the user names them.
+    Commits {
+        /// A commit in which the case passes.
+        good: String,
+        /// A later commit in which the case fails.
+        bad: String,
+    },
+    /// The changes from an older version of the suite's file to the present one.
+    Changes {
+        /// The older version: a file, or a commit.
+        from: String,
+    },
+}
+
+/// The settings of the search.
+#[derive(Clone, Debug)]
+pub struct BisectConfig {
+    /// The test case: its name, a part of it, a glob, or `/a regular expression/`.
+    pub case: String,
+    /// The model; needed if the case runs on several models.
+    pub model: Option<String>,
+    /// The two versions.
+    pub range: Range,
+    /// The pass rate that is good, from 0 to 1. The default is that of the case, or 0.95.
+    pub pass: Option<f64>,
+    /// The pass rate that is bad, from 0 to 1. The default is that of the case, or 0.5.
+    pub fail: Option<f64>,
+    /// The highest probability that the answer is wrong, from 0 to 0.5.
+    pub error: f64,
+    /// The maximum number of executions; `None` for no limit.
+    pub max_executions: Option<u64>,
+}
+
+/// A search that is ready to start.
+pub struct PreparedBisection<'a> {
+    world: &'a World,
+    suite: String,
+    target: Target,
+    rule: Rule,
+    /// The number of decisions for which the error is divided.
+    decisions: u32,
+    search: Search,
+}
+
+/// What is searched.
+enum Search {
+    Commits(commits::Commits),
+    Changes(changes::SuiteChanges),
+}
+
+/// The result of a search, before it is counted.
+struct Found {
+    answer: Answer,
+    is_stopped: bool,
+}
+
+impl<'a> PreparedBisection<'a> {
+    /// Prepares the search. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a version does not exist, the suite of the bad version cannot be loaded, `config` selects no single case
+    /// on a single model, or a rate is invalid.
+    pub fn new(
+        world: &'a World,
+        options: &OpenOptions,
+        config: &BisectConfig,
+    ) -> Result<Self, Failure> {
+        let (project, source) = match &config.range {
+            Range::Commits { good, bad } => {
+                let (commits, project) = commits::Commits::open(world, options, good, bad)?;
+                (project, Search::Commits(commits))
+            }
+            Range::Changes { from } => {
+                let (changes, project) = changes::SuiteChanges::open(world, options, from)?;
+                (project, Search::Changes(changes))
+            }
+        };
+        let case = find_case(&project.suite, &config.case)?;
+        let target = Target { case: case.name.clone(), model: find_model(case, config)? };
+        let search = match source {
+            Search::Changes(changes) => Search::Changes(changes.relevant(world, &target)?),
+            commits @ Search::Commits(_) => commits,
+        };
+        let decisions = search.decisions();
+        let rule = rule(case, config, decisions)?;
+        let suite = project.suite.info.name.clone();
+        Ok(Self { world, suite, target, rule, decisions, search })
+    }
+
+    /// Returns the candidates, the test, and the number of executions to expect.
+    pub fn describe(&self) -> String {
+        use std::fmt::Write as _;
+        let candidates = self.search.candidates();
+        let (count, decisions) = (candidates.len(), self.decisions);
+        let Rule { test, max_repeats, .. } = self.rule;
+        let what = match (self.search.kind(), count) {
+            (CandidateKind::Commits, 1) => "commit",
+            (CandidateKind::Commits, _) => "commits",
+            (CandidateKind::Changes, 1) => "change",
+            (CandidateKind::Changes, _) => "changes",
+        };
+        let Target { case, model } = &self.target;
+        let mut text = format!("{case} · {model}: {count} {what}\n");
+        for it in &candidates {
+            let _ = writeln!(text, "  {}", kindlm_reporters::bisect_candidate(it));
+        }
+        let least = |decision, passes: bool| {
+            let decides = |it: &u64| {
+                let (passed, failed) = if passes { (*it, 0) } else { (0, *it) };
+                test.decide(passed, failed) == Some(decision)
+            };
+            (1..=u64::from(max_repeats)).find(decides).unwrap_or(max_repeats.into())
+        };
+        let (good, bad) = (least(Decision::Pass, true), least(Decision::Fail, false));
+        let most = u64::from(max_repeats) * u64::from(decisions);
+        let _ = write!(
+            text,
+            "\nabout {decisions} decisions; each needs {good} repeats if all pass, {bad} if all fail, and at most {max_repeats}\n\
+             usually at most {} executions, and up to {most} if the case is flaky; `--max-executions` sets a limit\n",
+            good.max(bad) * u64::from(decisions),
+        );
+        text
+    }
+
+    /// Searches. Each step is a notice.
+    ///
+    /// The exit status is 1 if there is no single answer, and 3 if a provider error is the reason.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a key is missing, or the files of a commit cannot be written.
+    pub fn run(self) -> Result<(Bisection, ExitStatus), Failure> {
+        let Self { world, suite, target, rule, search, .. } = self;
+        let mut trials = Trials::new(world, target.clone(), rule);
+        let found = match &search {
+            Search::Commits(commits) => commits.search(world, &mut trials)?,
+            Search::Changes(changes) => changes.search(world, &mut trials)?,
+        };
+        let is_found = matches!(found.answer, Answer::Found { .. });
+        let status = match (is_found, found.is_stopped && trials.is_interrupted) {
+            (true, _) => ExitStatus::Success,
+            (false, true) => ExitStatus::Interrupted,
+            (false, false) if trials.has_provider_error => ExitStatus::ProviderError,
+            (false, false) => ExitStatus::GatesFailed,
+        };
+        let report = Bisection {
+            schema_version: VERSION,
+            suite,
+            case: target.case,
+            model: target.model,
+            kind: search.kind(),
+            candidates: search.candidates(),
+            test: rule.described(),
+            error_bound: trials.error_bound(),
+            executions: trials.executions,
+            steps: trials.steps,
+            answer: found.answer,
+        };
+        Ok((report, status))
+    }
+}
+
+impl Search {
+    fn kind(&self) -> CandidateKind {
+        match self {
+            Self::Commits(_) => CandidateKind::Commits,
+            Self::Changes(_) => CandidateKind::Changes,
+        }
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        match self {
+            Self::Commits(commits) => commits.candidates(),
+            Self::Changes(changes) => changes.candidates(),
+        }
+    }
+
+    /// Returns the usual number of decisions: both ends, and one or two for each halving.
+    fn decisions(&self) -> u32 {
+        let count = self.candidates().len().max(1);
+        let halvings = count.next_power_of_two().ilog2();
+        match self {
+            Self::Commits(_) => 2 + halvings,
+            Self::Changes(_) => 2 + 2 * halvings,
+        }
+    }
+}
+
+/// Returns the end of the search if an end of the range is not as expected; `None` if it is.
+fn end(
+    trials: &Trials<'_>,
+    verdict: Verdict,
+    expected: Verdict,
+    candidates: Vec<usize>,
+) -> Option<Found> {
+    let (end, verb) = match expected {
+        Verdict::Bad => ("bad", "fail"),
+        _ => ("good", "pass"),
+    };
+    let reason = match verdict {
+        it if it == expected => return None,
+        Verdict::Stop => {
+            let reason = stop_reason(trials);
+            return Some(Found { answer: Answer::Among { candidates, reason }, is_stopped: true });
+        }
+        Verdict::Skip => format!("the {end} end is undecided"),
+        Verdict::Good | Verdict::Bad => format!("the case does not {verb} at the {end} end"),
+    };
+    Some(Found { answer: Answer::NotReproduced { reason }, is_stopped: false })
+}
+
+/// Returns the reason of the last step.
+fn stop_reason(trials: &Trials<'_>) -> String {
+    let reason = trials.steps.last().and_then(|it| it.reason.clone());
+    reason.unwrap_or_else(|| "the search was stopped".to_owned())
+}
+
+/// Returns the only case that matches. A case with exactly this name wins.
+fn find_case<'s>(suite: &'s Suite, pattern: &str) -> Result<&'s TestCase, Failure> {
+    if let Some(case) = suite.cases.iter().find(|it| it.name == pattern) {
+        return check_case(case);
+    }
+    let matcher: Pattern = pattern
+        .parse()
+        .map_err(|err: kindlm_engine::PatternError| Failure::input(err.to_string()))?;
+    let found: Vec<&TestCase> =
+        suite.cases.iter().filter(|it| matcher.is_match(&it.name)).collect();
+    match &*found {
+        [only] => check_case(only),
+        [] => Err(Failure::input(format!("the bad version has no case `{pattern}`"))
+            .with_help("`kindlm test --list` shows the cases of the suite")),
+        several => {
+            let names = several.iter().map(|it| format!("`{}`", it.name)).collect::<Vec<_>>();
+            let (count, names) = (several.len(), names.join(", "));
+            Err(Failure::input(format!("`{pattern}` matches {count} cases: {names}"))
+                .with_help("name one of them"))
+        }
+    }
+}
+
+fn check_case(case: &TestCase) -> Result<&TestCase, Failure> {
+    if case.compared.is_some() {
+        return Err(Failure::input(format!(
+            "`{}` compares outputs with each other, so it cannot be repeated alone",
+            case.name
+        )));
+    }
+    Ok(case)
+}
+
+/// Returns the model of the case.
+fn find_model(case: &TestCase, config: &BisectConfig) -> Result<String, Failure> {
+    let models: Vec<&str> = match case.kind.alone() {
+        Some(alone) => vec![alone],
+        None => case.models.iter().map(String::as_str).collect(),
+    };
+    let named = models.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+    match (&config.model, &*models) {
+        (Some(model), _) if models.contains(&model.as_str()) => Ok(model.clone()),
+        (Some(model), _) => {
+            Err(Failure::input(format!("`{}` does not run on the model `{model}`", case.name))
+                .with_help(format!("it runs on {named}")))
+        }
+        (None, [only]) => Ok((*only).to_owned()),
+        (None, _) => {
+            let count = models.len();
+            Err(Failure::input(format!("`{}` runs on {count} models: {named}", case.name))
+                .with_help("choose one of them with `--model`"))
+        }
+    }
+}
+
+/// Returns the test of each try. The error is divided equally between the decisions.
+fn rule(case: &TestCase, config: &BisectConfig, decisions: u32) -> Result<Rule, Failure> {
+    let (pass, fail) = match case.until {
+        Some(Until::Decided(test)) => (test.pass(), test.fail()),
+        Some(Until::Settled) | None => RATES,
+    };
+    let (pass, fail) = (config.pass.unwrap_or(pass), config.fail.unwrap_or(fail));
+    let error = config.error / f64::from(decisions);
+    let invalid = || {
+        let of = config.error;
+        Failure::input(format!("no test of the pass rates {fail} and {pass} has the error {of}"))
+            .with_help("`--fail` must be above 0 and below `--pass`, `--pass` below 1, and `--error` above 0 and below 50%")
+    };
+    let test = Sprt::new(fail, pass, error, error).ok().filter(|_| config.error < 0.5);
+    let test = test.ok_or_else(invalid)?;
+    let max_repeats = test.smallest_max(UNDECIDED, MOST_REPEATS).ok_or_else(|| {
+        Failure::input(format!(
+            "the pass rates {fail} and {pass} are too close: a decision needs more than {MOST_REPEATS} repeats"
+        ))
+        .with_help("lower `--fail`")
+    })?;
+    Ok(Rule { test, error, max_repeats, max_executions: config.max_executions })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! Tests of the search with suites on disk, and of its error rate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use fastrand::Rng;
+use kindlm_wire::bisect::{Step, StepVerdict};
+
+use super::search::first_bad;
+use super::*;
+use crate::git;
+
+/// The number of simulated searches.
+const ROUNDS: u32 = 2_000;
+
+/// The results of simulated searches.
+#[derive(Debug, Default)]
+struct Simulated {
+    wrong: u32,
+    unanswered: u32,
+    executions: u64,
+}
+
+/// Simulates searches in 16 commits with these pass rates before and after the first bad one.
+fn simulate(good: f64, bad: f64, test: &dyn Fn(&mut Rng, f64) -> (Verdict, u64)) -> Simulated {
+    let mut random = Rng::with_seed(7);
+    let mut found = Simulated::default();
+    for _ in 0..ROUNDS {
+        let first = random.usize(0..16);
+        let mut executions = 0;
+        // `None` is the good end.
+        let mut attempt = |at: Option<usize>| {
+            let rate = if at.is_some_and(|it| it >= first) { bad } else { good };
+            let (verdict, count) = test(&mut random, rate);
+            executions += count;
+            verdict
+        };
+        // A wrong verdict about an end gives no answer.
+        let suspects = if attempt(Some(15)) == Verdict::Bad && attempt(None) == Verdict::Good {
+            first_bad(16, &mut |at| Ok(attempt(Some(at)))).unwrap().suspects
+        } else {
+            Vec::new()
+        };
+        match &*suspects {
+            [only] => found.wrong += u32::from(*only != first),
+            _ => found.unanswered += 1,
+        }
+        found.executions += executions;
+    }
+    found
+}
+
+#[test]
+fn few_answers_are_wrong_although_the_case_is_flaky() {
+    let error = 0.05 / 6.0;
+    let test = Sprt::new(0.5, 0.95, error, error).unwrap();
+    let max = test.smallest_max(UNDECIDED, MOST_REPEATS).unwrap();
+    let decided = |random: &mut Rng, rate: f64| {
+        let (mut passed, mut failed) = (0, 0);
+        while passed + failed < u64::from(max) {
+            if random.f64() < rate {
+                passed += 1;
+            } else {
+                failed += 1;
+            }
+            match test.decide(passed, failed) {
+                Some(Decision::Pass) => return (Verdict::Good, passed + failed),
+                Some(Decision::Fail) => return (Verdict::Bad, passed + failed),
+                None => {}
+            }
+        }
+        (Verdict::Skip, passed + failed)
+    };
+    let once = |random: &mut Rng, rate: f64| {
+        (if random.f64() < rate { Verdict::Good } else { Verdict::Bad }, 1)
+    };
+    for (good, bad) in [(0.95, 0.5), (0.95, 0.2), (1.0, 0.0)] {
+        let found = simulate(good, bad, &decided);
+        // 5%, with three standard errors of 2,000 rounds.
+        assert!(f64::from(found.wrong) / f64::from(ROUNDS) <= 0.065, "{good} {bad}: {found:?}");
+    }
+    // The simulation can tell a good search from a bad one.
+    let naive = simulate(0.95, 0.5, &once);
+    let answered = ROUNDS - naive.unanswered;
+    assert!(naive.wrong * 2 > answered, "{naive:?}");
+}
+
+/// A folder with a suite, and the notices.
+struct Suites {
+    folder: tempfile::TempDir,
+    notices: Arc<Mutex<Vec<String>>>,
+}
+
+fn suite(prompt: &str, other: &str) -> String {
+    format!(
+        r#"kindlm: 1
+project: shop
+suite: {{ name: orders }}
+providers: {{ echo: {{}} }}
+models: [{{ id: model, provider: echo, model: any }}]
+prompts:
+  support: {{ user: "{prompt}" }}
+  other: {{ user: "{other}" }}
+tests:
+  - {{ name: refund, prompt: support, expect: {{ output: {{ contains: [polite] }} }} }}
+  - {{ name: other, prompt: other, expect: {{ output: {{ contains: [x] }} }} }}
+"#
+    )
+}
+
+impl Suites {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), notices: Arc::default() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn world(&self) -> World {
+        let notices = Arc::clone(&self.notices);
+        World {
+            notices: Arc::new(move |text| notices.lock().unwrap().push(text.to_owned())),
+            ..World::new(self.folder.path(), Arc::new(|_| None))
+        }
+    }
+
+    /// Commits a suite; false if git is missing.
+    fn commit(&self, text: &str, message: &str) -> bool {
+        fs::write(self.path("kindlm.yaml"), text).unwrap();
+        self.git(&["add", "--all"]) && self.git(&["commit", "--quiet", "-m", message])
+    }
+
+    fn git(&self, words: &[&str]) -> bool {
+        let own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
+        let mut command = git::command(self.folder.path());
+        command.args(own).args(words).output().is_ok_and(|it| it.status.success())
+    }
+
+    fn bisect(&self, config: &BisectConfig) -> Result<(Bisection, ExitStatus), Failure> {
+        let world = self.world();
+        PreparedBisection::new(&world, &OpenOptions::new("kindlm.yaml"), config)?.run()
+    }
+}
+
+fn config(range: Range) -> BisectConfig {
+    BisectConfig {
+        case: "refund".to_owned(),
+        model: None,
+        range,
+        pass: None,
+        fail: None,
+        error: 0.05,
+        max_executions: None,
+    }
+}
+
+fn commits(good: &str) -> BisectConfig {
+    config(Range::Commits { good: good.to_owned(), bad: "HEAD".to_owned() })
+}
+
+fn verdicts(steps: &[Step]) -> Vec<(StepVerdict, bool)> {
+    steps.iter().map(|it| (it.verdict, it.reused)).collect()
+}
+
+#[test]
+fn finds_the_commit_and_runs_equal_prompts_once() {
+    let suites = Suites::new();
+    if !suites.git(&["init", "--quiet", "--initial-branch=main"]) {
+        return;
+    }
+    for (prompt, other, message) in [
+        ("Be polite.", "a", "begin"),
+        ("Be polite.", "b", "change the other prompt"),
+        ("Be very polite.", "b", "stress it"),
+        ("Be brief.", "b", "shorten the prompt"),
+        ("Be brief.", "c", "change the other prompt again"),
+    ] {
+        assert!(suites.commit(&suite(prompt, other), message));
+    }
+    fs::write(suites.path("kindlm.yaml"), "not a suite").unwrap();
+    let (report, status) = suites.bisect(&commits("HEAD~4")).unwrap();
+    assert_eq!(status, ExitStatus::Success);
+    assert_eq!(report.answer, Answer::Found { candidates: vec![2] });
+    assert_eq!(report.candidates[2].subject.as_deref(), Some("shorten the prompt"));
+    let (good, bad) = (StepVerdict::Good, StepVerdict::Bad);
+    // The ends, then "stress it" and "shorten the prompt". The latter has the prompt of the bad end.
+    assert_eq!(verdicts(&report.steps), [(bad, false), (good, false), (good, false), (bad, true)]);
+    let executions: u64 = report.steps.iter().map(|it| it.executions).sum();
+    assert_eq!((report.executions, executions), (executions, report.executions));
+    assert!((report.error_bound - 3.0 * report.test.error).abs() < 1e-12);
+    assert_eq!(suites.notices.lock().unwrap().len(), 4, "{:?}", suites.notices);
+    assert!(!suites.path(".kindlm").exists(), "nothing is stored");
+    assert_eq!(fs::read_to_string(suites.path("kindlm.yaml")).unwrap(), "not a suite");
+
+    let swapped = suites
+        .bisect(&config(Range::Commits { good: "HEAD~1".to_owned(), bad: "HEAD".to_owned() }));
+    let (report, status) = swapped.unwrap();
+    assert_eq!(status, ExitStatus::GatesFailed);
+    let Answer::NotReproduced { reason } = &report.answer else { panic!("{:?}", report.answer) };
+    assert_eq!(reason, "the case does not pass at the good end");
+}
+
+#[test]
+fn a_commit_whose_suite_is_broken_is_skipped() {
+    let suites = Suites::new();
+    if !suites.git(&["init", "--quiet", "--initial-branch=main"]) {
+        return;
+    }
+    let no_case = suite("Be polite.", "a").replace("name: refund", "name: renamed");
+    for text in [
+        suite("Be polite.", "a"),
+        suite("Be very polite.", "a"),
+        "kindlm: [".to_owned(),
+        no_case,
+        suite("Be brief.", "a"),
+    ] {
+        assert!(suites.commit(&text, "change"));
+    }
+    let (report, status) = suites.bisect(&commits("HEAD~4")).unwrap();
+    assert_eq!(status, ExitStatus::GatesFailed);
+    let Answer::Among { candidates, reason } = &report.answer else { panic!("{report:?}") };
+    assert_eq!((&**candidates, &**reason), (&[1, 2, 3][..], "2 commits were skipped"));
+    let reasons: Vec<&str> = report.steps.iter().filter_map(|it| it.reason.as_deref()).collect();
+    assert!(reasons.iter().any(|it| it.contains("there is no case `refund`")), "{reasons:?}");
+    assert!(reasons.iter().all(|it| !it.contains("/files/")), "{reasons:?}");
+
+    let limited = BisectConfig { max_executions: Some(5), ..commits("HEAD~4") };
+    let (report, status) = suites.bisect(&limited).unwrap();
+    assert_eq!((report.executions, status), (5, ExitStatus::GatesFailed));
+    let Answer::Among { candidates, reason } = &report.answer else { panic!("{report:?}") };
+    assert_eq!(candidates.len(), 4);
+    assert_eq!(reason, "the maximum number of executions is reached");
+}
+
+#[test]
+fn finds_the_line_of_the_prompt() {
+    let suites = Suites::new();
+    let old = suite("Be polite.\\nName the order.\\nThank the customer.", "a");
+    let new = suite("Be brief.\\nName the order number.\\nGreet first.\\nThank the customer.", "b");
+    fs::write(suites.path("old.yaml"), &old).unwrap();
+    fs::write(suites.path("kindlm.yaml"), &new).unwrap();
+    let changes = || config(Range::Changes { from: "old.yaml".to_owned() });
+    let world = suites.world();
+    let options = OpenOptions::new(Path::new("kindlm.yaml"));
+    let prepared = PreparedBisection::new(&world, &options, &changes()).unwrap();
+    let text = prepared.describe();
+    assert!(text.starts_with("refund · model: 3 changes\n"), "{text}");
+    let (report, status) = prepared.run().unwrap();
+    assert_eq!(status, ExitStatus::Success);
+    assert_eq!(report.answer, Answer::Found { candidates: vec![0] });
+    assert_eq!(report.candidates[0].removed, ["Be polite."]);
+    assert_eq!(report.candidates[0].added, ["Be brief."]);
+    assert!(!suites.path(".kindlm").exists(), "nothing is stored");
+
+    fs::write(suites.path("kindlm.yaml"), &old).unwrap();
+    let same = suites.bisect(&changes()).unwrap_err().message.unwrap();
+    assert_eq!(same, "`kindlm.yaml` is the same as in `old.yaml`");
+    let other = suite("Be polite.\\nName the order.\\nThank the customer.", "c");
+    fs::write(suites.path("kindlm.yaml"), other).unwrap();
+    let idle = suites.bisect(&changes()).unwrap_err().message.unwrap();
+    assert_eq!(idle, "none of the 1 changes affects `refund`");
+}
+
+#[test]
+fn refuses_what_cannot_be_searched() {
+    let suites = Suites::new();
+    fs::write(suites.path("old.yaml"), suite("Be polite.", "a")).unwrap();
+    fs::write(suites.path("kindlm.yaml"), suite("Be brief.", "b")).unwrap();
+    let changes = |case: &str| BisectConfig {
+        case: case.to_owned(),
+        ..config(Range::Changes { from: "old.yaml".to_owned() })
+    };
+    for (config, text) in [
+        (changes("none"), "has no case `none`"),
+        (changes("/./"), "matches 2 cases: `refund`, `other`"),
+        (BisectConfig { model: Some("x".to_owned()), ..changes("refund") }, "does not run on"),
+        (BisectConfig { fail: Some(0.97), ..changes("refund") }, "no test of the pass rates"),
+        (BisectConfig { fail: Some(0.9499), ..changes("refund") }, "are too close"),
+        (config(Range::Changes { from: "x".to_owned() }), "neither a file nor a commit"),
+        (commits("HEAD~1"), "is in no git repository"),
+    ] {
+        let message = suites.bisect(&config).unwrap_err().message.unwrap();
+        assert!(message.contains(text), "{message}");
+    }
+}
