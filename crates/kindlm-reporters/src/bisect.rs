@@ -154,69 +154,7 @@ fn effort(report: &Bisection) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kindlm_wire::bisect::DecisionTest;
-
     use super::*;
-
-    fn report(kind: CandidateKind, candidates: Vec<Candidate>, answer: Answer) -> Bisection {
-        let step = |tried: &str, verdict, passed, judged| Step {
-            tried: tried.to_owned(),
-            verdict,
-            reason: None,
-            passed,
-            judged,
-            executions: judged,
-            reused: false,
-        };
-        let skipped = Step {
-            reason: Some("there is no case `a\u{1b}[31m`".to_owned()),
-            ..step("cccccccc three", StepVerdict::Skipped, 0, 0)
-        };
-        let reused = Step { reused: true, executions: 0, ..step("b", StepVerdict::Good, 9, 9) };
-        Bisection {
-            schema_version: 1,
-            suite: "s".to_owned(),
-            case: "refund".to_owned(),
-            model: "m".to_owned(),
-            kind,
-            candidates,
-            test: DecisionTest { pass: 0.95, fail: 0.5, error: 0.0125, max_repeats: 40 },
-            steps: vec![step("a", StepVerdict::Bad, 0, 3), skipped, reused],
-            answer,
-            error_bound: 0.025,
-            executions: 12,
-        }
-    }
-
-    #[test]
-    fn shows_the_commit_and_the_error_rate() {
-        let commit = Candidate {
-            id: "0123456789abcdef".to_owned(),
-            subject: Some("shorten the prompt".to_owned()),
-            ..Candidate::default()
-        };
-        let commits = vec![commit.clone(), commit];
-        for (name, answer) in [
-            ("found", Answer::Found { candidates: vec![1] }),
-            ("among", Answer::Among { candidates: vec![0, 1], reason: "1 commits".to_owned() }),
-            ("not_reproduced", Answer::NotReproduced { reason: "it passes".to_owned() }),
-        ] {
-            let text = bisect_text(&report(CandidateKind::Commits, commits.clone(), answer));
-            insta::assert_snapshot!(name, text);
-        }
-    }
-
-    #[test]
-    fn shows_the_lines_of_a_change() {
-        let change = Candidate {
-            id: "prompts.support.system, line 2".to_owned(),
-            subject: None,
-            removed: vec!["Be polite.".to_owned()],
-            added: (0..12).map(|it| format!("Rule {it}.")).collect(),
-        };
-        let answer = Answer::Found { candidates: vec![0] };
-        insta::assert_snapshot!(bisect_text(&report(CandidateKind::Changes, vec![change], answer)));
-    }
 
     #[test]
     fn error_rates_are_rounded_up() {

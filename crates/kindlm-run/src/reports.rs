@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use kindlm_reporters::{Registration, RenderError, Style};
 use kindlm_store::{Draft, StoreError};
 use kindlm_types::AnyReport;
+use serde::Serialize;
 
 use crate::Failure;
 
@@ -33,6 +34,12 @@ pub fn reporter(id: &str) -> Result<&'static Registration, Failure> {
             known,
         ))
     })
+}
+
+/// Returns a result as indented JSON with a line break at the end.
+pub(crate) fn json_text(result: &impl Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string_pretty(result);
+    Ok(json.map_err(|err| Failure::internal(err.to_string()))? + "\n")
 }
 
 /// Writes one report to a file. The old file is replaced only after the report is complete.

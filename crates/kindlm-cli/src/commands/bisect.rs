@@ -1,13 +1,11 @@
 //! `kindlm bisect`: finds the commit, or the changes of a suite, since which a case fails.
 
-use kindlm_reporters::bisect_text;
 use kindlm_run::Outcome;
-use kindlm_run::bisect::{BisectConfig, PreparedBisection, Range};
+use kindlm_run::bisect::{BisectConfig, PreparedBisection, Range, render};
 use kindlm_types::ExitStatus;
 
 use crate::args::BisectArgs;
-use crate::commands::schema::pretty;
-use crate::{Failure, Io, print};
+use crate::{Io, print};
 
 pub(crate) fn run(args: BisectArgs, io: &mut Io) -> Outcome {
     let options = args.suite.options();
@@ -31,12 +29,6 @@ pub(crate) fn run(args: BisectArgs, io: &mut Io) -> Outcome {
         return Ok(ExitStatus::Success);
     }
     let (report, status) = prepared.run()?;
-    let text = if args.json {
-        let document = serde_json::to_value(&report);
-        pretty(&document.map_err(|err| Failure::internal(err.to_string()))?)
-    } else {
-        bisect_text(&report)
-    };
-    print(io, &text)?;
+    print(io, &render(&report, args.json)?)?;
     Ok(status)
 }

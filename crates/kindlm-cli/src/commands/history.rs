@@ -1,27 +1,19 @@
 //! `kindlm history`: follows a suite or a case over the stored runs.
 
-use kindlm_reporters::history_text;
-use kindlm_run::history::{HistoryConfig, history};
+use kindlm_run::history::{HistoryConfig, history, render};
 use kindlm_run::suites::SuiteKey;
 use kindlm_run::{Outcome, SuiteFolder};
 use kindlm_types::ExitStatus;
 
 use crate::args::HistoryArgs;
-use crate::commands::schema::pretty;
-use crate::{Failure, Io, print};
+use crate::{Io, print};
 
 pub(crate) fn run(args: HistoryArgs, io: &mut Io) -> Outcome {
     let place = SuiteFolder::new(io, args.place.config());
     let suite = SuiteKey::named(io, args.place.config.as_deref())?;
     let config = HistoryConfig { case: args.test, models: args.models, limit: args.limit as usize };
     let found = history(io, &place, suite, &config)?;
-    let text = if args.json {
-        let document = serde_json::to_value(&found);
-        pretty(&document.map_err(|err| Failure::internal(err.to_string()))?)
-    } else {
-        history_text(&found)
-    };
-    print(io, &text)?;
+    print(io, &render(&found, args.json)?)?;
     if found.has_older {
         io.notify("there are older runs; `--limit` shows more");
     }

@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 
 mod agreement;
+mod bisect;
 mod compliance;
 mod csv;
 mod github;
 mod gitlab;
+mod history;
 mod hostile;
 mod html;
 mod json;

@@ -8,12 +8,14 @@ mod trial;
 mod units;
 
 use kindlm_engine::{Pattern, Suite, TestCase, Until};
+use kindlm_reporters::bisect_text;
 use kindlm_stats::{Decision, Sprt};
 use kindlm_types::ExitStatus;
 use kindlm_wire::bisect::{Answer, Bisection, Candidate, CandidateKind, VERSION};
 
 use self::search::Verdict;
 use self::trial::{Rule, Target, Trials};
+use crate::reports::json_text;
 use crate::{Failure, OpenOptions, World};
 
 /// The highest share of tries that `max_repeats` leaves undecided at both rates.
@@ -213,6 +215,15 @@ impl Search {
             Self::Changes(_) => 2 + 2 * halvings,
         }
     }
+}
+
+/// Returns the result as text for a terminal, or as a JSON object.
+///
+/// # Errors
+///
+/// Fails if the object cannot be written.
+pub fn render(report: &Bisection, as_json: bool) -> Result<String, Failure> {
+    if as_json { json_text(report) } else { Ok(bisect_text(report)) }
 }
 
 /// Returns the end of the search if an end of the range is not as expected; `None` if it is.

@@ -6,6 +6,7 @@ mod series;
 use std::collections::BTreeSet;
 
 use kindlm_engine::Pattern;
+use kindlm_reporters::history_text;
 use kindlm_store::Runs;
 use kindlm_types::SuiteInfo;
 use kindlm_wire::history::{History, VERSION};
@@ -13,6 +14,7 @@ use kindlm_wire::v1::RunHead;
 
 pub(crate) use self::past::PastRuns;
 use self::series::{case_series, suite_series};
+use crate::reports::json_text;
 use crate::suites::SuiteKey;
 use crate::{Failure, SuiteFolder, World};
 
@@ -71,6 +73,15 @@ pub fn history(
     };
     let has_older = newest.has_older;
     Ok(History { schema_version: VERSION, project, suite, case, series, has_older })
+}
+
+/// Returns the history as text for a terminal, or as a JSON object.
+///
+/// # Errors
+///
+/// Fails if the object cannot be written.
+pub fn render(history: &History, as_json: bool) -> Result<String, Failure> {
+    if as_json { json_text(history) } else { Ok(history_text(history)) }
 }
 
 /// Returns the suite of the newest run that can be read.

@@ -15,7 +15,7 @@ use kindlm_wire::mutation::MutationReport;
 
 use crate::baseline::baseline_for;
 use crate::project::Project;
-use crate::reports::check_target;
+use crate::reports::{check_target, json_text};
 use crate::run::Progress;
 use crate::secrets::Secrets;
 use crate::session::Spending;
@@ -136,13 +136,10 @@ pub fn mutate(
 ///
 /// Fails if the result cannot be rendered.
 pub fn render(report: &MutationReport, style: Option<&Style>) -> Result<String, Failure> {
-    let failed = |err: &dyn std::fmt::Display| Failure::internal(err.to_string());
-    let Some(style) = style else {
-        let json = serde_json::to_string_pretty(report).map_err(|err| failed(&err))?;
-        return Ok(json + "\n");
-    };
+    let Some(style) = style else { return json_text(report) };
     let mut text = String::new();
-    mutation::text(report, style, &mut text).map_err(|err| failed(&err))?;
+    let written = mutation::text(report, style, &mut text);
+    written.map_err(|err| Failure::internal(err.to_string()))?;
     Ok(text)
 }
 
