@@ -276,11 +276,10 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 9] = [
+const OF_OTHERS: [(&str, &str); 8] = [
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
     ("docs/agents.md", "--max-turns"),
-    ("docs/agents.md", "--model"),
     ("docs/promptfoo.md", "--filter-failing"),
     ("docs/promptfoo.md", "--filter-pattern"),
     ("docs/promptfoo.md", "--filter-providers"),

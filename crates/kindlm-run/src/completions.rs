@@ -41,7 +41,7 @@ impl Names {
         Some(match id {
             "test" | "tests" | "patterns" => Self::Tests,
             "tags" => Self::Tags,
-            "models" => Self::Models,
+            "model" | "models" => Self::Models,
             "run" | "resume" => Self::Runs,
             "baseline" | "label" => Self::Baselines,
             "reporters" => Self::Reporters,
