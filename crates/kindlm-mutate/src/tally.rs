@@ -200,7 +200,9 @@ impl Tally {
         report.score = report.harmful.score();
         report.gate = min.map(|min| ScoreGate {
             min,
-            held: report.harmful.not_judged == 0 && report.score.is_some_and(|it| it + 1e-9 >= min),
+            held: report.harmful.not_judged == 0
+                && report.harmful.errored == 0
+                && report.score.is_some_and(|it| it + 1e-9 >= min),
         });
         report
     }

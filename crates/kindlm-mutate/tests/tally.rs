@@ -120,6 +120,20 @@ fn errored_and_missing_mutants_are_not_in_the_score() {
 }
 
 #[test]
+fn the_gate_needs_a_verdict_on_every_harmful_mutant() {
+    for (last, held) in [
+        (Some(judged(vec![fail("a")], None)), true),
+        (Some(judged(vec![errored("a")], None)), false),
+        (Some(not_run()), false),
+        (None, false),
+    ] {
+        let killed = ("empty", Some(judged(vec![fail("a")], None)));
+        let report = tallied(None, vec![pass("a")], vec![killed, ("refusal", last)], Some(0.9));
+        assert_eq!((report.score, report.gate.map(|it| it.held)), (Some(1.0), Some(held)));
+    }
+}
+
+#[test]
 fn a_check_is_credited_with_what_only_it_kills() {
     let scored =
         |label: &str, score: f64| fail(label).with_score(Score::new(score).unwrap_or(Score::ZERO));

@@ -96,7 +96,9 @@ fn gate(report: &MutationReport) -> Option<(bool, String)> {
         (true, _) => format!("the score reaches `mutationScoreMin` ({min}%)"),
         (false, None) => format!("no mutant was decided, and `mutationScoreMin` is {min}%"),
         (false, Some(score)) if score + 1e-9 >= gate.min => {
-            format!("not every mutant was judged, and `mutationScoreMin` is {min}%")
+            format!(
+                "not every harmful mutant was decided, so `mutationScoreMin` ({min}%) is not shown"
+            )
         }
         (false, Some(_)) => format!("the score is below `mutationScoreMin` ({min}%)"),
     };

@@ -86,7 +86,8 @@ pub fn mutate(
     let options = RunOptions { filter, budget_usd: config.budget_usd, ..RunOptions::default() };
     let selected = select::plan(world, &suite, &options)?.unwrap_or_default();
     let originals = Originals::read(cases, &mut suite, &selected, &operators, config.judges)?;
-    let plan = Plan { units: originals.units(), ..Plan::default() };
+    // The repeats of a case are its mutants here, so the first kills must not end them.
+    let plan = Plan { units: originals.units(), fixed_repeats: true, ..Plan::default() };
     if plan.units.is_empty() {
         return Err(nothing(&originals, &saved.name));
     }
