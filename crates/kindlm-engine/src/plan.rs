@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kindlm_types::{ShardInfo, SkippedCase, suggest};
+use kindlm_types::{Outcome, ShardInfo, SkippedCase, suggest};
 
 use crate::until::Ending;
 use crate::{CaseKind, Comparison, Filter, RunOptions, Suite, TestCase};
@@ -65,6 +65,43 @@ impl Plan {
     pub(crate) fn ending(&self, case: &TestCase, max: usize) -> Option<Ending> {
         let until = case.until.filter(|_| !self.fixed_repeats && case.compared.is_none())?;
         Some(Ending::new(until, max, case.pass_rate_min))
+    }
+
+    /// Returns true if a rule may end the repeats of a case early.
+    pub fn may_end_early(&self, suite: &Suite) -> bool {
+        let cases = self.units.iter().filter_map(|it| suite.cases.get(it.case));
+        cases.into_iter().any(|it| self.ending(it, it.repeat as usize).is_some())
+    }
+
+    /// Returns the executions that are still needed, in the order of the plan.
+    ///
+    /// `outcome` returns the outcome of an execution that is done. The repeats after the end of a case by its rule are
+    /// not needed. If the case has not ended, all its other repeats are returned, because any of them may be needed.
+    pub fn open_units(
+        &self,
+        suite: &Suite,
+        outcome: impl Fn(&Unit) -> Option<Outcome>,
+    ) -> Vec<Unit> {
+        let mut open = Vec::new();
+        for repeats in
+            self.units.chunk_by(|one, next| (one.case, one.model) == (next.case, next.model))
+        {
+            let outcomes: Vec<Option<Outcome>> = repeats.iter().map(&outcome).collect();
+            let done: Vec<Outcome> = outcomes.iter().map_while(|it| *it).collect();
+            // A gap before a repeat that is done is filled first.
+            let has_gap = outcomes.iter().skip(done.len()).any(Option::is_some);
+            let case = repeats
+                .first()
+                .and_then(|it| suite.cases.get(it.case))
+                .filter(|_| !has_gap && repeats.len() > 1);
+            let ending = case.and_then(|it| self.ending(it, repeats.len()));
+            if ending.is_some_and(|it| it.next(&done, 1) == 0) {
+                continue;
+            }
+            let missing = repeats.iter().zip(&outcomes).filter(|(_, it)| it.is_none());
+            open.extend(missing.map(|(unit, _)| *unit));
+        }
+        open
     }
 }
 

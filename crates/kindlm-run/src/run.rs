@@ -160,9 +160,13 @@ impl Prepared {
     /// Fails if a prompt or a check cannot be built.
     pub fn describe(&self, world: &World) -> Result<String, Failure> {
         if let Some(open) = &self.open {
-            let (all, open) = (self.plan.units.len(), open.units.len());
-            let id = &self.info.id;
-            world.notify(&format!("run {id}: {} of {all} executions are done", all - open));
+            let (suite, id) = (&self.project.suite, &self.info.id);
+            world.notify(&if open.units.is_empty() {
+                format!("run {id} is complete")
+            } else {
+                let done = self.plan.units.len() - open.units.len();
+                format!("run {id}: {}", resume::done_of(done, suite, &self.plan))
+            });
         }
         let open = self.open.as_ref().unwrap_or(&self.plan);
         dry_run::describe(&self.project.suite, open, &self.config.options)
@@ -337,7 +341,7 @@ impl Run {
         mut kept: Option<&mut Kept>,
     ) -> Result<(Done, Option<RecordError>), Failure> {
         let Self { suite, plan, options, baseline, .. } = self;
-        let was_complete = kept.as_ref().is_some_and(|it| it.done() >= plan.units.len());
+        let was_complete = kept.as_ref().is_some_and(|it| it.was_complete());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -187,3 +187,30 @@ async fn a_stopped_case_is_not_passed() {
     let report = report(&suite, &plan, executed.cases, RunInfo::default());
     assert_eq!(report.summary().not_run, 1);
 }
+
+#[test]
+fn repeats_after_the_end_of_a_case_are_not_open() {
+    for (until, fixed, done, open) in [
+        (Until::Settled, false, "", 4),
+        (Until::Settled, false, "p", 3),
+        // One failure settles a case of which all repeats must pass.
+        (Until::Settled, false, "pf", 0),
+        (Until::Settled, true, "pf", 2),
+        // A gap before a repeat that is done is filled first.
+        (Until::Settled, false, "f-p", 2),
+        (decided(), false, "ff", 2),
+        (decided(), false, "fff", 0),
+    ] {
+        let suite = suite_of(until, 4, 1.0);
+        let mut plan = plan(&suite, &RunOptions::default()).unwrap();
+        plan.fixed_repeats = fixed;
+        let found =
+            plan.open_units(&suite, |unit| match done.as_bytes().get(unit.repeat as usize) {
+                Some(b'p') => Some(Outcome::Passed),
+                Some(b'f') => Some(Outcome::Failed),
+                _ => None,
+            });
+        assert_eq!(found.len(), open, "{until:?} {fixed} {done}");
+        assert_eq!(plan.may_end_early(&suite), !fixed);
+    }
+}

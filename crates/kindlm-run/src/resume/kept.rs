@@ -19,10 +19,18 @@ use crate::secrets::Secrets;
 /// process loses none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
+/// The journal of the process that is continued.
+pub(super) struct EarlierRun {
+    pub(super) journal: Journal,
+    pub(super) index: Index,
+    /// True if no execution is needed anymore.
+    pub(super) is_complete: bool,
+}
+
 /// The executions of a run in its journal.
 pub(crate) struct Kept {
     shared: Arc<Shared>,
-    past: Option<(Journal, Index)>,
+    past: Option<EarlierRun>,
     secrets: Secrets,
     reader: Reader,
     /// The positions of executions in the journal, by position in the plan.
@@ -45,7 +53,7 @@ impl Kept {
     /// Creates the store of a run's executions. `past` is the journal of a resumed run.
     pub(super) fn new(
         writer: JournalWriter,
-        past: Option<(Journal, Index)>,
+        past: Option<EarlierRun>,
         secrets: Secrets,
     ) -> Result<Self, Failure> {
         let reader = writer.reader().map_err(|err| Failure::internal(err.to_string()))?;
@@ -67,9 +75,9 @@ impl Kept {
         Ok(Self { shared, past, secrets, reader, places, heads, syncing })
     }
 
-    /// Returns the number of executions that an earlier process completed.
-    pub(crate) fn done(&self) -> usize {
-        self.past.as_ref().map_or(0, |(_, index)| index.done())
+    /// Returns true if an earlier process has done all executions that are needed.
+    pub(crate) fn was_complete(&self) -> bool {
+        self.past.as_ref().is_some_and(|it| it.is_complete)
     }
 
     /// Syncs all data to the disk, and returns the error of a failed sync.
@@ -136,7 +144,7 @@ impl Record for Kept {
         model: &str,
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError> {
-        let Some((journal, index)) = &self.past else { return Ok(None) };
+        let Some(EarlierRun { journal, index, .. }) = &self.past else { return Ok(None) };
         let Some(place) = index.get(case, model, repeat) else { return Ok(None) };
         let read = journal.read(place).map_err(|err| RecordError(err.to_string()));
         let kept = match &read {
@@ -148,7 +156,7 @@ impl Record for Kept {
     }
 
     fn spent_before(&self, case: &str, model: &str, repeat: u32) -> Result<f64, RecordError> {
-        let Some((journal, index)) = &self.past else { return Ok(0.0) };
+        let Some(EarlierRun { journal, index, .. }) = &self.past else { return Ok(0.0) };
         let place = index.get(case, model, repeat).filter(|it| !it.is_done());
         let Some(place) = place else { return Ok(0.0) };
         let it = journal.read(place).map_err(|err| RecordError(err.to_string()))?;

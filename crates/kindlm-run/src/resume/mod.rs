@@ -5,7 +5,7 @@ mod kept;
 
 use std::fmt::Write as _;
 
-use kindlm_engine::{Plan, Suite, Targets};
+use kindlm_engine::{Plan, Suite, Targets, Unit};
 use kindlm_store::journal::{
     Durability, Header, Index, Journal, JournalError, JournalWriter, PlannedCase,
 };
@@ -143,22 +143,33 @@ impl Past {
     /// Also reports damaged lines of the journal.
     pub(crate) fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
         let index = self.0.index().map_err(|err| Failure::journal(&err))?;
-        report_damaged(world, &index, plan.units.len());
-        let mut open = plan.clone();
-        open.units.retain(|unit| {
-            let case = suite.cases.get(unit.case).map_or("", |it| &it.name);
-            !index.is_done(case, unit.target(suite), unit.repeat)
-        });
-        Ok(open)
+        let units = open_units(&index, suite, plan);
+        report_damaged(world, &index, &units);
+        Ok(Plan { units, ..plan.clone() })
     }
 }
 
+/// Returns the executions that the journal does not have, and that are still needed.
+fn open_units(index: &Index, suite: &Suite, plan: &Plan) -> Vec<Unit> {
+    plan.open_units(suite, |unit| {
+        let case = suite.cases.get(unit.case)?;
+        let place = index.get(&case.name, unit.target(suite), unit.repeat)?;
+        place.is_done().then(|| place.outcome())
+    })
+}
+
+/// Describes the number of finished executions.
+pub(crate) fn done_of(done: usize, suite: &Suite, plan: &Plan) -> String {
+    let at_most = if plan.may_end_early(suite) { "at most " } else { "" };
+    format!("{done} of {at_most}{} executions are done", plan.units.len())
+}
+
 /// Reports damaged lines in the journal.
-fn report_damaged(world: &World, index: &Index, planned: usize) {
-    let what = if index.done() < planned {
-        "its execution is run again"
-    } else {
+fn report_damaged(world: &World, index: &Index, open: &[Unit]) {
+    let what = if open.is_empty() {
         "its execution is in another line too"
+    } else {
+        "its execution is run again"
     };
     for line in index.damaged() {
         world.notify(&format!("warning: {line}; {what}"));
@@ -227,14 +238,16 @@ impl<'a> Identity<'a> {
             let resumed = JournalWriter::resume(&journal, Durability::Flush);
             let (writer, index) = resumed.map_err(|err| Failure::journal(&err))?;
             runs.begin(&self.info.id).map_err(|err| Failure::store(&err))?;
-            let (done, all) = (index.done(), self.plan.units.len());
-            report_damaged(world, &index, all);
-            world.notify(&if done < all {
-                format!("run {}: {done} of {all} executions are done, going on", self.info.id)
-            } else {
+            let open = open_units(&index, self.suite, self.plan);
+            report_damaged(world, &index, &open);
+            world.notify(&if open.is_empty() {
                 format!("run {} is complete: nothing is sent, here is its report", self.info.id)
+            } else {
+                let done = done_of(index.done(), self.suite, self.plan);
+                format!("run {}: {done}, going on", self.info.id)
             });
-            return Kept::new(writer, Some((journal, index)), secrets);
+            let past = kept::EarlierRun { journal, index, is_complete: open.is_empty() };
+            return Kept::new(writer, Some(past), secrets);
         }
         let help = |failure: Failure| {
             failure.with_help(
