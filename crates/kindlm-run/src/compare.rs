@@ -39,9 +39,10 @@ pub fn find(
     of: Option<&SuiteKey>,
 ) -> Result<Side, Failure> {
     let baselines = Baselines::new(place.state());
-    let is_run = named == LAST || saved::as_file(&world.working_dir, named).is_some();
+    // A label may look like a file name, such as `release-1.2`.
+    let is_file = named.contains(['/', '\\']) || world.working_dir.join(named).exists();
     let labels = baselines.list().map_err(|err| Failure::store(&err))?;
-    if !is_run && labels.iter().any(|it| it == named) {
+    if named != LAST && !is_file && labels.iter().any(|it| it == named) {
         return Side::of_baseline(place, named);
     }
     Side::of_run(&saved::find(world, place, Some(named).filter(|it| *it != LAST), of)?)
@@ -73,7 +74,8 @@ fn baseline_name(label: &str) -> String {
     format!("baseline `{label}`")
 }
 
-/// Compares two sides. With a `margin` from 0 to 1, a fall by less is no regression.
+/// Compares two sides. `margin` is the fall that the interval must exclude, from 0 to 1; a fall beyond chance is a
+/// regression also below it.
 pub fn compare(before: &Side, after: &Side, margin: Option<f64>) -> Comparison {
     let names = (before.name.as_str(), after.name.as_str());
     before.results.compare(&after.results, names, options(margin))

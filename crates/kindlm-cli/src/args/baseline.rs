@@ -35,8 +35,8 @@ pub(crate) enum BaselineAction {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Compares a run with the baseline, like `kindlm compare`; exit code 1 only for a regression, 2 if no case can
-    /// be compared
+    /// Compares a run with the baseline, like `kindlm compare`; exit code 1 for a regression, and with `--margin` for
+    /// too little data; exit code 2 if no case can be compared
     Compare {
         /// The label of the baseline
         #[arg(default_value = "default")]

@@ -7,7 +7,8 @@ use super::PlaceArgs;
 /// Compares two runs, and distinguishes a regression from chance
 ///
 /// The same cases of both runs are compared, and the result is a regression, an improvement, no regression, or too
-/// little data. Exit code 1 only for a regression; exit code 2 if no case can be compared.
+/// little data. Exit code 1 for a regression, and with `--margin` for too little data; exit code 2 if no case can be
+/// compared.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm compare default\n  kindlm compare 20261120-140912 last\n  kindlm compare main.json branch.json --margin 3pp"
@@ -28,8 +29,8 @@ pub(crate) struct CompareArgs {
 /// The options of each comparison.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct CompareOptions {
-    /// The largest fall that is acceptable, such as `3pp` (percentage points). Exit code 1 also if the runs are too
-    /// small to exclude it [default: 5pp, without an effect on the exit code]
+    /// The fall that must be excluded, such as `3pp` (percentage points). Exit code 1 also if the runs are too small
+    /// to exclude it [default: 5pp, without an effect on the exit code]
     #[arg(long, value_name = "POINTS", value_parser = kindlm_run::compare::parse_margin)]
     pub(crate) margin: Option<f64>,
     /// Print the comparison as JSON; see `kindlm schema comparison`

@@ -194,8 +194,8 @@ pub(crate) struct HtmlArgs {
 /// The arguments for locating runs and baselines.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// The suite: only its runs are used; runs and baselines are stored in `.kindlm` next to it [default: any suite of
-    /// the folder]
+    /// The config file of a suite; runs and baselines are in `.kindlm` next to it, and only runs of this suite are used
+    /// [default: `.kindlm` in the current folder, with the runs of all suites]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

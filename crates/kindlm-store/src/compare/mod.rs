@@ -28,7 +28,7 @@ const TOLERANCE: f64 = 1e-9;
 pub struct CompareOptions {
     /// The accepted rate of false alarms, above 0 and below 1.
     pub alpha: f64,
-    /// The largest fall that counts as no regression, from 0 to 1.
+    /// The fall that the interval must exclude for the verdict "no regression", from 0 to 1.
     pub margin: f64,
 }
 
