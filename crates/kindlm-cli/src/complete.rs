@@ -57,7 +57,7 @@ fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
         CompletionCandidate::new(name).help((!about.is_empty()).then(|| about.into()))
     };
     let mut all: Vec<CompletionCandidate> = found.into_iter().map(described).collect();
-    if names == Names::Runs {
+    if matches!(names, Names::Runs | Names::Sides) {
         all.extend(PathCompleter::any().complete(typed));
     }
     all

@@ -29,6 +29,8 @@ pub enum Names {
     Runs,
     /// The labels of the baselines.
     Baselines,
+    /// What `kindlm compare` takes: the labels of the baselines, then the ids of the stored runs.
+    Sides,
     /// The ids of the reporters.
     Reporters,
     /// The topics of `kindlm explain`.
@@ -39,10 +41,11 @@ impl Names {
     /// Returns the names that an argument of the command line takes, by the argument's id.
     pub fn of_argument(id: &str) -> Option<Self> {
         Some(match id {
-            "test" | "tests" | "patterns" => Self::Tests,
+            "test" | "tests" | "patterns" | "only" => Self::Tests,
             "tags" => Self::Tags,
             "model" | "models" => Self::Models,
             "run" | "resume" => Self::Runs,
+            "before" | "after" => Self::Sides,
             "baseline" | "label" => Self::Baselines,
             "reporters" => Self::Reporters,
             "topic" => Self::Topics,
@@ -57,17 +60,14 @@ impl Names {
 /// from programs has no names. A suite with errors, or none, has no names either, because a shell cannot show errors.
 pub fn names(world: &World, config: &Path, kind: Names, typed: &str) -> Vec<(String, String)> {
     let place = SuiteFolder::new(world, config);
-    let named = |it: &str| (it.to_owned(), String::new());
     let mut found: Vec<(String, String)> = match kind {
         Names::Tests | Names::Tags | Names::Models => {
             let Some(suite) = suite(world, &place) else { return Vec::new() };
             of_suite(&suite, kind, typed)
         }
         Names::Runs => runs(&place),
-        Names::Baselines => {
-            let labels = Baselines::new(place.state()).list().unwrap_or_default();
-            labels.iter().map(|it| named(it)).collect()
-        }
+        Names::Baselines => baselines(&place),
+        Names::Sides => baselines(&place).into_iter().chain(runs(&place)).collect(),
         Names::Reporters => {
             let summary = |it: &&kindlm_reporters::Registration| it.meta.summary.to_owned();
             let all = kindlm_reporters::REGISTRY.iter();
@@ -113,6 +113,11 @@ fn of_suite(suite: &Suite, kind: Names, typed: &str) -> Vec<(String, String)> {
     let mut seen = std::collections::HashSet::new();
     found.retain(|(name, _)| seen.insert(name.clone()));
     found
+}
+
+fn baselines(place: &SuiteFolder) -> Vec<(String, String)> {
+    let labels = Baselines::new(place.state()).list().unwrap_or_default();
+    labels.into_iter().map(|it| (it, String::new())).collect()
 }
 
 fn runs(place: &SuiteFolder) -> Vec<(String, String)> {
