@@ -139,12 +139,8 @@ impl Library {
         found.collect()
     }
 
-    /// Compares a run with the run `base`.
+    /// Compares a run with the run `base`, as `kindlm compare` does without a margin.
     pub(super) fn compare(&self, base: &str, after: &OpenRun) -> Result<Value, NotServed> {
-        let stored = after.report.comparison.as_ref();
-        if let Some(it) = stored.filter(|it| it.before.run_id.as_deref() == Some(base)) {
-            return Ok(json!({ "comparison": it }));
-        }
         let comparison = compare::compare(&self.base(base)?.side()?, &after.side()?, None);
         Ok(json!({ "comparison": comparison }))
     }
