@@ -9,8 +9,8 @@ const INCREASES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 ///
 /// Every watch asks the judge about outputs of the calibration again, and counts the different answers. The evidence
 /// is the likelihood ratio of an increased share of different answers against the judge's own noise: the product over
-/// all watches, averaged over four increases. Averaging after each watch instead would be valid too, but would find an
-/// increase of 5 points in a third to nine tenths of the years in which this finds it.
+/// all watches, averaged over four increases. Averaging after each watch instead would be valid too, but would find
+/// an increase of 5 points less often: in a third to nine tenths of the simulated years in which this rule finds it.
 ///
 /// Without a change, the evidence ever reaches 20 with a probability of at most 1 in 20, however often the judge is
 /// watched (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So it may be looked at after each watch.

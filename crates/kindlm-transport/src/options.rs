@@ -34,7 +34,9 @@ pub struct TransportOptions {
     pub connect_timeout: Duration,
     /// The limit for a pause within a response, independent of the request timeout.
     pub idle_timeout: Duration,
-    /// True to use the proxies of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    /// True to use the proxies of `HTTPS_PROXY`, `HTTP_PROXY` and `ALL_PROXY`, or else of the operating system.
+    ///
+    /// Hosts in `NO_PROXY` are reached without a proxy.
     pub system_proxy: bool,
     /// The handle that ends waits for rate limiters and retries, and reports long waits.
     pub waits: Waits,

@@ -212,7 +212,7 @@ impl Claude {
                 self.has_key = !matches!(text(line, "apiKeySource"), "" | "none");
             }
             "api_retry" => return self.retry(line),
-            // The `result` line repeats the refusal.
+            // This value applies if the `result` line has no `stop_reason`.
             "model_refusal_no_fallback" => reported.finish_reason = Some(FinishReason::Refusal),
             "task_started" => {
                 let is_command = text(line, "task_type") == "local_bash";

@@ -33,7 +33,7 @@ pub struct HtmlShell {
 /// | `/wire/page` | [`ServedRun::page`] |
 /// | `/wire/index` | the index of the cases |
 /// | `/wire/chunk/N` | [`ServedRun::chunks`] |
-/// | `/wire/heads` | a JSON array of the heads of past runs, oldest first |
+/// | `/wire/heads` | a JSON array with the totals of each past run, oldest first |
 /// | `/wire/compare?base=RUN` | a JSON object with `comparison` |
 /// | `/wire/difference?base=RUN&case=NAME&model=ID` | [`case_difference`] |
 /// | `/wire/history?case=NAME&model=ID` | a JSON array with `run` and the pass rate of a case |

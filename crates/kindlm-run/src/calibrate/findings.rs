@@ -23,7 +23,7 @@ pub(super) struct Findings {
     pub(super) samples: Vec<Sample>,
     /// The counts of outputs by the verdict of people and the verdict of the judge.
     pub(super) confusion: Confusion,
-    /// The number of labelled outputs without a verdict of the judge.
+    /// The number of labels for which the judge gave no verdict.
     pub(super) errored: u64,
     /// The 95% interval of kappa. Verdicts about the same output count as one piece of evidence.
     pub(super) interval: Result<Interval, Undefined>,

@@ -53,7 +53,7 @@ fn summary(text: &mut String, file: &str, findings: &Findings) {
     }
     line(text, "Labels", &said);
     line(text, "Agreement", &rate(confusion.agreement()));
-    line(text, "Base rate", &format!("{}, as people passed them", rate(confusion.base_rate())));
+    line(text, "Base rate", &format!("{}: outputs that people pass", rate(confusion.base_rate())));
     line(text, "Cohen's κ", &kappa(confusion, findings.interval));
     if let Some(noise) = findings.own_noise {
         line(text, "Own noise", &own_noise(noise));
@@ -76,10 +76,7 @@ fn summary(text: &mut String, file: &str, findings: &Findings) {
         line(
             text,
             "",
-            &format!(
-                "{} labels are few: {FEW} to 200 give intervals that decide something",
-                confusion.total()
-            ),
+            &format!("{} labels are few: use {FEW} to 200 for useful intervals", confusion.total()),
         );
     }
 }
@@ -94,7 +91,7 @@ fn matrix(text: &mut String, confusion: &Confusion) {
     );
     let _ = writeln!(
         text,
-        "{:18}{only_judge:>12}{both_fail:>14}   too kind: {only_judge}",
+        "{:18}{only_judge:>12}{both_fail:>14}   too lenient: {only_judge}",
         "people: fail"
     );
 }

@@ -95,9 +95,9 @@ pub struct CaseResult {
     pub tags: Vec<String>,
     /// The digest of the case. It changes if its requests or its checks change; `None` if it was not computed.
     pub digest: Option<String>,
-    /// The digest of the case's variables, turns and checks, without the prompt or command that is tested.
+    /// The digest of the case without the prompt, command or transcript that is tested.
     ///
-    /// Runs measured the same if it is equal; `None` if it was not computed.
+    /// Two runs measured the same task if it is equal in both; `None` if it was not computed.
     pub task_digest: Option<String>,
     /// The name of the cluster of cases that depend on each other, if the test sets one.
     pub cluster: Option<String>,

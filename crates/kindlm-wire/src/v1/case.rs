@@ -25,7 +25,7 @@ pub struct Case {
     /// The digest of the case. It changes if its requests or its checks change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case_digest: Option<String>,
-    /// The digest of the case's variables, turns and checks, without the prompt or command that is tested.
+    /// The digest of the case without the prompt, command or transcript that is tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
     /// The name of the cluster of cases that depend on each other.

@@ -8,8 +8,8 @@ use kindlm_types::{
 /// The rules that combine votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VoteRule {
-    /// The median of the scores, compared with the check's own threshold. The majority decides if the check has no
-    /// rule for a score.
+    /// The median of the scores, compared with the check's own threshold. If the check derives no verdict from a score
+    /// alone, the majority of the votes decides.
     Median,
     /// The mean of the scores, with the same rules.
     Mean,
@@ -154,7 +154,8 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
         VoteRule::All => scores.iter().copied().reduce(f64::min),
         _ => median(&side_scores),
     });
-    // The vote that supplies the reason has the nearest score among those with the same verdict.
+    // The result starts as a copy of one vote: among those with the combined verdict, the one whose score is nearest
+    // to the combined score.
     //
     // If a median or mean gives a verdict that no vote has, all readable votes are candidates.
     let speakers = if side.is_empty() { &readable } else { &side };

@@ -21,7 +21,6 @@ use crate::template::Template;
 /// The resolved parts of a test that `TestEntry` does not contain.
 pub(super) struct Parts<'p> {
     pub(super) subject: Option<SubjectForm>,
-    /// The prompt, if the test has one.
     pub(super) prompt: Option<&'p Prompt>,
     /// The rules of the prompt and of sets.
     pub(super) rules: Arc<Rules>,

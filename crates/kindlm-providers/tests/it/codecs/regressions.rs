@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{codec, hi, prompt, raw, response, usual};
 
-/// Weak point 13: the original looked for the retry wait in the body. Vendors send it in a header. The codec only marks
+/// Regression: the original looked for the retry wait in the body. Vendors send it in a header. The codec only marks
 /// the error as retryable, because the transport reads headers.
 #[test]
 fn a_rate_limit_is_retried_by_its_header() {
@@ -15,7 +15,7 @@ fn a_rate_limit_is_retried_by_its_header() {
     assert_eq!((err.kind, err.retryable, err.retry_after), (Kind::RateLimited, true, None));
 }
 
-/// Weak point 28: a dated name with two known prefixes had no price. An unknown price was 0.
+/// Regression: a dated name with two known prefixes had no price. An unknown price was 0.
 #[test]
 fn a_dated_model_has_the_price_of_the_longest_name() {
     for (provider, dated, name) in [
@@ -39,7 +39,7 @@ fn a_dated_model_has_the_price_of_the_longest_name() {
     );
 }
 
-/// Weak point 28: an unknown price stays unknown, so that no budget passes because of it.
+/// An unknown price stays unknown, so that no budget passes because of it.
 #[test]
 fn an_unknown_price_is_none_and_a_local_model_costs_nothing() {
     for (provider, model) in [
@@ -58,7 +58,7 @@ fn an_unknown_price_is_none_and_a_local_model_costs_nothing() {
     assert_eq!(cost, Some(0.0_f64.to_bits()));
 }
 
-/// Weak point 29: the values of a body template were not escaped.
+/// Regression: the values of a body template were not escaped.
 #[test]
 fn a_template_escapes_its_values() {
     let codec = codec(
@@ -72,7 +72,7 @@ fn a_template_escapes_its_values() {
     assert_eq!(request.body, json!({"u": said, "all": [{"role": "user", "content": said}]}));
 }
 
-/// Weak point 29: tool results lost the ids of their calls.
+/// Regression: tool results were sent without the ids of their calls.
 #[test]
 fn an_answer_of_a_tool_keeps_its_id() {
     let prompt = prompt(json!({"model": "m", "messages": [
@@ -87,7 +87,7 @@ fn an_answer_of_a_tool_keeps_its_id() {
     }
 }
 
-/// Weak point 30: reasoning models refuse `max_tokens`, and values of `temperature` and `top_p` other than the default.
+/// Reasoning models refuse `max_tokens`, and values of `temperature` and `top_p` other than the default.
 #[test]
 fn reasoning_models_are_asked_as_they_want_it() {
     let params = json!({"temperature": 0.2, "maxTokens": 64, "topP": 0.5, "seed": 7});
@@ -105,7 +105,7 @@ fn reasoning_models_are_asked_as_they_want_it() {
     }
 }
 
-/// Weak point 30: the original did not request structured output.
+/// Regression: the original did not request structured output.
 #[test]
 fn every_vendor_gets_the_form_of_the_answer() {
     let schema = json!({"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]});
@@ -158,7 +158,7 @@ http      504 server             yes {"error":"no"}
 http      200 malformed_response no  {"error":"no"}
 "#;
 
-/// Weak point 31: errors of a provider lost their kind.
+/// Regression: errors of a provider lost their kind.
 #[test]
 fn errors_keep_their_kind_and_their_words() {
     for line in ERRORS.trim().lines() {
@@ -172,7 +172,7 @@ fn errors_keep_their_kind_and_their_words() {
     }
 }
 
-/// Weak point 31: an unreadable answer is an error that shows its beginning.
+/// An unreadable answer is an error that shows its beginning.
 #[test]
 fn an_unreadable_answer_shows_its_beginning() {
     let long = format!("<html>{}", "x".repeat(500));
@@ -276,7 +276,7 @@ fn a_path_that_finds_nothing_is_an_error() {
     assert_eq!(none.text, "");
 }
 
-/// Weak point 23: a space after the brace, as most JSON writers emit it, turned a tool call into text.
+/// Regression: a space after the brace, as most JSON writers emit it, turned a tool call into text.
 #[test]
 fn a_protocol_line_may_have_a_space_after_its_brace() {
     let output = kindlm_providers::command::protocol::parse(
