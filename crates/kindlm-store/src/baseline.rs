@@ -93,6 +93,9 @@ pub struct Entry {
     /// The number of executed repeats.
     #[serde(default)]
     pub run_count: u32,
+    /// The maximum number of repeats, if they may end early; `None` if their number is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_repeats: Option<u32>,
     /// The number of repeats that could not be executed or judged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errored_repeats: u32,
@@ -334,6 +337,7 @@ impl Entry {
             latency_avg_ms: case.latency_avg_ms,
             cost_usd: case.cost.usd(),
             run_count: case.repeats,
+            max_repeats: case.early_end.map(|it| it.max),
             errored_repeats: case.errored_repeats,
             passed: Some(judged().filter(|it| it.outcome.held()).count() as u64),
             judged: Some(judged().count() as u64),
@@ -360,6 +364,11 @@ impl Entry {
     /// An entry without an outcome is of the original KindLM, and counts as executed.
     pub fn was_executed(&self) -> bool {
         self.run_count > 0 || self.outcome.is_none()
+    }
+
+    /// Returns the number of repeats that the suite sets: their maximum, if they may end early.
+    pub fn planned_repeats(&self) -> u32 {
+        self.max_repeats.unwrap_or(self.run_count)
     }
 
     /// Returns the pass rate with its counts; `None` if no repeat was judged.

@@ -119,9 +119,12 @@ fn other_judges(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Option<S
     (!is_same).then(|| format!("judge {} → {}", list(before), list(after)))
 }
 
+/// Returns the reason if the suites set other numbers of repeats.
+///
+/// Repeats that ended early differ in number, which the paired test permits.
 fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {
-    (then.run_count != now.run_count)
-        .then(|| format!("{} → {} repeats", then.run_count, now.run_count))
+    let (before, after) = (then.planned_repeats(), now.planned_repeats());
+    (before != after).then(|| format!("{before} → {after} repeats"))
 }
 
 /// Returns the reason if repeats of an entry have no verdict.

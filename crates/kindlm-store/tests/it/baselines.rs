@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use kindlm_stats::Decision;
 use kindlm_store::{
     Baseline, BaselineError, Baselines, CompareOptions, Entry, EntryCheck, EntryRate, EntryScore,
     StoreError,
 };
 use kindlm_types::{
-    AssertionResult, CaseChange, CaseChangeKind, CaseResult, ComparisonVerdict, Cost, Execution,
-    ExecutionResult, FailureCode, JudgeVote, Outcome, Report, Severity, Spend,
+    AssertionResult, CaseChange, CaseChangeKind, CaseResult, ComparisonVerdict, Cost, EarlyEnd,
+    Execution, ExecutionResult, FailureCode, JudgeVote, Outcome, Report, Severity, Spend,
 };
 use serde_json::{Map, Value, json};
 
@@ -93,6 +94,17 @@ fn the_first_executed_repeat_gives_the_stored_output() {
     assert_eq!((entry.output_text.as_str(), entry.cost_usd), ("b1", Some(0.002)));
 }
 
+#[test]
+fn an_entry_keeps_the_maximum_of_early_repeats() {
+    let end = EarlyEnd { max: 20, test: None, decision: Some(Decision::Fail) };
+    let mut report = Report::default();
+    report.cases.push(CaseResult { repeats: 3, early_end: Some(end), ..case("early", "m") });
+    let entry = Baseline::of(&report).unwrap().get("early", "m").unwrap().clone();
+    assert_eq!((entry.run_count, entry.planned_repeats()), (3, 20));
+    let read = Baseline::parse(&Baseline::of(&report).unwrap().to_json()).unwrap();
+    assert_eq!(read.get("early", "m").unwrap().planned_repeats(), 20);
+}
+
 fn case(name: &str, model: &str) -> CaseResult {
     CaseResult {
         case: name.to_owned(),
@@ -174,6 +186,7 @@ fn each_case_is_compared_or_has_a_reason() {
         ..repeated("a", 1, 1)
     };
     let good = || repeated("a", 1, 1);
+    let of_most = |max, entry| Entry { max_repeats: Some(max), ..entry };
     for (before, after, expected) in [
         (vec![good()], vec![good()], "a: unchanged"),
         (vec![good()], vec![repeated("a", 0, 1)], "a: changed"),
@@ -197,6 +210,18 @@ fn each_case_is_compared_or_has_a_reason() {
         ),
         (vec![good()], vec![unjudged("a")], "a: unknown (no check applied after)"),
         (vec![repeated("a", 1, 1)], vec![repeated("a", 5, 5)], "a: notComparable (1 → 5 repeats)"),
+        // Repeats that ended early differ in number, and have the same maximum.
+        (
+            vec![of_most(20, repeated("a", 5, 5))],
+            vec![of_most(20, repeated("a", 3, 9))],
+            "a: changed",
+        ),
+        (vec![of_most(20, repeated("a", 5, 5))], vec![repeated("a", 20, 20)], "a: unchanged"),
+        (
+            vec![of_most(20, repeated("a", 5, 5))],
+            vec![of_most(60, repeated("a", 5, 5))],
+            "a: notComparable (20 → 60 repeats)",
+        ),
         (vec![judged_by(&["x"])], vec![judged_by(&["x"])], "a: unchanged"),
         (vec![judged_by(&["x", "y"])], vec![judged_by(&["x"])], "a: unchanged"),
         (vec![judged_by(&["x"])], vec![judged_by(&[])], "a: unchanged"),
