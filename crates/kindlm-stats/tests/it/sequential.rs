@@ -1,44 +1,20 @@
 //! Simulated cases whose repeats end early. The seed is fixed, so that the results are always the same.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use kindlm_stats::{Confidence, Decision, Sprt, Tally};
+#[path = "../../examples/repeats/simulation.rs"]
+mod simulation;
+
+use kindlm_stats::{Confidence, Decision, Sprt};
+use oorandom::Rand64;
+
+use simulation::case;
 
 /// The simulated cases of each row.
 const CASES: u32 = 8_000;
 
-/// A small generator of random numbers: `SplitMix64` (Steele et al. 2014).
-struct Random(u64);
-
-impl Random {
-    /// Returns a number from 0 to 1, without 1.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        f64::from(u32::try_from((bits ^ (bits >> 31)) >> 32).unwrap()) / 4_294_967_296.0
-    }
-}
-
-/// Returns the decision of one case, and its repeats.
-fn case(test: &Sprt, rate: f64, max: u64, random: &mut Random) -> (Option<Decision>, Tally) {
-    let (mut passed, mut failed) = (0, 0);
-    loop {
-        if random.next() < rate {
-            passed += 1;
-        } else {
-            failed += 1;
-        }
-        let decision = test.decide(passed, failed);
-        if decision.is_some() || passed + failed == max {
-            return (decision, Tally::new(passed, passed + failed).unwrap());
-        }
-    }
-}
-
 #[test]
 fn errors_stay_below_their_limits() {
-    let mut random = Random(5);
+    let mut random = Rand64::new(5);
     for (fail, pass, alpha, beta, max) in [
         (0.80, 0.95, 0.05, 0.05, 60),
         (0.80, 0.95, 0.05, 0.05, 20),
