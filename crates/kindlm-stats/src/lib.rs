@@ -1,6 +1,7 @@
 //! Statistics about pass rates, about the difference of two runs, and about the agreement of a judge with people.
 //!
 //! [`PairedTest`] compares the same cases before and after a change. [`benjamini_hochberg`] corrects many such tests.
+//! [`Pilot`] plans the size of such runs from a past run.
 //!
 //! A judge decides if outputs pass, and people have decided the same for some of the outputs. This crate compares them:
 //! - [`Confusion`] counts the answers.
@@ -44,6 +45,8 @@ mod few;
 mod kappa;
 mod multiple;
 mod paired;
+mod pilot;
+mod plan;
 mod ppi;
 mod prevalence;
 mod proportion;
@@ -62,6 +65,8 @@ pub use few::{kappa_interval_of_sets, prediction_powered_rate};
 pub use kappa::{Kappa, KappaInterval};
 pub use multiple::{benjamini_hochberg, fisher_exact};
 pub use paired::{Difference, POWER, Paired, PairedTest};
+pub use pilot::{Pilot, PilotCase};
+pub use plan::{Goal, MOST_CLUSTERS, PlanError, Shape, Size};
 pub use ppi::{Labelled, PredictionPowered, Tuning, Unlabelled, prediction_powered};
 pub use prevalence::{Corrected, rogan_gladen, rogan_gladen_rate};
 pub use proportion::Tally;

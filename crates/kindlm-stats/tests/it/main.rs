@@ -2,6 +2,7 @@
 
 mod change;
 mod error_rates;
+mod planned_power;
 mod properties;
 mod sequential;
 mod simulated;

@@ -1,5 +1,4 @@
 //! Simulated cases whose repeats end early. The seed is fixed, so that the results are always the same.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../../examples/repeats/simulation.rs"]
 mod simulation;
