@@ -78,6 +78,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
         Command::Compare(args) => commands::compare::run(&args, io),
         Command::History(args) => commands::history::run(args, io),
         Command::Bisect(args) => commands::bisect::run(args, io),
+        Command::Plan(args) => commands::plan::run(args, io),
         Command::Mutate(args) => commands::mutate::run(args, io),
         Command::Baseline(args) => commands::baseline::run(args, io),
         Command::Compliance(args) => commands::compliance::run(args, io),

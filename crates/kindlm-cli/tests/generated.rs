@@ -62,6 +62,7 @@ fn json_schemas_are_fresh() {
     check("schemas/mutation.v1.schema.json", &pretty(&kindlm_wire::mutation::schema()));
     check("schemas/history.v1.schema.json", &pretty(&kindlm_wire::history::schema()));
     check("schemas/bisect.v1.schema.json", &pretty(&kindlm_wire::bisect::schema()));
+    check("schemas/plan.v1.schema.json", &pretty(&kindlm_wire::plan::schema()));
 }
 
 #[test]

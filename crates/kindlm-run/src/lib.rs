@@ -15,6 +15,7 @@
 //! | create a first suite | [`init::NewSuite`] |
 //! | calibrate a judge | [`calibrate::Subject`] |
 //! | measure the strength of checks | [`mutate::mutate`] |
+//! | plan the size of runs | [`plan::plan`] |
 //!
 //! [`World`] holds the environment, the clock, the working folder, the notices and the interrupts. The library accesses
 //! these only through `World`, and prints nothing. [`Session`] opens providers and stores.
@@ -44,6 +45,7 @@ mod judge_setup;
 pub mod keys;
 mod listing;
 pub mod mutate;
+pub mod plan;
 mod programs;
 pub mod project;
 mod registries;

@@ -27,6 +27,8 @@ pub(crate) enum SchemaOf {
     History,
     /// The result that `kindlm bisect --json` prints
     Bisect,
+    /// The result that `kindlm plan --json` prints
+    Plan,
 }
 
 /// Prints completions for a shell

@@ -16,6 +16,7 @@ mod import;
 mod init;
 mod merge;
 mod mutate;
+mod plan;
 mod report;
 mod responses;
 mod runs;
@@ -43,6 +44,7 @@ pub(crate) use import::ImportArgs;
 pub(crate) use init::{Ci, InitArgs, Provider, Template};
 pub(crate) use merge::MergeArgs;
 pub(crate) use mutate::MutateArgs;
+pub(crate) use plan::{PlanArgs, Shape};
 pub(crate) use report::ReportArgs;
 pub(crate) use responses::{ResponsesArgs, Source};
 pub(crate) use runs::{CleanArgs, RunsAction, RunsArgs};
@@ -129,6 +131,7 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     History(HistoryArgs),
     Bisect(BisectArgs),
+    Plan(PlanArgs),
     Mutate(MutateArgs),
     Baseline(BaselineArgs),
     Report(ReportArgs),

@@ -17,6 +17,7 @@ pub(crate) mod init;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod mutate;
+pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod runs;
 pub(crate) mod schema;

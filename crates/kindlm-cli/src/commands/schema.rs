@@ -15,6 +15,7 @@ pub(crate) fn run(args: &SchemaArgs, io: &mut Io) -> Outcome {
         SchemaOf::Mutation => kindlm_wire::mutation::schema(),
         SchemaOf::History => kindlm_wire::history::schema(),
         SchemaOf::Bisect => kindlm_wire::bisect::schema(),
+        SchemaOf::Plan => kindlm_wire::plan::schema(),
     };
     print(io, &pretty(&schema))?;
     Ok(ExitStatus::Success)
