@@ -172,7 +172,7 @@ mod tests {
              repeats     cases  calls per run  cost per run  power  present cases detect\n      \
                    1  too many              –             –      –               no fall\n      \
                    3     1,250          3,750         $7.50  80.3%       17.5 pp or more\n     \
-                  10        40            400        $0.8000  80.3%          5 pp or more\n\
+                  10        40            400       $0.8000  80.3%          5 pp or more\n\
              \n\
              the present 40 cases are enough with 10 repeats: `kindlm test --runs 10`\n\
              a comparison needs two runs of this size: before and after the change\n"
