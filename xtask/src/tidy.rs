@@ -39,7 +39,8 @@ const FORBIDDEN: [(&str, &[&str]); 22] = [
     ("kindlm-source", &["tokio", "reqwest", "yaml_serde", "kindlm-assertions", "clap"]),
     ("kindlm-stats", &["serde", "kindlm-types", "nalgebra"]),
     ("kindlm-workspace", &["reqwest", "yaml_serde", "jsonschema", "clap"]),
-    ("kindlm-run", &["clap", "indicatif", "terminal_size"]),
+    // A plain build must not compile the typesetter, which takes minutes.
+    ("kindlm-run", &["clap", "indicatif", "terminal_size", "typst"]),
     ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
 ];
 

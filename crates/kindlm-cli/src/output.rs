@@ -8,7 +8,7 @@ use kindlm_types::{AnyReport, ExitStatus, Outcome};
 
 use crate::args::HtmlArgs;
 use crate::{Failure, Io};
-use kindlm_run::reports::{NotRendered, ReporterSpec, check_target, render, resolved, write_file};
+use kindlm_run::reports::{NotRendered, ReporterSpec, check_format, check_target, render, resolved, write_file};
 use kindlm_run::suite_files::SuiteFiles;
 
 /// The default reporter.
@@ -63,6 +63,7 @@ impl Output {
         check_stdout(&specs)?;
         let mut taken: Vec<(PathBuf, &str)> = Vec::new();
         for spec in &specs {
+            check_format(spec)?;
             let Some(path) = &spec.path else { continue };
             let target = io.working_dir.join(path);
             check_target(&target, path)?;
@@ -139,6 +140,8 @@ impl Output {
             Ok(()) => Failure::of_stdout(out.flush()),
             Err(NotRendered::Written(err)) => Failure::of_stdout(Err(err)),
             Err(NotRendered::Report(err)) => Err(Failure::internal(err.to_string())),
+            // `Reports::new` rejects a PDF on stdout.
+            Err(NotRendered::Pdf(err)) => Err(Failure::internal(err.to_string())),
         }
     }
 

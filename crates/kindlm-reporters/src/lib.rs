@@ -136,6 +136,7 @@ pub struct Registration {
 // A new reporter needs a folder, a `mod` line below, and an entry in `REGISTRY`.
 mod compliance;
 mod compliance_html;
+mod compliance_pdf;
 mod csv;
 mod github;
 mod gitlab;
@@ -153,6 +154,7 @@ mod tap;
 pub static REGISTRY: &[&Registration] = &[
     &compliance::REGISTRATION,
     &compliance_html::REGISTRATION,
+    &compliance_pdf::REGISTRATION,
     &csv::REGISTRATION,
     &github::REGISTRATION,
     &gitlab::REGISTRATION,
@@ -165,6 +167,15 @@ pub static REGISTRY: &[&Registration] = &[
     &sarif::REGISTRATION,
     &tap::REGISTRATION,
 ];
+
+impl Registration {
+    /// Returns true if the text is the source of a PDF.
+    ///
+    /// A caller that writes files passes it to `kindlm_pdf::pdf`.
+    pub fn is_pdf_source(&self) -> bool {
+        std::ptr::eq(self, &raw const compliance_pdf::REGISTRATION)
+    }
+}
 
 impl Registered for Registration {
     fn id(&self) -> &'static str {

@@ -157,6 +157,12 @@ pub fn verify(
     let bytes = fs::read(world.working_dir.join(&config.document)).map_err(|err| {
         Failure::input(format!("cannot read `{named}`: {}", kindlm_store::describe_io_error(&err)))
     })?;
+    if bytes.starts_with(b"%PDF-") {
+        return Err(Failure::input(format!("`{named}` is a PDF, which cannot be verified by itself")).with_help(
+            "write the Markdown document of the same run with `kindlm report RUN --reporter compliance=FILE`, verify \
+             that, and compare the digests of the content",
+        ));
+    }
     let text = String::from_utf8_lossy(&bytes);
     let Some(document) = ComplianceDocument::parse(&text) else {
         return Err(Failure::input(format!("`{named}` is not a compliance document"))

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use kindlm_pdf::PdfError;
 use kindlm_reporters::{Registration, RenderError, Style};
 use kindlm_store::{Draft, StoreError};
 use kindlm_types::AnyReport;
@@ -42,6 +43,31 @@ pub(crate) fn json_text(result: &impl Serialize) -> Result<String, Failure> {
     Ok(json.map_err(|err| Failure::internal(err.to_string()))? + "\n")
 }
 
+/// Checks, before the first request, that this build can write a report, and that its target may have its format.
+///
+/// # Errors
+///
+/// Fails for a PDF if this build cannot set one, or if its target is stdout.
+pub fn check_format(spec: &ReporterSpec) -> Result<(), Failure> {
+    if !spec.reporter.is_pdf_source() {
+        return Ok(());
+    }
+    let id = spec.reporter.meta.id;
+    if spec.path.is_none() {
+        return Err(Failure::input(format!("`{id}` cannot be written to stdout"))
+            .with_help(format!("write it to a file: `--reporter {id}=<path>`")));
+    }
+    if kindlm_pdf::IS_BUILT { Ok(()) } else { Err(not_built(id)) }
+}
+
+fn not_built(id: &str) -> Failure {
+    Failure::input(format!("this build of KindLM cannot write PDF files, so it has no reporter `{id}`"))
+        .with_help(
+            "`cargo install --path crates/kindlm-cli --features full,pdf` builds one that can; `compliance-html` writes \
+             a page that a browser prints as PDF",
+        )
+}
+
 /// Writes one report to a file. The old file is replaced only after the report is complete.
 ///
 /// # Errors
@@ -58,6 +84,8 @@ pub fn write_file(
     render(reporter, report, style, &mut draft).map_err(|err| match err {
         NotRendered::Written(err) => failed(&draft.failed(&err)),
         NotRendered::Report(err) => Failure::internal(err.to_string()),
+        NotRendered::Pdf(PdfError::NotBuilt) => not_built(reporter.meta.id),
+        NotRendered::Pdf(err) => Failure::internal(err.to_string()),
     })?;
     draft.finish().map_err(|err| failed(&err))
 }
@@ -68,9 +96,11 @@ pub enum NotRendered {
     Written(io::Error),
     /// The reporter returned an error.
     Report(RenderError),
+    /// The report could not be set as a PDF.
+    Pdf(PdfError),
 }
 
-/// Writes the report to `out` in the reporter's format, in small pieces.
+/// Writes the report to `out` in the reporter's format, in small pieces. A PDF is written in one piece.
 ///
 /// # Errors
 ///
@@ -81,6 +111,12 @@ pub fn render(
     style: &Style,
     out: &mut dyn io::Write,
 ) -> Result<(), NotRendered> {
+    if reporter.is_pdf_source() {
+        let mut source = String::new();
+        (reporter.render)(report, style, &mut source).map_err(NotRendered::Report)?;
+        let pdf = kindlm_pdf::pdf(&source).map_err(NotRendered::Pdf)?;
+        return out.write_all(&pdf.bytes).map_err(NotRendered::Written);
+    }
     let mut text = Text { out, failure: None };
     let rendered = (reporter.render)(report, style, &mut text);
     match (rendered, text.failure) {

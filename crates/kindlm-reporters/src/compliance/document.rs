@@ -65,6 +65,18 @@ pub(crate) trait Format {
     /// The extension of the file, such as `md`.
     fn extension(&self) -> &'static str;
 
+    /// Returns the digest of the content in another file of the same run, if this file cannot be verified by itself.
+    fn digest_elsewhere(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the maximum number of cases whose findings are written; `None` for all.
+    ///
+    /// A format with a maximum also gets the causes of the findings, and the cases that did not pass before the others.
+    fn max_findings(&self) -> Option<usize> {
+        None
+    }
+
     /// Writes the start of the document, with its title.
     fn begin(&self, title: &str, out: &mut dyn fmt::Write) -> fmt::Result;
 
@@ -109,9 +121,9 @@ impl<'a> Document<'a> {
         self.section
     }
 
-    /// Returns the extension of the document's file.
-    pub(crate) fn extension(&self) -> &'static str {
-        self.format.extension()
+    /// Returns the format.
+    pub(crate) fn format(&self) -> &'a dyn Format {
+        self.format
     }
 
     /// Writes a table. Without rows, its only row is `none`.
@@ -150,13 +162,19 @@ impl<'a> Document<'a> {
         )
     }
 
-    /// Writes the line before the hashed content.
+    /// Writes the line before the hashed content, if the file can be verified.
     pub(crate) fn begin_content(&mut self) -> Result<(), RenderError> {
-        Ok(write!(self.out, "\n{BEGIN}\n")?)
+        if self.format.digest_elsewhere().is_none() {
+            write!(self.out, "\n{BEGIN}\n")?;
+        }
+        Ok(())
     }
 
     /// Writes the line after the hashed content, and returns the digest of the content.
     pub(crate) fn end_content(&mut self) -> Result<String, RenderError> {
+        if let Some(digest) = self.format.digest_elsewhere() {
+            return Ok(digest.to_owned());
+        }
         write!(self.out, "\n{END}\n")?;
         Ok(self.out.digest())
     }

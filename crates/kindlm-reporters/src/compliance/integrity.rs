@@ -10,6 +10,7 @@ use super::document::{Block, Cell, Document};
 use super::{BEGIN, CONTENT_ROW, END, JSON_ROW, Law, SUITE_ROW, specification};
 use crate::RenderError;
 use crate::amount::{cost, count, duration, tokens};
+use crate::plain::one_line;
 
 /// Writes the digests, and how to verify them.
 pub(super) fn digests(
@@ -25,21 +26,19 @@ pub(super) fn digests(
     crate::json::write(report, &mut json)?;
     let json = HEXLOWER.encode(&json.0.finalize());
     let suite = &report.suite;
+    let of = match doc.format().digest_elsewhere() {
+        None => "",
+        Some(_) => " of the Markdown document",
+    };
     let rows = [
         (SUITE_ROW.to_owned(), specification::digest(suite.suite_digest.as_ref())),
         ("configuration".to_owned(), specification::digest(suite.config_sha256.as_ref())),
-        (format!("{CONTENT_ROW} (sections 2 to {last})"), Cell::Code(content.into())),
+        (format!("{CONTENT_ROW} (sections 2 to {last}){of}"), Cell::Code(content.into())),
         (JSON_ROW.to_owned(), Cell::Code(json.into())),
     ];
     let rows = rows.map(|(name, digest)| Ok([name.into(), digest]));
     doc.table(&["SHA-256 of", "Digest"], rows)?;
-    let file = format!("compliance.{}", doc.extension());
-    doc.put(Block::Paragraph(
-        "This command verifies the content, the files of the suite in the current folder, and the stored run:",
-    ))?;
-    doc.put(Block::Code(&format!("kindlm compliance verify {file}")))?;
-    doc.put(Block::Paragraph("Without KindLM, this command prints the digest of the content:"))?;
-    doc.put(Block::Code(&format!("sed -n '/^{BEGIN}$/,/^{END}$/p' {file} | sha256sum")))?;
+    how_to_verify(doc, report)?;
     doc.put(Block::ListBegin)?;
     doc.put(Block::Item(
         "Suite:",
@@ -59,6 +58,29 @@ pub(super) fn digests(
     doc.put(Block::Paragraph(
         "A digest in the document itself shows accidental changes. To detect deliberate ones, store it elsewhere too.",
     ))
+}
+
+/// Writes the commands that verify the document.
+fn how_to_verify(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), RenderError> {
+    let file = match doc.format().digest_elsewhere() {
+        None => format!("compliance.{}", doc.format().extension()),
+        Some(_) => {
+            doc.put(Block::Paragraph(
+                "This file cannot be verified by itself. The next command writes the Markdown document of the stored \
+                 run. It has the same sections, and its digest of the content must be the one above:",
+            ))?;
+            let run = one_line(&report.run.id);
+            let file = "compliance.md";
+            doc.put(Block::Code(&format!("kindlm report {run} --reporter compliance={file}")))?;
+            file.to_owned()
+        }
+    };
+    doc.put(Block::Paragraph(
+        "This command verifies the content, the files of the suite in the current folder, and the stored run:",
+    ))?;
+    doc.put(Block::Code(&format!("kindlm compliance verify {file}")))?;
+    doc.put(Block::Paragraph("Without KindLM, this command prints the digest of the content:"))?;
+    doc.put(Block::Code(&format!("sed -n '/^{BEGIN}$/,/^{END}$/p' {file} | sha256sum")))
 }
 
 /// Writes the measured values and the warnings of the run.

@@ -62,24 +62,54 @@ pub(crate) fn write(
 ) -> Result<(), RenderError> {
     let law = Law { eu: is_eu_ai_act(report) };
     let summary = &report.summary();
-    let info = report.compliance.clone().unwrap_or_default();
-    let name = info.system_name.as_ref().unwrap_or(&report.suite.name);
+    let name = report.compliance.as_ref().and_then(|it| it.system_name.as_ref());
+    let name = name.unwrap_or(&report.suite.name);
     let what = law.only("EU AI Act: evidence of testing").unwrap_or("Evidence of testing");
     let mut doc = Document::begin(&format!("{what}: {name}"), format, out)?;
     introduction(&mut doc, report, summary, law)?;
     specification::metadata(&mut doc, report)?;
-    doc.begin_content()?;
-    specification::system(&mut doc, &info, law)?;
-    specification::tests(&mut doc, report, law)?;
-    results::summary(&mut doc, report, summary, law)?;
-    results::cases(&mut doc, report, summary, law)?;
-    results::tags(&mut doc, summary)?;
-    annex::coverage(&mut doc, report, law)?;
-    let content = doc.end_content()?;
-    integrity::digests(&mut doc, report, &content, law)?;
+    let digest = content(&mut doc, report, summary, law)?;
+    integrity::digests(&mut doc, report, &digest, law)?;
     integrity::measured(&mut doc, report, summary)?;
     integrity::signature(&mut doc, law)?;
     doc.end()
+}
+
+/// Writes the hashed sections, and returns their digest.
+fn content(
+    doc: &mut Document<'_>,
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    law: Law,
+) -> Result<String, RenderError> {
+    doc.begin_content()?;
+    let info = report.compliance.clone().unwrap_or_default();
+    specification::system(doc, &info, law)?;
+    specification::tests(doc, report, law)?;
+    results::summary(doc, report, summary, law)?;
+    results::cases(doc, report, summary, law)?;
+    results::tags(doc, summary)?;
+    annex::coverage(doc, report, law)?;
+    doc.end_content()
+}
+
+/// Returns the digest of the content that the Markdown document of the report states.
+pub(crate) fn markdown_digest(report: &AnyReport<'_>) -> Result<String, RenderError> {
+    let law = Law { eu: is_eu_ai_act(report) };
+    let mut nothing = Nothing;
+    let mut doc = Document::begin("", &Markdown, &mut nothing)?;
+    // This section is not hashed, but the numbers of the next sections depend on it.
+    specification::metadata(&mut doc, report)?;
+    content(&mut doc, report, &report.summary(), law)
+}
+
+/// A writer that drops all text.
+struct Nothing;
+
+impl fmt::Write for Nothing {
+    fn write_str(&mut self, _text: &str) -> fmt::Result {
+        Ok(())
+    }
 }
 
 /// The law that the document serves.

@@ -1,5 +1,6 @@
 //! The sections with the results: totals, gates, cases, findings, tags.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -161,7 +162,13 @@ pub(super) fn cases(
     law: Law,
 ) -> Result<(), RenderError> {
     doc.section("Cases and findings", law.only("Annex IV, point 2 (g): test logs."))?;
-    let run = report.each().map(|it| Ok(case_row(it?.as_ref())));
+    // A format that leaves out rows leaves out the last ones, so the cases that did not pass come first.
+    let max_findings = doc.format().max_findings();
+    let is_sorted = max_findings.is_some();
+    let first = report.each_where(move |it| !is_sorted || it.outcome != Outcome::Passed);
+    let last = report.each_where(move |it| is_sorted && it.outcome == Outcome::Passed);
+    let [first, last] = [Box::new(first) as Box<dyn Iterator<Item = _>>, Box::new(last)]
+        .map(|cases| cases.map(|it: Result<Cow<'_, CaseResult>, CaseError>| Ok(case_row(it?.as_ref()))));
     let skipped = report.skipped.iter().map(|it| Ok(skipped_row(it)));
     let columns = [
         "Test case",
@@ -172,22 +179,52 @@ pub(super) fn cases(
         "Checks by a model",
         "Tags",
     ];
-    doc.table(&columns, run.chain(skipped))?;
+    doc.table(&columns, first.chain(skipped).chain(last))?;
+    if max_findings.is_some() && !summary.causes.is_empty() {
+        causes(doc, summary)?;
+    }
     doc.put(Block::Heading(3, "Findings"))?;
     if summary.totals.passed == summary.totals.listed() {
         doc.put(Block::Paragraph("Nothing failed, nothing was left out."))?;
     }
-    for case in report.each_where(|it| it.outcome != Outcome::Passed) {
+    let mut left = max_findings.unwrap_or(usize::MAX);
+    for case in report.each_where(|it| it.outcome != Outcome::Passed).take(left) {
         findings(doc, case?.as_ref())?;
+        left -= 1;
     }
-    for it in &report.skipped {
+    for it in report.skipped.iter().take(left) {
         let word = result_word(Outcome::Skipped);
         doc.put(Block::Heading(4, &format!("{} (all models): {word}", it.case)))?;
         doc.put(Block::ListBegin)?;
         doc.put(Block::Item("not run:", &it.reason))?;
         doc.put(Block::ListEnd)?;
     }
-    Ok(())
+    let all = summary.totals.listed() - summary.totals.passed;
+    let more = all.saturating_sub(max_findings.map_or(u64::MAX, |it| it as u64));
+    if more == 0 {
+        return Ok(());
+    }
+    doc.put(Block::Strong(&format!(
+        "The findings of {} more cases are left out here. The Markdown document, the HTML page and the JSON report of \
+         the run have them.",
+        count(more)
+    )))
+}
+
+/// Writes the causes of the findings, the most frequent first.
+fn causes(doc: &mut Document<'_>, summary: &Summary) -> Result<(), RenderError> {
+    doc.put(Block::Heading(3, "Causes of the findings"))?;
+    let rows = summary.causes.iter().map(|it| {
+        let code = it.code.as_ref().map_or_else(|| "not run".to_owned(), ToString::to_string);
+        let example = it.examples.first().map(|it| format!("{} ({})", it.case, it.model));
+        Ok([
+            Text::from(code),
+            it.title.as_str().into(),
+            count(it.cases).into(),
+            example.unwrap_or_default().into(),
+        ])
+    });
+    doc.table(&["Code", "Cause", "Cases", "For example"], rows)
 }
 
 fn case_row(case: &CaseResult) -> [Text<'static>; 7] {

@@ -2,7 +2,8 @@
 
 use kindlm_reporters::{ComplianceDocument, Style};
 use kindlm_testing::{green_report, sample_report};
-use kindlm_types::{Report, Verdict};
+use kindlm_types::{CaseResult, Report, Verdict};
+use serde_json::Value;
 use sha2::Digest as _;
 
 use crate::render;
@@ -81,6 +82,54 @@ fn article_12_is_served_by_traces_only() {
     );
     report.models[0].provider = "trace".to_owned();
     assert!(document(&report).contains("| the run judged recorded traces of the system"));
+}
+
+/// Returns the source of the PDF.
+fn pdf_source(report: &Report) -> Value {
+    serde_json::from_str(&render("compliance-pdf", report, &Style::default())).unwrap()
+}
+
+#[test]
+fn the_source_of_a_pdf_has_the_sections_and_the_digest_of_the_document() {
+    let report = sample_report();
+    let (text, source) = (document(&report), pdf_source(&report));
+    let blocks = source["blocks"].as_array().unwrap();
+    let headings = blocks.iter().filter(|it| it["is"] == "heading" && it["level"] == 2);
+    let headings: Vec<&str> = headings.map(|it| it["text"].as_str().unwrap()).collect();
+    let expected: Vec<&str> = text.lines().filter_map(|it| it.strip_prefix("## ")).collect();
+    assert_eq!(headings, expected);
+    let digest = digest(&text, CONTENT);
+    let row = format!("{CONTENT} of the Markdown document");
+    let rows = blocks.iter().flat_map(|it| it["rows"].as_array().into_iter().flatten());
+    let mut row = rows.filter(|it| it[0]["text"] == row);
+    assert_eq!(row.next().unwrap()[1]["code"], digest);
+}
+
+#[test]
+fn the_source_of_a_pdf_has_a_maximum_size() {
+    let mut report = sample_report();
+    let cases = std::mem::take(&mut report.cases);
+    let sizes = [2_000, 4_000].map(|count| {
+        let all = cases.iter().cycle().take(count).enumerate();
+        report.cases = all
+            .map(|(at, it)| CaseResult { case: format!("{} {at:05}", it.case), ..it.clone() })
+            .collect();
+        let source = pdf_source(&report);
+        let blocks = source["blocks"].as_array().unwrap();
+        let table = blocks.iter().find(|it| it["columns"][3] == "Repeats held").unwrap();
+        let rows = table["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 300);
+        assert!(rows.iter().all(|it| it[2]["text"] != "passed"), "the others come first");
+        let notes: Vec<&str> = blocks
+            .iter()
+            .filter_map(|it| it["text"].as_str().filter(|it| it.contains("left out here")))
+            .collect();
+        assert!(notes.iter().any(|it| it.contains("more rows")), "{notes:?}");
+        assert!(notes.iter().any(|it| it.contains("findings of")), "{notes:?}");
+        source.to_string().len()
+    });
+    let [fewer, more] = sizes;
+    assert!(more < fewer + fewer / 50, "{sizes:?}");
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! Sets the compliance document of a run as a PDF: PDF/A-2a, tagged, with embedded fonts.
+//!
+//! The input is the text of the reporter `compliance-pdf`: one JSON document with the blocks of the document. Its texts
+//! reach the template as data, so that no text can act as markup. The fonts are part of this crate, and nothing is read
+//! from the disk or the network.
+//!
+//! typst, which sets the pages, is behind the feature `typst`, because it takes minutes to compile. Without the feature,
+//! [`pdf`] returns [`PdfError::NotBuilt`].
+#![deny(clippy::disallowed_methods)]
+
+#[cfg(feature = "typst")]
+mod glyphs;
+#[cfg(feature = "typst")]
+mod set;
+#[cfg(feature = "typst")]
+mod world;
+
+/// True if this build can set a PDF.
+pub const IS_BUILT: bool = cfg!(feature = "typst");
+
+/// A PDF.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pdf {
+    /// The bytes of the file. The same source gives the same bytes.
+    pub bytes: Vec<u8>,
+    /// The number of pages.
+    pub pages: usize,
+    /// The number of characters without a glyph in the fonts. The document shows the code of each, and states the number.
+    pub replaced: usize,
+}
+
+/// The reason why there is no PDF.
+#[derive(Debug, thiserror::Error)]
+pub enum PdfError {
+    /// This build has no typesetter.
+    #[error("this build of KindLM cannot write a PDF")]
+    NotBuilt,
+    /// The source is not the complete text of `compliance-pdf`.
+    #[error("the source of the PDF is not a complete document: {0}")]
+    Source(String),
+    /// The run has no valid time of its start, which PDF/A requires as the date of the document.
+    #[error("the run started at `{0}`, which is not a time; a PDF/A needs a date")]
+    Date(String),
+    /// The typesetter rejected the document, or it would not be a valid PDF/A.
+    #[error("cannot set the PDF: {0}")]
+    Set(String),
+}
+
+/// Sets the text of the reporter `compliance-pdf` as a PDF.
+///
+/// # Errors
+///
+/// Fails if this build has no typesetter, if the source is incomplete, or if the result would not be a valid PDF/A.
+pub fn pdf(source: &str) -> Result<Pdf, PdfError> {
+    #[cfg(feature = "typst")]
+    return set::pdf(source);
+    #[cfg(not(feature = "typst"))]
+    {
+        let _ = source;
+        Err(PdfError::NotBuilt)
+    }
+}
