@@ -46,7 +46,7 @@ impl<'a> Glyphs<'a> {
     }
 
     fn has(&self, c: char) -> bool {
-        let is_allowed = !c.is_control() && !is_private(c);
+        let is_allowed = !c.is_control() && !is_private(c) && !is_byte_order_mark(c);
         is_allowed && self.fonts.iter().all(|it| it.info().coverage.contains(c.into()))
     }
 }
@@ -54,4 +54,9 @@ impl<'a> Glyphs<'a> {
 /// Returns true for characters of the private use areas. Their meaning is not defined, so PDF/A-2a forbids them.
 fn is_private(c: char) -> bool {
     matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
+}
+
+/// Returns true for the byte order mark in either order, which PDF/A-2 forbids in the text of a glyph.
+fn is_byte_order_mark(c: char) -> bool {
+    matches!(c, '\u{feff}' | '\u{fffe}')
 }
