@@ -134,6 +134,8 @@ fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
         // A snapshot that differs must fail the test instead of being updated.
         let _insta = sh.push_env("INSTA_UPDATE", "no");
         cmd!(sh, "cargo test --workspace").run()?;
+        // The workspace is built without the typesetter: it takes 270 seconds of CPU time from cold.
+        cmd!(sh, "cargo test -p kindlm-pdf --features typst").run()?;
     }
     cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
     // `kindlm-providers` must also compile alone, without its default features.

@@ -8,7 +8,9 @@ use kindlm_types::{AnyReport, ExitStatus, Outcome};
 
 use crate::args::HtmlArgs;
 use crate::{Failure, Io};
-use kindlm_run::reports::{NotRendered, ReporterSpec, check_format, check_target, render, resolved, write_file};
+use kindlm_run::reports::{
+    NotRendered, ReporterSpec, check_format, check_target, render, resolved, write_file,
+};
 use kindlm_run::suite_files::SuiteFiles;
 
 /// The default reporter.

@@ -24,7 +24,8 @@ struct Generated {
 
 impl Generated {
     fn new(report: &Report, len: usize) -> Self {
-        let find = |held: bool| report.cases.iter().find(|it| it.outcome.held() == held).unwrap().clone();
+        let find =
+            |held: bool| report.cases.iter().find(|it| it.outcome.held() == held).unwrap().clone();
         let mut it = Self { passed: find(true), failed: find(false), len, tally: Tally::default() };
         for position in 0..len {
             let case = it.case(position);

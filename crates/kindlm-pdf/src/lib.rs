@@ -60,3 +60,14 @@ pub fn pdf(source: &str) -> Result<Pdf, PdfError> {
         Err(PdfError::NotBuilt)
     }
 }
+
+#[cfg(all(test, not(feature = "typst")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_the_typesetter_has_no_pdf() {
+        assert!(!IS_BUILT);
+        assert!(matches!(pdf("{}"), Err(PdfError::NotBuilt)));
+    }
+}

@@ -144,8 +144,17 @@ fn any_text() -> impl Strategy<Value = String> {
         range('\u{a000}', '\u{abff}'),
         range('\u{f000}', '\u{ffff}'),
         range('\u{1d400}', '\u{1f9ff}'),
-        prop::sample::select(vec!["\n", "    ", "ffi", "\u{200d}", "\u{fe0f}", "\u{feff}", "#[", "WWWWWWWWWWWWWWWWWWWWWWWWWWW"])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "\n",
+            "    ",
+            "ffi",
+            "\u{200d}",
+            "\u{fe0f}",
+            "\u{feff}",
+            "#[",
+            "WWWWWWWWWWWWWWWWWWWWWWWWWWW"
+        ])
+        .prop_map(str::to_owned),
     ];
     prop::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
 }

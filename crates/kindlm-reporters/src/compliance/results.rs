@@ -167,8 +167,10 @@ pub(super) fn cases(
     let is_sorted = max_findings.is_some();
     let first = report.each_where(move |it| !is_sorted || it.outcome != Outcome::Passed);
     let last = report.each_where(move |it| is_sorted && it.outcome == Outcome::Passed);
-    let [first, last] = [Box::new(first) as Box<dyn Iterator<Item = _>>, Box::new(last)]
-        .map(|cases| cases.map(|it: Result<Cow<'_, CaseResult>, CaseError>| Ok(case_row(it?.as_ref()))));
+    let [first, last] =
+        [Box::new(first) as Box<dyn Iterator<Item = _>>, Box::new(last)].map(|cases| {
+            cases.map(|it: Result<Cow<'_, CaseResult>, CaseError>| Ok(case_row(it?.as_ref())))
+        });
     let skipped = report.skipped.iter().map(|it| Ok(skipped_row(it)));
     let columns = [
         "Test case",
