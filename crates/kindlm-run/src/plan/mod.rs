@@ -112,7 +112,8 @@ fn size(pilot: &Pilot, goal: Goal, repeats: u32, costs: &Costs) -> Result<Planne
         calls,
         cost_usd,
         power: size.map(|it| it.power),
-        detectable: pilot.detectable(goal, repeats)?,
+        // Rounded up, because the simulation has no more digits.
+        detectable: pilot.detectable(goal, repeats)?.map(|it| (it * 1000.0).ceil() / 1000.0),
     })
 }
 

@@ -54,7 +54,7 @@ fn head(report: &PlanReport) -> Vec<String> {
             plural(pilot.judged, "judged repeat")
         ),
         format!(
-            "to detect: {fall}, in {} of 100 comparisons, with {} false alarms of 100",
+            "to detect: {fall}, in {} of 100 comparisons, with false alarms in {} of 100",
             points(goal.power),
             points(goal.alpha)
         ),
@@ -90,10 +90,8 @@ fn row(size: &PlannedSize) -> [String; 6] {
         size.calls.map_or_else(unknown, count),
         cost,
         size.power.map_or_else(unknown, |it| format!("{}%", percent(it))),
-        size.detectable.map_or_else(
-            || "no fall".to_owned(),
-            |it| format!("{} pp or more", points((it * 1000.0).ceil() / 1000.0)),
-        ),
+        size.detectable
+            .map_or_else(|| "no fall".to_owned(), |it| format!("{} pp or more", points(it))),
     ]
 }
 
@@ -155,7 +153,7 @@ mod tests {
             cost_unknown: None,
             sizes: vec![
                 size(1, None, None),
-                size(3, Some(1_250), Some(0.1741)),
+                size(3, Some(1_250), Some(0.175)),
                 size(10, Some(40), Some(0.05)),
             ],
             notes: Vec::new(),
@@ -167,7 +165,7 @@ mod tests {
         assert_eq!(
             text(&report()),
             "from run `r1` of `orders`: pass rate 82.5% (40 cases in 38 clusters, 120 judged repeats)\n\
-             to detect: a fall of all cases by 5 pp, in 80 of 100 comparisons, with 5 false alarms of 100\n\
+             to detect: a fall of all cases by 5 pp, in 80 of 100 comparisons, with false alarms in 5 of 100\n\
              \n\
              repeats     cases  calls per run  cost per run  power  present cases detect\n      \
                    1  too many              –             –      –               no fall\n      \
