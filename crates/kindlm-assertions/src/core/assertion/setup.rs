@@ -44,6 +44,7 @@ pub struct Setup<'a> {
     /// The assertions that configuration may name.
     pub registry: Arc<Registry>,
     pub(crate) tells_missing: bool,
+    pub(crate) sandboxed: bool,
     pub(crate) schemas: SchemaFiles,
     pub(crate) texts: TextFiles,
     pub(crate) patterns: Patterns,
@@ -72,6 +73,7 @@ impl<'a> Setup<'a> {
             compile_script: None,
             registry,
             tells_missing: false,
+            sandboxed: false,
             schemas: SchemaFiles::default(),
             texts: TextFiles::default(),
             patterns: Patterns::default(),
@@ -101,6 +103,16 @@ impl Setup<'_> {
         Self { tells_missing: true, ..self }
     }
 
+    /// Returns a setup for configuration of strangers: scripts only compute in the sandbox.
+    ///
+    /// A check that needs the network, an interpreter outside of the sandbox, or a `scripts` block with permissions or a
+    /// time limit is a problem. Templates read no environment variable. Files are read from [`files`](Self::files).
+    #[must_use]
+    pub fn sandboxed(self) -> Self {
+        let (scripts, env) = (ScriptSettings::default(), Map::new());
+        Self { sandboxed: true, scripts, env, ..self }
+    }
+
     /// Returns a setup for compiling the same configuration a second time.
     ///
     /// The setup uses the files that were already read, and cannot open any other file. It does not check references to
@@ -127,7 +139,24 @@ impl Setup<'_> {
         &self,
         block: Option<&ScriptsBlock>,
     ) -> Result<ScriptSettings, Vec<Problem>> {
+        if self.sandboxed
+            && let Some(problem) = block.and_then(ScriptsBlock::beyond_sandbox)
+        {
+            return Err(vec![problem.under("/scripts")]);
+        }
         self.scripts.of_check(block, self.tells_missing.then_some(self.files))
+    }
+
+    /// Returns a problem if the setup is [sandboxed](Self::sandboxed), for a check that cannot stay in the sandbox.
+    ///
+    /// `needs` completes "this check needs …".
+    pub(crate) fn refuse_in_sandbox(&self, needs: &str) -> Result<(), Vec<Problem>> {
+        if !self.sandboxed {
+            return Ok(());
+        }
+        let message = format!("this check needs {needs}, which is not permitted here");
+        let help = "use a check that only computes, or that asks a judge";
+        Err(vec![Problem::new("", message).with_help(help)])
     }
 
     /// Returns a problem if the suite has no model with this id.
@@ -159,6 +188,46 @@ fn any(value: &Value, test: &impl Fn(&Value) -> bool) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn sandboxed_setup_refuses_more_than_computing() {
+        let code = |more: Value| {
+            let mut entry = json!({"type": "javascript", "value": "true"});
+            entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            entry
+        };
+        for (entry, expected) in [
+            (code(json!({})), None),
+            (code(json!({"scripts": {"runtime": "quickjs", "net": []}})), None),
+            (code(json!({"scripts": {"net": ["a.test"]}})), Some("/assert/0/scripts/net")),
+            (code(json!({"scripts": {"read": ["."]}})), Some("/assert/0/scripts/read")),
+            (code(json!({"scripts": {"env": ["KEY"]}})), Some("/assert/0/scripts/env")),
+            (code(json!({"scripts": {"runtime": "node"}})), Some("/assert/0/scripts/runtime")),
+            (code(json!({"scripts": {"timeoutMs": 1}})), Some("/assert/0/scripts/timeoutMs")),
+            (json!({"type": "python", "value": "True"}), Some("/assert/0")),
+            (json!({"type": "ruby", "value": "true"}), Some("/assert/0")),
+            (json!({"type": "not-python", "value": "True"}), Some("/assert/0")),
+            (
+                json!({"type": "webhook", "value": "http://a.test", "scripts": {"net": ["a.test"]}}),
+                Some("/assert/0"),
+            ),
+            (
+                json!({"type": "pi", "value": "x", "scripts": {"net": ["a.test"], "env": ["KEY"]}}),
+                Some("/assert/0"),
+            ),
+            (
+                json!({"type": "assert-set", "assert": [{"type": "python", "value": "True"}]}),
+                Some("/assert/0/assert/0"),
+            ),
+            (code(json!({"value": "file://a.js"})), Some("/assert/0/value")),
+        ] {
+            let setup = Setup::new(&kindlm_types::NoFiles, None).sandboxed();
+            let block = json!({"assert": [entry]});
+            let (_, problems) = crate::compile_with(&block, &setup, &Map::new());
+            let places: Vec<&str> = problems.iter().map(|it| it.pointer.as_str()).collect();
+            assert_eq!(places, Vec::from_iter(expected), "{block}: {problems:?}");
+        }
+    }
 
     #[test]
     fn only_marks_make_a_template() {

@@ -48,6 +48,23 @@ impl ScriptsBlock {
         hosts.chain(names.filter_map(|(at, it)| unnamed(it, &format!("/env/{at}")))).collect()
     }
 
+    /// Returns a problem if the block grants more than computing in the sandbox for the default time.
+    ///
+    /// The pointer starts at the block.
+    pub(crate) fn beyond_sandbox(&self) -> Option<Problem> {
+        let Self { runtime, net, read, env, timeout_ms } = self;
+        let lists = [("net", net), ("read", read), ("env", env)];
+        let set = lists.into_iter().find(|(_, it)| it.as_ref().is_some_and(|it| !it.is_empty()));
+        let key = match (set, runtime, timeout_ms) {
+            (Some((key, _)), _, _) => key,
+            (None, Some(Runtime::Node), _) => "runtime",
+            (None, _, Some(_)) => "timeoutMs",
+            (None, _, None) => return None,
+        };
+        let problem = Problem::new(format!("/{key}"), format!("scripts cannot have `{key}` here"));
+        Some(problem.with_help("remove it: scripts run in the sandbox, without permissions"))
+    }
+
     /// Returns a problem for each folder in `read` that is missing or not permitted.
     ///
     /// Pointers start at the block.

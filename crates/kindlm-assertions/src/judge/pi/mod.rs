@@ -125,6 +125,7 @@ struct Pi {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
+    setup.refuse_in_sandbox("the network")?;
     let config: Config = read(config)?;
     let url = config.url;
     let Some(host) = service::host(&url) else {

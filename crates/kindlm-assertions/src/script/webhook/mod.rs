@@ -88,6 +88,7 @@ fn build(
     own: EntryOptions,
     setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+    setup.refuse_in_sandbox("the network")?;
     let config: Config = read(config)?;
     let url = config.value;
     let Some(host) = service::host(&url) else {

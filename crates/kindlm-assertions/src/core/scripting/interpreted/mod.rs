@@ -89,6 +89,10 @@ impl Interpreted {
         own: EntryOptions,
         setup: &Setup<'_>,
     ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
+        setup.refuse_in_sandbox(&format!(
+            "an interpreter outside of the sandbox ({})",
+            language.name
+        ))?;
         let config: Script = read(config)?;
         let source = match script_file(&config.value, language.endings, setup) {
             Some(Err(problem)) => return Err(vec![problem.under("/value")]),
