@@ -9,6 +9,7 @@ mod line;
 mod misplaced_check;
 mod notes;
 mod run;
+pub mod service;
 mod stream;
 mod summary;
 
@@ -214,6 +215,21 @@ impl<'a> Evaluator<'a> {
         json: &[u8],
         number: u64,
     ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
+        let (evaluation, results) = match self.judged(json, number)? {
+            Ok(judged) => judged,
+            Err(no_judge) => return Ok(Err(no_judge)),
+        };
+        self.totals.observe(number, &evaluation, &results);
+        let status = status(evaluation.outcome, &results);
+        Ok(Ok((evaluation, status)))
+    }
+
+    /// Evaluates one record. The totals do not count it.
+    fn judged(
+        &self,
+        json: &[u8],
+        number: u64,
+    ) -> Result<Result<(Evaluation, Vec<AssertionResult>), NoJudge>, Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
         let meant = |key: &str| self.notes.meant(key);
@@ -257,9 +273,7 @@ impl<'a> Evaluator<'a> {
             self.secrets.map(&mut extra);
             evaluation.input = Some(extra);
         }
-        self.totals.observe(number, &evaluation, &results);
-        let status = status(evaluation.outcome, &results);
-        Ok(Ok((evaluation, status)))
+        Ok(Ok((evaluation, results)))
     }
 
     fn checks_of(&self, line: &Line<'_>) -> Compiled {

@@ -100,14 +100,13 @@ impl Totals {
         }
     }
 
-    /// Writes the summary into a file.
-    pub(super) fn write(
+    /// Returns the summary of all records so far.
+    pub(super) fn summary(
         &self,
-        path: &Path,
         agent_id: Option<String>,
         test_suite: Option<String>,
         stopped: Option<String>,
-    ) -> Result<(), Failure> {
+    ) -> BatchSummary {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let assertions = sums.breakdown.summaries().into_iter();
         let results = BatchResults {
@@ -118,7 +117,18 @@ impl Totals {
             results_left_out: sums.breakdown.left_out(),
             ..sums.results.clone()
         };
-        let summary = BatchSummary { agent_id, test_suite, stopped, results };
+        BatchSummary { agent_id, test_suite, stopped, results }
+    }
+
+    /// Writes the summary into a file.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        agent_id: Option<String>,
+        test_suite: Option<String>,
+        stopped: Option<String>,
+    ) -> Result<(), Failure> {
+        let summary = self.summary(agent_id, test_suite, stopped);
         let failed = |why: String| {
             Failure::internal(format!("cannot write the summary `{}`: {why}", path.display()))
         };

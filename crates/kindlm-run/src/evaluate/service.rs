@@ -1,0 +1,239 @@
+//! Evaluates single records for a server: [`RecordService`].
+//!
+//! The senders of the records are not trusted. A record can compute, and can ask the judges of the server's config. It
+//! cannot read files, read environment variables, reach the network, or run programs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use kindlm_store::responses::Recorded;
+use kindlm_types::script::{
+    ScriptAnswer, ScriptError, ScriptErrorKind, ScriptPermissions, ScriptQuestion, ScriptRunner,
+    ScriptRuntime, ScriptSource,
+};
+use kindlm_types::{BoxFuture, FileError, Files, Ports, SuiteInfo};
+use kindlm_wire::evaluate::{BatchSummary, Evaluation};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::judge::Asking;
+use super::summary::{Totals, results_of};
+use super::{Evaluator, Malformed};
+use crate::scripts::Runner;
+use crate::session::ports;
+use crate::{Failure, Project, ResponseSource, Session, World, project};
+
+/// The reason why a record was not evaluated.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The record is invalid, or it has a check that is not permitted.
+    Invalid {
+        /// The record's id; `None` if it is missing or could not be read.
+        id: Option<Value>,
+        /// The error message, which names the field, with advice.
+        message: String,
+    },
+    /// A check needs a judge model, and the config has no model.
+    NoJudge,
+    /// The evaluation panicked, or the service has ended.
+    Internal,
+}
+
+/// One record, and the channel for its result.
+struct Job {
+    json: Vec<u8>,
+    reply: oneshot::Sender<Result<Evaluation, RecordError>>,
+}
+
+/// Evaluates records of untrusted senders, any number at once. Clones share the threads, which end with the last clone.
+#[derive(Clone, Debug)]
+pub struct RecordService {
+    jobs: mpsc::Sender<Job>,
+    suite: Arc<Option<SuiteInfo>>,
+}
+
+impl RecordService {
+    /// Opens the judges of `suite`, and starts `concurrency` threads (at least 1). No request is sent.
+    ///
+    /// Without a suite, there is no judge. The named checks of the suite can be used under the rules for records.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the config of a provider is invalid, or a thread cannot be started.
+    pub fn start(
+        world: World,
+        suite: Option<Project>,
+        concurrency: usize,
+    ) -> Result<Self, Failure> {
+        let concurrency = concurrency.max(1);
+        let (jobs, todo) = mpsc::channel(concurrency);
+        let (started, is_started) = std::sync::mpsc::sync_channel(1);
+        let info = suite.as_ref().map(|it| it.suite.info.clone());
+        let run = move || {
+            // The receiver waits until the judges are open, and then ignores this channel.
+            let ready = || drop(started.send(Ok(())));
+            if let Err(failure) = serve(&world, suite.as_ref(), concurrency, todo, ready) {
+                drop(started.send(Err(failure)));
+            }
+        };
+        let failed = |why: String| Failure::internal(format!("cannot start: {why}"));
+        let thread = thread::Builder::new().name("records".to_owned()).spawn(run);
+        thread.map_err(|err| failed(err.to_string()))?;
+        is_started.recv().map_err(|_| failed("a thread stopped".to_owned()))??;
+        Ok(Self { jobs, suite: Arc::new(info) })
+    }
+
+    /// Evaluates one record: a JSON object, as `kindlm evaluate` reads it.
+    ///
+    /// If all threads are busy, this waits. A record whose caller no longer waits is not started.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the record is invalid, needs more than is permitted, or needs a judge that does not exist.
+    pub async fn evaluate(&self, json: Vec<u8>) -> Result<Evaluation, RecordError> {
+        let (reply, result) = oneshot::channel();
+        self.jobs.send(Job { json, reply }).await.map_err(|_| RecordError::Internal)?;
+        result.await.unwrap_or(Err(RecordError::Internal))
+    }
+
+    /// Returns empty totals for a series of records.
+    pub fn batch(&self) -> BatchTotals {
+        BatchTotals { totals: Totals::default(), suite: Arc::clone(&self.suite) }
+    }
+}
+
+/// The totals of a series of records.
+pub struct BatchTotals {
+    totals: Totals,
+    suite: Arc<Option<SuiteInfo>>,
+}
+
+impl BatchTotals {
+    /// Adds the result of the record on this line, from 1.
+    pub fn observe(&self, line: u64, evaluation: &Evaluation) {
+        self.totals.observe(line, evaluation, &results_of(evaluation));
+    }
+
+    /// Counts a line that was not evaluated.
+    pub fn malformed(&self) {
+        self.totals.malformed();
+    }
+
+    /// Returns the summary, with the same fields as the `--summary` of `kindlm evaluate`.
+    pub fn summary(&self) -> BatchSummary {
+        let suite = self.suite.as_ref().as_ref();
+        let agent = suite.map(|it| it.project.clone());
+        self.totals.summary(agent, suite.map(|it| it.name.clone()), None)
+    }
+}
+
+/// Evaluates records until all senders are gone. `ready` is called when the judges are open.
+fn serve(
+    world: &World,
+    suite: Option<&Project>,
+    concurrency: usize,
+    todo: mpsc::Receiver<Job>,
+    ready: impl FnOnce(),
+) -> Result<(), Failure> {
+    let live = ResponseSource::default();
+    let root = suite.map_or(Path::new(&world.working_dir), |it| it.files.root());
+    let session = match suite {
+        Some(Project { place, suite, files, .. }) => {
+            Session::new(world, place, (suite, files), concurrency, &live)?
+        }
+        None => Session::without_suite(world, None, root, concurrency, &live)?,
+    };
+    let Session { client, runner, responses, secrets, .. } =
+        session.with_check_scripts(world, root)?;
+    let recorded = Recorded::new(&client, responses);
+    let sandbox = Sandbox(&runner);
+    // Records call no agent and no program, so only the models and the sandbox are available.
+    let asked =
+        Ports { scripts: &sandbox, ..Ports::new(ports(&client, &recorded, &runner).models) };
+    let models = suite.map(|it| it.suite.models.as_slice()).filter(|it| !it.is_empty());
+    let ids: Option<Vec<String>> = models.map(|it| it.iter().map(|it| it.id.clone()).collect());
+    let default = suite.and_then(|it| it.suite.defaults.judge_model.as_deref());
+    let asking = Asking::new(asked, models, default, concurrency, None)?;
+    let files = NoAccess;
+    let settings = suite.map(|it| &it.suite);
+    let setup = project::setup(world, &files, ids.as_deref(), settings).sandboxed();
+    let evaluator = Evaluator::new(setup, asking, false)
+        .with_threshold(settings.and_then(|it| it.defaults.threshold))
+        .with_secrets(secrets);
+    let todo = Mutex::new(todo);
+    ready();
+    thread::scope(|scope| {
+        for _ in 0..concurrency {
+            scope.spawn(|| work(&evaluator, &todo));
+        }
+    });
+    Ok(())
+}
+
+fn work(evaluator: &Evaluator<'_>, todo: &Mutex<mpsc::Receiver<Job>>) {
+    loop {
+        let job = todo.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+        let Some(Job { json, reply }) = job else { return };
+        if reply.is_closed() {
+            continue;
+        }
+        // A panic is an error of this record, and must not end the thread.
+        let result = catch_unwind(AssertUnwindSafe(|| evaluate(evaluator, &json)));
+        // The caller may have left while the record was evaluated.
+        let _ = reply.send(result.unwrap_or(Err(RecordError::Internal)));
+    }
+}
+
+fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluation, RecordError> {
+    match evaluator.judged(json, 1) {
+        Ok(Ok((evaluation, _))) => Ok(evaluation),
+        Ok(Err(_)) => Err(RecordError::NoJudge),
+        Err(Malformed { id, mut error }) => {
+            evaluator.secrets.redact_text(&mut error);
+            Err(RecordError::Invalid { id: evaluator.shown(id), message: error })
+        }
+    }
+}
+
+/// The files of records: none.
+struct NoAccess;
+
+impl NoAccess {
+    fn refuse<T>(path: &str) -> Result<T, FileError> {
+        let message = "a record cannot read files of the server; write the content into the record";
+        Err(FileError::Other { path: path.to_owned(), message: message.to_owned() })
+    }
+}
+
+impl Files for NoAccess {
+    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        Self::refuse(path)
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
+        Self::refuse(pattern)
+    }
+}
+
+/// Runs scripts that only compute. The checks are compiled under the same rule, so this is the second fence.
+struct Sandbox<'a>(&'a Runner);
+
+impl ScriptRunner for Sandbox<'_> {
+    fn run<'a>(
+        &'a self,
+        question: &'a ScriptQuestion,
+    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
+        let only_computes = question.runtime == ScriptRuntime::QuickJs
+            && matches!(question.source, ScriptSource::Body { .. })
+            && *question.permissions == ScriptPermissions::default();
+        if only_computes {
+            return self.0.run(question);
+        }
+        let message = "scripts of records run in the sandbox, without files and permissions";
+        let (kind, message, console) = (ScriptErrorKind::Runtime, message.to_owned(), Vec::new());
+        Box::pin(async move { Err(ScriptError { kind, message, console }) })
+    }
+}
