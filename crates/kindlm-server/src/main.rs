@@ -1,0 +1,80 @@
+//! The binary `kindlm-server`.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use kindlm_run::evaluate::service::RecordService;
+use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
+use kindlm_server::store::{DEFAULT_DATABASE, Store};
+use kindlm_server::{App, app, listen, serve};
+
+/// Checks outputs over HTTP.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// The address to listen on: a loopback address and a port
+    #[arg(long, default_value = "127.0.0.1:8477")]
+    listen: SocketAddr,
+    /// The database: `sqlite://<file>` or `postgres://<user>@<host>/<name>`
+    #[arg(long, env = "KINDLM_DATABASE", hide_env_values = true, default_value = DEFAULT_DATABASE)]
+    database: String,
+    /// The config with the judges: their `providers` and `models`
+    #[arg(short, long)]
+    config: Option<PathBuf>,
+    /// The number of records that are evaluated at once
+    #[arg(long, default_value_t = 16)]
+    concurrency: u16,
+}
+
+fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|arg| arg == SCRIPT_WORKER) {
+        return kindlm_script::worker::main().into();
+    }
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "error: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), String> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|err| err.to_string())?;
+    let world = world();
+    let records = records(&world, args)?;
+    runtime.block_on(async {
+        let listener = listen(args.listen).await.map_err(|err| err.to_string())?;
+        let address = listener.local_addr().map_err(|err| err.to_string())?;
+        let store = Store::open(&args.database).await.map_err(|err| err.to_string())?;
+        let _ = writeln!(std::io::stderr(), "listening on http://{address}");
+        let stop = async { drop(tokio::signal::ctrl_c().await) };
+        serve(&listener, app(App { records, store: store.clone() }), stop).await;
+        store.close().await;
+        Ok(())
+    })
+}
+
+fn records(world: &World, args: &Args) -> Result<RecordService, String> {
+    let shown = |failure: kindlm_run::Failure| {
+        [failure.message, failure.help].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    };
+    let open = |config: &PathBuf| Project::open(world, &OpenOptions::new(config), Purpose::Models);
+    let suite = args.config.as_ref().map(open).transpose().map_err(shown)?;
+    RecordService::start(world.clone(), suite, args.concurrency.into()).map_err(shown)
+}
+
+fn world() -> World {
+    let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm-server"));
+    World {
+        variables: std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
+        notices: Arc::new(|text| drop(writeln!(std::io::stderr(), "{text}"))),
+        script_worker: (program, vec![SCRIPT_WORKER.into()]),
+        ..World::new(folder, Arc::new(|name| std::env::var(name).ok()))
+    }
+}

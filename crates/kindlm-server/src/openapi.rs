@@ -1,0 +1,30 @@
+//! The OpenAPI description: that of the routes, with the JSON Schemas of records and evaluations.
+
+use kindlm_wire::evaluate::{Evaluation, Record};
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+use utoipa::OpenApi;
+
+/// The title and the license; the paths come from the routes.
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "KindLM server",
+    description = "Checks outputs of prompts and agents.",
+    license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+))]
+pub(crate) struct Info;
+
+/// Returns the description as JSON.
+pub(crate) fn document(routes: &utoipa::openapi::OpenApi) -> Value {
+    let mut document = serde_json::to_value(routes).unwrap_or_default();
+    let settings = SchemaSettings::draft2020_12();
+    let mut generator =
+        settings.with(|it| it.definitions_path = "/components/schemas".into()).into_generator();
+    generator.subschema_for::<Record>();
+    generator.subschema_for::<Evaluation>();
+    let schemas = generator.take_definitions(false);
+    if let Some(known) = document["components"]["schemas"].as_object_mut() {
+        known.extend(schemas);
+    }
+    document
+}

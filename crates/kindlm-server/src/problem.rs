@@ -1,0 +1,96 @@
+//! Errors as `application/problem+json` (RFC 9457).
+
+use std::any::Any;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt as _;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// The media type of an error.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// The maximum size of an error text that a library wrote, in bytes.
+const LONGEST_TEXT: usize = 4096;
+
+/// The body of an error.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Problem {
+    /// The kind of error, as a URI: `urn:kindlm:problem:<name>`, or `about:blank` if the status says all.
+    #[serde(rename = "type")]
+    #[schema(rename = "type")]
+    pub kind: String,
+    /// The HTTP status in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened, where, and what to do.
+    pub detail: String,
+}
+
+impl Problem {
+    /// Creates an error of a named kind.
+    pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        Self { kind: format!("urn:kindlm:problem:{kind}"), ..Self::of_status(status, detail) }
+    }
+
+    /// Creates an error that only has a status.
+    pub fn of_status(status: StatusCode, detail: impl Into<String>) -> Self {
+        let title = status.canonical_reason().unwrap_or("Error").to_owned();
+        let (kind, detail) = ("about:blank".to_owned(), detail.into());
+        Self { kind, title, status: status.as_u16(), detail }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        (status, [(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))], body).into_response()
+    }
+}
+
+/// Converts a panic into an error. The text of the panic may contain data of a request, so it is not shown.
+pub(crate) fn of_panic(_panic: Box<dyn Any + Send + 'static>) -> Response {
+    let detail = "the server has a bug; the standard error of the server has the details";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).into_response()
+}
+
+/// Converts the error of a library (an unknown path, a wrong method, a body that is too large) into a problem.
+pub(crate) async fn everywhere(request: Request<Body>, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let response = next.run(request).await;
+    let status = response.status();
+    if !(status.is_client_error() || status.is_server_error()) || is_problem(response.headers()) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let body = http_body_util::Limited::new(body, LONGEST_TEXT).collect().await;
+    let text = body.map(|it| String::from_utf8_lossy(&it.to_bytes()).into_owned());
+    let detail = match (status, text.unwrap_or_default()) {
+        (StatusCode::NOT_FOUND, _) => {
+            format!("there is no `{path}`; `/openapi.json` lists all paths")
+        }
+        (StatusCode::METHOD_NOT_ALLOWED, _) => {
+            format!("`{path}` does not have this method; the header `allow` lists its methods")
+        }
+        (_, text) if text.is_empty() => "the request was refused".to_owned(),
+        (_, text) => text,
+    };
+    let problem = Problem::of_status(status, detail).into_response();
+    // Keep headers such as `allow`, but not those that describe the old body.
+    let (new, body) = problem.into_parts();
+    for name in [CONTENT_TYPE, axum::http::header::CONTENT_LENGTH] {
+        parts.headers.remove(name);
+    }
+    parts.headers.extend(new.headers);
+    Response::from_parts(parts, body)
+}
+
+fn is_problem(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|it| it == PROBLEM_JSON)
+}

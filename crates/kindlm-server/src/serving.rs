@@ -1,0 +1,78 @@
+//! The listener and its connections.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// The maximum number of open connections.
+const MAX_CONNECTIONS: usize = 512;
+
+/// The time limit for the head of a request, and for the pause between two requests.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// The reason why the server does not listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Other machines could use the server.
+    #[error(
+        "`--listen {0}` is not an address of this machine only; use `127.0.0.1:<port>` or `[::1]:<port>`"
+    )]
+    NotLoopback(SocketAddr),
+    /// The operating system refuses the address.
+    #[error("cannot listen on {0}: {1}")]
+    Io(SocketAddr, #[source] std::io::Error),
+}
+
+/// Listens on a loopback address. Port 0 is any free port.
+///
+/// # Errors
+///
+/// Fails if other machines can reach the address, or if it is not free.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    if !address.ip().is_loopback() {
+        return Err(ListenError::NotLoopback(address));
+    }
+    TcpListener::bind(address).await.map_err(|err| ListenError::Io(address, err))
+}
+
+/// Serves the routes until `stop` is ready, and then ends the open connections.
+pub async fn serve(listener: &TcpListener, router: Router, stop: impl Future<Output = ()>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    let mut stop = pin!(stop);
+    loop {
+        while connections.try_join_next().is_some() {}
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            () = &mut stop => return,
+            accepted = accepted => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            // The process probably has too many open files, so wait until some are closed.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(router.clone());
+        connections.spawn(async move {
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+            // An error means that the client has closed the connection or violated the protocol.
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            drop(place);
+        });
+    }
+}

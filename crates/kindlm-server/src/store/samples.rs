@@ -1,0 +1,271 @@
+//! Samples: outputs of agents in production, and the feedback of their users.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row as _};
+use utoipa::ToSchema;
+
+use super::idempotency::RequestKey;
+use super::{Store, StoreError, now, random, time_text};
+
+/// A sample to store.
+#[derive(Clone, Debug)]
+pub struct NewSample {
+    /// The id; `None` if the server chooses it.
+    pub id: Option<String>,
+    /// The agent.
+    pub agent: String,
+    /// The person or account that the sample is about; empty if it is not known.
+    pub subject: String,
+    /// The whole sample.
+    pub body: Map<String, Value>,
+}
+
+/// The result of storing samples.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stored {
+    /// The number of samples that were stored.
+    pub stored: u64,
+    /// The number of samples that were not stored, because a sample with the same id exists.
+    pub duplicates: u64,
+    /// The ids of all samples of the request, in order.
+    pub ids: Vec<String>,
+}
+
+/// A stored sample.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Sample {
+    /// The id.
+    pub id: String,
+    /// The agent.
+    pub agent: String,
+    /// The person or account that the sample is about; empty if it is not known.
+    pub subject: String,
+    /// The time at which the server received the sample (RFC 3339).
+    pub received_at: String,
+    /// The sample as it was sent.
+    #[schema(value_type = Object)]
+    pub sample: Map<String, Value>,
+}
+
+/// A part of the stored samples.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SamplePage {
+    /// The number of all samples that match the filter.
+    pub total: i64,
+    /// The samples, from the newest to the oldest.
+    pub items: Vec<Sample>,
+    /// The `cursor` of the next part; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// The conditions that samples must meet. Without conditions, all samples match.
+#[derive(Clone, Debug, Default)]
+pub struct SampleFilter {
+    /// The agent.
+    pub agent: Option<String>,
+    /// The person or account.
+    pub subject: Option<String>,
+    /// The samples that were received before this time, in milliseconds since 1970.
+    pub before: Option<i64>,
+}
+
+/// A place between two samples in the order of the list.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    received_at: i64,
+    id: String,
+}
+
+impl Cursor {
+    /// Parses the cursor of a [`SamplePage`].
+    pub fn parse(text: &str) -> Option<Self> {
+        let (time, id) = text.split_once('-')?;
+        Some(Self { received_at: time.parse().ok()?, id: id.to_owned() })
+    }
+}
+
+/// The opinion of a user about a sample.
+#[derive(Clone, Debug)]
+pub struct NewFeedback {
+    /// The id of the sample.
+    pub sample: String,
+    /// `up` or `down`.
+    pub value: String,
+    /// The words of the user; empty if there are none.
+    pub note: String,
+    /// The user; empty if not known.
+    pub author: String,
+}
+
+impl SampleFilter {
+    /// Returns the SQL condition. Its parameters are `$1` to `$3`, and those that are not used are compared with nothing.
+    fn condition(&self) -> String {
+        let parts = [
+            (self.agent.is_some(), "agent = $1"),
+            (self.subject.is_some(), "subject = $2"),
+            (self.before.is_some(), "received_at < $3"),
+        ];
+        let unused = "$1 = $1 AND $2 = $2 AND CAST($3 AS BIGINT) = $3";
+        let parts = parts.into_iter().filter(|(is_used, _)| *is_used).map(|(_, it)| it);
+        std::iter::once(unused).chain(parts).collect::<Vec<_>>().join(" AND ")
+    }
+}
+
+impl Store {
+    /// Stores samples, all or none. A sample whose id exists is not stored.
+    ///
+    /// A repeated request with the same `key` changes nothing, and returns the first result.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails, or the key was used for another request.
+    pub async fn add_samples(
+        &self,
+        samples: &[NewSample],
+        key: Option<&RequestKey>,
+    ) -> Result<Stored, StoreError> {
+        let mut transaction = self.write().await?;
+        if let Some(key) = key
+            && let Some(first) = key.reserve(&mut transaction).await?
+        {
+            return Ok(first);
+        }
+        let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new() };
+        for NewSample { id, agent, subject, body } in samples {
+            let id = id.clone().map_or_else(|| random(16), Ok)?;
+            let inserted = sqlx::query(
+                "INSERT INTO samples (id, agent, subject, body, received_at) VALUES ($1, $2, $3, $4, $5) \
+                ON CONFLICT (id) DO NOTHING",
+            )
+            .bind(&id)
+            .bind(agent)
+            .bind(subject)
+            .bind(serde_json::to_string(body)?)
+            .bind(now())
+            .execute(&mut *transaction)
+            .await?;
+            match inserted.rows_affected() {
+                0 => result.duplicates += 1,
+                _ => result.stored += 1,
+            }
+            result.ids.push(id);
+        }
+        if let Some(key) = key {
+            key.answer(&mut transaction, &result).await?;
+        }
+        transaction.commit().await?;
+        Ok(result)
+    }
+
+    /// Returns at most `limit` samples that match, from the newest to the oldest, after `cursor`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn samples(
+        &self,
+        filter: &SampleFilter,
+        limit: u32,
+        cursor: Option<&Cursor>,
+    ) -> Result<SamplePage, StoreError> {
+        let condition = filter.condition();
+        let sql = format!("SELECT count(*) AS total FROM samples WHERE {condition}");
+        let counted = self.filtered(sql, filter).fetch_one(&self.pool).await?;
+        let after = match cursor {
+            Some(_) => " AND (received_at < $4 OR received_at = $4 AND id < $5)",
+            None => " AND $4 = $4 AND $5 = $5",
+        };
+        let sql = format!(
+            "SELECT id, agent, subject, body, received_at FROM samples WHERE {condition}{after} \
+            ORDER BY received_at DESC, id DESC LIMIT $6"
+        );
+        let rows = self
+            .filtered(sql, filter)
+            .bind(cursor.map_or(0, |it| it.received_at))
+            .bind(cursor.map_or_else(String::new, |it| it.id.clone()))
+            .bind(i64::from(limit) + 1)
+            .fetch_all(&self.pool)
+            .await?;
+        let shown = &rows[..rows.len().min(limit as usize)];
+        let next = match shown.last() {
+            Some(last) if rows.len() > shown.len() => Some(cursor_after(last)?),
+            _ => None,
+        };
+        let items = shown.iter().map(sample).collect::<Result<_, _>>()?;
+        Ok(SamplePage { total: counted.try_get("total")?, items, next })
+    }
+
+    /// Deletes the samples that match, with their feedback. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn delete_samples(&self, filter: &SampleFilter) -> Result<u64, StoreError> {
+        let condition = filter.condition();
+        let mut transaction = self.write().await?;
+        let sql = format!(
+            "DELETE FROM feedback WHERE sample_id IN (SELECT id FROM samples WHERE {condition})"
+        );
+        self.filtered(sql, filter).execute(&mut *transaction).await?;
+        let sql = format!("DELETE FROM samples WHERE {condition}");
+        let deleted = self.filtered(sql, filter).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(deleted.rows_affected())
+    }
+
+    /// Stores feedback. Returns its id; `None` if there is no such sample.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn add_feedback(&self, feedback: &NewFeedback) -> Result<Option<String>, StoreError> {
+        let id = random(16)?;
+        let NewFeedback { sample, value, note, author } = feedback;
+        let inserted = sqlx::query(
+            "INSERT INTO feedback (id, sample_id, value, note, author, created_at) \
+            SELECT $1, id, $3, $4, $5, $6 FROM samples WHERE id = $2",
+        )
+        .bind(&id)
+        .bind(sample)
+        .bind(value)
+        .bind(note)
+        .bind(author)
+        .bind(now())
+        .execute(&self.pool)
+        .await?;
+        Ok((inserted.rows_affected() > 0).then_some(id))
+    }
+
+    /// Creates a query with the parameters of a filter.
+    #[expect(clippy::unused_self, reason = "the queries of a store are methods")]
+    fn filtered<'q>(
+        &self,
+        sql: String,
+        filter: &SampleFilter,
+    ) -> sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
+        // The text consists of the literals in this file; values of requests are only bound.
+        sqlx::query(AssertSqlSafe(sql))
+            .bind(filter.agent.clone().unwrap_or_default())
+            .bind(filter.subject.clone().unwrap_or_default())
+            .bind(filter.before.unwrap_or_default())
+    }
+}
+
+fn cursor_after(row: &AnyRow) -> Result<String, StoreError> {
+    let (time, id): (i64, String) = (row.try_get("received_at")?, row.try_get("id")?);
+    Ok(format!("{time}-{id}"))
+}
+
+fn sample(row: &AnyRow) -> Result<Sample, StoreError> {
+    let body: String = row.try_get("body")?;
+    Ok(Sample {
+        id: row.try_get("id")?,
+        agent: row.try_get("agent")?,
+        subject: row.try_get("subject")?,
+        received_at: time_text(row.try_get("received_at")?),
+        sample: serde_json::from_str(&body)?,
+    })
+}

@@ -1,0 +1,191 @@
+//! Assertion sets. Each change of a set is a new version.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use similar::TextDiff;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+use utoipa::ToSchema;
+
+use super::{Store, StoreError, digest, exists_already, now, time_text};
+
+/// The number of attempts to store a version, if other requests store versions of the same set.
+const ATTEMPTS: u32 = 5;
+
+/// One version of an assertion set.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SetVersion {
+    /// The name of the set.
+    pub name: String,
+    /// The number of the version, from 1.
+    pub version: i64,
+    /// The SHA-256 digest of the content: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The name of the token that stored the version; empty on a server without tokens.
+    pub author: String,
+    /// The time at which the version was stored (RFC 3339).
+    pub created_at: String,
+    /// The lines that differ from the version before, as a unified diff.
+    pub diff: String,
+    /// The keys of a record: `assertions`, `expect`, `threshold`.
+    #[schema(value_type = Object)]
+    pub content: Map<String, Value>,
+}
+
+/// The newest version of a set, without its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SetSummary {
+    /// The name of the set.
+    pub name: String,
+    /// The number of the version, from 1.
+    pub version: i64,
+    /// The SHA-256 digest of the content.
+    pub digest: String,
+    /// The name of the token that stored the version; empty on a server without tokens.
+    pub author: String,
+    /// The time at which the version was stored (RFC 3339).
+    pub created_at: String,
+}
+
+impl Store {
+    /// Stores a new version of a set, unless the content is that of the newest version.
+    ///
+    /// Returns the newest version, and true if it is new.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn put_set(
+        &self,
+        name: &str,
+        content: &Map<String, Value>,
+        author: &str,
+    ) -> Result<(SetVersion, bool), StoreError> {
+        let mut attempt = 1;
+        loop {
+            match self.try_put_set(name, content, author).await {
+                // Another request has stored this version number, so take the next one.
+                Err(err) if exists_already(&err) && attempt < ATTEMPTS => attempt += 1,
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_put_set(
+        &self,
+        name: &str,
+        content: &Map<String, Value>,
+        author: &str,
+    ) -> Result<(SetVersion, bool), StoreError> {
+        let mut transaction = self.write().await?;
+        let sql = "SELECT name, version, digest, author, content, diff, created_at FROM assertion_sets \
+            WHERE name = $1 ORDER BY version DESC LIMIT 1";
+        let row = sqlx::query(sql).bind(name).fetch_optional(&mut *transaction).await?;
+        let before = row.as_ref().map(version).transpose()?;
+        let text = serde_json::to_string(content)?;
+        let digest = format!("sha256:{}", digest(text.as_bytes()));
+        if let Some(before) = before.as_ref().filter(|it| it.digest == digest) {
+            return Ok((before.clone(), false));
+        }
+        let old = before.as_ref().map(|it| pretty(&it.content)).transpose()?.unwrap_or_default();
+        let new = pretty(content)?;
+        let diff = TextDiff::from_lines(&old, &new).unified_diff().to_string();
+        let number = before.map_or(1, |it| it.version + 1);
+        let created_at = now();
+        sqlx::query(
+            "INSERT INTO assertion_sets (name, version, digest, author, content, diff, created_at) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        )
+        .bind(name)
+        .bind(number)
+        .bind(&digest)
+        .bind(author)
+        .bind(text)
+        .bind(&diff)
+        .bind(created_at)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        let stored = SetVersion {
+            name: name.to_owned(),
+            version: number,
+            digest,
+            author: author.to_owned(),
+            created_at: time_text(created_at),
+            diff,
+            content: content.clone(),
+        };
+        Ok((stored, true))
+    }
+
+    /// Returns a version of a set; the newest one if `number` is `None`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn set(
+        &self,
+        name: &str,
+        number: Option<i64>,
+    ) -> Result<Option<SetVersion>, StoreError> {
+        let query = match number {
+            Some(number) => sqlx::query(
+                "SELECT name, version, digest, author, content, diff, created_at FROM assertion_sets \
+                WHERE name = $1 AND version = $2",
+            )
+            .bind(name)
+            .bind(number),
+            None => sqlx::query(
+                "SELECT name, version, digest, author, content, diff, created_at FROM assertion_sets \
+                WHERE name = $1 ORDER BY version DESC LIMIT 1",
+            )
+            .bind(name),
+        };
+        query.fetch_optional(&self.pool).await?.as_ref().map(version).transpose()
+    }
+
+    /// Returns all versions of a set, from the newest to the oldest.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn set_versions(&self, name: &str) -> Result<Vec<SetSummary>, StoreError> {
+        let sql = "SELECT name, version, digest, author, created_at FROM assertion_sets \
+            WHERE name = $1 ORDER BY version DESC";
+        let rows = sqlx::query(sql).bind(name).fetch_all(&self.pool).await?;
+        rows.iter().map(summary).collect()
+    }
+
+    /// Returns the newest version of each set, by name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn sets(&self) -> Result<Vec<SetSummary>, StoreError> {
+        let sql = "SELECT name, version, digest, author, created_at FROM assertion_sets AS one \
+            WHERE version = (SELECT max(version) FROM assertion_sets AS other WHERE other.name = one.name) \
+            ORDER BY name";
+        sqlx::query(sql).fetch_all(&self.pool).await?.iter().map(summary).collect()
+    }
+}
+
+fn pretty(content: &Map<String, Value>) -> Result<String, StoreError> {
+    Ok(serde_json::to_string_pretty(content)? + "\n")
+}
+
+fn version(row: &AnyRow) -> Result<SetVersion, StoreError> {
+    let SetSummary { name, version, digest, author, created_at } = summary(row)?;
+    let content: String = row.try_get("content")?;
+    let (diff, content) = (row.try_get("diff")?, serde_json::from_str(&content)?);
+    Ok(SetVersion { name, version, digest, author, created_at, diff, content })
+}
+
+fn summary(row: &AnyRow) -> Result<SetSummary, StoreError> {
+    Ok(SetSummary {
+        name: row.try_get("name")?,
+        version: row.try_get("version")?,
+        digest: row.try_get("digest")?,
+        author: row.try_get("author")?,
+        created_at: time_text(row.try_get("created_at")?),
+    })
+}

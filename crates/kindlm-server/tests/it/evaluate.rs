@@ -1,0 +1,185 @@
+//! `POST /v1/evaluate`, and the errors of all paths.
+
+use kindlm_testing::MockServer;
+use serde_json::{Value, json};
+
+use crate::server::{Server, command};
+
+const JSON: &str = "content-type: application/json";
+const HOST: &str = "host: localhost";
+
+#[test]
+fn record_is_evaluated_like_on_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let assertions = json!([{"type": "contains", "value": "refund"}, {"type": "javascript", "value": "output.length > 99"}]);
+    let record = json!({"id": 7, "agent_output": "a refund", "expect": {"assert": assertions}});
+    let reply = server.evaluate(&record);
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert!(reply.head.contains("x-request-id: "), "{}", reply.head);
+    let evaluation = reply.json();
+    assert_eq!(evaluation["id"], 7);
+    assert_eq!(
+        json!([
+            evaluation["score"],
+            evaluation["passed"],
+            evaluation["total"],
+            evaluation["outcome"]
+        ]),
+        json!([0.5, 1, 2, "failed"])
+    );
+    assert_eq!(evaluation["results"][0]["pass"], true);
+    assert_eq!(evaluation["results"][1]["status"], "failed");
+}
+
+#[test]
+fn checks_that_leave_the_sandbox_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("canary.txt"), "canary").unwrap();
+    std::fs::write(folder.path().join("canary.json"), "{}").unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let target = MockServer::start().unwrap();
+    let net = target.address().to_string();
+    let code = "require('fs').writeFileSync('written', 'x')";
+    let entry = |entry: Value| json!({"assert": [entry]});
+    for (expect, field) in [
+        (entry(json!({"type": "equals", "value": "file://canary.txt"})), "/expect/assert/0/value"),
+        (
+            entry(json!({"type": "contains-any", "value": ["file:///etc/passwd"]})),
+            "/expect/assert/0/value",
+        ),
+        (
+            entry(json!({"type": "javascript", "value": "file://canary.js"})),
+            "/expect/assert/0/value",
+        ),
+        (
+            entry(json!({"type": "equals", "value": "x", "transform": "file://canary.js"})),
+            "/expect/assert/0/transform",
+        ),
+        (json!({"output": {"schemaFile": "canary.json"}}), "/expect/output"),
+        (
+            json!({"toolCalls": [{"tool": "a", "argsSchema": "canary.json"}]}),
+            "/expect/toolCalls/0/argsSchema",
+        ),
+        (entry(json!({"type": "python", "value": "open('written', 'w')"})), "/expect/assert/0"),
+        (entry(json!({"type": "ruby", "value": "File.write('written', 'x')"})), "/expect/assert/0"),
+        (
+            entry(json!({"type": "javascript", "value": code, "scripts": {"runtime": "node"}})),
+            "/expect/assert/0/scripts/runtime",
+        ),
+        (
+            entry(json!({"type": "javascript", "value": code, "scripts": {"read": ["."]}})),
+            "/expect/assert/0/scripts/read",
+        ),
+        (
+            entry(json!({"type": "javascript", "value": code, "scripts": {"env": ["HOME"]}})),
+            "/expect/assert/0/scripts/env",
+        ),
+        (
+            entry(json!({"type": "javascript", "value": code, "scripts": {"net": [net]}})),
+            "/expect/assert/0/scripts/net",
+        ),
+        (
+            entry(json!({"type": "webhook", "value": target.url(), "scripts": {"net": [net]}})),
+            "/expect/assert/0",
+        ),
+        (
+            entry(
+                json!({"type": "pi", "value": "x", "url": target.url(), "scripts": {"net": [net]}}),
+            ),
+            "/expect/assert/0",
+        ),
+        (json!({"judge": [{"criteria": "Is polite"}]}), "no `models`"),
+    ] {
+        let record = json!({"agent_input": "x", "agent_output": "canary", "expect": expect});
+        let reply = server.evaluate(&record);
+        assert_eq!(reply.status, 422, "{expect}: {}", reply.body);
+        assert!(reply.head.contains("content-type: application/problem+json"), "{}", reply.head);
+        let detail = reply.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(field), "{expect}: {detail}");
+    }
+    // A script in the sandbox finds neither files, nor variables, nor the network.
+    let request =
+        format!("const reply = await fetch('{}');\nreturn reply.status > 0", target.url());
+    for code in [request.as_str(), "process.env.MOCK_KEY === 'k'"] {
+        let expect = entry(json!({"type": "javascript", "value": code}));
+        let record = json!({"agent_output": "x", "expect": expect});
+        let evaluation = server.evaluate(&record).json();
+        assert_ne!(evaluation["outcome"], "passed", "{code}: {evaluation}");
+    }
+    assert_eq!(target.count(), 0);
+    assert!(!folder.path().join("written").exists());
+}
+
+#[test]
+fn judges_come_from_the_config_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = MockServer::start().unwrap();
+    let config = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\nproviders:\n  openai: {{ apiKeyEnv: MOCK_KEY, baseUrl: \"{}\" }}\n\
+         models:\n  - {{ id: judge, provider: openai, model: gpt-4o }}\n",
+        judge.url()
+    );
+    std::fs::write(folder.path().join("kindlm.yaml"), config).unwrap();
+    let server = Server::start(folder.path(), &["-c", "kindlm.yaml"]);
+    let judging = |model: &str| json!({"judge": [{"criteria": "Is polite", "model": model}]});
+    let record = |expect: Value| json!({"agent_input": "x", "agent_output": "y", "expect": expect});
+    let reply = server.evaluate(&record(judging("openai:gpt-4o")));
+    assert_eq!((reply.status, judge.count()), (422, 0), "{}", reply.body);
+    let reply = server.evaluate(&record(judging("judge")));
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert!(judge.count() > 0);
+}
+
+#[test]
+fn every_error_is_a_problem() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let large = vec![b' '; (8 << 20) + 1];
+    let evaluate = "POST /v1/evaluate";
+    for (first, head, body, status) in [
+        ("GET /nowhere", vec![HOST], &b""[..], 404),
+        ("GET /v1/evaluate", vec![HOST], b"", 405),
+        (evaluate, vec![HOST, JSON], &large, 413),
+        (evaluate, vec![HOST, "content-type: text/plain"], b"{}", 415),
+        (evaluate, vec![HOST], b"{}", 415),
+        (evaluate, vec![HOST, JSON], b"{", 400),
+        (evaluate, vec![HOST, JSON], b"[]", 422),
+        (evaluate, vec![HOST, JSON], b"{\"vars\": 1}", 422),
+        (evaluate, vec!["host: evil.test", JSON], b"{}", 403),
+        (evaluate, vec![HOST, JSON, "origin: http://evil.test"], b"{}", 403),
+    ] {
+        let reply = server.send(first, &head, body);
+        assert_eq!(reply.status, status, "{first} {head:?}: {}", reply.body);
+        assert!(reply.head.contains("content-type: application/problem+json"), "{}", reply.head);
+        assert!(reply.head.contains("x-request-id: "), "{}", reply.head);
+        assert_eq!(reply.json()["status"], status);
+        assert!(!reply.json()["detail"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn description_has_all_referenced_schemas() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!([server.get("/healthz").status, server.get("/readyz").status], [200, 200]);
+    let document = server.get("/openapi.json").json();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/v1/evaluate"]["post"].is_object());
+    let text = document.to_string();
+    let references: Vec<&str> =
+        text.split("\"$ref\":\"#").skip(1).filter_map(|it| it.split('"').next()).collect();
+    assert!(references.len() > 10, "{references:?}");
+    for reference in references {
+        assert!(document.pointer(reference).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn other_machines_are_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = command(folder.path()).args(["--listen", "0.0.0.0:0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("use `127.0.0.1:<port>`"), "{said}");
+}

@@ -1,0 +1,6 @@
+//! Tests of the server: the real binary over TCP, and the database on SQLite and PostgreSQL.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod evaluate;
+mod server;
+mod store;

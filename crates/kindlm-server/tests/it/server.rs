@@ -1,0 +1,87 @@
+//! A server process, and requests to it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// A running server, which ends with this value.
+pub(crate) struct Server {
+    process: Child,
+    address: String,
+}
+
+/// A response.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.body))
+    }
+}
+
+/// Returns the command of a server that works in this folder.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kindlm-server"));
+    command.current_dir(folder).env_remove("KINDLM_DATABASE");
+    command
+}
+
+impl Server {
+    pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
+        let mut command = command(folder);
+        command.args(["--listen", "127.0.0.1:0"]).args(args).env("MOCK_KEY", "k");
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut seen = String::new();
+        let address = lines.find_map(|line| {
+            let line = line.unwrap();
+            seen.push_str(&line);
+            Some(line.strip_prefix("listening on http://")?.to_owned())
+        });
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, address: address.unwrap_or_else(|| panic!("{seen}")) }
+    }
+
+    /// Sends a request with these lines of the head after its first line.
+    pub(crate) fn send(&self, first: &str, head: &[&str], body: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut text = format!("{first} HTTP/1.1\r\nconnection: close\r\n");
+        for line in head {
+            text += line;
+            text += "\r\n";
+        }
+        text += &format!("content-length: {}\r\n\r\n", body.len());
+        stream.write_all(text.as_bytes()).unwrap();
+        // The server may refuse a large body before it has read all of it.
+        let _ = stream.write_all(body);
+        let mut reply = Vec::new();
+        let _ = stream.read_to_end(&mut reply);
+        let reply = String::from_utf8(reply).unwrap();
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.send(&format!("GET {path}"), &["host: localhost"], b"")
+    }
+
+    pub(crate) fn evaluate(&self, record: &Value) -> Reply {
+        let head = ["host: 127.0.0.1", "content-type: application/json"];
+        self.send("POST /v1/evaluate", &head, record.to_string().as_bytes())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
