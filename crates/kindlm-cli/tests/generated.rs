@@ -120,6 +120,7 @@ fn gate_reference_is_fresh() {
             kindlm_engine::gates::Threshold::Count => "a count",
             kindlm_engine::gates::Threshold::Amount => "above 0",
             kindlm_engine::gates::Threshold::Switch => "`true`",
+            kindlm_engine::gates::Threshold::Names => "an object with a threshold for each name",
         };
         let default = meta.default.map_or("–".to_owned(), |it| it.to_string());
         writeln!(page, "| [`{}`]({link}) | {threshold} | {default} | {} |", meta.id, meta.summary)

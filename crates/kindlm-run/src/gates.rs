@@ -47,7 +47,7 @@ pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
 /// A missing gate is added in the order of the registry.
 fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {
     // A gate that compares the lower end of an interval is replaced, too.
-    let plain = |it: &str| it.strip_suffix(".low").unwrap_or(it).to_owned();
+    let plain = gates::kind_of_result;
     let order = |id: &str| gates::REGISTRY.iter().position(|it| it.meta.id == id);
     let Some(registration) = gates::find(id) else { return };
     let found: Vec<_> = gates.iter().map(|it| it.evaluate(&[])).collect();
@@ -57,7 +57,7 @@ fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f
             *place = (registration.build)(threshold(before));
         }
     } else {
-        let at = found.iter().filter(|it| order(&plain(&it.gate)) < order(id)).count();
+        let at = found.iter().filter(|it| order(plain(&it.gate)) < order(id)).count();
         gates.insert(at, (registration.build)(threshold(None)));
     }
 }

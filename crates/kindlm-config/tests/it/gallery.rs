@@ -31,6 +31,9 @@ gallery! {
     a_null_block: "suite:\n  name: support" => "suite: { name: s }\ndefaults:";
     the_wrong_version: "kindlm: 1" => "kindlm: \"1\"";
     an_unknown_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { passrate: 0.9 }";
+    an_unknown_assertion_of_a_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { assertions: { keywrds: 0.9 } }";
+    an_unknown_metric_of_a_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { metrics: { tone: 0.9 } }";
+    an_unknown_tag_of_a_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { tags: { refunds: 0.9 } }";
     an_unknown_prompt: "    prompt: greet\n" => "    prompt: gret\n";
     an_unknown_model: "    prompt: greet\n" => "    prompt: greet\n    models: [gpt-4o, fats]\n";
     an_unknown_provider_of_a_short_model: "    prompt: greet\n" => "    prompt: greet\n    models: ['opnai:gpt-4o']\n";

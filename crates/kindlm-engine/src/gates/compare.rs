@@ -25,6 +25,17 @@ pub fn nothing_to_measure(gate: &str, threshold: f64, message: String) -> GateRe
     }
 }
 
+/// Returns a result that is violated, because the evidence of the gate is missing.
+pub fn missing_evidence(gate: &str, threshold: f64, message: String) -> GateResult {
+    GateResult {
+        gate: gate.to_owned(),
+        outcome: GateOutcome::Broken,
+        actual: None,
+        threshold,
+        message,
+    }
+}
+
 /// Formats a share in percent with one decimal, as the original does.
 pub fn percent(rate: f64) -> String {
     format!("{}%", ecma::to_fixed(rate * 100.0, 1))

@@ -38,7 +38,7 @@ pub fn compile_with(
         let given = block.get(it.meta.id);
         if let (Some(options), Some(Value::Object(object))) = (&it.options, given) {
             match (options.build)(object) {
-                Ok(gate) => gates.push(gate),
+                Ok(built) => gates.extend(built),
                 Err(wrong) => {
                     problems
                         .extend(wrong.into_iter().map(|wrong| wrong.under(&pointer(it.meta.id))));
@@ -53,11 +53,8 @@ pub fn compile_with(
                 Err(expected) => {
                     let message = format!("`{}` must be {expected}, but is {value}", it.meta.id);
                     let problem = Problem::new(pointer(it.meta.id), message);
-                    let share = percent(value).filter(|_| it.meta.threshold == Threshold::Rate);
-                    problems.push(match share {
-                        Some(share) => problem.with_help(format!("did you mean `{share}`?")),
-                        None => problem,
-                    });
+                    let is_rate = it.meta.threshold == Threshold::Rate;
+                    problems.push(if is_rate { with_share(problem, value) } else { problem });
                     None
                 }
             },
@@ -91,9 +88,11 @@ fn property(registration: &Registration) -> Value {
         Threshold::Count => json!({ "type": "integer", "minimum": 0 }),
         Threshold::Amount => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Threshold::Switch => json!({ "const": true }),
+        Threshold::Names => Value::Null,
     };
     if let Some(options) = &registration.options {
-        schema = json!({ "anyOf": [schema, (options.schema)()] });
+        let options = (options.schema)();
+        schema = if schema.is_null() { options } else { json!({ "anyOf": [schema, options] }) };
     }
     if let Some(object) = schema.as_object_mut() {
         object.insert("description".to_owned(), meta.summary.into());
@@ -102,6 +101,14 @@ fn property(registration: &Registration) -> Value {
         }
     }
     schema
+}
+
+/// Adds a suggestion if the value is a percentage in place of a share.
+pub(super) fn with_share(problem: Problem, value: &Value) -> Problem {
+    match percent(value) {
+        Some(share) => problem.with_help(format!("did you mean `{share}`?")),
+        None => problem,
+    }
 }
 
 /// Parses a percentage from 1 to 100, such as 90 or `90%`; `None` for other values.
@@ -113,8 +120,8 @@ fn percent(value: &Value) -> Option<f64> {
     (1.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
-/// Returns the JSON pointer to a member of the block.
-fn pointer(key: &str) -> String {
+/// Returns the JSON pointer to a member of an object.
+pub(super) fn pointer(key: &str) -> String {
     format!("/{}", pointer::segment(key))
 }
 
@@ -128,6 +135,9 @@ impl Threshold {
             Self::Switch => {
                 let is_on = value == &Value::Bool(true);
                 return is_on.then_some(1.0).ok_or("`true`");
+            }
+            Self::Names => {
+                return Err("an object with a threshold for each name, such as `{ name: 0.9 }`");
             }
         };
         value.as_f64().filter(|it| accepts(*it)).ok_or(expected)

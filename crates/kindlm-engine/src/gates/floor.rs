@@ -4,7 +4,7 @@ use kindlm_stats::{Clustered, Confidence};
 use kindlm_types::{CaseResult, GateResult, Problem};
 use serde_json::{Map, Value, json};
 
-use super::compare::{at_least, nothing_to_measure, percent};
+use super::compare::{at_least, missing_evidence, nothing_to_measure, percent};
 use super::{Gate, Measurement, Threshold};
 
 /// The end of the id of a gate whose minimum applies to the lower end of the interval.
@@ -19,6 +19,8 @@ pub(super) struct Floor {
     pub(super) name: &'static str,
     /// True if a run without any case violates the gate.
     pub(super) needs_cases: bool,
+    /// True if a run in which no case has a score violates the gate.
+    pub(super) needs_scores: bool,
     /// The function that adds the scores of a case.
     pub(super) add: fn(&CaseResult, &mut Clustered),
 }
@@ -33,6 +35,15 @@ struct LowBound {
     scores: Clustered,
 }
 
+/// A minimum with the value that it applies to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Minimum {
+    /// The minimum, from 0 to 1.
+    pub(super) value: f64,
+    /// True if the lower end of the interval must reach the minimum, and not only the rate itself.
+    pub(super) is_low: bool,
+}
+
 /// Creates the gate of an options object with `value` and `bound`.
 ///
 /// `plain` creates the gate that compares the rate itself.
@@ -41,6 +52,16 @@ pub(super) fn build(
     plain: fn(f64) -> Box<dyn Gate>,
     object: &Map<String, Value>,
 ) -> Result<Box<dyn Gate>, Vec<Problem>> {
+    let min = read(object)?;
+    Ok(if min.is_low {
+        Box::new(LowBound { floor, min: min.value, cases: 0, scores: Clustered::default() })
+    } else {
+        plain(min.value)
+    })
+}
+
+/// Reads an options object with `value` and `bound`.
+pub(super) fn read(object: &Map<String, Value>) -> Result<Minimum, Vec<Problem>> {
     let mut problems = Vec::new();
     for key in object.keys().filter(|it| !matches!(it.as_str(), "value" | "bound")) {
         let message = format!("unknown key `{key}`");
@@ -70,10 +91,7 @@ pub(super) fn build(
     };
     match value.filter(|_| problems.is_empty()) {
         None => Err(problems),
-        Some(min) if is_low => {
-            Ok(Box::new(LowBound { floor, min, cases: 0, scores: Clustered::default() }))
-        }
-        Some(min) => Ok(plain(min)),
+        Some(value) => Ok(Minimum { value, is_low }),
     }
 }
 
@@ -116,30 +134,42 @@ impl Measurement for LowBound {
     }
 
     fn finish(&self) -> GateResult {
-        let Floor { id, name, needs_cases, .. } = *self.floor;
+        let Floor { id, name, needs_cases, needs_scores, .. } = *self.floor;
         let min = percent(self.min);
         if needs_cases && self.cases == 0 {
             // A run without cases must not pass, so the lower end is 0.
             let message = format!("{name}: no cases (min of the lower end: {min})");
             return at_least(id, 0.0, self.min, message);
         }
-        let measured = (self.scores.mean(), self.scores.interval(Confidence::P95));
-        let (Ok(mean), Ok(interval)) = measured else {
+        low_end(id, name, self.min, &self.scores).unwrap_or_else(|| {
             let message = format!("{name}: nothing to measure (min of the lower end: {min})");
-            return nothing_to_measure(id, self.min, message);
-        };
-        let (scores, clusters) = (self.scores.scores(), self.scores.clusters());
-        let of = if scores == clusters {
-            format!("n = {scores}")
-        } else {
-            format!("n = {scores} of {clusters} cases")
-        };
-        let message = format!(
-            "{name}: {} ({of}; 95% CI {} to {}) (min of the lower end: {min})",
-            percent(mean),
-            percent(interval.low).trim_end_matches('%'),
-            percent(interval.high).trim_end_matches('%')
-        );
-        at_least(id, interval.low, self.min, message)
+            if needs_scores {
+                missing_evidence(id, self.min, message)
+            } else {
+                nothing_to_measure(id, self.min, message)
+            }
+        })
     }
+}
+
+/// Compares the lower end of the interval of the scores with a minimum; `None` without scores.
+///
+/// `name` is the start of the message.
+pub(super) fn low_end(id: &str, name: &str, min: f64, scores: &Clustered) -> Option<GateResult> {
+    let mean = scores.mean().ok()?;
+    let interval = scores.interval(Confidence::P95).ok()?;
+    let (count, clusters) = (scores.scores(), scores.clusters());
+    let of = if count == clusters {
+        format!("n = {count}")
+    } else {
+        format!("n = {count} of {clusters} cases")
+    };
+    let message = format!(
+        "{name}: {} ({of}; 95% CI {} to {}) (min of the lower end: {})",
+        percent(mean),
+        percent(interval.low).trim_end_matches('%'),
+        percent(interval.high).trim_end_matches('%'),
+        percent(min)
+    );
+    Some(at_least(id, interval.low, min, message))
 }

@@ -6,18 +6,22 @@
 mod compare;
 mod config;
 mod floor;
+mod named;
 
 use std::fmt;
 
 use kindlm_types::{CaseResult, GateResult, Outcome, Problem, Registered, Registry};
 use serde_json::{Map, Value};
 
-pub use compare::{at_least, at_most, dollars, nothing_to_measure, percent};
+pub use compare::{at_least, at_most, dollars, missing_evidence, nothing_to_measure, percent};
 pub use config::{compile, compile_with, defaults, schema, schema_with};
 pub use judge_kappa_min::{Calibrated, JudgeKappa, KappaDemand, Labels, judge_kappa_min};
+pub use named::{Subject, kind_of_result};
 pub use no_regression::{RegressionDemand, no_regression};
 
 // Each gate has a folder, a `mod` line here, and an entry in `REGISTRY` below.
+mod assertions;
+mod avg_score_min;
 mod cost_max_usd;
 mod deterministic_pass_rate;
 mod drift_score_max;
@@ -26,6 +30,7 @@ mod judge_avg_min;
 mod judge_kappa_min;
 mod keyword_failures_max;
 mod latency_max_ms;
+mod metrics;
 mod mutation_score_min;
 mod no_regression;
 mod pass_rate_min;
@@ -33,6 +38,7 @@ mod pii_failures_max;
 mod probabilistic_pass_rate;
 mod provider_errors_max;
 mod schema_failures_max;
+mod tags;
 
 /// A threshold over the results of a whole run.
 pub trait Gate: fmt::Debug + Send + Sync {
@@ -71,6 +77,13 @@ pub trait Gate: fmt::Debug + Send + Sync {
     ///
     /// A run does not measure it. The caller compares it with the score of mutated executions.
     fn mutation_score_min(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns the part of the suite that the gate names; `None` by default.
+    ///
+    /// A config file whose suite has no such part is invalid.
+    fn subject(&self) -> Option<Subject<'_>> {
         None
     }
 }
@@ -125,6 +138,10 @@ pub enum Threshold {
     Amount,
     /// `true`. The gate has no threshold of its own.
     Switch,
+    /// An object with a threshold for each name. Each name is a gate of its own.
+    ///
+    /// [`Options`] reads the object. [`Registration::build`] then creates a gate that names nothing, and fails.
+    Names,
 }
 
 /// The static description of a gate.
@@ -155,8 +172,8 @@ pub struct Registration {
     pub build: fn(f64) -> Box<dyn Gate>,
 }
 
-/// A function that creates a gate from an options object.
-pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>>;
+/// A function that creates the gates of an options object: one gate, or one for each name in it.
+pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>>;
 
 /// An options object that may replace the threshold.
 #[derive(Debug)]
@@ -166,13 +183,17 @@ pub struct Options {
     pub are_recorded: bool,
     /// The function that returns the JSON Schema of the object.
     pub schema: fn() -> Value,
-    /// The function that creates a gate from the object. Pointers of problems are relative to the object.
+    /// The function that creates the gates of the object. Pointers of problems are relative to the object.
     pub build: BuildWithOptions,
 }
 
 /// All gates, in the order of reports.
 pub static REGISTRY: &[&Registration] = &[
     &pass_rate_min::REGISTRATION,
+    &avg_score_min::REGISTRATION,
+    &assertions::REGISTRATION,
+    &metrics::REGISTRATION,
+    &tags::REGISTRATION,
     &schema_failures_max::REGISTRATION,
     &pii_failures_max::REGISTRATION,
     &keyword_failures_max::REGISTRATION,
@@ -204,17 +225,24 @@ pub fn built_in() -> Registry<Registration> {
 
 /// Returns the gate of a result, with the threshold of this result.
 ///
-/// The id of a result ends in `.low` if the gate compares the lower end of an interval. Returns `None` if the registry
-/// has no such gate.
+/// The id of a result ends in `.low` if the gate compares the lower end of an interval. The id of a gate per name has
+/// the name in brackets. Returns `None` if the registry has no such gate.
 pub fn of_result(registry: &Registry<Registration>, result: &GateResult) -> Option<Box<dyn Gate>> {
-    let Some(id) = result.gate.strip_suffix(floor::LOW) else {
-        return registry.find(&result.gate).map(|it| (it.build)(result.threshold));
-    };
-    let options = registry.find(id)?.options.as_ref()?;
+    if let Some(registration) = registry.find(&result.gate) {
+        return Some((registration.build)(result.threshold));
+    }
+    let (id, name, is_low) = named::parts_of_id(&result.gate);
     let mut object = Map::new();
-    object.insert("value".to_owned(), result.threshold.into());
-    object.insert("bound".to_owned(), "low".into());
-    (options.build)(&object).ok()
+    if is_low {
+        object.insert("value".to_owned(), result.threshold.into());
+        object.insert("bound".to_owned(), "low".into());
+    }
+    if let Some(name) = name {
+        let min = if is_low { Value::Object(object) } else { result.threshold.into() };
+        object = Map::from_iter([(name.to_owned(), min)]);
+    }
+    let options = registry.find(id)?.options.as_ref().filter(|_| !object.is_empty())?;
+    (options.build)(&object).ok()?.pop()
 }
 
 /// Returns the gate of this crate with this id; `None` if there is no such gate.

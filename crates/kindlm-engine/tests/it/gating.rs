@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use kindlm_engine::{evaluate_gates, gates};
 use kindlm_testing::examples;
 use kindlm_types::{
-    CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError, ExecutionResult, FailureCode,
-    GateOutcome, GateResult, Outcome, ProviderErrorKind, ScoreSummary, Usage,
+    AssertionResult, CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError,
+    ExecutionResult, FailureCode, GateOutcome, GateResult, Outcome, PROMPT_ASSERTION,
+    ProviderErrorKind, Score, ScoreSummary, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -114,10 +115,15 @@ fn aggregated(it: &Value) -> CaseResult {
 struct Written {
     case: String,
     model: String,
+    tags: Vec<String>,
     outcome: Outcome,
     codes: Vec<FailureCode>,
     /// The mean scores of checks, by assertion.
     scores: indexmap::IndexMap<String, Vec<f64>>,
+    /// The results of rules, by id: `passed`, `failed`, `errored` or `skipped`.
+    rules: indexmap::IndexMap<String, Vec<Outcome>>,
+    /// The scores by the name of their metric.
+    metrics: indexmap::IndexMap<String, Vec<f64>>,
     /// The number of passed checks, and the total.
     deterministic: (u64, u64),
     probabilistic: (u64, u64),
@@ -136,9 +142,12 @@ impl Default for Written {
         Self {
             case: "case".to_owned(),
             model: "model".to_owned(),
+            tags: Vec::new(),
             outcome: Outcome::Passed,
             codes: Vec::new(),
             scores: indexmap::IndexMap::new(),
+            rules: indexmap::IndexMap::new(),
+            metrics: indexmap::IndexMap::new(),
             deterministic: (0, 0),
             probabilistic: (0, 0),
             latency_ms: None,
@@ -168,13 +177,15 @@ impl Written {
         });
         let error = ExecutionError::Provider(failure(ProviderErrorKind::Server));
         let mut executions = vec![execution(Some(error), 0.0); self.provider_errors];
-        executions.push(execution(None, self.judge_cost_usd));
+        let mut results = rules(&self.rules);
+        results.extend(metrics(&self.metrics));
+        executions.push(ExecutionResult { results, ..execution(None, self.judge_cost_usd) });
         let errored = ExecutionResult { outcome: Outcome::Errored, ..execution(None, 0.0) };
         executions.extend(vec![errored; self.errored]);
         CaseResult {
             case: self.case,
             model: self.model,
-            tags: Vec::new(),
+            tags: self.tags,
             digest: None,
             task_digest: None,
             cluster: None,
@@ -199,6 +210,27 @@ impl Written {
             executions,
         }
     }
+}
+
+fn rules(written: &indexmap::IndexMap<String, Vec<Outcome>>) -> Vec<AssertionResult> {
+    const CODE: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
+    let result = |id: &str, outcome: Outcome| match outcome {
+        Outcome::Failed => AssertionResult::fail(PROMPT_ASSERTION, id, CODE, "violated"),
+        Outcome::Errored => AssertionResult::errored(PROMPT_ASSERTION, id, CODE, "no verdict"),
+        Outcome::Skipped => AssertionResult::skipped(PROMPT_ASSERTION, id, "does not apply"),
+        Outcome::Passed | Outcome::Scored => AssertionResult::pass(PROMPT_ASSERTION, id),
+    };
+    let each = written.iter().flat_map(|(id, all)| all.iter().map(move |it| (id, *it)));
+    each.map(|(id, outcome)| result(id, outcome)).collect()
+}
+
+fn metrics(written: &indexmap::IndexMap<String, Vec<f64>>) -> Vec<AssertionResult> {
+    let each = written.iter().flat_map(|(name, all)| all.iter().map(move |it| (name, *it)));
+    let result = |(name, score): (&String, f64)| AssertionResult {
+        metric: Some(name.clone()),
+        ..AssertionResult::pass("judge", "Judge").with_score(Score::new(score).unwrap())
+    };
+    each.map(result).collect()
 }
 
 fn execution(error: Option<ExecutionError>, judge_cost_usd: f64) -> ExecutionResult {
@@ -253,7 +285,7 @@ fn run_example(id: &str, example: &examples::Case) -> Result<(GateOutcome, Strin
     let cases: Vec<CaseResult> = cases.into_iter().map(Written::case).collect();
     let result = evaluate_gates(&gates, &cases)
         .into_iter()
-        .find(|it| it.gate.trim_end_matches(".low") == id)
+        .find(|it| gates::kind_of_result(&it.gate) == id)
         .ok_or_else(|| format!("the example does not set `{id}`"))?;
     let outcome = match result.outcome {
         GateOutcome::Held => "held",
@@ -408,6 +440,108 @@ invalid  /judgeAvgMin  `value` is missing
 invalid  /deterministicPassRate/bounds  unknown key `bounds` (the keys are `value` and `bound`)
 ";
     assert_eq!(examples::show_problems(&problems), expected);
+}
+
+#[test]
+fn a_gate_per_name_is_created_again_from_its_result() {
+    let block = json!({
+        "assertions": { "judge": 0.5, "a.low": { "value": 0.5, "bound": "low" } },
+        "metrics": { "tone": -1.5 },
+        "tags": { "x[1]": 1, "a.low": { "value": 0.2, "bound": "low" } },
+        "avgScoreMin": { "value": 0.5, "bound": "low" },
+    });
+    let (gates, problems) = gates::compile(block.as_object().unwrap());
+    assert_eq!(problems, []);
+    let written = json!({
+        "tags": ["x[1]", "a.low"], "rules": { "a.low": ["passed", "failed"] },
+        "metrics": { "tone": [0.5] },
+    });
+    let case = serde_json::from_value::<Written>(written).unwrap().case();
+    for cases in [vec![], vec![case]] {
+        let results = evaluate_gates(&gates, &cases);
+        let named: Vec<&GateResult> =
+            results.iter().filter(|it| gates::find(&it.gate).is_none()).collect();
+        let ids: Vec<&str> = named.iter().map(|it| it.gate.as_str()).collect();
+        assert_eq!(
+            ids,
+            [
+                "avgScoreMin.low",
+                "assertions[judge]",
+                "assertions[a.low].low",
+                "metrics[tone]",
+                "tags[x[1]]",
+                "tags[a.low].low"
+            ]
+        );
+        for result in named {
+            let again = gates::of_result(&gates::built_in(), result).unwrap();
+            assert_eq!(again.evaluate(&cases), *result);
+            assert_eq!(result.actual.is_none(), cases.is_empty(), "{result:?}");
+            assert!(!cases.is_empty() || !result.passed(), "nothing was measured: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn assertions_are_found_by_id_label_and_rule() {
+    let code = FailureCode::new("ANY");
+    let part = AssertionResult::fail("contains", "has a source", code.clone(), "absent");
+    let results = vec![
+        AssertionResult::pass(PROMPT_ASSERTION, "mine").with_metadata("id", "cite_sources"),
+        AssertionResult::errored(PROMPT_ASSERTION, "made_up", code, "?")
+            .with_metadata("unknown", true),
+        AssertionResult {
+            components: vec![part],
+            set: Some(kindlm_types::SetRule { checks: 1, ..Default::default() }),
+            ..AssertionResult::pass(kindlm_types::ASSERT_SET, "set")
+        },
+        AssertionResult::pass(kindlm_types::AGGREGATE_SCORE, "all"),
+        AssertionResult::skipped("drift", "Drift", "no baseline"),
+    ];
+    let mut case = Written::default().case();
+    case.executions[0].results = results;
+    for (name, expected) in [
+        ("cite_sources", Some(1.0)),
+        ("mine", Some(1.0)),
+        ("prompt-assertion", Some(1.0)),
+        ("contains", Some(0.0)),
+        ("has a source", Some(0.0)),
+        ("assert-set", Some(1.0)),
+        ("made_up", None),
+        ("threshold", None),
+        ("drift", None),
+    ] {
+        let block = json!({ "assertions": { name: 0.5 } });
+        let (gates, _) = gates::compile(block.as_object().unwrap());
+        let results = evaluate_gates(&gates, std::slice::from_ref(&case));
+        let result = results.iter().find(|it| it.gate.starts_with("assertions[")).unwrap();
+        assert_eq!(result.actual, expected, "{name}");
+        assert_eq!(result.passed(), expected == Some(1.0), "{name}");
+    }
+}
+
+#[test]
+fn invalid_gates_per_name_are_problems() {
+    let block = json!({
+        "assertions": { "a": 95, "b": { "value": 0.5, "bounds": "low" }, "c": 0.5 },
+        "metrics": { "tone": "0.8" },
+        "tags": {},
+    });
+    let (_, problems) = gates::compile(block.as_object().unwrap());
+    let expected = "\
+invalid  /assertions/a  `a` must be a share from 0 to 1, but is 95 (did you mean `0.95`?)
+invalid  /assertions/b/bounds  unknown key `bounds` (the keys are `value` and `bound`)
+invalid  /metrics/tone  `tone` must be a number, but is \"0.8\"
+invalid  /tags  names nothing, so it has no effect (write a name with its threshold, such as `{ name: 0.9 }`, or remove the key)
+";
+    assert_eq!(examples::show_problems(&problems), expected);
+    let block = json!({ "assertions": 0.9 });
+    let (_, problems) = gates::compile(block.as_object().unwrap());
+    assert_eq!(
+        examples::show_problems(&problems),
+        "invalid  /assertions  `assertions` must be an object with a threshold for each name, such as `{ name: 0.9 }`, \
+         but is 0.9\n"
+    );
 }
 
 #[test]

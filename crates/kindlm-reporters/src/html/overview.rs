@@ -377,7 +377,8 @@ fn gate(gate: &GateResult, summary: &Summary) -> Gate {
     };
     let bullet = gate.actual.filter(|it| it.is_finite()).map(|actual| {
         let limit = gate.threshold;
-        let is_share = gate.gate.ends_with("Min") && actual <= 1.0 && limit <= 1.0;
+        let is_rate = gate.gate.ends_with("Min") || gate.gate.contains('[');
+        let is_share = is_rate && (0.0..=1.0).contains(&actual) && (0.0..=1.0).contains(&limit);
         let most = if is_share { 1.0 } else { actual.max(limit) * 1.15 };
         let interval =
             if gate.gate == "passRateMin" { summary.totals.held().interval() } else { None };

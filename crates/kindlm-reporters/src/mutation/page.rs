@@ -5,6 +5,7 @@ use kindlm_wire::mutation::{Family, MutantDiff, MutationReport, OperatorScore};
 
 use super::{by_assertion, gate, idle, score, undecided};
 use crate::RenderError;
+use crate::amount::{count, plural};
 use crate::diff::{DiffLine, between};
 use crate::html::check::shortened;
 use crate::html::{STYLE, source_hash};
@@ -26,6 +27,8 @@ struct Page {
     operators: Vec<[String; 4]>,
     assertions: Vec<[String; 5]>,
     idle: Vec<[String; 3]>,
+    /// The result of the checks in one sentence.
+    strength: String,
     groups: Vec<Group>,
     left_out: Vec<String>,
 }
@@ -90,6 +93,7 @@ fn page(report: &MutationReport) -> Page {
             .into_iter()
             .map(|it| [one_line(it.label), it.checks.to_string(), it.kills.to_string()])
             .collect(),
+        strength: strength(report),
         groups: groups(report),
         left_out: report
             .left_out
@@ -104,6 +108,30 @@ fn page(report: &MutationReport) -> Page {
                 )
             })
             .collect(),
+    }
+}
+
+/// Says how many harmful mutants no check noticed, and how many harmless ones failed.
+fn strength(report: &MutationReport) -> String {
+    let (harmful, harmless) = (&report.harmful, &report.harmless);
+    let decided = harmful.killed + harmful.survived;
+    if decided + harmless.killed + harmless.survived == 0 {
+        return "No mutant was decided, so the strength of the checks is unknown.".to_owned();
+    }
+    let survivors = match (harmful.survived, decided) {
+        (_, 0) => "No harmful change was decided.".to_owned(),
+        (0, _) => format!("The checks noticed all {} decided.", plural(decided, "harmful change")),
+        (missed, _) => {
+            let changes = plural(decided, "harmful change");
+            format!("The checks missed {} of {changes}. Each is shown below with advice.", count(missed))
+        }
+    };
+    match harmless.killed {
+        0 => survivors,
+        brittle => {
+            let changes = plural(brittle, "harmless change");
+            format!("{survivors} {changes} failed a check that should have held.")
+        }
     }
 }
 

@@ -42,6 +42,7 @@ pub fn text(topic: Option<&str>) -> Result<String, Failure> {
         None => Ok(overview()),
         Some("codes") => Ok(codes()),
         Some(topic) => lists(topic)
+            .or_else(|| gate_and_keys(topic))
             .or_else(|| page(topic))
             .or_else(|| code(topic))
             .map_or_else(|| key(topic), Ok),
@@ -75,6 +76,16 @@ fn key(topic: &str) -> Result<String, Failure> {
         text.push_str(&entry);
     }
     Ok(text)
+}
+
+/// Returns the keys with the name of a gate per name, such as `tags`, followed by the page of this gate.
+fn gate_and_keys(topic: &str) -> Option<String> {
+    let gate = kindlm_engine::gates::find(topic)?;
+    if gate.meta.threshold != kindlm_engine::gates::Threshold::Names {
+        return None;
+    }
+    let keys = Keys::of(&kindlm_config::json_schema()).page(topic)?;
+    Some(format!("{keys}\n{}", page(topic)?))
 }
 
 fn pages() -> impl Iterator<Item = Page> {

@@ -128,6 +128,8 @@ impl Assertion for Set {
             instructions: None,
             can_tie: false,
             parts: Some(Arc::clone(&self.checks)),
+            // The set has the named scores of its checks only.
+            names_scores: !all(|it| !it.traits.names_scores),
             weighs: !all(|it| !it.weighs()),
         }
     }

@@ -131,7 +131,12 @@ impl JavaScript {
 
 impl Assertion for JavaScript {
     fn traits(&self) -> Traits {
-        Traits { label: Some(self.label.clone()), measures: true, ..Traits::OF_OUTPUT }
+        Traits {
+            label: Some(self.label.clone()),
+            measures: true,
+            names_scores: true,
+            ..Traits::OF_OUTPUT
+        }
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {

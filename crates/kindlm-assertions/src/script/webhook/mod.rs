@@ -124,7 +124,12 @@ impl Webhook {
 
 impl Assertion for Webhook {
     fn traits(&self) -> Traits {
-        Traits { label: Some(self.label.clone()), hides_value: true, ..Traits::OF_OUTPUT }
+        Traits {
+            label: Some(self.label.clone()),
+            hides_value: true,
+            names_scores: true,
+            ..Traits::OF_OUTPUT
+        }
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {

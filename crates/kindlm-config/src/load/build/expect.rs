@@ -42,6 +42,7 @@ impl Builder<'_> {
         let mut checks = self.compile(piece, at, expect, vars);
         checks.extend_from_slice(&rules.checks);
         let is_whole = self.base.sink.count == before;
+        self.note_names(&checks);
         let block = Block {
             is_active: check_something(&checks),
             asks_judge: asks_judge(&checks, vars),

@@ -10,6 +10,7 @@ mod compare;
 mod dataset;
 mod expect;
 mod fitting;
+mod gates;
 mod parts;
 mod placed;
 mod pool;
@@ -54,6 +55,8 @@ struct Builder<'a> {
     groups: compare::Groups,
     /// The templates that tests refer to.
     used_templates: templates::Used,
+    /// The names in the suite that gates may refer to.
+    gate_names: gates::Names,
     /// The first test that checks nothing, as a warning, and the number of such tests.
     ///
     /// The message of the warning is the name of the test until the warning is reported.
@@ -81,10 +84,12 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
         tools: advice::Tools::default(),
         groups: compare::Groups::default(),
         used_templates: templates::Used::default(),
+        gate_names: gates::Names::default(),
         idle: (None, 0),
         self_judged: (None, 0),
     };
     builder.tests(piece, &prompts);
+    builder.report_unknown_subjects(piece);
     builder.base.report_wanted();
     builder.report_idle();
     builder.report_unwanted();

@@ -18,7 +18,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     options: Some(Options {
         are_recorded: true,
         schema: floor::schema,
-        build: |object| floor::build(&FLOOR, REGISTRATION.build, object),
+        build: |object| Ok(vec![floor::build(&FLOOR, REGISTRATION.build, object)?]),
     }),
     build: |threshold| Box::new(DeterministicPassRate { threshold, checks: RateCount::default() }),
 };
@@ -27,6 +27,7 @@ static FLOOR: Floor = Floor {
     id: "deterministicPassRate.low",
     name: "Deterministic pass rate",
     needs_cases: false,
+    needs_scores: false,
     add: |case, scores| {
         let checks = case.checks;
         floor::add(scores, checks.deterministic_passed, checks.deterministic_total);

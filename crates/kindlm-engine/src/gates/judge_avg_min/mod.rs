@@ -18,7 +18,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     options: Some(Options {
         are_recorded: true,
         schema: floor::schema,
-        build: |object| floor::build(&FLOOR, REGISTRATION.build, object),
+        build: |object| Ok(vec![floor::build(&FLOOR, REGISTRATION.build, object)?]),
     }),
     build: |threshold| Box::new(JudgeAvgMin { threshold, scores: Mean::default() }),
 };
@@ -27,6 +27,7 @@ static FLOOR: Floor = Floor {
     id: "judgeAvgMin.low",
     name: "Judge avg",
     needs_cases: false,
+    needs_scores: false,
     add: |case, scores| {
         let judged = case.scores.iter().filter(|it| it.assertion == "judge");
         let means: Vec<f64> = judged.map(|it| it.mean).collect();

@@ -120,7 +120,7 @@ fn options_schema() -> Value {
     })
 }
 
-fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>> {
+fn with_options(options: &Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut number = |key: &str, threshold: Threshold| {
         let read = options.get(key).map(|it| threshold.read(it));
@@ -142,7 +142,7 @@ fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Probl
         (Some(min), true) => {
             let min_labels = labels.unwrap_or(0.0);
             let demand = KappaDemand { min, min_labels, max_age_days };
-            Ok(judge_kappa_min(demand, Calibrated::default()))
+            Ok(vec![judge_kappa_min(demand, Calibrated::default())])
         }
         _ => Err(problems),
     }

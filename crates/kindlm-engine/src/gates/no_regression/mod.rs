@@ -47,7 +47,7 @@ fn options_schema() -> Value {
     })
 }
 
-fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Problem>> {
+fn with_options(options: &Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
     let mut problems = Vec::new();
     for key in options.keys().filter(|key| *key != "margin") {
         let message = format!("there is no option `{key}`; the option is `margin`");
@@ -60,7 +60,7 @@ fn with_options(options: &Map<String, Value>) -> Result<Box<dyn Gate>, Vec<Probl
         problems.push(Problem::new("/margin", message));
     }
     if problems.is_empty() {
-        Ok(Box::new(NoRegression { demand: RegressionDemand { margin } }))
+        Ok(vec![Box::new(NoRegression { demand: RegressionDemand { margin } })])
     } else {
         Err(problems)
     }

@@ -18,7 +18,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     options: Some(Options {
         are_recorded: true,
         schema: floor::schema,
-        build: |object| floor::build(&FLOOR, REGISTRATION.build, object),
+        build: |object| Ok(vec![floor::build(&FLOOR, REGISTRATION.build, object)?]),
     }),
     build: |threshold| {
         Box::new(PassRateMin { threshold, cases: RateCount::default(), unchecked: 0 })
@@ -29,6 +29,7 @@ static FLOOR: Floor = Floor {
     id: "passRateMin.low",
     name: "Pass rate",
     needs_cases: true,
+    needs_scores: false,
     add: |case, scores| {
         if !case.is_unchecked() {
             floor::add(scores, u64::from(case.passed()), 1);

@@ -48,6 +48,8 @@ pub struct Traits {
     pub can_tie: bool,
     /// The checks inside a set; `None` for any other assertion.
     pub parts: Option<Arc<[Check]>>,
+    /// True if a result can have named scores that the configuration does not list, such as those of a script.
+    pub names_scores: bool,
     /// True if a score inside the assertion has a weight other than 0. It is always true without weights inside.
     pub weighs: bool,
 }
@@ -110,6 +112,7 @@ impl Traits {
             instructions: None,
             can_tie: false,
             parts: None,
+            names_scores: false,
             weighs: true,
         }
     }

@@ -176,7 +176,7 @@ fn body(code: &str) -> ScriptSource {
 
 impl Assertion for Interpreted {
     fn traits(&self) -> Traits {
-        Traits { measures: true, ..Traits::OF_OUTPUT }
+        Traits { measures: true, names_scores: true, ..Traits::OF_OUTPUT }
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {

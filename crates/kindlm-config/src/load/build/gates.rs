@@ -1,0 +1,108 @@
+//! Gates that name a part of the suite: an assertion, a named score or a tag. Unknown names are errors.
+
+use std::collections::BTreeSet;
+
+use kindlm_assertions::{Check, Evidence};
+use kindlm_engine::gates::Subject;
+use kindlm_source::{Code, Piece};
+use kindlm_types::{
+    Answers, AssertionResult, Execution, MemberPart, PROMPT_ASSERTION, pointer,
+    prompt_assertion_id, suggest,
+};
+
+use super::Builder;
+
+/// The names of the checks of a suite, if a gate needs them.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// The ids and labels of checks, and the ids of rules.
+    assertions: BTreeSet<String>,
+    /// The names of scores.
+    metrics: BTreeSet<String>,
+    /// True if a check can return other named scores.
+    has_open_metrics: bool,
+}
+
+impl Names {
+    /// Adds the names of a check.
+    fn add(&mut self, check: &Check) {
+        for leaf in check.leaves() {
+            self.assertions.insert(leaf.meta.id.to_owned());
+            self.has_open_metrics |= leaf.traits.names_scores;
+        }
+        self.add_options(check);
+        // Without evidence most results are errored, but each rule of a prompt has its own result with its id.
+        let (execution, answers) = (Execution::default(), Answers::default());
+        let evidence =
+            Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
+        check.evaluate(&evidence).iter().for_each(|it| self.add_rule(it));
+    }
+
+    /// Adds the id, label and metric of a check and of the checks inside a set.
+    fn add_options(&mut self, check: &Check) {
+        self.assertions.insert(check.meta.id.to_owned());
+        self.assertions.extend(check.options.label.clone());
+        self.metrics.extend(check.options.metric.clone());
+        check.traits.parts.iter().flat_map(|it| it.iter()).for_each(|it| self.add_options(it));
+    }
+
+    /// Adds the ids of the rules of prompts.
+    fn add_rule(&mut self, result: &AssertionResult) {
+        if result.assertion == PROMPT_ASSERTION {
+            self.assertions.insert(prompt_assertion_id(result).to_owned());
+        }
+        result.parts().iter().for_each(|it| self.add_rule(it));
+    }
+}
+
+impl Builder<'_> {
+    /// Records the names of these checks, if a gate names a part of the suite.
+    pub(super) fn note_names(&mut self, checks: &[Check]) {
+        if self.base.suite.gates.iter().any(|it| it.subject().is_some()) {
+            checks.iter().for_each(|it| self.gate_names.add(it));
+        }
+    }
+
+    /// Reports gates whose name is not in the suite.
+    ///
+    /// Reports nothing if the suite has errors, because the names of tests with errors are unknown.
+    pub(super) fn report_unknown_subjects(&mut self, piece: Piece<'_>) {
+        if !self.base.sink.errors.is_empty() || self.base.around.only_models {
+            return;
+        }
+        let tags: BTreeSet<&str> =
+            self.cases.iter().flat_map(|it| it.tags.iter().map(|it| &**it)).collect();
+        let names = &self.gate_names;
+        let all = |of: &BTreeSet<String>| of.iter().cloned().collect::<Vec<_>>();
+        let mut unknown = Vec::new();
+        for gate in &self.base.suite.gates {
+            let Some(subject) = gate.subject() else { continue };
+            let (key, one, name, known) = match subject {
+                Subject::Assertion(name) => {
+                    ("assertions", "assertion", name, all(&names.assertions))
+                }
+                Subject::Metric(_) if names.has_open_metrics => continue,
+                Subject::Metric(name) => ("metrics", "metric", name, all(&names.metrics)),
+                Subject::Tag(name) => {
+                    ("tags", "tag", name, tags.iter().map(|it| (*it).to_owned()).collect())
+                }
+            };
+            if known.iter().any(|it| it == name) {
+                continue;
+            }
+            let is_derived = key == "metrics"
+                && self.base.suite.derived_metrics.iter().any(|it| it.name == name);
+            let (message, help) = if is_derived {
+                let message = format!("`{name}` is a derived metric, which has no gate");
+                (message, "name the score of a check instead".to_owned())
+            } else {
+                let message = format!("no test of the suite has the {one} `{name}`");
+                (message, suggest(name, key, known.iter().map(String::as_str)))
+            };
+            let at = format!("/gates/{key}/{}", pointer::segment(name));
+            let diagnostic = piece.error(Code::UNKNOWN_REFERENCE, &at, MemberPart::Key, message);
+            unknown.push(diagnostic.with_help(help));
+        }
+        unknown.into_iter().for_each(|it| self.base.sink.push(it));
+    }
+}

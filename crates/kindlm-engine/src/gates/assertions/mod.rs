@@ -1,0 +1,63 @@
+//! `assertions`: the minimum pass rate of single assertions.
+
+use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Verdict, prompt_assertion_id};
+use serde_json::Value;
+
+use super::named::{self, Counts, PerName, Subject};
+use super::{Meta, Options, Registration, Threshold};
+
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "assertions",
+        summary: "The lowest pass rate of single assertions, by id or label.",
+        since: "0.1.0",
+        threshold: Threshold::Names,
+        default: None,
+        docs: include_str!("docs.md"),
+    },
+    options: Some(Options {
+        are_recorded: true,
+        schema: named::schema,
+        build: |object| named::build(&PER_NAME, object),
+    }),
+    build: |threshold| named::nameless(REGISTRATION.meta.id, threshold),
+};
+
+static PER_NAME: PerName = PerName {
+    id: "assertions",
+    noun: "Assertion",
+    missing: "no result passed or failed, so the gate cannot hold",
+    subject: |name| Subject::Assertion(name),
+    count: |case, name| {
+        let mut counts = Counts::default();
+        let results = case.executions.iter().flat_map(|it| &it.results);
+        results.for_each(|it| count(it, name, &mut counts));
+        counts
+    },
+};
+
+/// Counts a result, and those inside a set.
+fn count(result: &AssertionResult, name: &str, counts: &mut Counts) {
+    result.parts().iter().for_each(|it| count(it, name, counts));
+    if !is_named(result, name) {
+        return;
+    }
+    match result.verdict {
+        Verdict::Pass => {
+            counts.passed += 1;
+            counts.judged += 1;
+        }
+        Verdict::Fail { .. } => counts.judged += 1,
+        Verdict::Errored { .. } => counts.errored += 1,
+        Verdict::Skipped { .. } => {}
+    }
+}
+
+fn is_named(result: &AssertionResult, name: &str) -> bool {
+    // The aggregate score is not a check, and the judge was not asked about unknown rules.
+    let is_unknown = result.metadata.get("unknown") == Some(&Value::Bool(true));
+    let is_rule = || result.assertion == PROMPT_ASSERTION && prompt_assertion_id(result) == name;
+    result.is_check()
+        && !is_unknown
+        && (result.assertion == name || result.label == name || is_rule())
+}
