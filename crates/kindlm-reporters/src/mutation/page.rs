@@ -123,7 +123,10 @@ fn strength(report: &MutationReport) -> String {
         (0, _) => format!("The checks noticed all {} decided.", plural(decided, "harmful change")),
         (missed, _) => {
             let changes = plural(decided, "harmful change");
-            format!("The checks missed {} of {changes}. Each is shown below with advice.", count(missed))
+            format!(
+                "The checks missed {} of {changes}. Each is shown below with advice.",
+                count(missed)
+            )
         }
     };
     match harmless.killed {
