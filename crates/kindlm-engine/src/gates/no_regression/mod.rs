@@ -6,7 +6,8 @@ use kindlm_types::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Gate, Measurement, Meta, Options, Registration, Threshold, nothing_to_measure, percent,
+    Gate, Measurement, Meta, Options, Registration, Threshold, missing_evidence,
+    nothing_to_measure, percent,
 };
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -92,18 +93,20 @@ impl Measurement for NoRegression {
 /// Decides the gate by the comparison of the run with its baseline.
 ///
 /// The engine has no baseline with pass rates, so the caller of a run replaces the gate's result by this one. Without a
-/// comparison there is nothing to measure.
+/// comparison there is nothing to measure; a demand with a margin is violated then, because it demands evidence.
 pub fn no_regression(demand: RegressionDemand, comparison: Option<&Comparison>) -> GateResult {
     let id = REGISTRATION.meta.id;
     let nothing = |why: &str| {
         nothing_to_measure(id, ALPHA, format!("No regression: nothing to measure: {why}"))
     };
-    let Some(comparison) = comparison else {
-        return nothing(
-            "the run was not compared with a baseline; `kindlm baseline set` creates one",
-        );
-    };
     let needs_data = demand.margin.is_some();
+    let Some(comparison) = comparison else {
+        let why = "the run was not compared with a baseline; `kindlm baseline set` creates one";
+        if needs_data {
+            return missing_evidence(id, ALPHA, format!("No regression: {why}"));
+        }
+        return nothing(why);
+    };
     let (is_broken, verdict) = match &comparison.verdict {
         ComparisonVerdict::Regression => (true, "regression".to_owned()),
         ComparisonVerdict::Improved => (false, "improved".to_owned()),
@@ -206,7 +209,9 @@ mod tests {
             let result = no_regression(demand, Some(&comparison(verdict, is_measured)));
             assert_eq!((result.outcome, result.message.as_str()), (outcome, message));
         }
-        assert_eq!(no_regression(margin, None).outcome, GateOutcome::NothingToMeasure);
+        assert_eq!(no_regression(margin, None).outcome, GateOutcome::Broken);
+        let plain = RegressionDemand { margin: None };
+        assert_eq!(no_regression(plain, None).outcome, GateOutcome::NothingToMeasure);
     }
 
     #[test]
