@@ -59,7 +59,9 @@ impl Builder<'_> {
     /// Records the names of these checks, if a gate names a part of the suite.
     pub(super) fn note_names(&mut self, checks: &[Check]) {
         if self.base.suite.gates.iter().any(|it| it.subject().is_some()) {
-            checks.iter().for_each(|it| self.gate_names.add(it));
+            for check in checks {
+                self.gate_names.add(check);
+            }
         }
     }
 
@@ -103,6 +105,8 @@ impl Builder<'_> {
             let diagnostic = piece.error(Code::UNKNOWN_REFERENCE, &at, MemberPart::Key, message);
             unknown.push(diagnostic.with_help(help));
         }
-        unknown.into_iter().for_each(|it| self.base.sink.push(it));
+        for diagnostic in unknown {
+            self.base.sink.push(diagnostic);
+        }
     }
 }
