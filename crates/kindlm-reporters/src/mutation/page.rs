@@ -120,7 +120,7 @@ fn strength(report: &MutationReport) -> String {
     }
     let survivors = match (harmful.survived, decided) {
         (_, 0) => "No harmful change was decided.".to_owned(),
-        (0, _) => format!("The checks noticed all {} decided.", plural(decided, "harmful change")),
+        (0, _) => format!("The checks noticed every decided harmful change ({}).", count(decided)),
         (missed, _) => {
             let changes = plural(decided, "harmful change");
             format!(

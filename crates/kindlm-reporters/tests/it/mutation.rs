@@ -139,6 +139,34 @@ fn names_the_reason_of_the_gate() {
 }
 
 #[test]
+fn the_page_says_how_strong_the_checks_are() {
+    for (harmful, harmless, expected) in [
+        (
+            counts(3, 1, 1, 1),
+            counts(0, 2, 0, 0),
+            "The checks missed 1 of 4 harmful changes. Each is shown below with advice.",
+        ),
+        (
+            counts(3, 0, 2, 0),
+            counts(1, 1, 0, 0),
+            "The checks noticed every decided harmful change (3). 1 harmless change failed a check that should have \
+             held.",
+        ),
+        (counts(0, 0, 2, 0), counts(0, 1, 0, 0), "No harmful change was decided."),
+        (
+            counts(0, 0, 2, 1),
+            counts(0, 0, 0, 0),
+            "No mutant was decided, so the strength of the checks is unknown.",
+        ),
+    ] {
+        let page = mutation::html(&MutationReport { harmful, harmless, ..sample() }).unwrap();
+        let section =
+            format!("<h2>How strong are the checks</h2>\n<p class=\"soft\">{expected}</p>");
+        assert!(page.contains(&section), "{page}");
+    }
+}
+
+#[test]
 fn the_page_runs_nothing() {
     let page = mutation::html(&sample()).unwrap();
     assert!(page.contains("default-src 'none'") && !page.contains("script-src"));
