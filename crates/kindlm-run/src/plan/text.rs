@@ -99,21 +99,20 @@ fn row(size: &PlannedSize) -> [String; 6] {
 fn advice(report: &PlanReport) -> Vec<String> {
     let present = report.pilot.cases;
     let fits = |it: &&PlannedSize| it.cases.is_some_and(|cases| cases <= present);
-    let first = match report.sizes.iter().find(fits) {
-        Some(size) => format!(
+    let first = if let Some(size) = report.sizes.iter().find(fits) {
+        format!(
             "the present {} are enough with {}: `kindlm test --runs {}`",
             plural(present, "case"),
             plural(size.repeats.into(), "repeat"),
             size.repeats
-        ),
-        None => {
-            let most = report.sizes.iter().map(|it| it.repeats).max().unwrap_or(1);
-            format!(
-                "the present {} are too few with up to {}; add cases, or accept that only a larger fall is detected",
-                plural(present, "case"),
-                plural(most.into(), "repeat")
-            )
-        }
+        )
+    } else {
+        let most = report.sizes.iter().map(|it| it.repeats).max().unwrap_or(1);
+        format!(
+            "the present {} are too few with up to {}; add cases, or accept that only a larger fall is detected",
+            plural(present, "case"),
+            plural(most.into(), "repeat")
+        )
     };
     vec![first, "a comparison needs two runs of this size: before and after the change".to_owned()]
 }

@@ -213,7 +213,7 @@ fn each_case_is_compared_or_has_a_reason() {
         // Repeats that ended early differ in number, and have the same maximum.
         (
             vec![of_most(20, repeated("a", 5, 5))],
-            vec![of_most(20, repeated("a", 3, 9))],
+            vec![of_most(20, repeated("a", 6, 9))],
             "a: changed",
         ),
         (vec![of_most(20, repeated("a", 5, 5))], vec![repeated("a", 20, 20)], "a: unchanged"),
