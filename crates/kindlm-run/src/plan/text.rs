@@ -133,12 +133,12 @@ mod tests {
 
     fn report() -> PlanReport {
         let goal = PlanGoal { effect: 0.05, power: 0.8, alpha: 0.05, shape: PlanShape::Spread };
-        let size = |repeats, cases: Option<u64>, detectable| PlannedSize {
+        let size = |repeats, cases: Option<u32>, detectable| PlannedSize {
             repeats,
-            cases,
-            clusters: cases,
-            calls: cases.map(|it| it * u64::from(repeats)),
-            cost_usd: cases.map(|it| 0.002 * f64::from(repeats) * it as f64),
+            cases: cases.map(u64::from),
+            clusters: cases.map(u64::from),
+            calls: cases.map(|it| u64::from(it * repeats)),
+            cost_usd: cases.map(|it| 0.002 * f64::from(repeats) * f64::from(it)),
             power: cases.map(|_| 0.8034),
             detectable,
         };
