@@ -276,7 +276,7 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 8] = [
+const OF_OTHERS: [(&str, &str); 10] = [
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
     ("docs/agents.md", "--max-turns"),
@@ -285,6 +285,8 @@ const OF_OTHERS: [(&str, &str); 8] = [
     ("docs/promptfoo.md", "--filter-providers"),
     ("docs/promptfoo.md", "--no-cache"),
     ("docs/promptfoo.md", "--repeat"),
+    ("docs/server.md", "--database"),
+    ("docs/server.md", "--listen"),
 ];
 
 /// Returns the options of each command, according to the generated command-line reference.
