@@ -26,10 +26,8 @@ pub(super) fn digests(
     crate::json::write(report, &mut json)?;
     let json = HEXLOWER.encode(&json.0.finalize());
     let suite = &report.suite;
-    let of = match doc.format().digest_elsewhere() {
-        None => "",
-        Some(_) => " of the Markdown document",
-    };
+    let is_elsewhere = doc.format().digest_elsewhere().is_some();
+    let of = if is_elsewhere { " of the Markdown document" } else { "" };
     let rows = [
         (SUITE_ROW.to_owned(), specification::digest(suite.suite_digest.as_ref())),
         ("configuration".to_owned(), specification::digest(suite.config_sha256.as_ref())),
