@@ -60,18 +60,17 @@ pub(super) fn digests(
 
 /// Writes the commands that verify the document.
 fn how_to_verify(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), RenderError> {
-    let file = match doc.format().digest_elsewhere() {
-        None => format!("compliance.{}", doc.format().extension()),
-        Some(_) => {
-            doc.put(Block::Paragraph(
-                "This file cannot be verified by itself. The next command writes the Markdown document of the stored \
-                 run. It has the same sections, and its digest of the content must be the one above:",
-            ))?;
-            let run = one_line(&report.run.id);
-            let file = "compliance.md";
-            doc.put(Block::Code(&format!("kindlm report {run} --reporter compliance={file}")))?;
-            file.to_owned()
-        }
+    let file = if doc.format().digest_elsewhere().is_some() {
+        doc.put(Block::Paragraph(
+            "This file cannot be verified by itself. The next command writes the Markdown document of the stored run. It \
+             has the same sections, and its digest of the content must be the one above:",
+        ))?;
+        let run = one_line(&report.run.id);
+        let file = "compliance.md";
+        doc.put(Block::Code(&format!("kindlm report {run} --reporter compliance={file}")))?;
+        file.to_owned()
+    } else {
+        format!("compliance.{}", doc.format().extension())
     };
     doc.put(Block::Paragraph(
         "This command verifies the content, the files of the suite in the current folder, and the stored run:",
