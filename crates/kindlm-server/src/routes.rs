@@ -29,7 +29,7 @@ use crate::store::Store;
 const MAX_BODY: usize = 8 << 20;
 
 /// The time limit of a request, with the answers of its judges.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The services behind the routes.
 #[derive(Clone, Debug)]

@@ -75,10 +75,8 @@ impl Store {
         if !is_sqlite && !is_postgres || is_sqlite && url.contains("memory") {
             return Err(StoreError::Url);
         }
-        let url = match is_sqlite && !url.contains('?') {
-            true => format!("{url}?mode=rwc"),
-            false => url.to_owned(),
-        };
+        let creates = is_sqlite && !url.contains('?');
+        let url = if creates { format!("{url}?mode=rwc") } else { url.to_owned() };
         let options = AnyConnectOptions::from_str(&url).map_err(|_| StoreError::Url)?;
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)

@@ -53,11 +53,11 @@ impl Server {
     pub(crate) fn send(&self, first: &str, head: &[&str], body: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let mut text = format!("{first} HTTP/1.1\r\nconnection: close\r\n");
-        for line in head {
+        let length = format!("content-length: {}", body.len());
+        for line in head.iter().copied().chain([length.as_str(), ""]) {
             text += line;
             text += "\r\n";
         }
-        text += &format!("content-length: {}\r\n\r\n", body.len());
         stream.write_all(text.as_bytes()).unwrap();
         // The server may refuse a large body before it has read all of it.
         let _ = stream.write_all(body);

@@ -9,13 +9,13 @@ use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter
 use kindlm_server::store::tokens::Scope;
 use serde_json::{Map, Value, json};
 
-fn object(value: Value) -> Map<String, Value> {
+fn object(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
 fn sample(id: &str, agent: &str, subject: &str) -> NewSample {
     let (id, agent, subject) = (Some(id.to_owned()), agent.to_owned(), subject.to_owned());
-    NewSample { id, agent, subject, body: object(json!({"agent_output": "x"})) }
+    NewSample { id, agent, subject, body: object(&json!({"agent_output": "x"})) }
 }
 
 async fn tokens_are_found_until_they_are_revoked(store: &Store) {
@@ -37,7 +37,7 @@ async fn tokens_are_found_until_they_are_revoked(store: &Store) {
 }
 
 async fn each_change_of_a_set_is_a_version(store: &Store) {
-    let (first, second) = (object(json!({"threshold": 0.5})), object(json!({"threshold": 0.7})));
+    let (first, second) = (object(&json!({"threshold": 0.5})), object(&json!({"threshold": 0.7})));
     let (one, is_new) = store.put_set("a", &first, "ann").await.unwrap();
     assert!(is_new && one.version == 1);
     assert!(!store.put_set("a", &first, "bob").await.unwrap().1);
@@ -47,7 +47,7 @@ async fn each_change_of_a_set_is_a_version(store: &Store) {
     assert_eq!(store.set("a", Some(1)).await.unwrap(), Some(one));
     assert_eq!(store.set("a", None).await.unwrap(), Some(two));
     assert_eq!(store.set("a", Some(3)).await.unwrap(), None);
-    let contents: Vec<_> = (0..4).map(|it| object(json!({"threshold": 0.1, "n": it}))).collect();
+    let contents: Vec<_> = (0..4).map(|it| object(&json!({"threshold": 0.1, "n": it}))).collect();
     let concurrent = contents.iter().map(|it| store.put_set("b", it, ""));
     for stored in futures_util::future::join_all(concurrent).await {
         stored.unwrap();
