@@ -125,7 +125,7 @@ fn names_the_reason_of_the_gate() {
         ),
         (
             gate(0.7, false, Some(0.75), 2),
-            "FAILED: not every mutant was judged, and `mutationScoreMin` is 70.0%\n",
+            "FAILED: not every mutant was decided, and `mutationScoreMin` is 70.0%\n",
         ),
         (
             gate(0.0, false, None, 0),

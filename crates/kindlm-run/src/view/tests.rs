@@ -279,7 +279,7 @@ fn runs_are_compared_case_by_case() {
 }
 
 #[test]
-fn a_stored_comparison_is_shown_with_its_verdict() {
+fn a_stored_comparison_is_not_reused() {
     use kindlm_types::{ComparedRun, Comparison, ComparisonVerdict};
     let folder = tempfile::tempdir().unwrap();
     let mut second = report(SECOND);
@@ -302,7 +302,8 @@ fn a_stored_comparison_is_shown_with_its_verdict() {
     let library = Library::new(&world, &place, saved);
     let run = library.open("").unwrap();
     let compared = library.compare(FIRST, &run).unwrap();
-    assert_eq!(compared["comparison"]["verdict"]["kind"], "regression");
+    // The stored one may have the margin and the selection of a gate. The page shows what `kindlm compare` prints.
+    assert_eq!(compared["comparison"]["verdict"]["kind"], "notEnoughData");
 }
 
 #[test]
