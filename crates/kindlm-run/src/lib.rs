@@ -21,6 +21,7 @@
 //! these only through `World`, and prints nothing. [`Session`] opens providers and stores.
 
 pub mod baseline;
+pub mod baselines;
 pub mod bisect;
 mod budget;
 pub mod calibrate;

@@ -1,0 +1,167 @@
+//! Sets and lists the baselines of a suite.
+
+use std::fmt::Write as _;
+
+use kindlm_reporters::one_line;
+use kindlm_store::{Baseline, Baselines, Entry, StoreError};
+use kindlm_types::{AnyReport, SuiteInfo};
+
+use crate::compare::check_suite;
+use crate::saved::Saved;
+use crate::{Failure, SuiteFolder};
+
+/// The maximum number of names in an error message. Further names are only counted.
+const NAMED: usize = 5;
+
+/// The flags with which a user accepts an unsuitable run as the baseline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Insist {
+    /// True if cases may have failed, or may not have been judged.
+    pub force: bool,
+    /// True if the run may be incomplete.
+    pub partial: bool,
+}
+
+/// Stores the results of a run as a baseline, and returns a sentence about it.
+///
+/// # Errors
+///
+/// Fails if the label is invalid, the run is unsuitable and not accepted by `insist`, a baseline of another suite has
+/// the label, or the baseline cannot be written.
+pub fn set(
+    place: &SuiteFolder,
+    label: &str,
+    saved: Saved,
+    insist: Insist,
+) -> Result<String, Failure> {
+    let baselines = Baselines::new(place.state());
+    if let Some(reason) = incomplete(&saved.report).filter(|_| !insist.partial) {
+        return Err(Failure::input(format!("{} is not a complete run: {reason}", saved.name))
+            .with_help("run all tests, or accept it with `--partial`"));
+    }
+    if let Some(reason) = unfit(&saved.report).filter(|_| !insist.force) {
+        return Err(Failure::input(format!("{} cannot be a baseline: {reason}", saved.name))
+            .with_help("fix the tests and run again, or accept it with `--force`"));
+    }
+    let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
+    let replaced = replaced(&baselines, label, &saved.report.suite)?;
+    let dropped = replaced.iter().flat_map(|it| dropped(it, &baseline)).collect::<Vec<_>>();
+    if !dropped.is_empty() && !insist.partial {
+        let (what, count) = (saved.name, dropped.len());
+        let of = replaced.as_ref().map_or(0, |it| it.entries().len());
+        return Err(Failure::input(format!(
+            "{what} did not run {count} of the {of} cases of the baseline `{label}`: {}",
+            named(dropped)
+        ))
+        .with_help("run all tests, or drop these cases with `--partial`"));
+    }
+    baselines.set(label, &baseline).map_err(|err| Failure::store(&err))?;
+    let verb = if replaced.is_some() { "replaced by" } else { "set from" };
+    let cases = plural(baseline.entries().len(), "result");
+    let mut done = format!("baseline `{label}` {verb} {} ({cases})", saved.name);
+    if !dropped.is_empty() {
+        let _ = write!(done, "; dropped {}", named(dropped));
+    }
+    Ok(one_line(&done))
+}
+
+/// Returns the existing baseline with this label.
+///
+/// Returns `None` without a baseline, or if it is damaged.
+///
+/// Fails if the baseline belongs to another suite.
+fn replaced(
+    baselines: &Baselines,
+    label: &str,
+    suite: &SuiteInfo,
+) -> Result<Option<Baseline>, Failure> {
+    let found = match baselines.find(label) {
+        Ok(found) => found,
+        Err(StoreError::Baseline { .. }) => return Ok(None),
+        Err(err) => return Err(Failure::store(&err)),
+    };
+    match found {
+        Some(it) => {
+            let checked = check_suite(label, &it, suite);
+            checked.map(|()| Some(it)).map_err(|err| {
+                err.with_help(format!(
+                    "choose another label (`kindlm baseline set <label>`), or remove it (`kindlm baseline remove {label}`)"
+                ))
+            })
+        }
+        None => Ok(None),
+    }
+}
+
+/// Returns the names of the cases that are missing in the new baseline.
+fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
+    let is_gone = |it: &&Entry| {
+        it.was_executed() && !after.get(&it.case, &it.model).is_some_and(Entry::was_executed)
+    };
+    before.entries().filter(is_gone).map(|it| format!("`{}`", name(&it.case, &it.model))).collect()
+}
+
+/// Joins the first names, and appends the number of further names.
+fn named(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    all.extend((more > 0).then(|| format!("and {more} more")));
+    all.join(", ")
+}
+
+/// Returns the reason why a run should not be a baseline; `None` if it may be.
+fn unfit(report: &AnyReport<'_>) -> Option<String> {
+    let totals = report.totals();
+    if totals.errored > 0 {
+        return Some(format!("{} could not be judged", cases(totals.errored)));
+    }
+    if totals.failed > 0 {
+        return Some(format!("{} failed", cases(totals.failed)));
+    }
+    // Cases to which no check applied are allowed, because a first baseline may consist of them.
+    (totals.cases == 0 && !totals.unchecked()).then(|| "no test case ran".to_owned())
+}
+
+/// Returns the reason why a run does not cover its whole suite; `None` if it does.
+fn incomplete(report: &AnyReport<'_>) -> Option<String> {
+    if let Some(shard) = &report.shard {
+        return Some(format!("it is shard {} of {}", shard.index, shard.count));
+    }
+    report.run.interrupted.then(|| "it was interrupted".to_owned())
+}
+
+fn cases(count: u64) -> String {
+    if count == 1 { "1 test case".to_owned() } else { format!("{count} test cases") }
+}
+
+/// Returns one line for each baseline; empty without baselines.
+///
+/// # Errors
+///
+/// Fails if the folder of the baselines cannot be read. A baseline that cannot be read has a line with the reason.
+pub fn list(place: &SuiteFolder) -> Result<String, Failure> {
+    let baselines = Baselines::new(place.state());
+    let labels = baselines.list().map_err(|err| Failure::store(&err))?;
+    let width = labels.iter().map(String::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for label in labels {
+        let _ = match baselines.load(&label) {
+            Ok(it) => {
+                let results = plural(it.entries().len(), "result");
+                let suite = one_line(&it.suite_name);
+                writeln!(text, "{label:width$}  {}  {results}  {suite}", it.created_at)
+            }
+            // A damaged file must not hide the other baselines.
+            Err(err) => writeln!(text, "{label:width$}  {}", one_line(&err.to_string())),
+        };
+    }
+    Ok(text)
+}
+
+fn name(case: &str, model: &str) -> String {
+    one_line(&if model.is_empty() { case.to_owned() } else { format!("{case} [{model}]") })
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
