@@ -1,6 +1,6 @@
-//! The time of checks of the output on outputs that are meant to be slow.
+//! Measures the checks of the output on outputs that are slow to check.
 //!
-//! The outputs have 250 KB and 1 MB. Four times the text must not take much more than four times as long.
+//! The outputs have 250 KB and 1 MB. A ratio far above 4 shows that the time of a check is not linear in the length.
 //!
 //! `cargo bench -p kindlm-assertions`
 #![expect(clippy::print_stdout, reason = "a bench tells what it measured")]
@@ -44,7 +44,7 @@ fn entries() -> Value {
     ])
 }
 
-/// The pieces that the outputs repeat.
+/// The texts that are repeated to make the outputs, one text per output.
 const PIECES: &[&str] = &[
     "a ",
     "{",

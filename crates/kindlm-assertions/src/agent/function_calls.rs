@@ -13,7 +13,7 @@ use crate::core::result_evidence::{absent, call, mismatch, trajectory, violation
 
 /// A call with its name and arguments.
 ///
-/// If the arguments cannot be parsed, the call has their text.
+/// If the arguments are not JSON, `arguments` is an error with the original text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
     name: String,
@@ -41,7 +41,7 @@ impl Call {
 
     /// Returns the reason why the call does not fit the tools; `None` if it fits.
     ///
-    /// The reason has promptfoo's words. The error is about an unusable schema of the tool.
+    /// The wording follows promptfoo. Fails if the schema of the tool cannot be compiled.
     fn fault(&self, tools: &[ToolSpec]) -> Result<Option<String>, String> {
         let name = &self.name;
         let arguments = match &self.arguments {
@@ -71,7 +71,7 @@ pub(crate) struct InOutput<'a> {
     pub(crate) value: &'a Value,
     /// The parsed calls; `None` if there are none.
     pub(crate) calls: Option<Vec<Call>>,
-    /// The error message if there are no calls.
+    /// The start of the failure message if there are no calls.
     pub(crate) nothing: &'a str,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn result(
     let seen = recorded_calls(execution);
     let are_seen = !seen.is_empty();
     let calls = if are_seen { Some(seen) } else { output.calls };
-    // An output that consists of calls contains all of them.
+    // If the calls were read from the output, no call is missing.
     let may_be_more = missing_calls(execution).filter(|_| are_seen || calls.is_none());
     let fault = match &calls {
         Some(calls) => match misfit(execution, calls) {

@@ -23,7 +23,7 @@ pub(crate) fn of_call<'e>(tool: &str, arguments: &'e Value) -> Option<&'e str> {
     name.filter(|_| is_tool).map(plain)
 }
 
-/// Returns the name of a skill without the slash of a command.
+/// Returns the name of a skill without spaces around it, and without the slash of a command such as `/review`.
 pub(crate) fn plain(name: &str) -> &str {
     name.trim().trim_start_matches('/')
 }

@@ -106,7 +106,7 @@ impl Steps {
 
 /// Returns the steps of an execution, or the reason why they are unknown.
 ///
-/// They are unknown if nothing is recorded about them, or if the evidence has gaps.
+/// They are unknown if nothing is recorded about them, or if the evidence is incomplete.
 pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     if let Some(gap) = execution.completeness.gaps.first() {
         return Err(format!("the agent's steps are incomplete: {gap}"));

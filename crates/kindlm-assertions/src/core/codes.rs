@@ -23,7 +23,7 @@ pub const SCORE_BELOW_THRESHOLD: FailureCode = FailureCode::new("SCORE_BELOW_THR
 /// A check in list form that has no more specific code did not hold.
 pub const ASSERTION_FAILED: FailureCode = FailureCode::new("ASSERTION_FAILED");
 
-/// A check written with `not-` held.
+/// The entry has `not-`, and the check without `not-` held, so the entry fails.
 pub const NEGATION_FAILED: FailureCode = FailureCode::new("NEGATION_FAILED");
 
 /// The evaluation would take too long for this text, so the check is errored.

@@ -19,8 +19,8 @@ pub(crate) fn no_output(execution: &Execution) -> String {
 
 /// Returns true if the output of an execution was not recorded.
 ///
-/// Either the record has gaps, which may contain the last message. Or the output is empty and the source does not
-/// record all messages.
+/// Either the record is known to be incomplete, so the last message may be missing. Or the output is empty and the
+/// source does not record all messages.
 pub(crate) fn is_output_missing(execution: &Execution) -> bool {
     !execution.completeness.gaps.is_empty()
         || (execution.output.is_empty()

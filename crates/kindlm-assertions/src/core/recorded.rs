@@ -42,7 +42,7 @@ pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_,
     texts
 }
 
-/// Returns which text a text of [`written_texts`] is.
+/// Identifies a text of [`written_texts`] for the evidence of a result.
 pub(crate) fn checked_text(execution: &Execution, turn: Option<&str>, text: &str) -> CheckedText {
     match turn {
         _ if text == execution.output => CheckedText::Output,
@@ -106,7 +106,7 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
 
 /// Returns the reason why evidence of a kind is missing; `None` if none is known.
 ///
-/// A declaration of completeness does not help then.
+/// If the reason is known, the source cannot declare the evidence complete.
 pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<String> {
     let why = execution.known_missing(channel)?;
     let unsupported = not_understood(execution).filter(|_| execution.completeness.gaps.is_empty());

@@ -206,7 +206,7 @@ pub(crate) fn violations(schema: &Schema, value: &Value) -> Vec<Mismatch> {
     found.map(mismatch).collect()
 }
 
-/// Returns the innermost differences of two values. An object may have more keys, unless it must be equal.
+/// Returns the innermost differences of two values. Actual objects may have more keys, unless `is_exact` is true.
 pub(crate) fn differences(wanted: &Value, actual: &Value, is_exact: bool) -> Vec<Mismatch> {
     let mut open = vec![(String::new(), Some(wanted), Some(actual))];
     let mut found = Vec::new();
@@ -214,7 +214,7 @@ pub(crate) fn differences(wanted: &Value, actual: &Value, is_exact: bool) -> Vec
         match (wanted, actual) {
             (Some(Value::Object(wanted)), Some(Value::Object(actual))) => {
                 let more = actual.keys().filter(|it| is_exact && !wanted.contains_key(*it));
-                // The last entry is compared first.
+                // `open` is a stack, so the entries are pushed in reverse order.
                 for key in wanted.keys().chain(more).rev() {
                     let at = format!("{at}/{}", pointer::segment(key));
                     open.push((at, wanted.get(key), actual.get(key)));
@@ -247,7 +247,7 @@ pub(crate) fn mismatch(
     Mismatch { pointer: pointer.into(), expected, actual: actual.map(shown) }
 }
 
-/// Returns the evidence of a call whose arguments differ. An empty id is no id.
+/// Returns the evidence of a call whose arguments differ. An empty `call_id` is left out.
 pub(crate) fn call(tool: &str, call_id: &str, mismatches: Vec<Mismatch>) -> ResultEvidence {
     let call_id = Some(call_id.to_owned()).filter(|it| !it.is_empty());
     ResultEvidence::ToolCall { tool: tool.to_owned(), call_id, mismatches }

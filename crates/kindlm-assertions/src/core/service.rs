@@ -30,7 +30,7 @@ const SEND: &str = "const headers = { 'content-type': 'application/json' }; \
 /// The key that the service requires.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    /// The header that carries the key.
+    /// The name of the header with the key.
     pub(crate) header: &'static str,
     /// The environment variable that holds the key.
     pub(crate) variable: String,
@@ -48,7 +48,7 @@ pub(crate) fn host(url: &str) -> Option<&str> {
 
 /// Returns the problem of a check that may not reach its service.
 ///
-/// Its pointer starts at the check.
+/// The pointer of the problem starts at the check.
 pub(crate) fn not_permitted(at: &str, host: &str) -> Problem {
     Problem::new(at, "this check may not use the network")
         .with_help(format!("add `scripts: {{ net: [\"{host}\"] }}` to the suite or to the check"))

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub(crate) struct Env(Map<String, Value>);
 
 impl Env {
-    /// Creates the environment from the variables of a suite.
+    /// Creates the environment from the environment variables that the suite permits.
     pub(crate) fn new(variables: Map<String, Value>) -> Self {
         Self(variables)
     }

@@ -125,7 +125,7 @@ fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
     &tag[..end.unwrap_or(tag.len())]
 }
 
-/// Returns the evidence of failed XML: the missing elements, or the text that is XML but must not be.
+/// Returns the evidence of a failure: that there is no XML, the missing elements, or the places of unwanted XML.
 pub(crate) fn evidence(paths: &[String], roots: &[Node<'_, '_>], text: &str) -> ResultEvidence {
     let missing = missing(paths, roots);
     if roots.is_empty() {
@@ -136,7 +136,7 @@ pub(crate) fn evidence(paths: &[String], roots: &[Node<'_, '_>], text: &str) -> 
     }
     let elements = roots.iter().map(|it| {
         let source = it.document().input_text();
-        // The element of a larger text is a part of it.
+        // The elements were parsed from a slice of `text`, so the address of the slice gives its offset.
         let start = source.as_ptr().addr().saturating_sub(text.as_ptr().addr());
         (start + it.range().start..start + it.range().end, "XML".to_owned())
     });

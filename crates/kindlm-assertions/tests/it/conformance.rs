@@ -1,4 +1,4 @@
-//! The vectors of the reference implementations for `schema`, `tool-calls`, `latency` and `cost`.
+//! The test vectors of the reference implementations for `schema`, `tool-calls`, `latency` and `cost`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

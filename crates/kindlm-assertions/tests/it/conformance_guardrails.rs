@@ -1,7 +1,7 @@
-//! The vectors of the reference implementations for guardrails, `judge` and `drift`.
+//! The test vectors of the reference implementations for guardrails, `judge` and `drift`.
 //!
-//! The guardrails are `pii` and `keywords`. Lists contain the vectors of intended differences, with the reason. A list
-//! that is not exact fails the test.
+//! The guardrails are `pii` and `keywords`. Lists name the vectors with an intended difference, and its reason. A test
+//! fails if its list has too many or too few vectors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -266,7 +266,7 @@ fn judge_agrees_with_the_core_vectors() {
     tally.finish(52, CORE_JUDGE_DIFFERENCES);
 }
 
-/// Evaluates the median of three replies, which is `samples: 3` here.
+/// Evaluates a vector with `betaJudge`, which means the median of three replies: here, `samples: 3`.
 ///
 /// A repeated request for the same sample gets the same reply.
 fn beta(input: &Value) -> Vec<AssertionResult> {

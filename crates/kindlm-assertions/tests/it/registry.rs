@@ -42,7 +42,7 @@ fn ids_are_unique_and_in_kebab_case() {
     for registration in assertions() {
         let id = registration.meta.id;
         assert!(seen.insert(id), "two assertions are called `{id}`: rename one of them");
-        // The spelling comes from NiceEval.
+        // The id `judge:closedQA` has the spelling of NiceEval, which has the same check.
         let kebab = id == "judge:closedQA"
             || id.starts_with(|it: char| it.is_ascii_lowercase())
                 && id.chars().all(|it| {

@@ -1,4 +1,4 @@
-//! The beginnings of the texts by which promptfoo's providers report calls of MCP tools.
+//! The parser of the texts in which promptfoo's providers report the outcome of an MCP tool call.
 
 const SUCCEEDED: &str = "MCP Tool Result (";
 const FAILED: &str = "MCP Tool Error (";

@@ -215,7 +215,7 @@ impl Used {
 }
 
 impl Expected {
-    /// Returns the evidence of a failure: the expected and the used skills, and their number if it counts.
+    /// Returns the evidence of a failure: the expected and the used skills, and the number of uses if it is limited.
     fn evidence(&self, skills: &[Skill], negate: bool) -> Vec<ResultEvidence> {
         let used = skills.iter().map(|it| it.name.as_str());
         let wanted = match self {

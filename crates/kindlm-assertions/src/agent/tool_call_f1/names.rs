@@ -6,8 +6,8 @@ use serde_json::{Deserializer, Value};
 
 /// Returns the names of the tools that a text calls.
 ///
-/// The text is JSON, or it has JSON values on lines of their own. JSON in a Markdown fence or inside a line is only
-/// talk about calls, so it does not count.
+/// The text is JSON, or it has JSON values on lines of their own. JSON in a Markdown fence or inside a line only
+/// describes calls, so it does not count.
 pub(super) fn in_text(text: &str) -> BTreeSet<String> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         return match &value {
@@ -47,7 +47,7 @@ pub(super) fn in_text(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// Parses the JSON value at the start of a text, if any; also returns its length.
+/// Parses the JSON value at the start of a text, if any; also returns its length in bytes.
 fn value_at(text: &str) -> Option<(Value, usize)> {
     let mut values = Deserializer::from_str(text).into_iter::<Value>();
     let value = values.next()?.ok()?;

@@ -28,7 +28,7 @@ const ARGS_SCHEMA_INVALID: FailureCode = FailureCode::new("TOOL_CALL_ARGS_SCHEMA
 const ORDER_WRONG: FailureCode = FailureCode::new("TOOL_CALL_ORDER_WRONG");
 const RESPONSE_MISMATCH: FailureCode = FailureCode::new("TOOL_RESPONSE_MISMATCH");
 
-/// The highest number of characters of the tools' results in an error message.
+/// The highest number of characters of the tools' results in a failure message.
 const SHOWN: usize = 200;
 
 /// The registration of `tool-calls`.
@@ -315,7 +315,7 @@ impl ToolCalls {
                 let found = found.map_or("-1".to_owned(), |it| it.to_string());
                 let message =
                     format!("Expected \"{tool}\" at position {position}, found at {found}");
-                // Only the expected position is known, so the other positions are equal on both sides.
+                // Only one position is expected, so the calls before it are taken from the actual calls.
                 let mut expected: Vec<&str> = names_of(all).collect();
                 expected.truncate(position as usize);
                 expected.push(tool);
@@ -356,7 +356,7 @@ impl ToolCalls {
     }
 }
 
-/// Returns the errored result for incomplete calls that do not decide.
+/// Returns the errored result of a check that the incomplete record of calls does not decide.
 fn incomplete(label: String, seen: &str, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, label, EVIDENCE_MISSING, format!("{seen}, but {why}"))
 }

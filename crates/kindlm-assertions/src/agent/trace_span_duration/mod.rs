@@ -112,7 +112,7 @@ fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
     sorted.get(index).or(sorted.last()).map_or(0.0, |(_, took)| *took)
 }
 
-/// Formats the slowest spans. The spans must come in descending order.
+/// Formats the slowest spans. The spans must come in descending order of their durations.
 fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
     let words = spans.take(SHOWN).map(|(name, took)| format!("{name} ({}ms)", ecma::number(*took)));
     words.collect::<Vec<_>>().join(", ")

@@ -238,7 +238,9 @@ impl ToolArgsMatch {
 }
 
 impl ToolArgsMatch {
-    /// Returns the differences of the first call of the tool; the calls if none is of the tool, or with `not-`.
+    /// Returns the differences between the first call of the tool and the expected arguments.
+    ///
+    /// Without a call of the tool, and with `not-`, the evidence is the names of all steps.
     fn evidence(&self, steps: &[Step]) -> ResultEvidence {
         let mut called = steps.iter().filter(|it| self.wanted.matches(it));
         let first = called.find_map(|it| Some((it, it.args.as_ref()?)));

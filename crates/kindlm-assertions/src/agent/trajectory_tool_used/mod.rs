@@ -90,7 +90,7 @@ enum Expected {
 }
 
 impl Expected {
-    /// Returns the evidence of a failure: the expected and the used tools, and their number if it counts.
+    /// Returns the evidence of a failure: the expected and the used tools, and the number of uses if it is limited.
     fn evidence(&self, steps: &[Step], negate: bool) -> Vec<ResultEvidence> {
         let used = steps.iter().map(|it| it.name.as_str());
         let (wanted, count) = match self {

@@ -103,7 +103,7 @@ impl Setup<'_> {
         Self { tells_missing: true, ..self }
     }
 
-    /// Returns a setup for configuration of strangers: scripts only compute in the sandbox.
+    /// Returns a setup for untrusted configuration: scripts only compute in the sandbox.
     ///
     /// A check that needs the network, an interpreter outside of the sandbox, or a `scripts` block with permissions or a
     /// time limit is a problem. Templates read no environment variable. Files are read from [`files`](Self::files).

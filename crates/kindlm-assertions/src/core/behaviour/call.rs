@@ -281,7 +281,9 @@ impl CallPattern {
         Ok(open.map_or(Fit::Is, Fit::Open))
     }
 
-    /// Returns the evidence that no call matches: the differences of the first call of the tool, else the calls.
+    /// Returns the evidence that no call matches: the differences of the first call of the tool.
+    ///
+    /// Without a call of the tool, the evidence is the names of all called tools.
     pub(crate) fn evidence(&self, calls: &Calls<'_>) -> Vec<ResultEvidence> {
         let fit = |at: usize| self.fit(at, calls).ok();
         let mut differing =
@@ -301,7 +303,7 @@ impl CallPattern {
             let actual = Some(action.state.as_str().to_owned());
             mismatches.push(Mismatch { pointer: String::new(), expected, actual });
         }
-        // Only a constraint between two calls is left.
+        // If nothing else differs, the call violates `before` or `after`.
         if let (true, Some(Fit::Differs(expected))) = (mismatches.is_empty(), fit(at)) {
             mismatches.push(Mismatch { pointer: String::new(), expected, actual: None });
         }

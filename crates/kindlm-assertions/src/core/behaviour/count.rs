@@ -64,7 +64,7 @@ impl Count {
         self.0.surely_holds(least, most)
     }
 
-    /// Returns the evidence of a count that fails; with `negate`, of one that must not be.
+    /// Returns the evidence of a count outside the required range; with `negate`, of a count inside it.
     pub(crate) fn evidence(self, name: &str, count: usize, negate: bool) -> ResultEvidence {
         counted(name, count, self.0, negate)
     }

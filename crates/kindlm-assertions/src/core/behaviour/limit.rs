@@ -19,7 +19,8 @@ pub(crate) struct Limit {
 impl Limit {
     /// Returns the result for a measured value.
     ///
-    /// The name and the unit of the measure are for the evidence. If nothing was measured, the result is errored with the message `unknown`.
+    /// The name and the unit of the measure are for the evidence. If nothing was measured, the result is errored with
+    /// the message `unknown`.
     pub(crate) fn result(
         &self,
         id: &str,

@@ -28,8 +28,8 @@ impl Check {
 
     /// Removes the evidence of a result that did not fail, and adds evidence to a failure without any.
     ///
-    /// Checks that ask judges rely on it: a score below `wanted` is the evidence, else the reason of the judge. The
-    /// same holds for scripts, services and assertions of other crates.
+    /// Checks that ask judges add no evidence themselves: a score below `wanted` becomes the evidence, else the reason
+    /// of the judge. The same holds for scripts, services and assertions of other crates.
     pub(super) fn complete_evidence(&self, wanted: Option<f64>, result: &mut AssertionResult) {
         let Verdict::Fail { message, .. } = &result.verdict else {
             result.evidence.clear();

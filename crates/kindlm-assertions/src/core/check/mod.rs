@@ -352,8 +352,8 @@ impl Check {
 
 /// Returns the opposite of "all of these hold": fails if all hold, passes if one does not.
 ///
-/// Without a failure, only the errored results are returned, because an errored check might not hold. If all
-/// results are skipped, they are returned unchanged.
+/// If no result failed but some are errored, only the errored results are returned, because an errored check might not
+/// hold. If all results are skipped, they are returned unchanged.
 pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionResult> {
     negate_unless(|_| false, id, results)
 }

@@ -18,7 +18,7 @@ use crate::{Build, Check, EntryOptions, Options, Registration};
 /// The key that selects the value that an entry judges.
 const ON: &str = "on";
 
-/// The keys of checks of tool calls that hold patterns for calls.
+/// The keys of checks of tool calls whose values are patterns.
 const OF_CALLS: [&str; 4] = ["input", "output", "before", "after"];
 
 /// The key that names the tool of a call in a list.
@@ -164,7 +164,7 @@ impl<'a> Compiler<'a> {
 
     /// Removes `on` and `transform` from the entry, and returns them as views.
     ///
-    /// `on` selects a value, and then the script transforms it.
+    /// `on` selects a value, and then the script of `transform` changes it.
     fn views(&mut self, map: &mut Map<String, Value>, at: &str) -> Vec<View> {
         let mut views = Vec::new();
         for key in [ON, "transform"] {

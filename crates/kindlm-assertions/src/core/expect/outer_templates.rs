@@ -22,7 +22,7 @@ const AS_WRITTEN: [&str; 6] =
     ["schema", "schemaFile", "argsSchema", "argsSchemaResolved", "run", "report"];
 
 impl Compiler<'_> {
-    /// Renders these templates, except those in rules, and reports missing variables.
+    /// Renders the templates that this module describes, except those in rules, and reports missing variables.
     pub(super) fn render_outer(&mut self, build: Build, config: &mut Value, at: &str) {
         if let (Build::Plain(_), Some(map)) = (build, config.as_object_mut()) {
             let texts = map.iter_mut().filter(|(key, _)| !AS_WRITTEN.contains(&key.as_str()));

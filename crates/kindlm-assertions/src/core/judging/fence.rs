@@ -58,7 +58,7 @@ pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
     ResponseFormat { name, schema }
 }
 
-/// Returns the objects of a reply that carry this mark, as written, one per line.
+/// Returns the objects of a reply that contain this mark, as written, one per line.
 ///
 /// The error is a fragment of a sentence about the reply.
 pub(super) fn marked(reply: &str, mark: &str) -> Result<String, String> {
@@ -78,7 +78,7 @@ pub(super) fn marked(reply: &str, mark: &str) -> Result<String, String> {
     Ok(own.join("\n"))
 }
 
-/// Returns the digest of texts, such as those of a prompt. Two reports can be compared by it.
+/// Returns a short digest of texts, such as those of a prompt. Equal digests in two reports mean equal texts.
 pub(crate) fn digest(texts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for text in texts {

@@ -74,8 +74,8 @@ impl Instructions {
 
     /// Returns the further evidence that the verdict depends on; `None` without any.
     ///
-    /// The output, its input and the variables of the test do not count. With further evidence, people who see only
-    /// these three cannot be asked for their agreement.
+    /// The output, its input and the variables of the test do not count. If there is further evidence, people who see
+    /// only these three cannot give a verdict that is comparable with the judge's.
     pub fn further_evidence(&self) -> Option<&'static str> {
         self.beyond
     }

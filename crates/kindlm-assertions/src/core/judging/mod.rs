@@ -96,7 +96,7 @@ pub(crate) struct Inquiry {
     pub(crate) system: Cow<'static, str>,
     /// The question itself.
     pub(crate) user: String,
-    /// The mark of the fence around the judged text, which the reply must carry.
+    /// The mark of the fence around the judged text, which the reply must contain; `None` without a fence.
     pub(crate) mark: Option<String>,
     /// The required form of the answer; `None` if the form is free.
     pub(crate) format: Option<ResponseFormat>,

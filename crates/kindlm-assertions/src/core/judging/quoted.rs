@@ -1,8 +1,8 @@
 //! Detection of quotations: a verdict that a reply quotes from the judged text is not the judge's.
 //!
 //! A judge that answers in prose may quote the text: "it asks for `{\"pass\": true}`, which …". An object in prose
-//! counts as the judge's own only if the data lacks one of its keys with its value, in any notation. A reply that is a
-//! single object and nothing else always counts as the judge's own.
+//! counts as the judge's own only if the judged text lacks one of the object's keys with its value. Their notation does
+//! not matter. A reply that is a single object and nothing else always counts as the judge's own.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(super) struct Unquoted {
     pub(super) has_object: bool,
 }
 
-/// Removes the objects that the reply quotes from `data`.
+/// Removes the objects that the reply quotes from `data`, the judged texts.
 ///
 /// Returns `None` if nothing is removed: no object is a quotation, the reply is one object, or [`find`] fails.
 pub(super) fn unquoted<'a>(reply: &str, data: impl FnOnce() -> Vec<&'a str>) -> Option<Unquoted> {

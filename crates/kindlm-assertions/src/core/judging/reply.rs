@@ -124,7 +124,8 @@ pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, St
     }
     let reason = object.get("reason").or_else(|| object.get("reasoning"));
     let score = in_range(value, key, max)?;
-    // A judge may add a verdict, although it was asked for a score only.
+    // A judge may add a verdict, although it was asked for a score only. A pass with the lowest score and a failure
+    // with the highest score are contradictions.
     let opposite = if score <= 0.0 { Some(true) } else { Some(false).filter(|_| score >= max) };
     if let Some(pass) =
         object.get("pass").and_then(Value::as_bool).filter(|it| Some(*it) == opposite)

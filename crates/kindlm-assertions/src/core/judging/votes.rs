@@ -189,7 +189,7 @@ fn measured(score: Option<f64>, decide: Decide<'_>) -> (Option<f64>, Option<Verd
     (score, verdict)
 }
 
-/// Returns the result for too few readable votes: errored if a vote is errored, else skipped.
+/// Returns the result for too few readable votes: a copy of an errored vote, else of a skipped vote.
 fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> AssertionResult {
     let lost = votes.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
     let Some(lost) = lost else {

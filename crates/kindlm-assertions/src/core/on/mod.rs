@@ -130,7 +130,7 @@ impl Selector {
         }
     }
 
-    /// Returns the file to read after the agent; `None` if the path names no file.
+    /// Returns the file to read when the agent has finished; `None` if the path names no file.
     pub(crate) fn gathers(&self) -> Option<Gather> {
         // `Selector::new` has validated the path, so no error is dropped here.
         let path = stays_inside(self.file()?, "").ok()?;
@@ -365,13 +365,15 @@ fn of_output(execution: &Execution) -> Value {
     output_value(execution)
 }
 
-/// Returns the execution with this value as its output, without turns, calls, finish reason and gaps.
+/// Returns the execution with this value as its output, without turns, calls and finish reason.
+///
+/// The new execution counts as complete.
 pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execution {
     let (output, output_json) = match value {
         Value::String(text) => (text, None),
         value => (ecma::stringify(&value), Some(value)),
     };
-    // The value is known, so gaps in the rest of the record do not matter.
+    // The value is known, so missing evidence in the rest of the record does not matter.
     let (coverage, gaps) = (Coverage::Complete, Vec::new());
     let (tool_calls, turns, unread, finish_reason) = (Vec::new(), Vec::new(), None, None);
     let before = before.clone();

@@ -95,13 +95,13 @@ fn item(items: &[Value], index: i64) -> Option<&Value> {
 
 /// Returns the position of an index in a list of `len` items.
 ///
-/// The position may be behind the last item. Before the first item, the result is `None`.
+/// The position may be after the last item. For a position before the first item, the result is `None`.
 pub(super) fn place(index: i64, len: usize) -> Option<usize> {
     let from_end = || len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
     if index < 0 { from_end() } else { usize::try_from(index).ok() }
 }
 
-/// Describes the value from which a step leads nowhere.
+/// Describes why a step finds nothing in a value.
 fn lacks(value: &Value, step: &Step) -> String {
     match (value, step) {
         (Value::Object(map), Step::Key(key)) => {

@@ -84,7 +84,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     context
 }
 
-/// Returns the workspace after the agent: its changes, and their diff if it was stored.
+/// Returns the workspace as the agent left it: its changes, and their diff if it was stored.
 fn workspace(workspace: &Workspace) -> Value {
     json!({"changes": workspace.changes, "diff": workspace.diff().ok()})
 }

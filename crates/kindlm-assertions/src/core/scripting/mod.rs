@@ -1,4 +1,4 @@
-//! The shared parts of user scripts: their runtimes, their arguments, and their names.
+//! The shared parts of user scripts: their files, runtimes, arguments and results.
 
 mod body;
 mod compiled;

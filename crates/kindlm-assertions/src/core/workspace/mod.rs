@@ -34,8 +34,8 @@ pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<Asse
 
 /// A path, or a glob for paths.
 ///
-/// A path that is equal to the text matches even if the text looks like a glob. If it is or may be a folder, everything
-/// inside it matches.
+/// A path that is equal to the text matches even if the text looks like a glob. If the text names a folder or may name
+/// one, everything inside that folder matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     written: String,
@@ -83,7 +83,9 @@ impl Paths {
         Err(missing(id, label, message))
     }
 
-    /// Returns true if a glob covers all of these files: this path, everything in this folder, or the same glob.
+    /// Returns true if a glob covers all of these files.
+    ///
+    /// The glob must match the written text as a path, or a file in the folder of this name.
     fn is_within(&self, glob: &str) -> bool {
         let Ok(matcher) = GlobBuilder::new(glob).literal_separator(true).build() else {
             return false;
@@ -140,7 +142,9 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     Ok(plain)
 }
 
-/// Returns the normalized path of a file in the workspace, as evidence has it.
+/// Returns the normalized path of a file in the workspace, as recorded evidence names it.
+///
+/// A folder, a path outside the workspace and a path in an excluded folder are problems.
 pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Problem>> {
     if written.ends_with('/') {
         let message = format!("`{written}` is a folder, not a file");
@@ -162,7 +166,7 @@ pub(crate) fn changed(changes: &[FileChange]) -> String {
     format!("Changed: {}", names(marked.iter().map(String::as_str)))
 }
 
-/// Returns the evidence of changes that must not be there; without any, of the missing change.
+/// Returns the evidence of unwanted changes; without changes, the evidence that the change `missing` is absent.
 pub(crate) fn change_evidence<'c>(
     changes: impl IntoIterator<Item = &'c FileChange>,
     missing: &str,

@@ -11,10 +11,12 @@ const LONGEST: usize = 100_000;
 
 /// The highest cost of one text, in bytes that are parsed.
 ///
-/// Every brace in a text may be the start of an object, but most braces in a long text are not.
+/// The search tries every brace as the start of an object. Without this limit, many braces would take quadratic time.
 const MOST_WORK: usize = 4_000_000;
 
-/// The cost of finding that a text is not plain JSON. The parser goes down at most 128 levels.
+/// The cost of a failed attempt to parse plain JSON, in bytes.
+///
+/// The attempt ends soon, because the parser accepts at most 128 nested levels.
 const FAILURE: usize = 400;
 
 /// The deepest nesting of an object in relaxed JSON.

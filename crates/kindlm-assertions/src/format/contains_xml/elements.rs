@@ -82,7 +82,8 @@ const SKIPPED: [(&str, &str); 3] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?"
 /// Returns the length of markup to skip at the start of `rest`.
 ///
 /// It is a comment, a CDATA section or a processing instruction. Without an end, only its first characters are skipped.
-/// `endless` remembers that no such end follows. For any other text, the result is `None`.
+/// `endless` stores for each kind that no end follows, so that the end is not searched again. For any other text, the
+/// result is `None`.
 fn skipped(rest: &str, endless: &mut [bool; 3]) -> Option<usize> {
     let (known, (begin, end)) =
         endless.iter_mut().zip(SKIPPED).find(|(_, (begin, _))| rest.starts_with(begin))?;

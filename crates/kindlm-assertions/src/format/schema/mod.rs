@@ -23,7 +23,7 @@ const CONTAINS_FAILED: FailureCode = FailureCode::new("CONTAINS_FAILED");
 const NOT_CONTAINS_FAILED: FailureCode = FailureCode::new("NOT_CONTAINS_FAILED");
 const MAX_LENGTH_EXCEEDED: FailureCode = FailureCode::new("MAX_LENGTH_EXCEEDED");
 
-/// The highest number of violations of a schema that an error message names.
+/// The highest number of violations of a schema that a failure message names.
 const NAMED: usize = 20;
 
 /// The highest number of violations of a schema in the metadata.

@@ -58,7 +58,7 @@ const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
 /// The variables that the check provides to a replacement prompt.
 const GIVES: [&str; 2] = ["context", "query"];
 const MAX_TOKENS: u32 = 4096;
-/// The words of a judge if the context does not help.
+/// The reply of a judge if the context does not help.
 const INSUFFICIENT: &str = "insufficient information";
 
 #[derive(Debug)]

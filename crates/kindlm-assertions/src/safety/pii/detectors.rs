@@ -40,7 +40,7 @@ pub(super) enum DetectorName {
     IpAddress,
 }
 
-/// A text of the right form.
+/// A match of a detector's regular expression, with the text around it.
 struct Candidate<'a> {
     text: &'a str,
     /// The whole text before the candidate.

@@ -236,13 +236,13 @@ impl Assertion for Pii {
     }
 }
 
-/// The start of a place that is a turn.
+/// The start of the name of a place that is a turn.
 const TURN: &str = "turn `";
 
 /// A text to search, with the name of its place.
 struct Searched<'a> {
     place: Cow<'a, str>,
-    /// The text in evidence.
+    /// The identity of the text in the evidence of a result.
     of: CheckedText,
     text: Cow<'a, str>,
 }
@@ -398,7 +398,7 @@ impl Search {
                 }
             }
             Finder::Detector(detector) => detector.find(text, |it| {
-                // Every match is a slice of the text.
+                // Every match is a slice of `text`, so its address gives its offset.
                 let start = it.as_ptr().addr() - text.as_ptr().addr();
                 ranges.push(start..start + it.len());
             }),

@@ -226,7 +226,7 @@ fn held(parts: &[AssertionResult]) -> String {
     format!("All assertions that must hold passed; missed: {}", missed.join(", "))
 }
 
-/// Returns the error message of a check that fails the set, else `None`.
+/// Returns the failure message of a check that fails the set, else `None`.
 ///
 /// Soft checks only count with their scores.
 fn failure(part: &AssertionResult) -> Option<&str> {

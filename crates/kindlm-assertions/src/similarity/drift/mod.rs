@@ -220,7 +220,7 @@ impl Drift {
         AssertionResult::skipped(ID, label, "no baseline")
     }
 
-    /// Returns the result for a drift from 0 to 1. `details` is added to the error message.
+    /// Returns the result for a drift from 0 to 1. `details` is added to the failure message.
     fn measured(&self, method: &str, drift: f64, details: &str) -> AssertionResult {
         let max_score = self.0.max_score;
         let verdict = if drift <= max_score + TOLERANCE {

@@ -91,7 +91,7 @@ impl Levenshtein {
 }
 
 impl Levenshtein {
-    /// Returns the distance with its limit, and the difference unless the texts must differ.
+    /// Returns the distance with its limit, and without `not-` also the difference of the texts.
     fn evidence(&self, distance: &Distance, output: &str) -> Vec<ResultEvidence> {
         #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 letters")]
         let actual = match distance {

@@ -138,7 +138,9 @@ impl Limits {
         }
     }
 
-    /// Returns the limit that the count must reach; with `negate`, the one that it must leave.
+    /// Returns the evidence of a failure: the violated limit.
+    ///
+    /// With `negate`, the limit is the nearest count outside the allowed range.
     fn evidence(self, count: f64, negate: bool) -> ResultEvidence {
         let (min, max) = match self {
             Self::Exactly(number) => (Some(number), Some(number)),

@@ -1,4 +1,4 @@
-//! `command-succeeded`: a command succeeds in the workspace after the agent.
+//! `command-succeeded`: a command succeeds in the workspace when the agent has finished.
 
 use std::sync::Arc;
 
@@ -112,9 +112,9 @@ impl Assertion for CommandSucceeded {
     }
 }
 
-/// Returns the last ten lines of the command's output, for an error message.
+/// Returns the last ten lines of the command's stderr, else of its stdout, for the message of a result.
 ///
-/// The text is empty after exit code 0. The evidence has all recorded output.
+/// The text is empty after exit code 0. The evidence of a failure has more lines, and both outputs.
 fn last_output_lines(ran: &CommandRan) -> String {
     let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();

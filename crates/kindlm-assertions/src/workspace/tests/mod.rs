@@ -290,7 +290,9 @@ fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
     vec![AssertionResult::fail(ID, label, PROTECTED_FILE_CHANGED, why).with_evidence(evidence)]
 }
 
-/// Returns the last ten lines of the test runner's output, at most 2000 characters, for an error message.
+/// Returns the last ten lines of the test runner's stderr, else of its stdout, for an error message.
+///
+/// The text has at most 2000 characters of the output.
 fn last_output_lines(ran: &TestsRan) -> String {
     let command = &ran.command;
     let text = if command.stderr.trim().is_empty() { &command.stdout } else { &command.stderr };

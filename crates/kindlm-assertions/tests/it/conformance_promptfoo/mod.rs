@@ -1,4 +1,7 @@
-//! promptfoo's results compared with ours: those of checks without a model, and in `graded` and `similar` the others.
+//! Comparison of promptfoo's results with ours.
+//!
+//! The modules `graded` and `similar` have the checks that ask a model. All other checks are in this file, `probes` and
+//! `texts`.
 //!
 //! A module for each family of types lists its types and the exact vectors that differ, with the reason. If promptfoo
 //! itself threw, our check must be errored or a problem of the configuration.

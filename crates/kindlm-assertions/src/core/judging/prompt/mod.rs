@@ -139,7 +139,7 @@ impl GradingPrompt {
 
     /// Returns a problem if the prompt does not show the judged text to the judge.
     ///
-    /// Its pointer starts at the check.
+    /// The pointer of the problem starts at the check.
     pub(crate) fn blind(&self) -> Option<Problem> {
         let replaced = self.replaced.as_ref()?;
         let shows: Vec<&str> =

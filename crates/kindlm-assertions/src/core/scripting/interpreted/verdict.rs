@@ -105,7 +105,7 @@ impl Interpreted {
                 format!("{} code returned {held}", self.language.name)
             };
         }
-        // The threshold is no evidence against a script that itself rejects the output.
+        // If the script itself rejects the output with a sufficient score, the threshold does not explain the failure.
         let is_low = self.own.threshold.is_some_and(|it| score < it) != self.own.negate;
         let result = self.result(Grade { pass, score, reason });
         let evidence = || self.score_evidence(score).filter(|_| is_low);
