@@ -53,7 +53,7 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     }
 }
 
-/// Converts an argument to a size. Returns 0 for other values, because the filter itself refuses them.
+/// Converts a numeric argument to a size. Returns 0 for any other argument, because the filter itself refuses it.
 fn number(value: Option<&Jinja>) -> usize {
     let Some(value) = value.filter(|it| it.kind() == ValueKind::Number) else { return 0 };
     match usize::try_from(value.clone()) {
@@ -64,7 +64,7 @@ fn number(value: Option<&Jinja>) -> usize {
     }
 }
 
-/// Returns the larger number of the second argument and the named argument.
+/// Returns the larger one of two numbers: the second argument, and the argument with this name.
 fn width(args: &[Jinja], name: &str) -> usize {
     let named = args.iter().filter(|it| it.is_kwargs()).find_map(|it| it.get_attr(name).ok());
     number(args.get(1)).max(number(named.as_ref()))

@@ -8,7 +8,8 @@ use crate::walk::{Lookup, Walk};
 
 /// Adds a `default` filter to each use of a variable or key.
 ///
-/// Uses whose existence the template checks stay unchanged. A template with invalid syntax is returned unchanged.
+/// A use that is itself a check stays unchanged, such as `x is defined`, `{% if x %}`, `x or 1` or `x | default(1)`. A
+/// template with invalid syntax is returned unchanged.
 pub fn with_default(template: &str, name: &str, default: &str) -> String {
     let read = as_jinja(template);
     let Ok(tree) = parsed(&read) else { return template.to_owned() };
@@ -36,7 +37,7 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
     written
 }
 
-/// Returns the range of the longest chain of keys that starts with a lookup.
+/// Returns the range of the longest chain of keys that starts with the lookup `of`.
 ///
 /// For the lookup `a`, the chain can be `a.b.c`. All keys after a missing key are missing too.
 fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {

@@ -42,7 +42,7 @@ fn print(
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
-/// The same engine, but it prints lists and `null` as JSON.
+/// A copy of [`ENGINE`] that prints lists and `null` as JSON.
 ///
 /// Together with the conversion of objects, this prints every defined value that is not a text as JSON.
 pub(crate) static JSON_ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {

@@ -56,8 +56,8 @@ impl Fault {
 
     /// Converts an error of the engine for an unknown name or another problem.
     ///
-    /// `found` is the first unknown name that the analysis of the template found. It replaces the error about this
-    /// name, because it has suggestions.
+    /// `found` is the error about the first unknown name that the analysis of the template found. It replaces the
+    /// engine's error about the same name, because it has suggestions.
     pub(crate) fn of_evaluation(template: &str, err: &Error, found: Option<Self>) -> Self {
         let unknown = [
             ErrorKind::UnknownFilter,

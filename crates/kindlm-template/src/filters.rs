@@ -51,8 +51,9 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     engine.add_test("null", |value: Jinja| value.is_none());
 }
 
-/// True if a number is divisible by another number, and false for the divisor zero. The engine's own test panics for
-/// this divisor.
+/// Returns true if a number is divisible by another number, and false for the divisor zero.
+///
+/// The engine's own test panics for this divisor.
 fn divisible_by(value: Jinja, by: Jinja) -> bool {
     if let (Ok(value), Ok(by)) = (i128::try_from(value.clone()), i128::try_from(by.clone())) {
         // `checked_rem` only overflows for a divisor of -1, which divides every number.

@@ -50,7 +50,7 @@ pub use variables::Variables;
 use kindlm_types::pointer;
 use serde_json::Value;
 
-/// True if a text contains template syntax.
+/// Returns true if a text contains template syntax.
 pub fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }

@@ -1,6 +1,7 @@
 //! Filters that check values during rendering. They find missing values and limit the size of results.
 //!
 //! Templates cannot use these filters, because the names are not valid in a template. [`crate::walk`] inserts them.
+//! Each constant with such a name has a comment that describes the value to which the filter is applied.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -15,11 +16,13 @@ use crate::text::{not_too_long, text};
 
 /// The value of a variable.
 pub(crate) const VARIABLE: &str = "=variable";
-/// The value of a key. Its arguments are the key, and the source text of the part and of the whole.
+/// A value of which a key is used.
+///
+/// The arguments are the key and two source texts: of the whole expression (`user.name`) and of the value (`user`).
 pub(crate) const PART: &str = "=part";
 /// A value that is used in an operation.
 pub(crate) const USED: &str = "=used";
-/// A value that a loop iterates over.
+/// A value whose items a loop, `select` or `reject` visits.
 pub(crate) const GONE_THROUGH: &str = "=gone_through";
 /// A value that a loop iterates over with two variables. An object yields its keys and values.
 pub(crate) const GONE_THROUGH_IN_PAIRS: &str = "=gone_through_in_pairs";
@@ -279,7 +282,7 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     Ok(gap(name, near.map(|it| format!("{whole}.{it}"))))
 }
 
-/// Records a missing value or missing items, and counts the size of other values.
+/// Records a missing value or missing items. Counts the size of any other value, divided by [`ITEM`].
 ///
 /// Returns the value, or undefined for a missing value. Returns an error if the total size exceeds the limit.
 fn used(

@@ -48,7 +48,7 @@ const TEXTUAL: [&str; 13] = [
     "urlencode",
 ];
 
-/// The use of a variable or key whose existence the template does not check.
+/// A use of a variable or key that is not itself a check, such as `x is defined` or `x | default(1)`.
 pub(crate) struct Lookup {
     /// The name as in the template.
     pub(crate) name: String,
@@ -90,7 +90,7 @@ impl<'t> Walk<'t> {
         (walk, made)
     }
 
-    /// Returns the uses of variables and keys whose existence is not checked.
+    /// Returns the uses of variables and keys, except uses that are checks of their existence.
     pub(crate) fn lookups(template: &'t str, tree: &Stmt<'t>) -> Vec<Lookup> {
         let mut walk = Self { lookups: Some(Vec::new()), ..Self::of(template) };
         walk.statement(tree);
@@ -224,7 +224,7 @@ impl<'t> Walk<'t> {
         Some(Expr::Filter(Spanned::new(filter, target.span())))
     }
 
-    /// Records the use of a variable, unless the template checks for its existence.
+    /// Records a use of a variable or key, unless the use is a check of its existence (`is_asked`).
     fn look_up(&mut self, expression: &Expr<'t>, is_asked: bool) {
         if is_asked || self.lookups.is_none() {
             return;
