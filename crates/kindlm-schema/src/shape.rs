@@ -300,9 +300,7 @@ impl Shape {
     }
 }
 
-/// True if a type error is redundant.
-///
-/// The same value is then also reported as not allowed.
+/// Returns true if a type error is redundant, because the same value is also reported as not allowed.
 fn is_implied(error: &ValidationError<'_>, errors: &[ValidationError<'_>]) -> bool {
     matches!(error.kind(), Kind::Type { .. })
         && errors.iter().any(|it| {

@@ -228,7 +228,7 @@ fn type_name(json: JsonType) -> &'static str {
 
 /// Returns the type of a value.
 ///
-/// If an integer was expected, returns the number in backticks.
+/// For a number where an integer was expected, returns the number in backticks instead.
 fn found_type(kind: &TypeKind, found: &Value) -> String {
     if found.is_number() && types(kind).contains(&JsonType::Integer) {
         return quote(found);
