@@ -69,9 +69,9 @@ impl Rows<'_> {
         usize::try_from(at).is_ok_and(|it| it >= self.source.text().len())
     }
 
-    /// True if the quote of a cell is not closed at the end of the file.
+    /// Returns true if the quote of a cell is not closed at the end of the file.
     ///
-    /// The function appends a row to the text. If the quote is open, this row becomes a part of the cell.
+    /// To find out, the function appends a row to the text. If the quote is open, this row becomes a part of the cell.
     fn is_open(&self, record: &StringRecord) -> bool {
         const MARK: &str = "kindlm";
         let text = self.source.text();

@@ -21,7 +21,7 @@ impl Span {
         Self { start: cut(start), end: cut(end) }
     }
 
-    /// True if the span contains no bytes.
+    /// Returns true if the span contains no bytes.
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }
@@ -69,7 +69,7 @@ impl Source {
         Self::new(name, text)
     }
 
-    /// Returns the name, as the user wrote it.
+    /// Returns the name for messages: the path as the user wrote it, or as [`beside`](Self::beside) built it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -102,14 +102,16 @@ impl Source {
         (line, starts.get(line - 1).copied().unwrap_or_default())
     }
 
-    /// Returns the offset of the end of a line, without its line break.
+    /// Returns the offset of the end of a line, without its line break. Lines are counted from 1.
     pub(crate) fn end_of_line(&self, line: usize) -> usize {
         let end = self.line_starts().get(line).map_or(self.text.len(), |it| *it as usize);
         let start = self.line_starts().get(line - 1).map_or(0, |it| *it as usize);
         start + self.text.get(start..end).unwrap_or_default().trim_end_matches(['\n', '\r']).len()
     }
 
-    /// Returns the offset of the start of a line.
+    /// Returns the offset of the start of a line, or the length of the text for a missing line.
+    ///
+    /// Lines are counted from 1.
     pub(crate) fn start_of_line(&self, line: usize) -> usize {
         self.line_starts().get(line - 1).map_or(self.text.len(), |it| *it as usize)
     }

@@ -187,7 +187,7 @@ impl Diagnostic {
         Self { level: Level::Warning, ..self }
     }
 
-    /// Returns the name of the file, as the user wrote it.
+    /// Returns the name of the file; see [`Source::name`].
     pub fn file(&self) -> &str {
         self.source.name()
     }

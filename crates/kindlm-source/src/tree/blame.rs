@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     }
 }
 
-/// Returns the offset of a tab in the indentation of the line or of the next line.
+/// Returns the offset of a tab in the indentation of the line at `at` or of the next line.
 fn tab(text: &str, at: usize) -> Option<usize> {
     let start = start_of_line(text, at);
     let next = end_of_line(text, at) + 1;
@@ -198,7 +198,7 @@ impl Scan {
     }
 }
 
-/// True if a word starts a block scalar, such as `|`, `>-` or `|2+`.
+/// Returns true if a word starts a block scalar, such as `|`, `>-` or `|2+`.
 fn is_block_header(word: &str) -> bool {
     let rest = word.strip_prefix(['|', '>']);
     rest.is_some_and(|it| it.chars().all(|c| matches!(c, '+' | '-' | '0'..='9')))

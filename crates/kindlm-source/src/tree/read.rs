@@ -318,7 +318,7 @@ impl<'s> Reader<'s> {
         Ok(ReadKey::Named(Key { name, span }))
     }
 
-    /// True if a flow mapping stands directly inside of other braces, as in `{{…}}`.
+    /// Returns true if a flow mapping is directly inside of other braces, as in `{{…}}`.
     fn is_placeholder(&self, span: Span) -> bool {
         let text = self.source.text();
         text.get(..span.start as usize).is_some_and(|it| it.ends_with('{'))

@@ -76,7 +76,7 @@ fn finite(float: f64) -> Result<Number, NotFinite> {
     }
 }
 
-/// True if an unsigned text is a decimal number without leading zeros.
+/// Returns true if an unsigned text is a decimal number without leading zeros.
 ///
 /// The pattern is `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`.
 fn is_decimal(text: &str) -> bool {
