@@ -65,9 +65,9 @@ pub fn set(
     Ok(one_line(&done))
 }
 
-/// Returns the existing baseline with this label.
+/// Returns the existing baseline with this label, which the new baseline replaces.
 ///
-/// Returns `None` without a baseline, or if it is damaged.
+/// Returns `None` if no baseline has this label, or if the baseline is damaged.
 ///
 /// Fails if the baseline belongs to another suite.
 fn replaced(
@@ -93,7 +93,7 @@ fn replaced(
     }
 }
 
-/// Returns the names of the cases that are missing in the new baseline.
+/// Returns the names of the cases that were executed for the old baseline, but not for the new one.
 fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
     let is_gone = |it: &&Entry| {
         it.was_executed() && !after.get(&it.case, &it.model).is_some_and(Entry::was_executed)
@@ -118,11 +118,11 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
     if totals.failed > 0 {
         return Some(format!("{} failed", cases(totals.failed)));
     }
-    // Cases to which no check applied are allowed, because a first baseline may consist of them.
+    // A run in which no check applied is allowed: without a baseline, `drift` checks do not apply yet.
     (totals.cases == 0 && !totals.unchecked()).then(|| "no test case ran".to_owned())
 }
 
-/// Returns the reason why a run does not cover its whole suite; `None` if it does.
+/// Returns the reason why a run is only a part of a run: it is a shard, or it was interrupted; `None` for a whole run.
 fn incomplete(report: &AnyReport<'_>) -> Option<String> {
     if let Some(shard) = &report.shard {
         return Some(format!("it is shard {} of {}", shard.index, shard.count));

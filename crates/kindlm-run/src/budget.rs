@@ -60,7 +60,7 @@ fn names(models: &[&Model]) -> Option<String> {
     Some(names.collect::<Vec<_>>().join(", ")).filter(|it| !it.is_empty())
 }
 
-/// Returns the judges without a price that the plan asks.
+/// Returns the judges that the plan asks and that have no price.
 ///
 /// With `asks_models`, the models under test without a price are included.
 fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Model> {

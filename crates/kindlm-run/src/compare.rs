@@ -74,8 +74,10 @@ fn baseline_name(label: &str) -> String {
     format!("baseline `{label}`")
 }
 
-/// Compares two sides. `margin` is the fall that the interval must exclude, from 0 to 1; a fall beyond chance is a
-/// regression also below it.
+/// Compares two sides.
+///
+/// `margin` is a fall of the pass rate, from 0 to 1. The verdict "no regression" needs an interval that excludes this
+/// fall. A significant fall is a regression, even if it is smaller than `margin`.
 pub fn compare(before: &Side, after: &Side, margin: Option<f64>) -> Comparison {
     let names = (before.name.as_str(), after.name.as_str());
     before.results.compare(&after.results, names, options(margin))

@@ -29,7 +29,7 @@ pub enum Names {
     Runs,
     /// The labels of the baselines.
     Baselines,
-    /// What `kindlm compare` takes: the labels of the baselines, then the ids of the stored runs.
+    /// The arguments of `kindlm compare`: the labels of the baselines, then the ids of the stored runs.
     Sides,
     /// The ids of the reporters.
     Reporters,
@@ -129,14 +129,14 @@ fn runs(place: &SuiteFolder) -> Vec<(String, String)> {
     runs.into_iter().map(|it| (it.id.clone(), about(&it))).collect()
 }
 
-/// Returns the topics, with keys of `kindlm.yaml` that have at most one name more than the typed text.
+/// Returns the topics. Keys of `kindlm.yaml` with more dots than the typed text are left out.
 fn topics(typed: &str) -> Vec<(String, String)> {
     let depth = typed.matches('.').count();
     let is_near = |it: &String| it.matches('.').count() <= depth;
     explain::topics().into_iter().filter(is_near).map(|it| (it, String::new())).collect()
 }
 
-/// Returns the suite that an unfinished command line names, or else the default one.
+/// Returns the config file that an unfinished command line names, or else the default one.
 pub fn config(args: impl Iterator<Item = OsString>) -> PathBuf {
     named_config(args).unwrap_or_else(|| CONFIG.into())
 }

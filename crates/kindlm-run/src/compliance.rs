@@ -279,7 +279,7 @@ fn rendered(id: &str, report: &AnyReport<'_>) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns the sections that differ. The last one has the signatures, which people fill in.
+/// Returns the sections that differ. The last section is not compared, because people sign there.
 fn changed_sections(text: &str, expected: &str) -> Vec<String> {
     let (found, expected) =
         (ComplianceDocument::sections(text), ComplianceDocument::sections(expected));

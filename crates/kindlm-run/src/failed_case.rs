@@ -20,7 +20,7 @@ pub struct FailedCase {
     pub outcome: Outcome,
     /// The name of the test case.
     pub case: String,
-    /// The model's id; `command` for command tests.
+    /// The model's id; `command` or `transcript` for tests without a model.
     pub model: String,
     /// The label of the first failed check, or the first error.
     pub reason: String,
@@ -29,7 +29,7 @@ pub struct FailedCase {
 }
 
 impl FailedCase {
-    /// Describes a case; returns `None` if it did not fail, or if no execution was run.
+    /// Describes a case; returns `None` if it neither failed nor is errored, or if no execution was run.
     pub(crate) fn of(case: &CaseResult, secrets: &Secrets) -> Option<Self> {
         if !matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
             return None;

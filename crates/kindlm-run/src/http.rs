@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 /// The maximum number of open connections.
 const MAX_CONNECTIONS: usize = 64;
 
-/// The time limit for receiving a request.
+/// The time limit for receiving the headers of a request, and again for receiving its body.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Serves requests until the future is dropped, which aborts open requests.

@@ -51,9 +51,9 @@ pub enum Ci {
 pub struct NewSuite {
     /// The template; [`Template::Basic`] by default.
     pub template: Option<Template>,
-    /// The provider of the model; the template is then a suite for this provider.
+    /// The provider of the model. Without `template`, the new suite is made for this provider.
     pub provider: Option<Provider>,
-    /// The CI service to write a job for. Without `template` and `provider`, an existing suite stays.
+    /// The CI service to write a job for. Without `template`, `provider` and `force`, an existing suite stays.
     pub ci: Option<Ci>,
     /// True to replace existing files.
     pub force: bool,
@@ -79,7 +79,7 @@ impl NewSuite {
         say: &mut dyn FnMut(&str) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let values = self.provider.map(values);
-        // The job is first, so that an error does not leave a suite without it.
+        // The job is written first, so that an error does not leave a suite without its job.
         let mut files: Vec<_> = self.ci.map(|it| job(it, values.as_ref())).into_iter().collect();
         // A job alone is added to an existing suite.
         let is_chosen = self.ci.is_none() || self.template.is_some() || self.provider.is_some();

@@ -71,7 +71,7 @@ impl NamedJudge {
 pub(crate) struct Panel<'s> {
     /// The models that vote.
     pub(crate) models: Vec<&'s Model>,
-    /// The judge settings with all defaults filled in; the models are ids.
+    /// The judge block in its normal form; the models are ids.
     pub(crate) judging: JudgeBlock,
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn from_stored(judge: &Judge) -> Option<JudgeBlock> {
     Some(JudgeBlock { models, ..block }.settled())
 }
 
-/// Returns the judge settings that are set explicitly, without the models.
+/// Returns the settings of a judge block that have a value, without the models.
 fn settings(judging: &JudgeBlock) -> Map<String, Value> {
     let open = JudgeBlock { model: None, models: None, ..judging.clone() };
     let Ok(Value::Object(settings)) = serde_json::to_value(open) else { return Map::new() };

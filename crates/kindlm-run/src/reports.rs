@@ -43,11 +43,11 @@ pub(crate) fn json_text(result: &impl Serialize) -> Result<String, Failure> {
     Ok(json.map_err(|err| Failure::internal(err.to_string()))? + "\n")
 }
 
-/// Checks, before the first request, that this build can write a report, and that its target may have its format.
+/// Checks, before the first request, that this build can write the format of a report to its target.
 ///
 /// # Errors
 ///
-/// Fails for a PDF if this build cannot set one, or if its target is stdout.
+/// Fails for a PDF if this build cannot typeset PDFs, or if the target is stdout.
 pub fn check_format(spec: &ReporterSpec) -> Result<(), Failure> {
     if !spec.reporter.is_pdf_source() {
         return Ok(());
@@ -96,7 +96,7 @@ pub enum NotRendered {
     Written(io::Error),
     /// The reporter returned an error.
     Report(RenderError),
-    /// The report could not be set as a PDF.
+    /// The report could not be typeset as a PDF.
     Pdf(PdfError),
 }
 

@@ -29,7 +29,7 @@ use crate::{
 
 /// The observer of a run or a calibration.
 ///
-/// It is dropped after the last request has finished or was aborted.
+/// The library drops the observer after the last request has finished or was aborted.
 pub trait Progress: Sync {
     /// Receives an event of the run.
     fn on(&self, event: RunProgress<'_>);
@@ -436,7 +436,7 @@ impl Run {
         failure: Option<RecordError>,
         take: &mut TakeReport<'_>,
     ) -> Outcome {
-        // Store the report first, because its results are paid.
+        // Store the report first, because its results are paid for.
         if self.stores_report {
             saved::keep(world, &self.place, report, self.quiet);
         }

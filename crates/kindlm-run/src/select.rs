@@ -230,7 +230,7 @@ fn failed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, 
 
 /// Returns the last `kindlm test` report, and the id of a later `kindlm trace` run.
 ///
-/// Unreadable reports and running runs are ignored, with a notice.
+/// Unreadable reports and running runs are ignored, with a notice. Fails if a later run has ended without a report.
 fn last_of(
     world: &World,
     place: &SuiteFolder,
@@ -295,7 +295,7 @@ fn changed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets,
 struct CaseState {
     /// True if the test has changed.
     changed: bool,
-    /// True if the last result was passed or skipped.
+    /// True if the last result held, or was skipped.
     held: bool,
 }
 

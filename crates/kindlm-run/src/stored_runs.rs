@@ -44,7 +44,7 @@ pub struct StoredRun {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum RunOutcome {
-    /// All gates passed.
+    /// All gates held.
     Passed,
     /// A gate failed.
     Failed,
@@ -115,7 +115,8 @@ fn ids(runs: &Runs, of: Option<&SuiteKey>) -> Result<Vec<String>, Failure> {
     Ok(all)
 }
 
-/// Returns true if a run belongs to the suite. The journal says so without reading the whole report.
+/// Returns true if a run belongs to the suite. The journal names the suite, so the report is only read if there is no
+/// readable journal.
 fn belongs(runs: &Runs, id: &str, has_report: bool, of: &SuiteKey) -> bool {
     let Ok(folder) = runs.run_folder(id) else { return false };
     match Journal::open(folder) {
@@ -259,7 +260,7 @@ pub fn prune(
     Ok(removed)
 }
 
-/// Returns true if the run began before this time. A run with an unknown start is not old.
+/// Returns true if the run began longer ago than `age`. A run with an unknown start is not old.
 fn is_older(world: &World, folder: &Path, age: Duration) -> bool {
     let began = match Journal::open(folder) {
         Ok(journal) => Some(journal.header().started_at.to_string()),

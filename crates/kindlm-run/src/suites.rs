@@ -101,7 +101,7 @@ impl SuiteKey {
         self.is_named(&report.suite) && self.is_own(config_name(&report.suite).as_deref())
     }
 
-    /// Returns true if the head belongs to a run of this suite and this config file.
+    /// Returns true if these totals belong to a run of this suite and this config file.
     pub(crate) fn has_head(&self, head: &RunHead) -> bool {
         let config = head.config_path.as_deref().and_then(file_name);
         head.suite == self.name && head.project == self.project && self.is_own(config.as_deref())

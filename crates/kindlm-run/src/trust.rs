@@ -170,7 +170,7 @@ struct CheckKind<'s> {
     prompts: Vec<String>,
     /// The criteria; empty if the check has fixed instructions.
     criteria: Vec<Criterion>,
-    /// The data that the verdict depends on, and that labels do not hold.
+    /// The data that the verdict depends on, and that a file of labels does not contain.
     ///
     /// This is `None` if there is no such data.
     further_evidence: Option<&'static str>,

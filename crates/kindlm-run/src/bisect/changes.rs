@@ -123,7 +123,7 @@ impl SuiteChanges {
         }
     }
 
-    /// Checks both ends, and then searches the smallest set of changes with which the case fails.
+    /// Checks both ends, and then searches for the smallest set of changes with which the case fails.
     pub(super) fn search(&self, world: &World, trials: &mut Trials<'_>) -> Result<Found, Failure> {
         let all: BTreeSet<usize> = (0..self.open.len()).collect();
         let candidates = || all.iter().copied().collect();

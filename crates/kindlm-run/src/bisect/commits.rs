@@ -80,7 +80,7 @@ impl Commits {
         trials.attempt(tried, project, false)
     }
 
-    /// Checks both ends, and then searches the first bad commit.
+    /// Checks both ends, and then searches for the first bad commit.
     pub(super) fn search(&self, world: &World, trials: &mut Trials<'_>) -> Result<Found, Failure> {
         let all = || (0..self.after.len()).collect();
         if let Some(bad) = self.after.last() {

@@ -18,11 +18,11 @@ use self::trial::{Rule, Target, Trials};
 use crate::reports::json_text;
 use crate::{Failure, OpenOptions, World};
 
-/// The highest share of tries that `max_repeats` leaves undecided at both rates.
+/// The highest share of tries that may reach `max_repeats` undecided, if the pass rate is the good or the bad one.
 const UNDECIDED: f64 = 0.05;
 /// The highest number of repeats of a try.
 const MOST_REPEATS: u32 = 10_000;
-/// The rates without a choice of the user or the suite.
+/// The default of the good and the bad pass rate, if neither the user nor the suite sets them.
 const RATES: (f64, f64) = (0.95, 0.5);
 
 /// The two versions between which the case began to fail.
@@ -67,18 +67,18 @@ pub struct PreparedBisection<'a> {
     suite: String,
     target: Target,
     rule: Rule,
-    /// The number of decisions for which the error is divided.
+    /// The number of decisions between which the error is divided.
     decisions: u32,
     search: Search,
 }
 
-/// What is searched.
+/// The candidates of a search.
 enum Search {
     Commits(commits::Commits),
     Changes(changes::SuiteChanges),
 }
 
-/// The result of a search, before it is counted.
+/// The answer of a search, without the counts of its tries.
 struct Found {
     answer: Answer,
     is_stopped: bool,
@@ -118,7 +118,7 @@ impl<'a> PreparedBisection<'a> {
         Ok(Self { world, suite, target, rule, decisions, search })
     }
 
-    /// Returns the candidates, the test, and the number of executions to expect.
+    /// Describes the candidates, the test, and the number of executions to expect.
     pub fn describe(&self) -> String {
         use std::fmt::Write as _;
         let candidates = self.search.candidates();
@@ -153,9 +153,10 @@ impl<'a> PreparedBisection<'a> {
         text
     }
 
-    /// Searches. Each step is a notice.
+    /// Searches, and sends a notice after each step.
     ///
-    /// The exit status is 1 if there is no single answer, and 3 if a provider error is the reason.
+    /// Without an answer, the exit status is 130 if the user interrupted the search, 3 if a provider error is the
+    /// reason, and 1 otherwise.
     ///
     /// # Errors
     ///
@@ -226,7 +227,9 @@ pub fn render(report: &Bisection, as_json: bool) -> Result<String, Failure> {
     if as_json { json_text(report) } else { Ok(bisect_text(report)) }
 }
 
-/// Returns the end of the search if an end of the range is not as expected; `None` if it is.
+/// Returns the result of a search that stops because an end of the range has another verdict than expected.
+///
+/// Returns `None` if the verdict is as expected.
 fn end(
     trials: &Trials<'_>,
     verdict: Verdict,

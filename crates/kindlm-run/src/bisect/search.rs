@@ -11,7 +11,7 @@ pub(super) enum Verdict {
     Good,
     /// The case fails.
     Bad,
-    /// It could not be decided.
+    /// The try could not be decided.
     Skip,
     /// The search must stop: the user interrupted it, or the limit of executions is reached.
     Stop,
@@ -20,7 +20,7 @@ pub(super) enum Verdict {
 /// The result of the search in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FirstBad {
-    /// The indices of which one is the first bad one. One index is the answer.
+    /// The indices among which the first bad one is. A single index is the answer.
     pub(super) suspects: Vec<usize>,
     /// True if the search was stopped.
     pub(super) is_stopped: bool,
@@ -64,10 +64,10 @@ pub(super) struct SmallestBad {
     pub(super) is_stopped: bool,
 }
 
-/// Finds a smallest set of `count` changes that is bad: without any single one of them, the set is not bad.
+/// Finds a minimal bad set among `count` changes: without any single one of its changes, the set is not bad.
 ///
-/// No change is known to be good, and all changes together to be bad. This is the algorithm `ddmin` of Zeller and
-/// Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
+/// The caller knows that the empty set is good, and that the set of all changes is bad. This is the algorithm `ddmin`
+/// of Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
 pub(super) fn smallest_bad(
     count: usize,
     attempt: &mut dyn FnMut(&BTreeSet<usize>) -> Result<Verdict, Failure>,

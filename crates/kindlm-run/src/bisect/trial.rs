@@ -83,7 +83,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the sum of the probabilities that a decision is wrong, at most 1.
+    /// Returns an upper bound of the probability that any decision is wrong: the sum over all decisions, at most 1.
     #[expect(clippy::cast_precision_loss, reason = "counts of decisions stay far below 2^52")]
     pub(super) fn error_bound(&self) -> f64 {
         (self.decisions as f64 * self.rule.error).min(1.0)

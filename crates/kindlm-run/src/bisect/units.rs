@@ -11,7 +11,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 enum Difference {
     /// Both values are equal.
     Same(Value),
-    /// One value takes the place of the other. `None` is an absent value.
+    /// A change of the whole value: its number, the old value and the new one. `None` is an absent value.
     Unit(usize, [Option<Value>; 2]),
     Object(Vec<(String, Difference)>),
     Array(Vec<Difference>),
@@ -105,7 +105,7 @@ fn objects(
     Difference::Object(entries.collect())
 }
 
-/// Pairs the entries of two lists by their name, or else by their value.
+/// Pairs the entries of two lists by their `name` or `id`, or else by their value.
 fn arrays(place: &str, old: &[Value], new: &[Value], units: &mut Vec<Unit>) -> Difference {
     let key = |it: &Value| {
         let name = ["name", "id"].iter().find_map(|key| it.get(*key)?.as_str());

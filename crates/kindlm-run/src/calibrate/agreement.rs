@@ -45,7 +45,8 @@ impl Agreement {
 
     /// Stores the calibration, and prints notices about the result.
     ///
-    /// Nothing is stored if `save` is false, if no labelled output has a verdict, or if one was not judged.
+    /// Nothing is stored if `save` is false, if no labelled output has a verdict, or if a labelled output was not
+    /// judged.
     ///
     /// An incomplete calibration is not stored, because its agreement may not hold for the outputs that were not
     /// judged.

@@ -12,7 +12,8 @@ use super::ask::{self, Answers, Case};
 use crate::Progress;
 use crate::interrupt::report_waits;
 
-/// The offset of the samples of second answers, above the samples of any judge.
+/// The offset that is added to the sample number of a second answer. It is above the highest number of samples of a
+/// judge, so the response store keeps first and second answers apart.
 const SECOND: u32 = 1_000;
 
 /// An open judge, and the means to ask it.

@@ -16,7 +16,7 @@ pub(super) struct StoredCalibration {
     pub(super) check: String,
     /// The digests of the judge's instructions.
     pub(super) prompts: Vec<String>,
-    /// The counts of outputs by the verdict of people and the verdict of the judge.
+    /// The number of labels for each verdict of people and each verdict of the judge.
     pub(super) confusion: Confusion,
 }
 

@@ -19,9 +19,9 @@ pub(super) const CONFIDENCE: Confidence = Confidence::P95;
 /// The verdicts of people and of a judge about the same outputs.
 #[derive(Debug)]
 pub(super) struct Findings {
-    /// All outputs, with their labels, if any, and the judge's verdicts or errors.
+    /// All samples, with and without a label. A set of rules has several samples of one output.
     pub(super) samples: Vec<Sample>,
-    /// The counts of outputs by the verdict of people and the verdict of the judge.
+    /// The number of labels for each verdict of people and each verdict of the judge.
     pub(super) confusion: Confusion,
     /// The number of labels for which the judge gave no verdict.
     pub(super) errored: u64,
@@ -101,12 +101,12 @@ impl Findings {
         &mut self.groups[at].1
     }
 
-    /// Returns the number of labelled outputs, with or without a verdict of the judge.
+    /// Returns the number of labels, with or without a verdict of the judge.
     pub(super) fn labelled(&self) -> u64 {
         self.confusion.total() + self.errored
     }
 
-    /// Returns the reason for each output without a verdict, labelled or not.
+    /// Returns the reason for each sample without a verdict, labelled or not.
     pub(super) fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         self.samples.iter().filter_map(|it| match &it.judge {
             JudgeOutcome::Errored { why, .. } => Some(*why),
@@ -114,7 +114,7 @@ impl Findings {
         })
     }
 
-    /// Returns the numbers of unlabelled outputs: passed by the judge, and judged.
+    /// Returns two numbers of unlabelled samples: those that the judge passed, and those that it judged.
     pub(super) fn unlabelled(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         for sample in self.samples.iter().filter(|it| it.human.is_none()) {
@@ -126,9 +126,9 @@ impl Findings {
         counts
     }
 
-    /// Returns the outputs where people and the judge disagree, in file order.
+    /// Returns the samples about which people and the judge disagree, in file order.
     ///
-    /// The flag is true if people passed the output.
+    /// The flag is true if people passed the sample.
     pub(super) fn disagreements(&self) -> impl Iterator<Item = (&Sample, bool)> {
         self.samples.iter().filter_map(|sample| {
             let passed = sample.human? >= self.label_threshold;
@@ -139,8 +139,8 @@ impl Findings {
         })
     }
 
-    /// Returns, for each criterion with a digest, the counts of labelled outputs by the verdicts of people and the
-    /// judge.
+    /// Returns, for each criterion with a digest, the number of labels for each verdict of people and each verdict of
+    /// the judge.
     fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
         let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
         for sample in &self.samples {

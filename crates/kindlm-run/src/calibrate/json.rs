@@ -10,10 +10,10 @@ use super::findings::CONFIDENCE;
 use super::{Correction, Findings, JudgeOutcome};
 use crate::judge_setup::Panel;
 
-/// The name of the interval of one criterion, in the JSON object.
+/// The method of the interval for a single criterion, as the JSON object names it.
 const ONE_MORE: &str = "one more output in each cell";
 
-/// The name of the interval of a set of rules, in the JSON object.
+/// The method of the interval for a set of rules, as the JSON object names it.
 const JACKKNIFE: &str = "jackknife over outputs";
 
 /// The judge, the inputs, the time and the cost of a calibration.
@@ -183,7 +183,7 @@ fn correction(it: &Correction) -> Value {
     })
 }
 
-/// Returns the judge's disagreement with itself, with the upper end of its share.
+/// Returns the judge's disagreement with itself, with the upper end of the interval of its share.
 pub(super) fn own_noise(noise: Option<OwnNoise>) -> Value {
     let Some(noise) = noise else { return Value::Null };
     match noise.upper() {

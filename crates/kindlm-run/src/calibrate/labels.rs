@@ -197,9 +197,8 @@ struct Ratings {
 }
 
 impl Ratings {
-    /// Returns an error message if the first label contradicts this label.
-    ///
-    /// One is a pass then, and the other is a fail.
+    /// Returns an error message if the label `human` contradicts the first label: one is a pass, and the other is a
+    /// fail.
     fn contradiction(&self, human: f64, label_threshold: f64) -> Option<String> {
         let (line, first) = self.given.first()?;
         if (*first >= label_threshold) == (human >= label_threshold) {

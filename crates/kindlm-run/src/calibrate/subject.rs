@@ -40,7 +40,8 @@ pub struct CalibrateConfig {
     pub allow_unpriced: bool,
     /// The number of outputs judged at once, at least 1.
     pub concurrency: usize,
-    /// True to ask about each output once. The judge's own noise is then unknown, and it cannot be watched.
+    /// True to ask about each output only once. The judge's disagreement with itself is then unknown, so the judge
+    /// cannot be watched.
     pub once: bool,
 }
 
@@ -282,7 +283,7 @@ struct Asked {
 }
 
 impl Planned<'_> {
-    /// Returns the number of outputs that the judge is asked about, each second time included.
+    /// Returns the number of outputs that the judge is asked about. An output with a second question counts as two.
     pub fn question_count(&self, config: &CalibrateConfig) -> usize {
         self.plan.cases.len() + self.second_count(config)
     }

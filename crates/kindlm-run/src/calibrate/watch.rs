@@ -28,7 +28,7 @@ pub struct WatchReport {
     judge_name: String,
     labels: String,
     noise: OwnNoise,
-    /// The number of watches of the calibration, with this one.
+    /// The number of watches of the calibration, including this one.
     count: usize,
     watch: Watch,
     changes: Vec<Change>,
@@ -164,7 +164,7 @@ impl Planned<'_> {
     }
 }
 
-/// Returns the upper end of the judge's own noise, and a process without evidence.
+/// Returns the upper end of the judge's own noise, and a drift test without any evidence yet.
 fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
     let noise = calibration.own_noise.and_then(|it| it.upper().ok());
     let drift = noise.and_then(|it| Some((it, Drift::new(it).ok()?)));
@@ -221,7 +221,7 @@ impl Seen {
         seen
     }
 
-    /// Returns the watch with the evidence of all watches.
+    /// Returns this watch for the store. Its evidence is that of all watches of the calibration.
     fn watch(
         &self,
         watched_at: String,

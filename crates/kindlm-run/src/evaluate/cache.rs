@@ -99,7 +99,7 @@ impl Cache {
 mod tests {
     use super::*;
 
-    /// A block that cannot be compiled, so that the result names what it was made of.
+    /// Returns a block that cannot be compiled. Its error message contains the arguments.
     fn compile(expect: Option<&str>, assertions: Option<&str>, variables: &str) -> Made {
         let by_variables = [expect, assertions].into_iter().flatten().any(|it| it.contains("{{"));
         let seen = if by_variables { variables } else { "" };

@@ -9,7 +9,7 @@ use crate::Failure;
 
 /// The error of a record that needs a judge model, if none is configured.
 ///
-/// This error ends the evaluation.
+/// It ends the evaluation of a file or stream. A server reports it for the single record.
 #[derive(Debug)]
 pub(super) struct NoJudge;
 

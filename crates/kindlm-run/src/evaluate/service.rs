@@ -198,7 +198,7 @@ fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluation, Record
     }
 }
 
-/// The files of records: none.
+/// Refuses every read, because a record must not read files of the server.
 struct NoAccess;
 
 impl NoAccess {
@@ -218,7 +218,7 @@ impl Files for NoAccess {
     }
 }
 
-/// Runs scripts that only compute. The checks are compiled under the same rule, so this is the second fence.
+/// Runs scripts that only compute. The compiler of the checks has the same rule; this test does not rely on it.
 struct Sandbox<'a>(&'a Runner);
 
 impl ScriptRunner for Sandbox<'_> {

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 /// The maximum number of allowed values, and of meanings of one key, on a page.
 const LISTED: usize = 12;
 
-/// The number of alternatives from which an object is an entry of a list of assertions.
+/// An object with more alternatives than this is an entry of a list of assertions.
 ///
-/// Its page has only the keys that most assertions have.
+/// Its page has only the keys that more than half of the alternatives have.
 const MANY: usize = 20;
 
 /// A key of `kindlm.yaml`.
@@ -279,7 +279,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Returns the schemas that a value may conform to, without references.
+/// Returns the schemas that a value may conform to, with references resolved.
 fn alternatives<'a>(root: &'a Value, node: &'a Value) -> Vec<&'a Value> {
     let mut found = Vec::new();
     let mut open = vec![node];
@@ -337,7 +337,8 @@ fn segments(path: &str) -> Vec<String> {
     names.filter(|it| !it.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// Returns true if a path ends with these names. `<name>` in the path stands for any name.
+/// Returns true if a path ends with these names. `<name>` in the path stands for any name, unless only one name is
+/// given.
 fn ends_with(path: &[String], names: &[String]) -> bool {
     let is_same = |(known, name): (&String, &String)| known == "<name>" || known == name;
     let last_is_same = path.last() == names.last() || names.len() > 1;

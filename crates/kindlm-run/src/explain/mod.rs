@@ -78,7 +78,8 @@ fn key(topic: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns the keys with the name of a gate per name, such as `tags`, followed by the page of this gate.
+/// Returns the pages of a topic that is both a key and a gate with a threshold for each name, such as `tags`: first the
+/// page of the keys, then the page of the gate.
 fn gate_and_keys(topic: &str) -> Option<String> {
     let gate = kindlm_engine::gates::find(topic)?;
     if gate.meta.threshold != kindlm_engine::gates::Threshold::Names {

@@ -17,8 +17,8 @@ const FIXTURES: [&str; 11] = [
 
 /// Returns a page without fixtures, and without the headings that have no text then.
 ///
-/// The section with examples of a gate is left out, and the code of failure codes, because they show only fixtures. So is
-/// code whose result is a configuration error.
+/// Also left out are the section "Examples" of a gate, the code blocks in the section "Failure codes", and code blocks
+/// whose result is a configuration error. Only tests need them.
 pub(super) fn without_fixtures(page: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut section = "";
@@ -58,8 +58,8 @@ fn next_line(text: &str) -> Option<(&str, &str)> {
     (!text.is_empty()).then(|| text.split_once('\n').unwrap_or((text, "")))
 }
 
-/// Joins lines. Leaves out headings without text, repeated empty lines, and introductions of the cases of a gate. Ends
-/// introductions of nothing with a dot.
+/// Joins lines. Leaves out headings without text, repeated empty lines, and introductions of the cases of a gate. If
+/// the block after a colon was removed, the colon becomes a full stop.
 fn tidied(lines: &[&str]) -> String {
     let mut text = String::new();
     let mut is_code = false;

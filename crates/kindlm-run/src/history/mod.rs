@@ -136,7 +136,7 @@ fn case_name(past: &PastRuns, heads: &[RunHead], pattern: &str) -> Result<String
     }
 }
 
-/// Returns the models of a case, those of the newest run first. With `wanted`, only these.
+/// Returns the models of a case, those of the newest run first. If `wanted` is not empty, returns only its models.
 fn models(
     past: &PastRuns,
     heads: &[RunHead],

@@ -1,4 +1,4 @@
-//! The stored runs of a suite, with the results of their cases. `kindlm history` and the page of `kindlm view` share it.
+//! The stored runs of a suite, with the results of their cases, for `kindlm history` and the page of `kindlm view`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,13 +22,13 @@ pub(crate) struct PastRuns {
 
 /// The newest runs of a suite.
 pub(super) struct Newest {
-    /// The heads of the runs, oldest first.
+    /// The totals of the runs, oldest first.
     pub(super) heads: Vec<RunHead>,
     /// True if there are older runs.
     pub(super) has_older: bool,
 }
 
-/// The results of a run, and what they depend on.
+/// The results of a run, and the files and settings that they depend on.
 pub(crate) struct PastResults {
     /// The cases by name and model, in the order of the run.
     pub(crate) cases: IndexMap<(String, String), PastCase>,
@@ -75,7 +75,7 @@ impl PastRuns {
         Self { world: world.clone(), runs, of, read: Mutex::default() }
     }
 
-    /// Returns the heads of the newest runs of the suite, oldest first. Runs that cannot be read are left out, after a
+    /// Returns the totals of the newest runs of the suite, oldest first. Runs that cannot be read are left out, after a
     /// notice.
     pub(crate) fn heads(&self, limit: usize) -> Vec<RunHead> {
         let mut heads: Vec<RunHead> = self.newest_first().take(limit).collect();

@@ -14,7 +14,7 @@ use super::past::{PastCase, PastResults, PastRuns};
 use crate::project;
 use crate::stored_runs::RunOutcome;
 
-/// The accepted rate of change points in a series with a constant rate.
+/// The highest probability of a change point in a series whose pass rate is constant.
 const ALPHA: f64 = 0.05;
 
 /// Returns the series of a whole suite. Only the two newest runs are read completely.

@@ -77,7 +77,7 @@ pub fn mutate(
     if is_trace {
         stand_in(&mut suite);
     } else {
-        // The declaration is about traces, and these executions are from elsewhere.
+        // The declared evidence of the suite is about traces, and these executions come from another kind of run.
         suite.trace.evidence = kindlm_types::DeclaredEvidence::default();
     }
     let baseline = baseline_for(world, &place, &mut suite, None, true)?.outputs;
@@ -86,7 +86,7 @@ pub fn mutate(
     let options = RunOptions { filter, budget_usd: config.budget_usd, ..RunOptions::default() };
     let selected = select::plan(world, &suite, &options)?.unwrap_or_default();
     let originals = Originals::read(cases, &mut suite, &selected, &operators, config.judges)?;
-    // The repeats of a case are its mutants here, so the first kills must not end them.
+    // The repeats of a case are its mutants here, so the first killed mutants must not end the repeats early.
     let plan = Plan { units: originals.units(), fixed_repeats: true, ..Plan::default() };
     if plan.units.is_empty() {
         return Err(nothing(&originals, &saved.name));

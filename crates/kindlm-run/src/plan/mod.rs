@@ -12,7 +12,7 @@ use past::{Costs, Past};
 
 pub use text::text;
 
-/// Below this number of cases, the plan has a remark about its precision.
+/// Below this number of independent cases (clusters), the plan has a remark about its precision.
 const FEW: u64 = 30;
 
 /// The past runs, and the fall to detect.
@@ -112,7 +112,7 @@ fn size(pilot: &Pilot, goal: Goal, repeats: u32, costs: &Costs) -> Result<Planne
         calls,
         cost_usd,
         power: size.map(|it| it.power),
-        // Rounded up, because the simulation has no more digits.
+        // Round up to three digits, because the simulation is not more precise.
         detectable: pilot.detectable(goal, repeats)?.map(|it| (it * 1000.0).ceil() / 1000.0),
     })
 }

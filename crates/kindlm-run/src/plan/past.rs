@@ -170,7 +170,8 @@ impl Past {
 
     /// Returns the mean over the cases of their cost per execution.
     ///
-    /// If the cost of one execution is unknown, a mean of the others would be too low or too high.
+    /// The result is [`Costs::Unknown`] if the cost of one execution is unknown, because a mean of the others could be
+    /// too low or too high.
     pub(super) fn costs(&self) -> Costs {
         let (mut sum, mut cases, mut unpriced, mut all) = (0.0, 0.0, 0, 0);
         for it in self.cases.values() {

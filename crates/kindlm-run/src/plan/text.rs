@@ -3,7 +3,7 @@
 use kindlm_reporters::{count, one_line, usd};
 use kindlm_wire::plan::{PlanReport, PlanShape, PlannedSize};
 
-/// The heads of the columns.
+/// The headings of the columns.
 const HEADS: [&str; 6] =
     ["repeats", "cases", "calls per run", "cost per run", "power", "present cases detect"];
 

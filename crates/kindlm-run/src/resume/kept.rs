@@ -19,7 +19,7 @@ use crate::secrets::Secrets;
 /// process loses none.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// The journal of the process that is continued.
+/// The journal of the run that is resumed.
 pub(super) struct EarlierRun {
     pub(super) journal: Journal,
     pub(super) index: Index,

@@ -81,7 +81,7 @@ pub fn find(
         .with_help("start one with `kindlm test`"))
 }
 
-/// Returns a digest of everything that the results of the planned cases depend on, but for the number of repeats.
+/// Returns a digest of everything that the results of the planned cases depend on, except the number of repeats.
 pub(crate) fn case_digest(suite: &Suite, files: &Folder, plan: &Plan) -> Result<Digest, Failure> {
     let info = RunInfo::default();
     let header = header::of(&info, (suite, files), plan, None, Vec::new())?;

@@ -143,7 +143,7 @@ impl Observations {
 
     /// Returns the cost of the used tokens in US dollars.
     ///
-    /// Returns `None` if a price is unknown, or if the usage was not completely recorded.
+    /// Returns `None` if no model call was recorded, a price is unknown, or the usage was not completely recorded.
     fn cost(&self, reading: &Reading) -> Option<f64> {
         if reading.inferences.is_empty()
             || !reading.execution.completeness.coverage.includes(Channel::Usage)

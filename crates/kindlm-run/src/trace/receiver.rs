@@ -173,7 +173,7 @@ async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Byte
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let encoding = content_type.and_then(Encoding::of_content_type);
     let path = request.uri().path().to_owned();
-    // A POST can carry evidence about the agent, even to a wrong path. Other methods and metrics carry no evidence.
+    // A POST can contain evidence about the agent, even with a wrong path. Other methods and metrics contain none.
     let tells_something = request.method() == Method::POST && path != "/v1/metrics";
     match take(request, encoding, inbox).await {
         Ok(rejected) => {

@@ -1,4 +1,4 @@
-//! The answers of the server: who may ask, and the paths.
+//! Answers the requests of the page: checks who may ask, and serves the data of each path.
 
 use std::sync::Arc;
 
@@ -103,7 +103,8 @@ impl Server {
 
     /// Refuses requests that do not come from the page.
     ///
-    /// A page of another site has its own `Origin`. A name of another site that leads to 127.0.0.1 is in `Host`.
+    /// A request from a page of another site has that site in `Origin`. If another site lets its name resolve to
+    /// 127.0.0.1 (DNS rebinding), `Host` has that name.
     fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
         let own = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         let host = headers.get(HOST).map(HeaderValue::as_bytes);

@@ -116,7 +116,7 @@ impl Library {
         Ok(run)
     }
 
-    /// Returns the heads of the newest runs of the suite, oldest first.
+    /// Returns the totals of the newest runs of the suite, oldest first.
     pub(super) fn heads(&self) -> Vec<RunHead> {
         self.past.heads(HISTORY)
     }

@@ -113,7 +113,7 @@ fn data_needs_the_token() {
             assert_eq!((status, &*body), (403, &b"the token is wrong"[..]), "{path}");
         }
     }
-    // The token is not taken from the query, which logs and histories have.
+    // The server reads no token from the query, because logs and browser histories store the query.
     let start = format!("GET /wire/heads?token={}", served.token);
     assert_eq!(served.send(&start, &[("host", &host)]).0, 401);
 }
@@ -302,7 +302,8 @@ fn a_stored_comparison_is_not_reused() {
     let library = Library::new(&world, &place, saved);
     let run = library.open("").unwrap();
     let compared = library.compare(FIRST, &run).unwrap();
-    // The stored one may have the margin and the selection of a gate. The page shows what `kindlm compare` prints.
+    // The stored comparison may have the margin and the selection of a gate. The page shows what `kindlm compare`
+    // prints.
     assert_eq!(compared["comparison"]["verdict"]["kind"], "notEnoughData");
 }
 
