@@ -78,9 +78,9 @@ fn main() {
     println!("{charts}\n{looked}");
 }
 
-/// Runs a shape in a process.
+/// Runs `kindlm test` on a suite of this shape.
 ///
-/// Returns its measurements, and the memory in MiB over time.
+/// Returns the measurements of the process, and its memory in MiB over time.
 fn run(folder: &Path, shape: Shape) -> (Sample, Vec<(Duration, f64)>) {
     let server = MockServer::for_bench(Duration::ZERO).unwrap();
     write_suite(folder, shape.cases, shape.repeats, &server.url());

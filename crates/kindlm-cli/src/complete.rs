@@ -22,10 +22,10 @@ const SHELLS: Shells<'static> = Shells(&[&BASH, &env::Elvish, &env::Fish, &env::
 const BASH: AsTyped = AsTyped { shell: &env::Bash, quotes_completions: true };
 const ZSH: AsTyped = AsTyped { shell: &env::Zsh, quotes_completions: false };
 
-/// Answers the script of a shell, if it called this program.
+/// Answers a request for completions, if the script of a shell called this program.
 ///
-/// Returns `None` if it did not, and else true after success. Errors are not shown, because a shell would print them
-/// into the command line.
+/// Returns `None` if no script called it; otherwise true after success. Errors are not shown, because a shell would
+/// print them into the command line.
 pub fn complete() -> Option<bool> {
     std::env::var_os(VARIABLE)?;
     let command = || with_names(Cli::command());
@@ -40,7 +40,7 @@ pub(crate) fn script(shell: &str, to: &mut dyn io::Write) -> io::Result<()> {
     shell.write_registration(VARIABLE, "kindlm", "kindlm", "kindlm", to)
 }
 
-/// Lets the arguments that name a part of a suite complete it.
+/// Adds completion to the arguments that take a name, such as that of a test case or a stored run.
 fn with_names(command: Command) -> Command {
     command.mut_args(with_name).mut_subcommands(with_names)
 }

@@ -16,7 +16,8 @@ use kindlm_run::suite_files::SuiteFiles;
 /// The default reporter.
 const DEFAULT: &str = "pretty";
 
-/// The reporter of annotations, which GitHub reads from the log. Only it can follow another report on stdout.
+/// The reporter of annotations, which GitHub reads from the log. On stdout, it can be combined with the default report;
+/// no other two reports can share stdout.
 const ANNOTATIONS: &str = "github";
 
 /// The reporter of the job summary, which accompanies the annotations.
@@ -142,7 +143,7 @@ impl Output {
             Ok(()) => Failure::of_stdout(out.flush()),
             Err(NotRendered::Written(err)) => Failure::of_stdout(Err(err)),
             Err(NotRendered::Report(err)) => Err(Failure::internal(err.to_string())),
-            // `Reports::new` rejects a PDF on stdout.
+            // `Output::new` rejects a PDF on stdout.
             Err(NotRendered::Pdf(err)) => Err(Failure::internal(err.to_string())),
         }
     }

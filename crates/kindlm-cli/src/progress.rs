@@ -226,7 +226,7 @@ impl State {
     /// Returns the numbers, such as `1,240 of 3,000  41/s  0:43 left  $1.12 of $5.00  ✗ 12  ! 0`.
     fn text(&mut self, now: Instant) -> String {
         let mut text = format!("{} of {}", count(self.done as u64), count(self.total as u64));
-        // The bar needs the columns.
+        // Beside the bar, there is no room for the name of the unit.
         if !matches!(self.view, View::Bar(_)) {
             let _ = write!(text, " {}", self.what);
         }

@@ -48,7 +48,7 @@ impl Base<'_> {
     fn kept(self, given: &Path) -> String {
         let path = self.working_dir.join(given);
         let path = path.strip_prefix(self.folder).unwrap_or(&path);
-        // The folder itself: an empty value would mean no value.
+        // The path is the folder itself. An empty text would mean that the argument has no value.
         if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
     }
 

@@ -123,7 +123,8 @@ tests: [{ name: answers, prompt: support, expect: { output: { contains: [a] } } 
 
 /// Inserts a part of a suite into the complete suite.
 ///
-/// A list becomes checks of the test. Keys of a test go into the test, and other keys to the top level.
+/// A list becomes checks of the test. If a part has a key of a test, all its keys go into the test, otherwise to the
+/// top level.
 fn whole(part: &str) -> serde_yaml::Value {
     use serde_yaml::Value;
     let mut suite: Value = serde_yaml::from_str(AROUND).unwrap();

@@ -22,7 +22,7 @@ enum Judge {
     Renamed,
     /// Changes its mind about one output each time it is asked.
     Fickle,
-    /// Is not reached.
+    /// Cannot be reached.
     Absent,
 }
 

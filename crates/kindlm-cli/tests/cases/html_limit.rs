@@ -11,7 +11,7 @@ use crate::binary;
 #[test]
 fn html_limit_cuts_texts_of_a_large_page() {
     let mut report = green_report();
-    // Digits of a generator, which compress little.
+    // Pseudo-random digits, because they compress badly.
     let mut state = 1_u64;
     report.cases[0].executions[0].execution.output = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

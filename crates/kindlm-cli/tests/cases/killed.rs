@@ -126,8 +126,8 @@ fn a_killed_run_loses_nothing_and_pays_once() {
 fn programs_do_not_outlive_a_run_that_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // A program is guarded before its stderr is read. The output exceeds the size of a pipe, so the program is guarded
-    // after this line.
+    // KindLM registers a program with the guard, which ends the program if KindLM is killed, and only then reads its
+    // stderr. The output of this line exceeds the size of a pipe, so the program is registered when the line ends.
     let guarded = "head -c 1000000 /dev/zero >&2";
     // A process that has left its process group is found on Linux only.
     let leaves = cfg!(target_os = "linux") && kindlm_testing::installed("setsid");

@@ -267,7 +267,7 @@ fn forms(secret: &str) -> Vec<String> {
 /// Returns all texts that must not appear in files and outputs.
 fn canaries() -> Vec<String> {
     let known = PLANTED.iter().flat_map(|(_, _, secret)| forms(secret));
-    // Values that look like secrets without a name: API keys of services, and key-value pairs.
+    // Values that are recognized as secrets by their form alone: API keys of services, and key-value pairs.
     let looks = ["AbCdEf0123456789xyz", "c4n4ryp4ss", "c4n4ryb34rer00000"];
     known.chain(looks.map(str::to_owned)).collect()
 }

@@ -49,7 +49,7 @@ fn completes(shell: &str, args: &[&str], setup: &str) {
     let mut terminal = Terminal::start(folder.path(), shell, args, &env, 120);
     terminal.wait_for("READY>");
     terminal.type_text(setup);
-    // The echo of the typed line does not have this word.
+    // The screen also shows the typed line, so the line must not contain the awaited word `setup`.
     terminal.type_text("clear; echo set''up\n");
     terminal.wait_for("setup");
     for (typed, completed) in [

@@ -270,7 +270,7 @@ fn action_passes_exit_code_and_arguments_on() {
     assert!(runner.file("output").starts_with("exit-code=3\n"));
 
     runner.set("inputs.config", "kindlm.yaml");
-    // A file that `*` would match.
+    // If the script expanded globs, `says*` would become the name of this file.
     fs::write(runner.checkout().join("says x"), "").unwrap();
     for args in ["--test says* --runs 2", "--test\nsays where an order is\n--runs\n2"] {
         runner.set("inputs.args", args);

@@ -69,7 +69,7 @@ fn npm_packages_install_and_run() {
     let output = run(npm("npx").args(["kindlm", "test", "-q", "-c", "broken.yaml"]));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 
-    // A signal reaches the binary, and ends both.
+    // A signal to the Node.js script of the package reaches the binary, and ends both processes.
     let program = project.join("node_modules/.bin/kindlm");
     let mut child = Command::new(&program);
     child.args(["trace", "--port", "0", "--timeout", "60s"]).current_dir(&project);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::ran::{kindlm, rows};
 
-/// Returns the folder of the configs that run without keys.
+/// Returns the folder of all fixtures.
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
