@@ -19,7 +19,7 @@ use crate::tree::{Entry, FolderEntry, Limits, Tree, walk};
 /// After the limit, a longer diff is used.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The unchanged lines around each change of a diff.
+/// The number of unchanged lines before and after each change of a diff.
 const CONTEXT: usize = 3;
 
 /// The number of bytes of a large file that decide if it is text.
@@ -207,7 +207,7 @@ fn patch(path: &str, old: &str, new: Option<&str>) -> String {
     let ids = IdentifyDistinct::<u32>::new(&old[..], 0..old.len(), &new[..], 0..new.len());
     let mut hook = Compact::new(Replace::new(Capture::new()), &old[..], &new[..]);
     let deadline = Instant::now() + PATIENCE;
-    // `TextDiff` would compile every algorithm of the crate into the binary.
+    // `similar::TextDiff` would compile every diff algorithm of that crate into the binary.
     let Ok(()) = myers::diff_deadline(
         &mut hook,
         ids.old_lookup(),

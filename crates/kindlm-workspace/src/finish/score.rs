@@ -118,7 +118,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Returns true if the agent's file displaces no remaining file of the start.
+    /// Returns true if the agent's file displaces no file of the starting state that stays.
     ///
     /// For example, a link named `node_modules` would displace all ignored files in that folder.
     fn has_room(&self, path: &str, removed: &HashSet<&str>) -> bool {

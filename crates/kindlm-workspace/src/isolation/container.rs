@@ -139,7 +139,7 @@ impl Boxed {
         // Use a separate process group, so that the removal continues after Ctrl-C and after the end of KindLM.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        // The process has started, so it completes even if KindLM ends now.
+        // Once it has started, the process completes even if KindLM ends.
         if let Ok(mut child) = command.spawn() {
             std::thread::spawn(move || child.wait());
         }

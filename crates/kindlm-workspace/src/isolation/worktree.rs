@@ -176,7 +176,8 @@ impl Worktrees {
             move || share(&git, &objects, shallow.as_deref(), &refs)
         })
         .await?;
-        // Include this configuration before the checkout, because it defines filters and line endings.
+        // Include the configuration of the user's repository before the checkout, because it defines filters and line
+        // endings.
         git(at, &["config", "include.path", &config], commands).await?;
         git(at, &["checkout", "--quiet", "--detach", &self.commit], commands).await?;
         for hidden in &self.hidden {
