@@ -43,7 +43,7 @@ pub struct HostOptions {
     /// The default timeout of a script.
     pub timeout: Duration,
     /// The function that reads environment variables. Scripts get their permitted variables. Interpreters get `PATH`
-    /// and similar variables. Without `PATH`, interpreters are only searched in the system's default folders.
+    /// and similar variables. Without `PATH`, interpreters are searched for only in the system's default folders.
     pub env: Arc<ReadEnv>,
     /// The client for HTTP requests of scripts with network permissions. `None` disables `fetch`.
     pub fetch: Option<Arc<dyn Fetch>>,

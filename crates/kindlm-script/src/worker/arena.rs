@@ -145,7 +145,7 @@ impl Block {
     fn free(&mut self, ptr: *mut u8) {
         // SAFETY: `ptr` came from `alloc`, so it points into the block, after a header.
         let offset = unsafe { ptr.offset_from_unsigned(self.base.as_ptr()) };
-        // SAFETY: as above.
+        // SAFETY: `ptr` came from `alloc`, which wrote the header before it.
         let whole = unsafe { self.word(offset - HEADER).read() };
         if let Some((class, _)) = class(whole) {
             // SAFETY: a class has at least two words: the header and this one.
@@ -157,7 +157,7 @@ impl Block {
     fn realloc(&mut self, ptr: *mut u8, size: usize) -> *mut u8 {
         // SAFETY: `ptr` came from `alloc`.
         let offset = unsafe { ptr.offset_from_unsigned(self.base.as_ptr()) };
-        // SAFETY: as above.
+        // SAFETY: `ptr` came from `alloc`, which wrote the header before it.
         let whole = unsafe { self.word(offset - HEADER).read() };
         if size <= whole - HEADER {
             return ptr;
@@ -276,7 +276,7 @@ mod tests {
             // SAFETY: the allocation has 100 bytes.
             unsafe { kept.write_bytes(9, 100) };
             arena.roll_back(&before);
-            // SAFETY: as above.
+            // SAFETY: the allocation has 100 bytes.
             let bytes = unsafe { std::slice::from_raw_parts(kept, 100) };
             prop_assert!(bytes.iter().all(|byte| *byte == 7));
             prop_assert_eq!(arena.used(), before.memory.len());

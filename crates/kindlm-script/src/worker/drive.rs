@@ -282,7 +282,8 @@ impl<'js> Driver<'_, 'js> {
                     limits::RESULT >> 20
                 ),
             })),
-            // `new Boolean(true)` and objects with such a `toJSON` are still objects, so they are not verdicts.
+            // `new Boolean(true)`, and an object whose `toJSON` returns a boolean or a number, are still objects. So
+            // they are not verdicts.
             Some(json) if is_object && !json.starts_with(['{', '[', '"', 'n']) => {
                 Ok((Ending::Opaque { type_name: "object".to_owned(), text: json }, Vec::new()))
             }
