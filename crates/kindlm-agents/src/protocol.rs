@@ -218,7 +218,7 @@ fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
     ["isError", "is_error"].into_iter().find(|it| event.contains_key(*it))
 }
 
-/// The declarations that carry evidence.
+/// The keywords of the declarations that are evidence.
 const EVIDENCE: [&str; 2] = ["event", "evidence"];
 
 /// Returns true if a line contains the protocol key. A colon must follow the key, unless the line ends with the key.

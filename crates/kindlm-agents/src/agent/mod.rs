@@ -1,6 +1,7 @@
 //! Agents as programs: adapters for their output, and the sessions that run them.
 //!
-//! A dialect reads lines without a process. So it reads stored output in the same way as the output of a running agent.
+//! An adapter reads lines and needs no process. So it reads stored output in the same way as the output of a running
+//! agent.
 
 mod claude;
 mod codex;

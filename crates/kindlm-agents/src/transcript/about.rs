@@ -58,8 +58,8 @@ pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReas
     Ok(own.map(FinishReason::of_vendor))
 }
 
-/// Records a gap if the request continues an earlier conversation. The Responses API stores that conversation, but the
-/// log does not.
+/// Records missing evidence if the request continues an earlier conversation. The Responses API stores that
+/// conversation, but the log does not contain it.
 fn earlier(value: &Value, transcript: &mut Transcript) {
     if value.get("messages").is_some() {
         return;
@@ -95,7 +95,7 @@ fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Evaluates the finish reason. A pause is recorded as a gap, and a failure as an error inside the agent.
+/// Evaluates the finish reason. A pause is recorded as missing evidence, and a failure as an error inside the agent.
 fn ended(transcript: &mut Transcript) {
     let Some(FinishReason::Other(word)) = &transcript.finish_reason else { return };
     if word == "pause_turn" {

@@ -1,4 +1,5 @@
-//! Checks for misspelled keys. The content of such a key would be ignored, and a call could be lost.
+//! Refuses unknown keys that resemble a known key. The content of such a misspelled key would be ignored, and a call
+//! could be lost.
 //!
 //! Vendors add keys, so unknown keys that resemble no known key are ignored.
 

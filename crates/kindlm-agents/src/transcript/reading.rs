@@ -154,7 +154,7 @@ impl Reading {
         self.transcript.finish_reason = Some(FinishReason::Refusal);
     }
 
-    /// Records a gap for an answer without a text and without a call.
+    /// Records missing evidence for an answer without a text and without a call.
     pub(super) fn without_content(&mut self, at: &str) {
         self.broke_off(format!("the answer at {at} has neither a text nor a call"));
     }
