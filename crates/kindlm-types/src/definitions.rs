@@ -35,7 +35,7 @@ impl Definitions {
         T::json_schema(&mut self.0).to_value()
     }
 
-    /// Returns a reference to the definition of a type, or its schema if it is small.
+    /// Returns a reference to the definition of a type, or the schema itself if [`JsonSchema::inline_schema`] is true.
     pub fn reference<T: JsonSchema>(&mut self) -> Value {
         self.0.subschema_for::<T>().to_value()
     }

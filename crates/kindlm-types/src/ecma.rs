@@ -1,6 +1,6 @@
 //! Numbers and JSON in the notation of JavaScript.
 //!
-//! The messages of the original KindLM use this notation.
+//! The messages of the original KindLM, a TypeScript program, use this notation.
 
 use std::io;
 
@@ -93,7 +93,8 @@ pub fn text(value: &Value) -> String {
 
 /// Serializes a value like `JSON.stringify(value, null, indent)` of ECMAScript.
 ///
-/// Each entry is on its own line. With an indent of 0, the output is that of [`stringify()`].
+/// `indent` is the number of spaces per level; above 10, it is 10. Each entry is on its own line. With an indent of 0,
+/// the output is that of [`stringify()`].
 pub fn stringify_indented(value: &Value, indent: usize) -> String {
     if indent == 0 {
         return stringify(value);
@@ -131,7 +132,7 @@ struct EcmaFormatter;
 
 /// JSON formatter with the indentation and the numbers of JavaScript.
 ///
-/// The layout of serde equals that of JavaScript.
+/// Only the numbers need code, because [`serde_json::ser::PrettyFormatter`] has the layout of JavaScript.
 struct Indented<'a>(serde_json::ser::PrettyFormatter<'a>);
 
 impl serde_json::ser::Formatter for Indented<'_> {

@@ -47,8 +47,7 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// Returns true for a warning-level problem.
     ///
-    /// This is a missing variable, or a setting without effect. The value remains usable, and other tools accept it
-    /// silently.
+    /// Such a problem is a missing variable or a setting without effect. The input remains usable.
     pub fn is_warning(&self) -> bool {
         matches!(self, Self::MissingVariable { .. } | Self::NoEffect)
     }
@@ -125,8 +124,8 @@ impl Problem {
 
 /// Returns the candidate that is most similar to an unknown word; else `None`.
 ///
-/// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the longer word, or 1. Of equally
-/// similar candidates the first wins.
+/// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the bytes of the longer word. A distance
+/// of 1 is always accepted. Of equally similar candidates the first wins.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
@@ -143,8 +142,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// Returns up to `most` candidates that are similar to an unknown word.
 ///
 /// Candidates that [`nearest`] accepts come first, except those that are much less similar than the best one.
-/// Candidates that share a part with the word come next; parts are separated by `-`, `:`, `_` or a space. Within each
-/// group, the most similar candidates come first.
+/// Candidates that share a part with the word come next; parts are separated by `-`, `:`, `_` or a space. A part of one
+/// or two bytes and the part `not` do not count. Within each group, the most similar candidates come first.
 pub fn nearest_few<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

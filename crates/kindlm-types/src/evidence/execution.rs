@@ -213,7 +213,8 @@ impl Execution {
 
     /// Returns true if the source recorded all events of a kind.
     ///
-    /// The source reports this, or the suite declares it. No evidence of this kind may be known to be missing.
+    /// The source reports that it does, or the suite declares it. If evidence of this kind is known to be missing, the
+    /// result is false in spite of a declaration.
     pub fn is_complete_for(&self, channel: Channel) -> bool {
         self.known_missing(channel).is_none()
             && (self.completeness.coverage.includes(channel)
@@ -244,7 +245,7 @@ impl Execution {
     ///
     /// Returns `None` if all of it is in [`output`](Self::output).
     ///
-    /// A part of the answer is unsupported or was cut off, or the model stopped because of a failure.
+    /// Reasons are an unsupported part, a cut-off answer, and a failure that stopped the model.
     pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
         let unread = self.completeness.unread.as_deref().map(Cow::Borrowed);
         unread.or_else(|| self.finish_reason.as_ref()?.cut().map(Cow::Owned))
@@ -281,7 +282,7 @@ impl Execution {
     /// Returns `None` if it is not known.
     ///
     /// This is [`Spend::cost_usd`], less the cost of replies from the response store, plus that of earlier attempts.
-    /// Checks use the recorded cost of a stored reply, but it is not paid for again.
+    /// Checks use the recorded cost of a stored reply, although the run does not pay for the reply again.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.spend.earlier_usd)
     }

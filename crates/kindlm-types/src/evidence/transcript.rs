@@ -45,7 +45,7 @@ pub struct Transcript {
 impl Transcript {
     /// Returns the reason why the model stopped last; `None` if it is not recorded.
     ///
-    /// A reason that is recorded beside the conversation (`said`) takes precedence over the reason in the messages.
+    /// A reason that is recorded outside of the conversation (`said`) takes precedence over the reason in the messages.
     /// But an answer that is marked as a refusal stays a refusal.
     pub fn finished(&self, said: Option<FinishReason>) -> Option<FinishReason> {
         match &self.finish_reason {

@@ -11,10 +11,13 @@ use serde_json::Value;
 use crate::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use crate::{FailureCode, FinishReason, ProviderError, ResponseFormat, Usage};
 
-/// The start of a line that begins a data block in a question to a judge. The line ends with the mark of the block.
+/// The start of the line that begins a data block in a question to a judge.
+///
+/// The line ends with the mark: a digest of the question's data blocks, in hexadecimal digits. The author of the data
+/// cannot know the mark, so the data cannot end its block or forge a reply.
 pub const FENCE: &str = "BEGIN ";
 
-/// The key under which a judge's reply must repeat the mark. It shows that the judge wrote the reply.
+/// The key under which a judge's reply must repeat the mark. The mark shows that the judge wrote the reply.
 pub const MARK: &str = "mark";
 
 /// The length of a mark in hexadecimal digits. 24 digits hold 96 bits.
@@ -74,9 +77,7 @@ pub struct JudgeQuestion {
     pub temperature: Option<f64>,
     /// True if an earlier reply to this question was cut off at the token limit. The limit is then at most doubled.
     pub after_cut: bool,
-    /// The length of the start of `user` that is equal in other questions, in bytes.
-    ///
-    /// The other questions are about other outputs.
+    /// The length in bytes of the start of `user` that is equal in questions about other outputs.
     pub shared: usize,
 }
 
@@ -238,7 +239,7 @@ struct Shared {
     text: Arc<str>,
 }
 
-/// The maximum number of cached texts. Each transformed output is another text.
+/// The maximum number of cached texts. Each transform of the output adds a text.
 const SHARED: usize = 16;
 
 impl Answers {

@@ -96,7 +96,7 @@ impl CommandOutput {
     ///
     /// Returns `None` without lines.
     ///
-    /// The data of these lines is lost, so negative checks would pass without cause.
+    /// The data of these lines is lost, so a check that something is absent would pass without cause.
     pub fn lost(unreadable: &[String]) -> Option<String> {
         let first = unreadable.first()?;
         let more = match unreadable.len() {

@@ -160,8 +160,8 @@ impl CaseResult {
 
     /// Returns the 95% confidence interval of the pass rate; `None` if no repeat was judged.
     ///
-    /// It is Wilson's for a fixed number of repeats. If the repeats may end early, it is [`Tally::anytime`], because
-    /// Wilson's is too narrow then.
+    /// For a fixed number of repeats, this is Wilson's interval. If the repeats may end early, Wilson's interval is too
+    /// narrow, so this is [`Tally::anytime`].
     ///
     /// [`Tally::anytime`]: kindlm_stats::Tally::anytime
     pub fn pass_interval(&self) -> Option<Interval> {

@@ -1,7 +1,7 @@
-//! The evidence of a verdict: the data by which a reader sees why a check failed.
+//! The evidence of a verdict: structured data that shows why a check failed.
 //!
-//! Messages are for reading; this data is for showing. Reports make differences, marks in texts, and lists of errors
-//! from it, so that no reporter has to parse a message.
+//! Reporters render this data as differences, highlighted texts and lists of errors. So no reporter has to parse the
+//! message of a verdict.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

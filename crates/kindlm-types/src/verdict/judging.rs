@@ -1,6 +1,6 @@
 //! The facts about a judgement by a model.
 //!
-//! They show who was asked, who answered, and how several votes were combined.
+//! They show which model was asked, which model answered, and how several votes were combined.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -44,7 +44,7 @@ pub struct Judging {
     pub settings: Option<Map<String, Value>>,
 }
 
-/// The votes of a panel of judges.
+/// The votes of a judge panel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -64,7 +64,7 @@ pub struct JudgePanel {
     pub borderline: bool,
 }
 
-/// One vote of a panel.
+/// One vote of a judge panel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -51,8 +51,8 @@ pub trait OpenWorkspace: Send + Sync {
     ///
     /// Returns `None` if it did.
     ///
-    /// Without this check, a sandbox that does not start looks like an agent that did nothing. It would pass every
-    /// negative check.
+    /// Without this check, a sandbox that does not start looks like an agent that did nothing. Such an agent would pass
+    /// every check that something is absent.
     fn not_started(&self, _exit_code: Option<i32>, _stderr: &str) -> Option<String> {
         None
     }

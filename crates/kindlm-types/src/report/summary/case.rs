@@ -8,11 +8,12 @@ use crate::{
 /// The numbers of repeats of a case by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepeatCounts {
-    /// The repeats in which all checks held.
+    /// The repeats that held, without a failed soft check.
     pub passed: u32,
-    /// The repeats in which a soft check is below its threshold.
+    /// The repeats that held, but in which a soft check failed.
     pub scored: u32,
-    /// The repeats in which a gate-severity check failed.
+    /// The repeats in which a gate-severity check failed. In a test with a threshold, the mean score and the required
+    /// checks decide.
     pub failed: u32,
     /// The repeats that could not be executed or judged.
     pub errored: u32,

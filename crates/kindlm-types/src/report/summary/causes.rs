@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::FailingCase;
 use crate::{AssertionResult, CaseResult, ExecutionError, FailureCode, Verdict};
 
-/// The maximum number of causes that are told apart. Failures with further causes are only counted.
+/// The maximum number of causes. Further causes are left out.
 const MOST: usize = 500;
 
 /// The maximum number of cases that are named for each cause.

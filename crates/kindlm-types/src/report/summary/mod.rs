@@ -22,11 +22,11 @@ use crate::{
 pub struct SuiteTotals {
     /// The number of cases that were not skipped.
     pub cases: u64,
-    /// The number of cases in which everything held.
+    /// The number of cases that held, and of which no repeat is scored.
     pub passed: u64,
-    /// The number of cases in which a soft check is below its threshold.
+    /// The number of cases that held, and of which a repeat is scored: a soft check failed in it.
     pub scored: u64,
-    /// The number of cases in which a gate-severity check failed.
+    /// The number of cases whose pass rate is too low or undecided.
     pub failed: u64,
     /// The number of failed cases whose repeats ended without a decision. They are part of `failed`.
     pub undecided: u64,
