@@ -265,8 +265,8 @@ impl Drop for Reservation<'_> {
 
 /// Returns the maximum cost of a request, in US dollars.
 ///
-/// A token has at least one byte, so the prompt has at most as many tokens as bytes. (English text has about a
-/// quarter.) The answer has at most as many tokens as the request allows, or [`LONGEST_ANSWER`].
+/// A token has at least one byte, so the prompt has at most as many tokens as bytes. (English text has about one token
+/// for four bytes.) The answer has at most as many tokens as the request allows, or [`LONGEST_ANSWER`].
 pub(crate) fn worst_case(prompt: &Prompt, price: &Price) -> f64 {
     let bytes = serde_json::to_vec(prompt).map_or(0, |it| it.len());
     let usage = Usage {

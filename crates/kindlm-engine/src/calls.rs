@@ -141,7 +141,7 @@ impl<'a> Calls<'a> {
 
     /// Sends a message to an agent and waits for its reply.
     ///
-    /// This takes no permit, because the start of the agent was counted.
+    /// This takes no permit. Ports that limit concurrent calls keep the permit of the agent's start.
     pub(crate) async fn send_turn(
         &self,
         agent: &str,
@@ -203,7 +203,7 @@ fn slots(concurrency: usize) -> Semaphore {
 
 /// Returns the maximum time for a call with this `timeout` for each attempt.
 ///
-/// The time includes retries and the waits that the provider demands. Only a backend that hangs exceeds it.
+/// The time includes retries and the waits that the provider demands. Only a call that hangs exceeds it.
 fn patience(timeout: Duration) -> Duration {
     timeout.saturating_mul(10).saturating_add(Duration::from_mins(15))
 }

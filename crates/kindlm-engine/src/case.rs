@@ -64,7 +64,7 @@ pub struct TestCase {
     pub digest: Option<Fingerprint>,
     /// The digest of the case without the prompt or command that is tested; `None` if it was not computed.
     pub task_digest: Option<Fingerprint>,
-    /// The name of the cluster of cases that depend on each other; `None` for a case of its own.
+    /// The name of the cluster of cases that depend on each other; `None` for an independent case.
     pub cluster: Option<Arc<str>>,
     /// The place of the test in the files of the suite; `None` for suites that are not read from files.
     pub source: Option<SourcePlace>,

@@ -3,7 +3,7 @@
 use kindlm_assertions::Check;
 use kindlm_types::{AssertionResult, SourcePlace, Verdict};
 
-/// The places of the checks that stand in a test itself.
+/// The places of the checks that are written in the test itself.
 ///
 /// Lines count from the line of the test, so tests of equal form have equal places and can share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,7 +24,7 @@ struct CheckPlace {
 impl CheckPlaces {
     /// Collects the places of checks, each with the index of its turn.
     ///
-    /// A check on the line of the test or before it is left out, because the place of the test is as good.
+    /// A check that is not on a line below that of the test is left out. Its results get the place of the test.
     pub fn new<'c>(
         test: &SourcePlace,
         checks: impl IntoIterator<Item = (Option<usize>, &'c Check, SourcePlace)>,
@@ -37,7 +37,7 @@ impl CheckPlaces {
         Self(below.collect())
     }
 
-    /// True if no check has a place of its own.
+    /// Returns true if no check has a place of its own.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -192,7 +192,7 @@ fn with_cases<Before, Cases>(report: Report<Before>, cases: Cases) -> (Report<Ca
             compliance,
             warnings,
             shard,
-            // Each shard was compared on its own.
+            // The comparison of a shard with the baseline covers only the shard.
             comparison: None,
             cases,
         },

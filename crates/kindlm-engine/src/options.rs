@@ -26,7 +26,7 @@ pub struct RunOptions {
     pub max_failures: Option<u32>,
     /// The budget in US dollars. The lowest of this budget and those of the gates applies.
     pub budget_usd: Option<f64>,
-    /// True if a soft check below its threshold fails the execution.
+    /// True if a failed soft check fails the execution.
     pub strict: bool,
     /// The selection of test cases and models.
     pub filter: Filter,

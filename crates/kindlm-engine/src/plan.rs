@@ -75,8 +75,9 @@ impl Plan {
 
     /// Returns the executions that are still needed, in the order of the plan.
     ///
-    /// `outcome` returns the outcome of an execution that is done. The repeats after the end of a case by its rule are
-    /// not needed. If the case has not ended, all its other repeats are returned, because any of them may be needed.
+    /// `outcome` returns the outcome of an execution that is done. If the rule of a case has ended its repeats, the
+    /// remaining repeats are not needed. Otherwise, all remaining repeats are returned, because any of them may be
+    /// needed.
     pub fn open_units(
         &self,
         suite: &Suite,

@@ -144,9 +144,9 @@ fn leaders(suite: &Suite) -> HashMap<usize, usize> {
     compared.map(|(index, group)| (index, *first.entry(group).or_insert(index))).collect()
 }
 
-/// Returns the shard of each case, from 0, by the first case of its comparison group.
+/// Returns the shard of each case, from 0.
 ///
-/// The cases of a comparison group share one shard.
+/// The cases of a comparison group share one shard, and have one entry: that of the first case of the group.
 fn deal(
     suite: &Suite,
     groups: &[&[Unit]],

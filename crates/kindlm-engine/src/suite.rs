@@ -50,7 +50,7 @@ pub struct Suite {
     pub compliance: Option<Compliance>,
     /// The settings for traces of the agent under test.
     pub trace: TraceSettings,
-    /// The mutants that count for no mutation score, because they behave like their original.
+    /// The mutants that a mutation score leaves out, because they behave like the original executions.
     pub ignored_mutants: Vec<IgnoredMutants>,
     /// The reports that every run writes.
     ///
@@ -104,7 +104,7 @@ pub struct Model {
     pub params: Params,
     /// The price of the tokens, if known.
     pub price: Option<Price>,
-    /// The rate limits of the model, which the backend applies.
+    /// The rate limits of the model, which the implementation of [`Models`](kindlm_types::Models) applies.
     pub limits: Limits,
     /// True if the provider gets the variables of the test in addition to the prompt.
     pub tells_vars: bool,
@@ -175,7 +175,7 @@ pub struct Defaults {
     pub concurrency: usize,
     /// The time limit of one request or command.
     pub timeout: Duration,
-    /// The id of the default judge; the first model if absent.
+    /// The id of the default judge; the first model that is not an agent if absent.
     pub judge_model: Option<String>,
     /// The minimum weighted mean score of a passing execution; if absent, every check must hold.
     ///

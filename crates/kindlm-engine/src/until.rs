@@ -92,7 +92,7 @@ impl Ending {
                     Tally::new(held, all)
                         .is_ok_and(|it| it.rate() + TOLERANCE >= self.pass_rate_min)
                 };
-                // The lowest rate is that of failures only from now on, and the highest that of passes only.
+                // The rate is lowest if all further repeats fail, and highest if all of them pass.
                 match (holds(held), holds(held + left)) {
                     (true, _) => Some(Decision::Pass),
                     (false, true) => None,

@@ -34,7 +34,7 @@ use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
-/// The number of finished executions at which they are stored, even if more have finished.
+/// The number of collected executions from which on they are stored, even if further executions have finished.
 const AT_ONCE: usize = 64;
 
 /// The parameters of a run.
@@ -115,7 +115,7 @@ pub struct Executed {
 /// The run stops early if:
 ///
 /// - [`Run::control`] requests it;
-/// - the number of failed cases reaches [`RunOptions::max_failures`];
+/// - the number of failed or errored cases reaches [`RunOptions::max_failures`];
 /// - an execution cannot be stored or loaded;
 /// - the maximum cost of a request exceeds the rest of the budget: the lowest of
 ///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
@@ -334,7 +334,7 @@ impl Running<'_> {
     }
 }
 
-/// True while finished executions are collected. No execution may start during this time.
+/// A flag that is set while finished executions are collected. No execution may start during this time.
 // perf: process, 10 % to 17 % less CPU time for an execution, together with reading the journal ahead
 #[derive(Default)]
 struct Gathering {

@@ -49,7 +49,7 @@ pub(super) enum Ended {
     Kept(Box<ExecutionResult>),
     /// A stored result that cannot be loaded.
     Lost(RecordError),
-    /// No result, because the other repeats of the case have decided. The case ends with this state of one repeat.
+    /// No result: the remaining repeats of the case are unnecessary. This state of one repeat completes the case.
     Unnecessary,
 }
 
@@ -145,7 +145,7 @@ impl Running<'_> {
 
 /// Returns the state of an execution in an incomplete round.
 ///
-/// A final result of an earlier process is not replaced.
+/// A final result of an earlier process keeps its verdict. If judging again cost money, its judge cost is replaced.
 fn uncompared(member: Result<Member, RecordError>) -> Ended {
     let Member { finished, settled } = match member {
         Ok(member) => member,

@@ -253,7 +253,7 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
 
 /// Returns the failed result of a conversation that `maxTurns` ended.
 ///
-/// The wording is that of the original.
+/// The wording is that of the original KindLM.
 fn truncated(execution: &Execution) -> AssertionResult {
     let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
     AssertionResult::fail(

@@ -1,4 +1,7 @@
 //! Carries out the repeats of cases that may end early, in waves.
+//!
+//! A wave is a group of repeats of one case that are carried out at the same time. After each wave, the rule of the
+//! case decides if further repeats are necessary. A course is the series of the waves of one case.
 
 use std::collections::BTreeMap;
 
@@ -164,7 +167,7 @@ impl<'a> Running<'a> {
     ) -> Option<(Vec<(usize, Ended)>, Option<Course>)> {
         let wave = course.next(concurrency);
         if wave.is_empty() {
-            // A complete case needs no further state. This one completes all others.
+            // This state completes a case whose repeats end early. It has no effect on a case with all its repeats.
             return Some((vec![(course.start, Ended::Unnecessary)], None));
         }
         let repeat = |at: usize| {

@@ -36,7 +36,7 @@ pub fn missing_evidence(gate: &str, threshold: f64, message: String) -> GateResu
     }
 }
 
-/// Formats a share in percent with one decimal, as the original does.
+/// Formats a share in percent with one decimal, as the original KindLM does.
 pub fn percent(rate: f64) -> String {
     format!("{}%", ecma::to_fixed(rate * 100.0, 1))
 }

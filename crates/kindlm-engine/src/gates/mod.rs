@@ -140,7 +140,7 @@ pub enum Threshold {
     Switch,
     /// An object with a threshold for each name. Each name is a gate of its own.
     ///
-    /// [`Options`] reads the object. [`Registration::build`] then creates a gate that names nothing, and fails.
+    /// [`Options::build`] reads the object. [`Registration::build`] gets no names, so its gate is always violated.
     Names,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct PerName {
     pub(super) missing: &'static str,
     /// The function that returns the named part of the suite.
     pub(super) subject: for<'a> fn(&'a str) -> Subject<'a>,
-    /// The function that counts what a case has of the name.
+    /// The function that counts the results of a case that belong to the name.
     pub(super) count: fn(&CaseResult, &str) -> Counts,
 }
 
@@ -109,12 +109,12 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// Returns the gate of a registration without a name, which fails.
+/// Returns a gate that names nothing and is always violated, for [`Registration::build`](super::Registration::build).
 pub(super) fn nameless(id: &'static str, threshold: f64) -> Box<dyn Gate> {
     Box::new(Nameless { id, threshold })
 }
 
-/// A gate per name that names nothing.
+/// A gate that names nothing and is always violated.
 #[derive(Clone, Copy, Debug)]
 struct Nameless {
     id: &'static str,

@@ -52,8 +52,8 @@ pub(crate) struct JudgeAnswer {
 impl<'a> Judges<'a> {
     /// Creates judges from `models`.
     ///
-    /// `default` is the id of the model for questions that name no model; the first model if absent. The other
-    /// settings are those of [`Defaults`].
+    /// `default` is the id of the model for questions that name no model; the first model that is not an agent if
+    /// absent. The other settings are those of [`Defaults`].
     pub fn new(ports: impl Into<Ports<'a>>, models: &'a [Model], default: Option<&'a str>) -> Self {
         let Defaults { concurrency, timeout, .. } = Defaults::default();
         Self {

@@ -1,4 +1,4 @@
-//! Aggregation: the test vectors of the reference, and features that the reference lacks.
+//! Aggregation: the vectors of the reference implementation (`fixtures/conformance/kindlm`), and our further features.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The conversation loop: the test vectors of the original, and features that the original lacks.
+//! The conversation loop: the test vectors of the original KindLM, and features that the original KindLM lacks.
 
 use kindlm_engine::{RunOptions, SimulatedAnswer, SimulatedResponse, SimulatedTool, Suite, run};
 use kindlm_types::{
@@ -31,7 +31,7 @@ async fn agrees_with_the_original() {
         let (case, fake) =
             converse(&suite, list(&input["script"]).iter().map(turn).collect()).await;
         let execution = &case.executions[0].execution;
-        // The original appends a note to the model's text.
+        // The original KindLM appends a note to the model's text.
         let said = expect["finalText"].as_str().unwrap();
         let said = said.split("\n[Note: Conversation truncated").next().unwrap();
         assert_eq!(execution.output, said, "{id}");
@@ -102,7 +102,7 @@ fn message(it: &Message) -> Value {
         shown["toolCalls"] = it
             .tool_calls
             .iter()
-            // `index` of the original is the position among the calls of one reply; these replies have one call each.
+            // In the original KindLM, `index` is the position among the calls of a reply. Here each reply has one call.
             .map(
                 |it| json!({ "id": it.id, "name": it.name, "arguments": it.arguments, "index": 0 }),
             )

@@ -196,9 +196,7 @@ async fn answers_are_counted_before_new_requests_begin() {
     assert_eq!(fake.asked().len(), 100);
 }
 
-/// A backend that answers for model `a` only after all calls for `b` are done.
-///
-/// It acts like a model with a low rate limit.
+/// A port that answers for model `a` only after all calls for `b` are done, as if `a` had a low rate limit.
 struct Slow {
     left: tokio::sync::Semaphore,
     fast: u32,

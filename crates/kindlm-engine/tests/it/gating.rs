@@ -1,4 +1,5 @@
-//! Gates: the test vectors of the reference, the examples of every page, and the properties of the registry.
+//! Gates: the vectors of the reference implementation (`fixtures/conformance/kindlm`), the examples of every page, and
+//! the properties of the registry.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -15,10 +16,10 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{close, failure, vectors};
 
-/// Intended differences from the reference: gates that had nothing to measure.
+/// Intended differences from the reference implementation: gates that had nothing to measure.
 ///
-/// The reference reports them as measured (judges 1, drift 0), which looks like a pass. Our gates hold too, but report
-/// that there was nothing to measure.
+/// The reference implementation reports a measured value (1 for judges, 0 for drift), which looks like a pass. The
+/// gates of this crate hold too, but report that there was nothing to measure.
 const NOTHING_TO_MEASURE: &[(&str, &str)] = &[
     ("gates-004", "driftScoreMax"),
     ("gates-007", "judgeAvgMin"),
@@ -57,7 +58,7 @@ fn agrees_with_the_reference() {
         let block = vector["gates"].as_object().unwrap();
         let (gates, problems) = gates::compile(block);
         assert_eq!(problems, [], "{id}");
-        // The reference has five gates, and reports only those that the block contains.
+        // The reference implementation has five gates, and reports only those that the block contains.
         let results = evaluate_gates(&gates, &cases)
             .into_iter()
             .filter(|it| block.contains_key(it.gate.as_str()))

@@ -1,4 +1,4 @@
-//! Tests of the engine through its public interface, with a backend in memory.
+//! Tests of the engine through its public interface, with ports in memory.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod aggregating;

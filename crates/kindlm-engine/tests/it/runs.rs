@@ -1,4 +1,4 @@
-//! Whole runs of the original, repeated by our engine.
+//! Whole runs of the original KindLM, repeated by this engine.
 //!
 //! The parser here reads only these test files; the real one is in `kindlm-config`.
 
@@ -133,9 +133,10 @@ fn read(input: &Value) -> Option<Suite> {
     Some(suite)
 }
 
-/// Builds the test double of the original: replies by the last user message, `ok` by default.
+/// Builds the test double of the original KindLM: replies by the last user message, `ok` by default.
 ///
-/// The original's judge prompt is unknown, so the judge gives the only reply that is set for a prompt.
+/// The judge prompt of the original KindLM differs from ours. So every judge gives the reply whose key contains
+/// `## Criteria`.
 fn backend(input: &Value) -> Fake {
     let replies = input["replies"].as_object().cloned().unwrap_or_default();
     let commands = input["commands"].as_object().cloned().unwrap_or_default();
@@ -206,7 +207,7 @@ async fn run(suite: &Suite, input: &Value, fake: &Fake) -> Report {
     report(suite, &plan, execute(run).await.cases, RunInfo::default())
 }
 
-/// Returns the facts of a run that both tools report, with the names of the original.
+/// Returns the facts of a run that this engine and the original KindLM report, under the names of the original KindLM.
 fn facts(report: &Report, fake: &Fake) -> Value {
     let cases = report.cases.iter().map(|case| {
         json!({
@@ -231,7 +232,7 @@ fn facts(report: &Report, fake: &Fake) -> Value {
     })
 }
 
-/// Gates that the original lacks.
+/// Gates that the original KindLM lacks.
 const NEW: [&str; 2] = ["erroredMax", "providerErrorsMax"];
 
 fn expected(expect: &Value) -> Value {

@@ -1,4 +1,4 @@
-//! A backend that answers from a closure, and simple checks.
+//! An implementation of the ports that answers from closures (the backend), and simple checks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + 
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
 type Embedding = dyn Fn(&str, &str, &str) -> Result<Vec<f64>, ProviderError> + Send + Sync;
 
-/// A backend in memory. An answer arrives after the reply's `latency_ms`.
+/// A backend: an implementation of the ports in memory. An answer arrives after the reply's `latency_ms`.
 pub(crate) struct Fake {
     complete: Box<Answering>,
     run: Box<Running>,

@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KappaDemand {
-    /// The minimum of Cohen's kappa. The lower end of its interval must reach it.
+    /// The minimum of Cohen's kappa, which the lower end of the 95% interval of kappa must reach.
     pub min: f64,
     /// The minimum number of labelled outputs.
     pub min_labels: f64,
@@ -175,7 +175,9 @@ pub struct JudgeKappa {
     ///
     /// `None` if all outputs have a reply. Without all replies, kappa is not valid.
     pub unanswered: Option<(u64, u64)>,
-    /// The reason why a watch found that the judge has changed since; `None` if no watch did.
+    /// The reason why a watch found that the judge has changed since its calibration; `None` if no watch found that.
+    ///
+    /// A watch asks the judge again about outputs of its calibration (`kindlm calibrate --watch`).
     pub alarm: Option<String>,
 }
 
