@@ -110,7 +110,7 @@ fn journal(scratch: &Path) {
     });
 }
 
-/// A backend that answers without a delay.
+/// A model port that answers without a delay.
 struct Instantly;
 
 impl Models for Instantly {

@@ -18,7 +18,8 @@ const SHOWN: usize = 8;
 
 /// The stored results of one run, which later runs are compared with.
 ///
-/// The format is version `"1"` of the original KindLM with additional fields. Files of the original can be read.
+/// The format is version `"1"` of the original KindLM (the predecessor of this program) with additional fields. Files
+/// of the original KindLM can be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Baseline {
@@ -114,7 +115,7 @@ pub struct Entry {
     /// The name of the cluster of cases that depend on each other, if the case is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The judges that were asked: the model's id, and the digest of the instructions.
+    /// The judges that were asked, each as a text with the model's id and the digest of its instructions.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub judges: BTreeSet<String>,
     /// The counts of each assertion over the judged repeats.

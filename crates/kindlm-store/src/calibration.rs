@@ -86,7 +86,7 @@ pub struct Calibration {
     /// The judge's disagreement with itself; absent if it was asked only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_noise: Option<OwnNoise>,
-    /// The judge's verdicts about the outputs that were asked about twice, by the digest of the question.
+    /// The verdicts about the outputs that the judge was asked about twice, by the digest of the question.
     ///
     /// A watch asks about these outputs again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -246,8 +246,8 @@ impl Calibrations {
     ///
     /// An earlier calibration with the same check and instructions is replaced.
     ///
-    /// Its counts for other criteria stay, if the same models answered with the same provider settings, and no watch
-    /// found that the judge has changed.
+    /// The earlier counts for other criteria stay, if the same models answered with the same provider settings, and no
+    /// [watch](Watch) found that the judge has changed.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;

@@ -212,7 +212,7 @@ impl Runs {
         Ok(ids)
     }
 
-    /// Stores the head of a run whose report is stored.
+    /// Stores the head of a run (its totals). The report of the run must already be stored.
     pub fn save_head(&self, head: &RunHead) -> Result<(), StoreError> {
         let path = self.run_folder(&head.run)?.join(Self::HEAD);
         let json = serde_json::to_string(head).map_err(io::Error::from);
@@ -220,7 +220,7 @@ impl Runs {
         crate::write(&path, json.as_bytes())
     }
 
-    /// Returns the head of a run.
+    /// Returns the head of a run (its totals).
     ///
     /// A head that is missing or cannot be read is made from the report, and stored for the next time.
     pub fn head(&self, id: &str) -> Result<RunHead, ReportError> {

@@ -1,4 +1,4 @@
-//! The watches of calibrated judges: one line for each, in a file beside the calibration.
+//! The watches of calibrated judges: one line for each, in a file next to that of the calibration.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -27,7 +27,7 @@ pub struct Watch {
     pub asked: u64,
     /// The number of outputs without a readable verdict, which are not evidence.
     pub errored: u64,
-    /// The evidence of a change after this watch; 1 is no evidence.
+    /// The evidence that the judge has changed, over all watches up to this one: a likelihood ratio. 1 is no evidence.
     pub evidence: f64,
     /// The reason why the judge counts as changed; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

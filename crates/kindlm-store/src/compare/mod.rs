@@ -17,7 +17,7 @@ use pair::Pair;
 /// The accepted rate of false alarms.
 pub const ALPHA: f64 = 0.05;
 
-/// The margin without a choice of the user: 5 percentage points.
+/// The default margin: 5 percentage points.
 pub const MARGIN: f64 = 0.05;
 
 /// The tolerance for equal rates.
@@ -112,7 +112,9 @@ impl Baseline {
     }
 }
 
-/// Returns the seed of random flips. It depends on the runs, so the same comparison gives the same p value.
+/// Returns the seed for the random sign flips of [`PairedTest`].
+///
+/// The seed depends on the runs, so the same comparison gives the same p value.
 fn seed(before: &Baseline, after: &Baseline) -> u64 {
     let key = |it: &Baseline| it.run_id.clone().unwrap_or_else(|| it.created_at.clone());
     Digest::of(format!("{}\n{}", key(before), key(after))).bits()

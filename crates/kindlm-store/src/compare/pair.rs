@@ -82,7 +82,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Returns the reason if the entries have other variables, turns or checks.
+/// Returns the reason if the entries have different variables, turns or checks.
 ///
 /// The prompt may differ. An entry without a task digest is compared by the digest of the whole case.
 fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String> {
@@ -110,16 +110,17 @@ fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String
     })
 }
 
-/// Returns the reason if other judges decided.
+/// Returns the reason if different judges decided.
 ///
-/// A judge that was not asked, or whose vote is missing, is no other judge.
+/// Judges that are missing in one run do not count as a difference, because they may not have been asked, or their vote
+/// is missing.
 fn other_judges(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Option<String> {
     let is_same = before.is_subset(after) || after.is_subset(before);
     let list = |all: &BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
     (!is_same).then(|| format!("judge {} → {}", list(before), list(after)))
 }
 
-/// Returns the reason if the suites set other numbers of repeats.
+/// Returns the reason if the suites set different numbers of repeats.
 ///
 /// Repeats that ended early differ in number, which the paired test permits.
 fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {

@@ -52,8 +52,8 @@ impl Drop for Lock {
         // Remove the process id, because this process releases the lock. Keep the file, because another process may
         // have opened it.
         let _ = self.0.set_len(0);
-        // Unlock explicitly. A forked child process keeps the file open until it starts its program, and closing the
-        // file here would not release the lock before.
+        // Unlock explicitly. A forked child process keeps the file open until it starts its program, so closing the
+        // file here may not release the lock at once.
         let _ = self.0.unlock();
     }
 }

@@ -22,7 +22,7 @@ const READ_AHEAD: u64 = 1 << 18;
 
 /// A readable journal. Another process may append to it meanwhile.
 ///
-/// No execution is kept in memory.
+/// The journal holds no execution in memory.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,

@@ -31,7 +31,7 @@ pub struct CaseSummaries {
     end: u64,
     /// The reader of the file; removed when another summary is written.
     reader: Option<Ahead>,
-    /// The number of bytes that are left in memory; `None` after the limit.
+    /// The number of bytes that memory may still hold; `None` once the summaries are in the file.
     room: Option<usize>,
     writer: CaseSummaryWriter,
 }

@@ -12,7 +12,7 @@ use super::recording::{self, request_in};
 use super::request::{Request, addressee};
 use super::sketch::Sketch;
 
-/// The maximum number of recordings that are read, and the maximum size of each.
+/// The maximum number of recordings that are read, and the maximum size of each in bytes.
 const MAX_RECORDINGS: usize = 5_000;
 const MAX_BYTES: u64 = 1 << 20;
 

@@ -205,7 +205,7 @@ pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option
 
 /// Returns the description of a file's problem.
 ///
-/// Another version is reported first, because other errors of its format may mislead.
+/// An unsupported version is reported first, because other errors of its format would mislead the user.
 fn what_is_wrong(text: &str, err: &serde_json::Error) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

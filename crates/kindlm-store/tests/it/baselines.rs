@@ -281,7 +281,7 @@ fn the_verdict_follows_the_evidence() {
         (vec![1; 100], vec![1; 100], 1, small, "notEnoughData"),
         (vec![5; 20], [vec![5; 12], vec![2; 8]].concat(), 5, usual, "regression"),
         ([vec![5; 12], vec![2; 8]].concat(), vec![5; 20], 5, usual, "improved"),
-        // One fall is no regression of twenty cases.
+        // If one of twenty cases falls, chance can explain it.
         (vec![1; 20], [vec![1; 19], vec![0]].concat(), 1, usual, "notEnoughData"),
         (vec![], vec![], 1, usual, "notComparable"),
     ] {
@@ -507,7 +507,7 @@ fn compare(before: &Value, after: &Value) -> Value {
     })
 }
 
-/// Returns the names of the vector's changes. KindLM compares no failure codes, because a rate is what was measured.
+/// Returns the names of the vector's changes, without failure codes, because KindLM compares only pass rates.
 fn only_names(expected: &Value) -> Value {
     let named = |list: &str| -> Vec<String> {
         let name = |it: &Value| it["testName"].as_str().or(it.as_str()).unwrap().to_owned();

@@ -206,7 +206,7 @@ fn a_damaged_watch_is_an_error() {
     calibrations.set(&judge, known.clone()).unwrap();
     let path = calibrations.path(&judge).with_extension("watches.jsonl");
     let line = serde_json::to_string(&watch(&known, None)).unwrap();
-    // A line without its end, as an editor may leave it, stays whole.
+    // An editor may remove the last line break. The next watch must not damage the line without it.
     std::fs::write(&path, &line).unwrap();
     calibrations.add_watch(&judge, &known, |_| watch(&known, Some("changed"))).unwrap();
     assert_eq!(calibrations.watches(&judge, &known).unwrap().len(), 2);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::arbitrary;
 
-/// A backend with a fixed answer, which counts its requests.
+/// A model port with a fixed answer, which counts its requests.
 struct Fake {
     reply: Mutex<Result<Reply, ProviderError>>,
     vector: Vec<f64>,
@@ -95,7 +95,7 @@ fn prompt(user: &str) -> Prompt {
     }
 }
 
-/// Sends a prompt to `openai`. The future is ready at once, because the fake backend never waits.
+/// Sends a prompt to `openai`. The future is ready at once, because [`Fake`] never waits.
 fn ask(models: &impl Models, prompt: &Prompt) -> Result<Reply, ProviderError> {
     block_on(models.complete("openai", prompt, Duration::from_mins(1), &Unlimited))
 }
