@@ -25,7 +25,7 @@ pub fn write_compact<Source: CaseSource + ?Sized>(
     written.map_err(|err| past.failure.take().unwrap_or_else(|| err.into()))
 }
 
-/// The output of the serializer, to which raw JSON can be written in between.
+/// The output of the report. The serializer writes to it, and [`Spliced`] writes the JSON of cases past the serializer.
 struct Past<W> {
     out: RefCell<W>,
     failure: Cell<Option<io::Error>>,

@@ -1,6 +1,6 @@
 //! The typed facts of a result that version 1 stores in its `metadata`.
 //!
-//! These are the facts of judges, and the rule of a set.
+//! These are the facts about a judgement ([`Judging`]), and the rule of a set ([`SetRule`]).
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const SET: &str = "assertionSet";
 /// The type of a negated set.
 const NOT_ASSERT_SET: &str = "not-assert-set";
-/// The only check by rules whose results can have a fact of judges: a tie.
+/// The only deterministic check whose results can have a fact about a judgement: a tie.
 const MAX_SCORE: &str = "max-score";
 
 /// The rule of a set as JSON.
@@ -44,10 +44,10 @@ pub(crate) fn metadata(result: &AssertionResult) -> Cow<'_, Map<String, Value>> 
     Cow::Owned(metadata)
 }
 
-/// Removes the facts of judges from metadata and returns them; `None` without valid facts.
+/// Removes the facts about a judgement from metadata and returns them; `None` without valid facts.
 ///
-/// Only checks that a model judges, and `max-score`, have such facts. A user's script may return any metadata. Invalid
-/// facts stay in the metadata.
+/// Only checks that a model judges, and `max-score`, have such facts. Other checks keep their metadata unchanged,
+/// because a user's script may return any metadata. Invalid facts stay in the metadata.
 pub(crate) fn take_judging(
     assertion: &str,
     class: Class,

@@ -8,7 +8,7 @@ use super::{Cost, GateStatus, Rate, Totals, VERSION, WireError};
 /// The maximum number of models and of rules in a head, so that it stays small.
 const LISTED: usize = 50;
 
-/// The totals of a run for lists of runs and for trends. It has 1 to 2 KB for a usual suite.
+/// The totals of a run for lists of runs and for trends. Their JSON has 1 to 2 KB for a usual suite.
 ///
 /// The report of the run has all of this data, but its size grows with the number of cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,9 +80,9 @@ pub struct HeadModel {
 pub struct HeadRule {
     /// The rule's id.
     pub rule: String,
-    /// The number of results in which the rule was kept.
+    /// The number of results in which the rule held.
     pub kept: u64,
-    /// The number of results in which the rule was kept or violated.
+    /// The number of results in which the rule held or was violated.
     pub judged: u64,
 }
 
