@@ -149,7 +149,7 @@ pub fn json_schema() -> Value {
     json_schema_with(&kindlm_assertions::built_in(), &gates::built_in())
 }
 
-/// Returns the JSON Schema for editors, with other assertions and gates.
+/// Returns the JSON Schema for editors, with the assertions and gates of these registries.
 pub fn json_schema_with(
     registry: &Registry,
     gate_registry: &kindlm_types::Registry<gates::Registration>,

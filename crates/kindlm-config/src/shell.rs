@@ -1,4 +1,4 @@
-//! Finds where a shell command line may contain a value, and quotes it.
+//! Finds the quoting around each placeholder of a shell command line, and quotes the value for it.
 //!
 //! An unquoted value in `sh -c` would run as code. Therefore every value becomes exactly one piece of text inside its
 //! word. A value outside of quotes is quoted. Inside of quotes, the quotes are closed before the value and opened again

@@ -57,7 +57,7 @@ struct File {
 }
 
 enum Imports {
-    /// The language and the text, which has not been searched.
+    /// The language and the text, which has not been searched yet.
     In(Language, Arc<str>),
     Found(Arc<BTreeSet<String>>),
 }

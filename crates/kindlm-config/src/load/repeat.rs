@@ -8,10 +8,10 @@ use kindlm_types::MemberPart;
 use super::sink::Sink;
 use crate::written::{EarlyEntry, RepeatEntry, UntilEntry};
 
-/// The share of undecided cases that is acceptable, at both rates of a test.
+/// The highest acceptable share of undecided cases among cases whose true pass rate is `pass` or `fail`.
 const UNDECIDED: f64 = 0.1;
 
-/// The highest maximum of repeats.
+/// The highest `max` that the schema allows, and that the help suggests.
 const LIMIT: u32 = 10_000;
 
 /// Returns the rule of a `repeat` at this pointer; `None` for a fixed number, or after an error.
@@ -90,7 +90,9 @@ fn decided(sink: &mut Sink, piece: Piece<'_>, at: &str, early: EarlyEntry) -> Op
     Some(test)
 }
 
-/// Returns the maximum that fits the test, and a test that fits the maximum.
+/// Returns help for a `max` that is too small.
+///
+/// The help has a larger `max` for the same rates and, if there is one, a lower `fail` for the same `max`.
 fn advice(test: &Sprt, max: u32) -> String {
     let enough = match test.smallest_max(UNDECIDED, LIMIT) {
         Some(enough) => format!("`max: {enough}` leaves at most 10% undecided"),

@@ -2,8 +2,8 @@
 //!
 //! Each message must name the place, the problem and the fix.
 //!
-//! The list omits mistakes that this crate cannot detect. These are unknown model names of a vendor (23), syntax
-//! errors in scripts (58), and mistakes in whole files (69, 71).
+//! Each mistake has a number. The numbers of mistakes that this crate cannot detect are left out: unknown model names
+//! of a vendor (23), syntax errors in scripts (58), and two mistakes in whole files (69, 71).
 
 use std::fmt::Write as _;
 
@@ -272,7 +272,8 @@ fn gallery(mistakes: &[Mistake]) -> String {
     text
 }
 
-/// The rule depends on the type of the provider, not on its name. An API can only call the tools of the test.
+/// The warning depends on the type of the provider, not on its name: a model behind an API can only call the tools of
+/// the test.
 #[test]
 fn a_tool_that_an_api_is_not_offered_is_found_under_every_name() {
     for (name, provider, is_found) in [

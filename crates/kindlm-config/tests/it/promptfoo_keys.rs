@@ -458,7 +458,7 @@ fn files() -> Memory {
     ])
 }
 
-/// Returns the result of a program in the rows, in place of the script host.
+/// Replaces the script host: returns the result of the program that a row of [`ROWS`] names.
 fn answer(question: &ScriptQuestion) -> Value {
     let args: Vec<Value> =
         question.args.iter().map(|it| serde_json::from_str(it).unwrap()).collect();

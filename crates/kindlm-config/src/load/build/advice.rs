@@ -216,8 +216,8 @@ impl Builder<'_> {
 
     /// Warns of checks of tools that the test does not offer.
     ///
-    /// A required call cannot happen, so it is reported at once. A forbidden call is only reported if no test declares
-    /// the tool, which is known after all tests are read.
+    /// A required call of such a tool cannot happen, so it is reported at once. A forbidden call is reported only if no
+    /// test declares the tool, which is known after all tests are read.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
             items(test, "/tools").filter_map(|it| it.get("name")?.as_str()).collect();

@@ -1,7 +1,7 @@
 //! The compact form in which a test is stored until it is executed.
 //!
-//! A suite may have a hundred thousand rows. Each row is checked in full when the suite is read. Afterwards, only its
-//! variables are stored, as text. Everything that rows have in common is stored once.
+//! A suite may have a hundred thousand rows. Each row is checked in full when the suite is read. Afterwards, its
+//! variables are stored as JSON text. Everything that several rows have in common is stored once.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -19,7 +19,7 @@ pub(super) struct Names {
     assertions: BTreeSet<String>,
     /// The names of scores.
     metrics: BTreeSet<String>,
-    /// True if a check can return other named scores.
+    /// True if a check can return named scores that the config file does not list, such as a script.
     has_open_metrics: bool,
 }
 

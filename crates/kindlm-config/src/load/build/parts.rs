@@ -98,7 +98,8 @@ impl Builder<'_> {
             None => block.digest,
             Some(it) => Digest::default().fingerprint(block.digest).fingerprint(it.digest).finish(),
         };
-        // The rules of the prompt and of sets follow the checks of the test. They are written elsewhere.
+        // The rules of the prompt and of sets follow the checks of the test. They are not written in the test, so leave
+        // them out.
         let own = block.checks.len().saturating_sub(rules.checks.len());
         let own = block.checks.get(..own).unwrap_or_default().iter();
         let is_rule = |it: &&Check| {

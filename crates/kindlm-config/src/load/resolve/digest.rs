@@ -1,8 +1,8 @@
 //! Digests of tests, which show whether a test has changed since an earlier run.
 //!
-//! A digest covers the requests of a test, its variables and its expectations. It leaves out tags, models, repeats and
-//! time limits, because they change neither the requests nor the checks. Files count by their content. Programs also
-//! count by the content of the files that they import.
+//! A digest covers the prompt or command of a test, its variables and its expectations. It leaves out tags, models,
+//! repeats and time limits, because they change none of these. Files count by their content. Programs also count by
+//! the content of the files that they import.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

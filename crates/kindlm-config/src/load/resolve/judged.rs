@@ -12,7 +12,7 @@ impl Resolved<'_> {
     /// Records the judges of checks at `at`.
     ///
     /// Warns of prompts that do not show the output to the judge. If `gates.judgeKappaMin` is set, reports each check
-    /// whose evidence labels for `kindlm calibrate` cannot contain.
+    /// that needs more evidence than the label files of `kindlm calibrate` contain.
     pub(in crate::load) fn note_judged<'c>(
         &mut self,
         piece: Piece<'_>,

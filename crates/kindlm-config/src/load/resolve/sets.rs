@@ -290,7 +290,8 @@ impl Resolved<'_> {
         judging: Option<&Value>,
         vars: &Map<String, Value>,
     ) -> (Vec<Check>, Vec<Problem>) {
-        // Checks are compiled from the list form only. The wrapper is removed from the pointers of problems below.
+        // The compiler accepts rules only inside an entry of `assert`. The path of this entry is removed from the
+        // pointers of problems below.
         let mut block = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
         if let Some(judging) = judging {
             block["judging"] = judging.clone();
