@@ -1,6 +1,6 @@
 //! The comparison of a run in words, the same for all reports.
 //!
-//! The texts contain names of the user. Each report escapes them for its format.
+//! The texts contain names from config files, such as names of cases. Each report escapes them for its format.
 
 use kindlm_types::{
     CaseChange, CaseChangeKind, Comparison, ComparisonVerdict, Condition, ConditionChange,
@@ -10,7 +10,7 @@ use kindlm_types::{
 use crate::amount::{count, percent, plural};
 use crate::plain::one_line;
 
-/// The maximum number of cases of each kind in the text of a command.
+/// The maximum number of cases of each kind in the text for a terminal.
 const LISTED: usize = 20;
 
 /// A line about a case, an assertion or a condition of the comparison.
@@ -108,7 +108,7 @@ fn verdict(verdict: &ComparisonVerdict) -> String {
 
 /// Returns the changed cases, the cases without a comparison, and the differences of assertions and conditions.
 ///
-/// Each kind has at most `most` cases, and then the number of the others.
+/// At most `most` cases of each kind are listed. A last line of the kind has the number of the others.
 pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for word in KINDS {
@@ -211,13 +211,13 @@ fn rate(it: PassRate) -> String {
     format!("{}%", percent(it.rate))
 }
 
-/// Formats a share in percentage points with one decimal and the sign of a minus.
+/// Formats a share in percentage points with one decimal, and with `−` before a negative number.
 fn points(share: f64) -> String {
     let text = percent(share.abs());
     if share < 0.0 && text != "0.0" { format!("−{text}") } else { text }
 }
 
-/// Formats a size in percentage points, without a decimal of 0.
+/// Formats a share in percentage points, without a decimal of 0.
 fn short(share: f64) -> String {
     let text = points(share);
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -229,7 +229,7 @@ fn signed(share: f64) -> String {
     if share > 0.0 && text != "0.0" { format!("+{text}") } else { text }
 }
 
-/// Formats a p value with two or more digits.
+/// Formats a p value with two to four decimals, more for smaller values.
 pub(crate) fn p_value(p: f64) -> String {
     match p {
         p if p < 0.000_1 => "< 0.0001".to_owned(),

@@ -109,7 +109,9 @@ impl Place {
     }
 }
 
-/// Returns the place of a test: that of the suite, or else the first line of the config file, if that is known.
+/// Returns the place of a test or, if it is unknown, the first line of the config file.
+///
+/// Returns `None` if the path of the config file is unknown too.
 pub(crate) fn place_of_case(report: &AnyReport<'_>, case: &CaseResult) -> Option<Place> {
     let config = || report.suite.config_path.as_deref().filter(|it| !it.is_empty());
     let first_line = || config().map(|it| Place::new(it, 1, 1));

@@ -171,7 +171,7 @@ pub static REGISTRY: &[&Registration] = &[
 impl Registration {
     /// Returns true if the text is the source of a PDF.
     ///
-    /// A caller that writes files passes it to `kindlm_pdf::pdf`.
+    /// A caller that writes files passes this text to `kindlm_pdf::pdf`, which returns the PDF.
     pub fn is_pdf_source(&self) -> bool {
         std::ptr::eq(self, &raw const compliance_pdf::REGISTRATION)
     }

@@ -95,7 +95,7 @@ impl Manual<'_> {
                 self.is_code = true;
             }
             Tag::List(first) => {
-                // The text of the item that holds the list.
+                // Write the text of the item that contains this list.
                 self.paragraph()?;
                 // An outer list continues without an empty line.
                 self.begins_list = self.lists.is_empty();
@@ -254,7 +254,8 @@ fn width(text: &Text) -> usize {
 
 /// Returns the widths of the columns of a table in `room` columns; `None` if they do not fit.
 ///
-/// The widest columns are narrowed first. The first column has names, which are not broken unless they take half the room.
+/// The widest columns are narrowed first. The first column has names. It is narrowed only if it is wider than half of
+/// `room`.
 fn widths(rows: &[Vec<Text>], room: usize) -> Option<Vec<usize>> {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {

@@ -10,7 +10,7 @@ use crate::RenderError;
 const NOT_COVERED: &str = "not covered";
 const BY_PEOPLE: &str = "to be written by you";
 
-/// The points of Annex IV, and the sections that serve them.
+/// The points of Annex IV: the number, the content, and the sections that cover the point.
 const POINTS: [(&str, &str, &str); 20] = [
     (
         "1 (a)",

@@ -38,7 +38,7 @@ pub(crate) enum Block<'a> {
     Paragraph(&'a str),
     /// A paragraph that stands out.
     Strong(&'a str),
-    /// The articles of a law that a section serves.
+    /// The articles of a law for which a section has evidence.
     Law(&'a str),
     /// A warning that a reader must not miss.
     Alert(&'a str),
@@ -109,7 +109,7 @@ impl<'a> Document<'a> {
         Ok(self.format.block(block, &mut self.out)?)
     }
 
-    /// Writes the heading of the next numbered section, and the articles that it serves.
+    /// Writes the heading of the next numbered section, and the articles for which the section has evidence.
     pub(crate) fn section(&mut self, title: &str, law: Option<&str>) -> Result<(), RenderError> {
         self.section += 1;
         self.put(Block::Heading(2, &format!("{}. {title}", self.section)))?;

@@ -112,7 +112,7 @@ impl fmt::Write for Nothing {
     }
 }
 
-/// The law that the document serves.
+/// The law for which the document has evidence.
 #[derive(Clone, Copy, Debug)]
 struct Law {
     /// True for the EU AI Act. A framework of the user names no law.
@@ -120,7 +120,7 @@ struct Law {
 }
 
 impl Law {
-    /// Returns the text if the document serves the EU AI Act.
+    /// Returns the text if the law is the EU AI Act.
     fn only(self, text: &str) -> Option<&str> {
         self.eu.then_some(text)
     }

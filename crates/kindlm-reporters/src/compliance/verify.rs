@@ -1,4 +1,4 @@
-//! Reads the digests that a document states, and computes those of its content.
+//! Reads the digests that a document states, and computes the digest of its content.
 
 use kindlm_types::FileDigest;
 
@@ -14,7 +14,7 @@ pub struct ComplianceDocument {
     pub reporter: &'static str,
     /// The id of the run.
     pub run: Option<String>,
-    /// The digest of the content that the document has.
+    /// The digest that was computed from the content of the document.
     pub content: String,
     /// The digest of the content that the document states.
     pub stated_content: Option<String>,
@@ -54,7 +54,8 @@ impl ComplianceDocument {
 
     /// Splits the text of a document at its numbered sections.
     ///
-    /// Returns the heading and the text of each section. The first section has no heading.
+    /// Returns the heading and the text of each section. The first entry is the text before the first heading, with an
+    /// empty heading.
     pub fn sections(text: &str) -> Vec<(String, &str)> {
         let mut sections = Vec::new();
         let (mut heading, mut start, mut at) = (String::new(), 0, 0);
@@ -78,7 +79,7 @@ pub fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
 }
 
-/// Returns the second cell of a row whose first cell is `name`, or begins with it and a space.
+/// Returns the second cell of a row whose first cell is `name`, or begins with `name` and a space.
 fn cell_of(line: &str, name: &str, is_html: bool) -> Option<String> {
     let (first, second) = if is_html {
         let row = line.strip_prefix("<tr><th scope=\"row\">")?;
@@ -95,7 +96,7 @@ fn cell_of(line: &str, name: &str, is_html: bool) -> Option<String> {
     (rest.is_empty() || rest.starts_with(' ')).then(|| second.to_owned())
 }
 
-/// Returns the lines of the block after the heading of the files.
+/// Returns the files that the content lists, with their digests.
 fn files(content: &[&str], is_html: bool) -> Vec<FileDigest> {
     let heading = if is_html { format!("<h3>{FILES}</h3>") } else { format!("### {FILES}") };
     let after = content.iter().skip_while(|it| **it != heading).skip(1);

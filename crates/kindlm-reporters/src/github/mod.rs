@@ -23,8 +23,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 /// The number of annotations of each kind that GitHub shows for a step.
 const SHOWN: usize = 10;
-/// The maximum number of issues in a message, and of bytes in each of them.
+/// The maximum number of issues in an annotation.
 const ISSUES: usize = 5;
+/// The maximum number of bytes of an issue, and of a title.
 const MESSAGE: usize = 1_000;
 const TITLE: usize = 200;
 

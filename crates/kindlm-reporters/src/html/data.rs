@@ -22,7 +22,7 @@ const LISTED: usize = 50;
 /// The maximum number of characters of a text in the head.
 const TEXT: usize = 300;
 
-/// The maximum depth of parts of checks in the data. The page shows fewer.
+/// The maximum depth of parts of checks in the data. The page shows fewer levels.
 const DEEPEST: usize = 32;
 
 /// Returns the data of the overview as JSON that is safe inside a `script` element.

@@ -100,7 +100,7 @@ fn fitting(
     Ok((text, last.note(limit, is_larger)))
 }
 
-/// Returns `None` once the blocks have more than `most` bytes.
+/// Returns the data blocks of all cases with cut texts, or `None` if the blocks have more than `most` bytes.
 fn blocks(
     report: &AnyReport<'_>,
     summary: &Summary,

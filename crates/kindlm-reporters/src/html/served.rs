@@ -38,7 +38,7 @@ pub struct HtmlShell {
 /// | `/wire/difference?base=RUN&case=NAME&model=ID` | [`case_difference`] |
 /// | `/wire/history?case=NAME&model=ID` | a JSON array with `run` and the pass rate of a case |
 ///
-/// Each path may have the parameter `run`, which is that of the page.
+/// Each path may have the parameter `run`, the id of the run that the page shows.
 pub fn html_shell() -> HtmlShell {
     let mut html = String::from(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
@@ -100,7 +100,9 @@ pub fn serve_run(report: &AnyReport<'_>) -> Result<ServedRun, RenderError> {
     Ok(served)
 }
 
-/// Shows both sides of a case: the execution that explains its outcome before and after. `None` is a run without the case.
+/// Returns both sides of a case, and the differences of their prompts and outputs.
+///
+/// A side is the execution that explains the outcome of the case in one run. `None` stands for a run without the case.
 ///
 /// Returns a JSON object with `before` and `after`, and with `prompt` and `output`: the lines of the difference in the
 /// form of the page, or `null` if both texts are equal or one side is missing.
@@ -121,12 +123,14 @@ pub fn case_difference(before: Option<&CaseResult>, after: Option<&CaseResult>) 
     })
 }
 
-/// Returns the execution that explains the outcome of a case: for a case that held, the first one.
+/// Returns the execution that explains the outcome of a case. For a case that held, this is the first execution.
 fn shown(case: &CaseResult) -> Option<&ExecutionResult> {
     case.explaining_execution().or(case.executions.first())
 }
 
-/// Returns one side of a case: its outcome, the reasons of failures, and the output of the shown repeat, from 1.
+/// Returns one side of a case: its outcome, the reasons of failures, and the shown repeat with its output.
+///
+/// Repeats are counted from 1.
 fn side(case: &CaseResult) -> Value {
     let findings = case.findings();
     let of_checks = findings.iter().filter_map(|it| {

@@ -132,7 +132,7 @@ impl View {
         }
     }
 
-    /// Stores marks in the order of the text, without those that overlap.
+    /// Stores marks in the order of the text. A mark that overlaps an earlier mark is left out.
     fn put(&mut self, key: String, mut marks: Vec<Mark>) {
         marks.sort_by_key(|it| it.start);
         let mut end = 0;

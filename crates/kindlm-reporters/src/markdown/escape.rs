@@ -58,7 +58,7 @@ pub(super) fn shown_in_html(text: &str, bytes: usize) -> String {
     out
 }
 
-/// Returns the first `bytes` bytes of a text as a fenced block of code. `language` is that of the highlighting.
+/// Returns the first `bytes` bytes of a text as a fenced block of code. `language` selects the highlighting.
 ///
 /// Nothing in the text can end the block.
 pub(super) fn fenced(language: &str, text: &str, bytes: usize) -> String {

@@ -12,7 +12,7 @@ use crate::amount::{count, percent, plural};
 pub use page::html;
 pub use text::text;
 
-/// The work of all checks of one assertion.
+/// The numbers of checks and of killed mutants of one assertion.
 struct AssertionWork<'a> {
     id: &'a str,
     checks: u64,
@@ -40,14 +40,14 @@ fn by_assertion(checks: &[CheckScore]) -> Vec<AssertionWork<'_>> {
     all
 }
 
-/// The checks with the same label that no mutant needs.
+/// The checks with the same label that kill no mutant alone.
 struct IdleChecks<'a> {
     label: &'a str,
     checks: u64,
     kills: u64,
 }
 
-/// Returns the checks whose kills are all also of another check, by label. Those without any kill come first.
+/// Returns the checks that kill no mutant alone, grouped by label. Checks that kill no mutant at all come first.
 fn idle(checks: &[CheckScore]) -> Vec<IdleChecks<'_>> {
     let mut all: Vec<IdleChecks<'_>> = Vec::new();
     let mut index = HashMap::new();

@@ -111,7 +111,7 @@ fn page(report: &MutationReport) -> Page {
     }
 }
 
-/// Says how many harmful mutants no check noticed, and how many harmless ones failed.
+/// Describes how many harmful mutants no check noticed, and how many harmless mutants failed.
 fn strength(report: &MutationReport) -> String {
     let (harmful, harmless) = (&report.harmful, &report.harmless);
     let decided = harmful.killed + harmful.survived;

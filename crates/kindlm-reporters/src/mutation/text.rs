@@ -12,7 +12,7 @@ use crate::plain::one_line;
 use crate::pretty::difference::difference;
 use crate::{Style, Verbosity};
 
-/// The maximum number of cases, and of checks that no mutant needs, that are listed.
+/// The maximum number of cases, and of checks that kill no mutant alone, that are listed.
 const LISTED: usize = 10;
 
 /// Writes the result as text.

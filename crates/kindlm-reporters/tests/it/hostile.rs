@@ -222,7 +222,7 @@ proptest! {
         let tables = |it: &str| -> Vec<usize> {
             it.lines().filter(|line| line.starts_with('|')).map(bars).collect()
         };
-        // The sample report merges rows with equal names, so both reports have the same rows.
+        // In both reports, all names are equal, so the same rows are merged.
         prop_assert_eq!(tables(&document), tables(&plain));
         prop_assert!(!document.contains(|c: char| c.is_control() && c != '\n'));
     }

@@ -22,7 +22,8 @@ fn page(report: &Report) -> String {
 
 /// The elements without an end tag.
 const VOID: [&str; 4] = ["meta", "input", "rect", "br"];
-/// The types of the only scripts: two kinds of data, the script of the page, and the one of a comparison without type.
+/// The types of the only scripts: two kinds of data, the script of the page, and the script for comparisons, which has
+/// no type.
 const SCRIPTS: [&str; 4] = ["application/json", "application/x-gzip+base85", "module", ""];
 
 /// Checks the page like a browser.

@@ -230,7 +230,7 @@ fn ties_and_split_votes_that_hold_are_shown() {
     let total = report.cases.len();
     assert!(text.contains(&format!("- Held, but judges differ: {total} cases: ")));
     assert!(text.contains("; 397 more cases\n") && text.lines().count() <= PASSING_LINES);
-    // In a run that failed, they have a part of their own.
+    // In the comment of a failed run, the cases on which judges disagree have a separate section.
     report.cases.extend(failing_cases(&sample_report()));
     let text = comment(&report);
     assert!(text.encode_utf16().count() <= MOST);
