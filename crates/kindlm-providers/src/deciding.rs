@@ -15,9 +15,10 @@ const PLACE: [&str; 3] = ["baseUrl", "organization", "file"];
 /// The configuration that determines the answers of a provider. The content of its files is not included.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deciding {
-    /// The configuration of prepared answers, which identifies them.
+    /// The configuration of `scripted`, without credentials and rate limits. It identifies the prepared answers.
     Prepared(Map<String, Value>),
-    /// The configuration of a program or of the user's own server, which identifies it.
+    /// The configuration of `http`, `command` or `mcp`, without credentials, rate limits and declared evidence. It
+    /// identifies the server or program.
     Setup(Map<String, Value>),
     /// The settings of any other provider: a vendor's API, `script`, `echo`, or a provider outside this crate.
     Settings(Map<String, Value>),

@@ -27,7 +27,7 @@
 //! assert_eq!(request.url, "https://api.openai.com/v1/chat/completions");
 //! assert_eq!(request.json()["messages"][0]["content"], "Where is order 12345?");
 //!
-//! // Send it however you like; this is what came back.
+//! // Send the request with any HTTP client. This is the body of its response.
 //! let body = r#"{"choices":[{"message":{"content":"On its way."},"finish_reason":"stop"}],
 //!                "usage":{"prompt_tokens":12,"completion_tokens":4,"total_tokens":16}}"#;
 //! let response = HttpResponse { status: 200, headers: Vec::new(), body: body.into() };

@@ -116,7 +116,7 @@ impl Codec for Anthropic {
             reader.read(blocks(content, part::calls_before(prompt)), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
-            // A call of the answer tool only carries the structured answer, so it does not count as a tool call.
+            // The arguments of the answer tool are the structured answer, so its call does not count as a tool call.
             let (answers, others): (Vec<ToolCall>, Vec<ToolCall>) =
                 tool_calls.into_iter().partition(|call| call.name == wanted);
             tool_calls = others;
@@ -175,8 +175,8 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
 }
 
 /// Sets a cache mark after the shared beginning of the last message, if that is a user message. Anthropic caches
-/// everything before the mark. Without a mark, the system messages and the beginning are too short, or nothing follows
-/// the beginning.
+/// everything before the mark. Sets no mark if the system messages and the beginning together are too short to be
+/// cached, or if nothing follows the beginning.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
     let last = prompt.messages.last().filter(|it| it.role == Role::User);

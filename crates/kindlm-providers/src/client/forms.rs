@@ -47,8 +47,8 @@ pub(crate) trait InForm: Sized {
     /// the reply's text.
     fn read(self, prompt: &Prompt, reply: Reply) -> Reply;
 
-    /// Returns the form to try next. Returns `None` for the last form, and unless the error shows that the server does
-    /// not support this form.
+    /// Returns the form to try next, if the error shows that the server does not support this form. Returns `None` for
+    /// any other error, and for the last form.
     fn after(self, err: &ProviderError) -> Option<Self>;
 }
 

@@ -91,7 +91,7 @@ impl Provider {
     }
 }
 
-/// Sets up one provider of the config. The flag is true if an agent may run behind the provider.
+/// Sets up one provider of the config. The returned flag is true if an agent may run behind the provider.
 pub(super) fn connect(
     known: &Providers,
     name: &str,

@@ -1,4 +1,4 @@
-//! Regression tests for known weak points of the original, by number.
+//! Regression tests for known faults of the original KindLM, and of earlier versions of the codecs.
 
 use kindlm_providers::pricing;
 use kindlm_types::{ActionStatus, Event, ProviderErrorKind as Kind, Usage};
@@ -305,7 +305,7 @@ fn a_missing_v1_is_pointed_out() {
     );
 }
 
-/// Content of a wrong type was read as an empty answer, which passes every `not-contains` check.
+/// Regression: content of a wrong type was read as an empty answer, which passes every `not-contains` check.
 #[test]
 fn content_of_a_wrong_type_is_an_error() {
     let openai = |content: &str| {
@@ -407,7 +407,7 @@ fn a_part_that_cannot_be_read_is_an_error() {
     }
 }
 
-/// A call was skipped if other content was beside it.
+/// Regression: a call was skipped if other content was beside it.
 #[test]
 fn a_call_beside_other_parts_is_read() {
     let called = |name: &str| json!({"name": name, "arguments": "{}"});
@@ -424,7 +424,8 @@ fn a_call_beside_other_parts_is_read() {
     }
 }
 
-/// With `?`, a list in another format was ignored, and failure marks of calls were not read.
+/// Regression: with a `?` in `toolCallsPath`, a list in another format was ignored, and failure marks of calls were not
+/// read.
 #[test]
 fn calls_of_an_agent_are_read_or_refused() {
     let path = json!({"url": "http://h", "responsePath": "text", "toolCallsPath": "calls?"});
@@ -465,7 +466,8 @@ fn calls_of_an_agent_are_read_or_refused() {
     }
 }
 
-/// Half of a surrogate pair in a good answer was reported as "not JSON". The advice was to check the address.
+/// Regression: half of a surrogate pair in a good answer was reported as "not JSON", with the advice to check the
+/// address.
 #[test]
 fn answers_that_are_not_json_name_the_reason() {
     let answer = r#"{"choices":[{"finish_reason":"stop","message":{"content":"he\ud800llo"}}]}"#;
@@ -482,7 +484,7 @@ fn answers_that_are_not_json_name_the_reason() {
     }
 }
 
-/// A negative count was read as 0 tokens. An implausibly large count was read as real, with an enormous cost.
+/// Regression: a negative count was read as 0 tokens, and an implausibly large count as real, with an enormous cost.
 #[test]
 fn a_count_of_tokens_that_cannot_be_is_none() {
     for (prompt, completion, total, expected) in [

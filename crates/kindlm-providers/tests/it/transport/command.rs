@@ -86,7 +86,7 @@ async fn protocol_lines_become_tool_calls() {
     assert_eq!(found.output_json, Some(json!({"b": 2})));
 }
 
-/// The original waited for grandchildren with open pipes: 6.4 s for a timeout of 1 s.
+/// Regression: the original KindLM waited for grandchildren with open pipes: 6.4 s for a timeout of 1 s.
 #[tokio::test]
 async fn weak_point_14_a_timeout_ends_the_whole_group() {
     let nap = nap(3001);

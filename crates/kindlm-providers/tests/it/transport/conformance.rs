@@ -1,4 +1,4 @@
-//! The original's vectors for the transport of requests.
+//! Compares the transport with the test vectors of the original KindLM.
 
 use kindlm_providers::mcp;
 use kindlm_testing::mock::{MockReply, closed_address};

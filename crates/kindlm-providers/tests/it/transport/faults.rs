@@ -153,7 +153,7 @@ async fn an_address_that_is_none_is_found_before_anything_is_sent() {
     }
 }
 
-/// The original stopped its timeout when the headers arrived.
+/// Regression: the original KindLM stopped its timeout when the headers arrived.
 #[tokio::test]
 async fn weak_point_11_the_timeout_covers_slow_bodies() {
     let timeout = Duration::from_millis(100);
@@ -177,7 +177,7 @@ async fn weak_point_11_the_timeout_covers_slow_bodies() {
     }
 }
 
-/// The original reported every network error as `fetch failed`, and did not retry.
+/// Regression: the original KindLM reported every network error as `fetch failed`, and did not retry.
 #[tokio::test]
 async fn weak_point_12_network_errors_are_typed_and_retried() {
     let server = server();
