@@ -6,12 +6,14 @@ use crate::{Confidence, Interval, Tally, float};
 const HALVINGS: u32 = 60;
 
 impl Tally {
-    /// Returns the interval of a share whose count ended when its evidence sufficed.
+    /// Returns an interval of the share that is also valid if the outputs so far decided when the count ended.
     ///
-    /// It holds after each single output at the same time, and so for every rule of ending. Other intervals are wrong
-    /// after such an end, because the end depends on the outputs. This is the confidence sequence of the beta-binomial
-    /// mixture with a = b = 1/2: the rates `p` with `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) < 1 / α` (Robbins
-    /// 1970, *Ann. Math. Stat.* 41:1397; Howard et al. 2021, *Ann. Stat.* 49:1055).
+    /// The intervals after each output all hold at the same time, so every stopping rule is allowed. Other intervals
+    /// are wrong after such an end. This is the confidence sequence of the beta-binomial mixture with a = b = 1/2: for
+    /// k
+    /// passes in n outputs and the level 1 − α, the rates `p` with `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) < 1 /
+    /// α`
+    /// (Robbins 1970, *Ann. Math. Stat.* 41:1397; Howard et al. 2021, *Ann. Stat.* 49:1055).
     pub fn anytime(self, confidence: Confidence) -> Interval {
         let (passed, failed) = (self.passed(), self.total() - self.passed());
         let limit = -(1.0 - confidence.level()).ln();

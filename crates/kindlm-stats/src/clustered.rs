@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(all_pass, tally(35, 35));
         let agree = of(&[(10.0, 10), (0.0, 10), (10.0, 10), (0.0, 10)]);
         assert_eq!(agree.interval(Confidence::P95).unwrap(), tally(2, 4));
-        // Repeats that differ as independent ones do count in full.
+        // Repeats that differ as much as independent scores count in full.
         let differ = of(&[(5.0, 10); 4]).interval(Confidence::P95).unwrap();
         assert_eq!(differ, tally(20, 40));
     }

@@ -1,6 +1,6 @@
 //! Confidence levels and intervals.
 
-/// The confidence level of intervals: the share of intervals with the true value.
+/// The confidence level of intervals: the share of intervals that contain the true value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Confidence {
     level: f64,

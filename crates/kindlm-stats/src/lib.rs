@@ -15,7 +15,7 @@
 //! - [`Tally`] has the intervals of a share, also [after an early end](Tally::anytime), and the chances of several tries.
 //! - [`Clustered`] is the mean of repeats of several cases, with its interval.
 //! - [`Sprt`] decides if a rate is high enough, with as few repeats as possible.
-//! - [`change_points`] finds the runs since which the rate is another one.
+//! - [`change_points`] finds the runs at which the rate changed.
 //!
 //! All functions are pure. If a result is undefined, the function returns the reason as an error ([`Undefined`]). No
 //! function returns NaN or infinity.

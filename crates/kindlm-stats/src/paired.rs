@@ -17,7 +17,7 @@ const EXACT: usize = 14;
 /// The number of random sign flips for more clusters.
 const FLIPS: u32 = 9_999;
 
-/// The negative logarithm of the probability that the flips so far mislead, at each look: 1 in 24 million.
+/// The negative logarithm of the probability that one check by [`is_far`] is wrong: 1 in 24 million.
 const FAR: f64 = 17.0;
 
 /// The tolerance for equal sums of differences.
@@ -58,8 +58,8 @@ pub struct Paired {
     pub mean: f64,
     /// The t interval of the mean with clustered standard errors, from -1 to 1.
     ///
-    /// Equal differences in all clusters have no spread. Their interval is then as wide as that of a share of which 0
-    /// of all clusters is observed (Clopper-Pearson).
+    /// If the differences of all clusters are equal, they have no spread. The half width is then the upper end of the
+    /// Clopper-Pearson interval of 0 among as many observations as clusters.
     pub interval: Interval,
     /// The one-sided p value of the mean in its direction; 1 if no case changed.
     pub p_value: f64,
@@ -233,7 +233,7 @@ fn sign_flip(sums: &[f64], is_mid: bool, seed: u64, is_settled: impl Fn(f64, u32
 /// If the true share were on the other side of `alpha`, such flips would have a probability below `exp(−flips × KL)`, with
 /// the Kullback-Leibler divergence of the two shares (Chernoff 1952; Hoeffding 1963, theorem 1).
 fn is_far(weight: f64, flips: u32, alpha: f64) -> bool {
-    // Each look can mislead, so there are at most 156.
+    // Each check can be wrong, so check only every 64 flips: at most 156 times.
     if flips == 0 || !flips.is_multiple_of(64) {
         return false;
     }
@@ -244,7 +244,7 @@ fn is_far(weight: f64, flips: u32, alpha: f64) -> bool {
 
 /// Returns the mean weight of all sign flips.
 ///
-/// Neighbours in the order of Gray differ in one sign, so each sum needs one addition.
+/// Neighbours in a Gray code differ in one sign, so each sum needs one addition.
 fn enumerate(changed: &[f64], weight: impl Fn(f64) -> f64) -> f64 {
     let flips = 1_u32 << changed.len();
     let mut signed = changed.to_vec();
@@ -369,7 +369,7 @@ mod tests {
         let hits = (0..40_000).filter(|_| flip(&mut bits) >= observed - TOLERANCE).count();
         let drawn = float(hits as u64) / 40_000.0;
         assert!((drawn - exact).abs() < 0.01, "{drawn} {exact}");
-        // The sum of 100 signs has the variance 100, and 3 words are cut.
+        // The sum of 100 signs has the variance 100. 100 signs need three words of 32 bits and a part of a fourth.
         let signs: Vec<f64> = (0..40_000).map(|_| bits.sum(1.0, 100)).collect();
         let mean = signs.iter().sum::<f64>() / 40_000.0;
         let variance = signs.iter().map(|it| it * it).sum::<f64>() / 40_000.0;

@@ -23,10 +23,10 @@ pub struct PilotCase<'a> {
 
 /// The cases of a past run, with an estimate of their true pass rates.
 ///
-/// The passes of few repeats vary more than the true rates, so a plan cannot use them as they are. The distribution of the
-/// true rates over the cases is estimated by maximum likelihood (Laird 1978, *J. Am. Stat. Assoc.* 73:805), with one
-/// additional case of which nothing is known (Jeffreys' prior). A case then has the rates that agree with its repeats
-/// (empirical Bayes; Efron 2014, *Stat. Sci.* 29:285).
+/// The observed rates of few repeats vary more than the true rates, so a plan cannot use the observed rates. The
+/// distribution of the true rates over the cases is estimated by maximum likelihood (Laird 1978, *J. Am. Stat. Assoc.*
+/// 73:805), with one additional case of which nothing is known (Jeffreys' prior). The possible rates of a case follow
+/// from this distribution and from the repeats of the case (empirical Bayes; Efron 2014, *Stat. Sci.* 29:285).
 ///
 /// One repeat of each case does not show how the rates differ. Then all cases have the same rate, which needs the largest
 /// size.

@@ -227,7 +227,8 @@ impl Pilot {
         Ok(match goal.shape {
             Shape::Break => Change::Break((effect / rate).min(1.0)),
             Shape::Spread => {
-                // The mean fall grows with the fall of single cases, which ends at 0.
+                // A rate cannot fall below 0, so cases with low rates fall by less. Search the fall of the other
+                // cases with which the mean fall is the effect.
                 let (mut low, mut high) = (effect, 1.0);
                 for _ in 0..50 {
                     let middle = f64::midpoint(low, high);
@@ -239,7 +240,8 @@ impl Pilot {
         })
     }
 
-    /// Returns the number of clusters by the formula, × 1.1.
+    /// Returns the number of clusters by the formula, with 10% more clusters, because the formula gives too little
+    /// power.
     ///
     /// It is `n = (z₁₋α + z_power)² (ω² + σ²_before/K + σ²_after/K) / δ²`, with the variance ω² of the fall between cases,
     /// and the variance σ² within cases. Fails without repeats, or if the number is out of reach.

@@ -59,8 +59,8 @@ impl Quantiles {
         self.len() == 0
     }
 
-    /// Returns the smallest measurement that is not below a share of all measurements (nearest rank), to three
-    /// significant digits.
+    /// Returns the smallest measurement that at least this share of all measurements does not exceed (nearest rank),
+    /// to three significant digits.
     ///
     /// `share` is from 0 to 1. Returns `None` without measurements.
     #[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]

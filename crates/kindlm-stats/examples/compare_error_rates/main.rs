@@ -1,4 +1,4 @@
-//! Measures how often `kindlm compare` reports a regression, with and without one.
+//! Measures how often `kindlm compare` reports a regression, in simulated runs with and without a true regression.
 //!
 //! Run `cargo run --release -p kindlm-stats --example compare_error_rates [ROUNDS]`. `docs/compare.md` has the table.
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "an example prints, and may panic")]

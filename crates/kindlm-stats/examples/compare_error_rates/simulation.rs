@@ -14,9 +14,9 @@ pub(crate) enum Population {
     Equal,
     /// Three quarters of the cases always pass; the others have a rate from 0.1 to 0.9.
     MostlyStable,
-    /// Five cases share a document, and all cases of a document have the same rate on a day, from 0.6 to 1.
+    /// Five cases share a document. In each run, all cases of a document have the same random rate, from 0.6 to 1.
     Documents,
-    /// The same, but the cases have no `cluster`.
+    /// The same as [`Self::Documents`], but each case is its own cluster.
     DocumentsWithoutCluster,
 }
 
@@ -51,7 +51,7 @@ pub(crate) const ROWS: [Row; 7] = [
     row("5 cases a document, 100 × 5", Population::Documents, 100, 5),
 ];
 
-/// Shows the purpose of `cluster`.
+/// A further row, which shows the effect of a missing `cluster`.
 pub(crate) const WITHOUT_CLUSTER: Row =
     row("the same without `cluster`", Population::DocumentsWithoutCluster, 100, 5);
 
@@ -152,7 +152,8 @@ fn pairs(row: Row, effect: Effect, random: &mut Rand64) -> (Vec<(u64, u64)>, f64
             Effect::Break(share) if random.rand_float() < share => 0.0,
             Effect::None | Effect::Break(_) => after,
         };
-        // The rates of documents on two days have the same distribution, so their true difference is 0.
+        // The rates of a document in both runs have the same distribution, so without an effect the true difference is
+        // 0. With an effect, the true difference is not used.
         if matches!(row.population, Population::Equal | Population::MostlyStable) {
             expected += after - before;
         }

@@ -19,7 +19,7 @@ pub(crate) struct Independent {
     pub(crate) specificity: f64,
 }
 
-/// The settings of the simulation that found the textbook intervals too narrow.
+/// The settings of the simulation. In most of them, the textbook intervals are too narrow.
 pub(crate) const INDEPENDENT: [Independent; 9] = [
     independent(100, 500, 0.80, 0.90, 0.70),
     independent(30, 300, 0.90, 0.95, 0.60),
@@ -42,7 +42,7 @@ const fn independent(
     Independent { labels, unlabelled, base_rate, sensitivity, specificity }
 }
 
-/// The share of intervals that contain the true value, of those that exist.
+/// The share of intervals that contain the true value. Undefined intervals do not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Coverage {
     hits: u32,
@@ -140,7 +140,7 @@ pub(crate) struct OfSets {
 }
 
 impl Sets {
-    /// Draws outputs: 70% pass, and the judge errs in 15%, both unevenly.
+    /// Draws outputs. On average, 70% pass and the judge errs in 15%; both shares differ between outputs.
     fn draw(&self, outputs: usize, random: &mut Rng) -> Vec<Confusion> {
         let scale = (1.0 - self.correlation) / self.correlation;
         let output = |_| {
@@ -206,8 +206,9 @@ pub(crate) enum Noise {
     Known(f64),
     /// A mean share of 5%, uneven over 100 outputs, measured by asking about each output twice.
     Measured,
-    /// Measured in the same way. Of 100 outputs, 20 have a borderline pass rate, and the first verdict stays the one to
-    /// compare with. So an output whose first verdict was rare differs in most watches.
+    /// Of 100 outputs, 20 have a borderline pass rate. Each watch compares its verdict with the first verdict on the
+    /// output, so an output whose first verdict was rare differs in most watches. The noise is measured as in
+    /// [`Self::Measured`].
     Verdicts,
 }
 
@@ -226,7 +227,7 @@ fn verdict(random: &mut Rng) -> (f64, bool) {
     (pass, random.f64() < pass)
 }
 
-/// The first week with an alarm in each year with one.
+/// The first week with an alarm, for each year that has an alarm.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alarms {
     years: u32,

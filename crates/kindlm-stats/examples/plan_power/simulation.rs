@@ -73,7 +73,7 @@ impl Row {
     pub(crate) fn measure(self, clusters: u64, rounds: u32, seed: u128) -> f64 {
         let mut random = Rand64::new(seed);
         let names: Vec<String> = (0..clusters).map(|it| it.to_string()).collect();
-        // The share of clusters that break takes the mean rate of 0.8 or of the stable cases down by the effect.
+        // If this share of the clusters breaks, the mean rate falls by the effect.
         let broken = self.effect / self.population.mean();
         let mut shown = 0;
         for round in 0..rounds {
@@ -109,12 +109,14 @@ impl Population {
 
     /// Draws the true rates of the cases of a cluster.
     fn cluster(self, random: &mut Rand64) -> Vec<f64> {
-        // Without 0, of which there is no logarithm.
+        // The number is never 0, because 0 has no logarithm.
         let mut uniform = || 1.0 - random.rand_float();
         match self {
             Self::Equal => vec![0.8],
             Self::Beta => {
-                // A share of two gamma variables; that with the shape 1/2 is half of a squared normal variable.
+                // A beta variable is the share of one gamma variable in the sum of two. The gamma variable with the
+                // shape
+                // 1/2 is half of a squared normal variable.
                 let two = -(uniform() * uniform()).ln();
                 let half = -uniform().ln() * (std::f64::consts::TAU * uniform()).cos().powi(2);
                 vec![two / (two + half)]

@@ -13,7 +13,7 @@ fn unchanged_runs_raise_few_alarms() {
     for (row, seed) in ROWS.into_iter().zip(1..) {
         let alarms = simulate(row, Effect::None, ROUNDS, seed);
         assert!(alarms.sign_flip <= ALPHA + 0.01, "{}: {alarms:?}", row.name);
-        // The former rule, any fall, is wrong in nearly every unchanged run.
+        // The rule `any_fall` reports a regression in nearly every unchanged run.
         assert!(alarms.any_fall > 0.9, "{}: {alarms:?}", row.name);
     }
 }
