@@ -1,6 +1,6 @@
 //! The rules for following redirects.
 //!
-//! Requests carry a key and a private conversation. So a redirect is followed only to the same scheme, host and port,
+//! Requests contain a key and a private conversation. So a redirect is followed only to the same scheme, host and port,
 //! and only if it keeps the method and the body. With the statuses 307 and 308, the client repeats the request. With
 //! 301, 302 and 303, a `POST` would become a `GET`, so only a `GET` follows them.
 

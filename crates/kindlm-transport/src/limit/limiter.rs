@@ -64,7 +64,7 @@ struct State {
 /// let limiter = RateLimiter::new(Limits { rpm: 600.try_into().ok(), ..Limits::default() });
 /// let call = limiter.enqueue(0);
 /// let permit = call.enter(0).await?;
-/// // Send it, and then:
+/// // Send the request here. After its answer:
 /// permit.answered();
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -138,7 +138,7 @@ async fn a_retry_keeps_its_place() {
     });
     let attempts: Vec<u32> = all(calls).await.into_iter().map(|((), it)| it).collect();
     assert_eq!(attempts, [3, 1, 1, 1]);
-    // While call 0 waits for 100 ms, two others take 120 ms; then it is first again.
+    // While call 0 waits for 100 ms, two other calls take 120 ms. Then call 0 is the first in the queue again.
     assert_eq!(*order.borrow(), [0, 1, 2, 0, 3, 0]);
 }
 

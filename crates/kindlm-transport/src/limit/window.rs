@@ -78,8 +78,11 @@ impl Window {
         self.size = (self.size + widening).min(self.most);
     }
 
-    /// Records a refusal with a requested wait, and halves the window. Requests sent before that do not halve it again:
-    /// their number says nothing about the capacity after the wait. `in_flight` includes this request.
+    /// Records a refusal with a requested wait, and halves the window. Requests that were sent before this refusal do
+    /// not
+    /// halve the window again, because their number does not show the capacity after the wait. `in_flight` includes
+    /// this
+    /// request.
     pub(super) fn record_requested_wait(&mut self, sent: Sent, in_flight: u32) {
         if sent.epoch == self.epoch {
             self.epoch += 1;
