@@ -111,11 +111,11 @@ struct Alike {
 /// The state of a call's arguments, as a part of the key.
 #[derive(PartialEq, Eq, Hash)]
 enum Known {
-    /// Any arguments match.
+    /// Every span has a key with this state, for requests whose arguments were not recorded.
     Any,
-    /// The arguments were not recorded, so any arguments match.
+    /// The arguments of the span were not recorded, so any requested arguments match.
     Untold,
-    /// These arguments, as JSON text with sorted keys.
+    /// The arguments as JSON text with sorted keys, and the text of malformed arguments.
     These(String),
 }
 

@@ -145,7 +145,7 @@ const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE
 
 /// Returns an enumeration value, given by its number or by its name.
 ///
-/// Names are against the specification. An unknown name gives 0, the unspecified value.
+/// The specification allows only numbers, but some senders write names. An unknown name gives 0, the unspecified value.
 fn constant(value: &Value, names: &[&str]) -> i64 {
     match value {
         Value::String(name) => {

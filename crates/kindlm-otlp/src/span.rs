@@ -132,7 +132,8 @@ pub(crate) fn some_id(id: String) -> Option<String> {
 
 /// The flag bits of a span.
 ///
-/// The first bit means that the location of the parent is known. The second bit means that it ran in another process.
+/// The first bit means that the process of the parent is known. The second bit means that the parent ran in another
+/// process.
 const PARENT_IS_KNOWN: u32 = 0x100;
 const PARENT_IS_REMOTE: u32 = 0x200;
 
