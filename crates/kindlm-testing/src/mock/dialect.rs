@@ -22,7 +22,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect of a path; an unknown path is that of `OpenAI`.
+    /// Returns the dialect of a path; [`Self::OpenAi`] for an unknown path.
     pub fn at(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or(path);
         let known = [

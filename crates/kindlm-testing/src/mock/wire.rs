@@ -211,7 +211,7 @@ async fn send_body(
     if ending == Ending::ResetInBody { reset(stream) } else { Ok(false) }
 }
 
-/// Makes the stream reset the connection when it is dropped; returns false.
+/// Makes the stream reset the connection when it is dropped. Returns false, because the connection cannot be reused.
 fn reset(stream: &TcpStream) -> io::Result<bool> {
     stream.set_zero_linger()?;
     Ok(false)
