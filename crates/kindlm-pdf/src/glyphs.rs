@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use typst::text::Font;
 
-/// The characters that all fonts of running text can show.
+/// Replaces characters that a font of running text cannot show, and counts them.
 pub(crate) struct Glyphs<'a> {
     fonts: &'a [Font],
     /// The number of replaced characters.
@@ -13,7 +13,7 @@ pub(crate) struct Glyphs<'a> {
 }
 
 impl<'a> Glyphs<'a> {
-    /// Takes the fonts that each character must be in: the regular and the bold one.
+    /// Creates a replacement for these fonts. A character stays if each of the fonts has a glyph for it.
     pub(crate) fn new(fonts: &'a [Font]) -> Self {
         Self { fonts, replaced: 0 }
     }

@@ -38,10 +38,10 @@ pub enum PdfError {
     /// The source is not the complete text of `compliance-pdf`.
     #[error("the source of the PDF is not a complete document: {0}")]
     Source(String),
-    /// The run has no valid time of its start, which PDF/A requires as the date of the document.
+    /// The start time of the run is invalid. PDF/A requires it as the date of the document.
     #[error("the run started at `{0}`, which is not a time; a PDF/A needs a date")]
     Date(String),
-    /// The typesetter rejected the document, or it would not be a valid PDF/A.
+    /// The typesetter rejected the document, or the result would not be a valid PDF/A.
     #[error("cannot set the PDF: {0}")]
     Set(String),
 }

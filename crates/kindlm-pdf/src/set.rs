@@ -29,7 +29,7 @@ pub(crate) fn pdf(source: &str) -> Result<Pdf, PdfError> {
     let world = Sealed::new(fonts.to_vec(), document.to_string())?;
     drop(document);
     let result = written(&world, &options);
-    // The typesetter keeps what it computed for the next document, and there is none.
+    // The typesetter caches its results for further documents. Free the cache, because no document follows.
     comemo::evict(0);
     let (bytes, pages) = result.map_err(|all| PdfError::Set(in_words(&all)))?;
     Ok(Pdf { bytes, pages, replaced })

@@ -11,7 +11,7 @@ use crate::PdfError;
 
 const TEMPLATE: &str = include_str!("template.typ");
 
-/// Everything that a document is made of. It has no access to the disk, the network or the clock.
+/// The inputs of the typesetter, all in memory. They give no access to the disk, the network or the clock.
 pub(crate) struct Sealed {
     library: LazyHash<Library>,
     book: LazyHash<FontBook>,
@@ -22,7 +22,7 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// Takes the fonts, and the data of the document as JSON.
+    /// Creates the inputs from the fonts, and from the data of the document as JSON.
     pub(crate) fn new(fonts: Vec<Font>, data: String) -> Result<Self, PdfError> {
         Ok(Self {
             library: LazyHash::new(Library::default()),

@@ -52,7 +52,7 @@ fn the_sample_is_a_tagged_pdf_a() {
     for part in ["/StructTreeRoot", "/MarkInfo", "/Lang", "/FontFile2", "/OutputIntents"] {
         assert!(contains(&pdf, part), "{part}");
     }
-    // Nothing in the file can act or leads elsewhere.
+    // The file has no scripts, program starts, attachments, links or forms.
     for part in ["/JavaScript", "/Launch", "/EmbeddedFile", "/URI", "/AcroForm"] {
         assert!(!contains(&pdf, part), "{part}");
     }
@@ -102,7 +102,8 @@ fn a_character_without_a_glyph_is_shown_and_counted() {
     ] {
         assert_eq!(pdf(&document(text)).unwrap().replaced, replaced, "{text}");
     }
-    // The document states the number, so it has more text than one that is written like this.
+    // The document also states the number of replaced characters, so it is larger than a document that already contains
+    // the codes.
     let written = pdf(&document("\\u{65e5}\\u{672c}")).unwrap();
     assert!(pdf(&document("日本")).unwrap().bytes.len() > written.bytes.len());
 }
