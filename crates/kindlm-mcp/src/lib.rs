@@ -1,7 +1,7 @@
 //! The client of an MCP server, which calls one tool. Its session is opened on first use, and shared by all calls.
 //!
-//! This is a crate of its own so that the shipped binary compiles the MCP SDK for size: the profile sets a level for
-//! each crate, and generic code of the SDK gets the level of the crate that calls it.
+//! This code is a separate crate so that the profile `dist` can compile the MCP SDK for size. The profile sets an
+//! optimization level for each crate, and generic code of the SDK gets the level of the crate that calls it.
 //!
 //! ```
 //! use kindlm_mcp::{McpClient, Tool};
