@@ -134,7 +134,8 @@ fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
         // A snapshot that differs must fail the test instead of being updated.
         let _insta = sh.push_env("INSTA_UPDATE", "no");
         cmd!(sh, "cargo test --workspace").run()?;
-        // The workspace is built without the typesetter: it takes 270 seconds of CPU time from cold.
+        // The tests of the workspace do not include the typesetter, because its first build takes 270 seconds of CPU
+        // time.
         cmd!(sh, "cargo test -p kindlm-pdf --features typst").run()?;
     }
     cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings").run()?;

@@ -201,9 +201,9 @@ fn check_architecture(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Checks that crates depend only on crates of lower levels.
+/// Checks that crates depend only on crates of lower floors.
 ///
-/// The levels are in the table of crates in ARCHITECTURE.md.
+/// The floors are in the table of crates in ARCHITECTURE.md.
 fn check_floors(root: &Path) -> Result<Vec<String>> {
     let page = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));

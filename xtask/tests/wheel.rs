@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-// This test needs nothing else of that crate, which takes much longer to build.
+// Include only this file, because the whole crate takes much longer to build.
 #[path = "../../crates/kindlm-testing/src/programs.rs"]
 #[expect(dead_code, unreachable_pub, reason = "other tests use the rest")]
 mod programs;
