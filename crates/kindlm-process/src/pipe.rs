@@ -257,7 +257,7 @@ impl Tail {
         self.bytes.drain(..over);
     }
 
-    /// Adds a line that KindLM writes, marked as such.
+    /// Adds a line of KindLM, with the prefix `[kindlm]`.
     pub fn note(&mut self, text: &str) {
         if self.bytes.back().is_some_and(|it| *it != b'\n') {
             self.extend(b"\n");

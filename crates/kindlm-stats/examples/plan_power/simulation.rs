@@ -115,8 +115,7 @@ impl Population {
             Self::Equal => vec![0.8],
             Self::Beta => {
                 // A beta variable is the share of one gamma variable in the sum of two. The gamma variable with the
-                // shape
-                // 1/2 is half of a squared normal variable.
+                // shape 1/2 is half of a squared normal variable.
                 let two = -(uniform() * uniform()).ln();
                 let half = -uniform().ln() * (std::f64::consts::TAU * uniform()).cos().powi(2);
                 vec![two / (two + half)]

@@ -79,10 +79,8 @@ impl Window {
     }
 
     /// Records a refusal with a requested wait, and halves the window. Requests that were sent before this refusal do
-    /// not
-    /// halve the window again, because their number does not show the capacity after the wait. `in_flight` includes
-    /// this
-    /// request.
+    /// not halve the window again, because their number does not show the capacity after the wait. `in_flight` includes
+    /// this request.
     pub(super) fn record_requested_wait(&mut self, sent: Sent, in_flight: u32) {
         if sent.epoch == self.epoch {
             self.epoch += 1;
