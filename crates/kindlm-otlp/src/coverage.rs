@@ -68,7 +68,7 @@ pub(crate) struct Shown<'t, 's> {
     pub(crate) calls: &'t [Call],
     /// The spans that the filter excludes.
     pub(crate) left_out: &'t [&'s OtlpSpan],
-    /// True if no span is missing.
+    /// True if the trace has no known gaps, such as missing spans or a tool call without a result.
     pub(crate) is_whole: bool,
 }
 
