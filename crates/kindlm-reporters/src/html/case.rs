@@ -201,7 +201,7 @@ impl Call {
     }
 }
 
-/// Returns the system prompt, the input, the turns, the output and stderr, in this order.
+/// Returns the system prompt, the input, the turns, the output, stderr and the changes in the workspace, in this order.
 ///
 /// The input is marked, because the tool calls follow it.
 fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {

@@ -30,7 +30,7 @@ impl Cut {
         if outcome == Outcome::Passed { self.passed } else { self.others }
     }
 
-    /// Tells the reader how texts were cut; `None` if they were not.
+    /// Returns the note about cut texts; `None` if no texts were cut.
     pub(super) fn note(self, limit: usize, is_larger: bool) -> Option<String> {
         let passed = count(self.passed? as u64);
         let others = match self.others {

@@ -61,7 +61,7 @@ pub(super) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<
     Ok(out.write_str("</section>\n</noscript>\n")?)
 }
 
-/// Returns the positions of the first cases: those that failed, then the other ones.
+/// Returns the positions of the first cases: those that failed or errored, then the others.
 fn first(report: &AnyReport<'_>) -> Vec<usize> {
     let outcome = |at: &usize| report.cases.mark(*at).map(|it| it.outcome);
     let fails = |at: &usize| matches!(outcome(at), Some(Outcome::Failed | Outcome::Errored));
