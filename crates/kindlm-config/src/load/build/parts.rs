@@ -71,7 +71,7 @@ impl Builder<'_> {
         let rules = self.base.judged_as(value, rules);
         self.base.check_named(piece, at, &rules, given);
         let (checks, block) = self.expect(piece, &format!("{at}/expect"), expect, &rules, given);
-        // Skip the warning "checks nothing" if the test has errors.
+        // If the turns or the checks have errors, skip the following diagnostics.
         let is_whole = turns_are_whole && self.base.sink.errors.len() == errors;
         if is_whole
             && object(value, "expect").is_some()
@@ -125,7 +125,7 @@ impl Builder<'_> {
 
     /// Returns the places of a test's checks and of the checks of its turns.
     ///
-    /// Returns `None` for a test on one line, such as the row of a dataset.
+    /// Returns `None` if no check has a line of its own, such as for a test on one line of a dataset.
     fn check_places(
         &mut self,
         piece: Piece<'_>,

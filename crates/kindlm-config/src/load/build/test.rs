@@ -177,7 +177,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the digests of a test: of the whole test, and without its prompt or command.
+    /// Returns the digests of a test: of the whole test, and without its subject (prompt, command or transcript).
     fn digests(&self, shared: &TestParts, decides: &Deciding<'_>) -> (Fingerprint, Fingerprint) {
         let command_files = self.command_files(&shared.subject, decides.vars);
         let whole = self.digest(shared.digests.whole, decides, command_files);
@@ -205,7 +205,7 @@ impl Builder<'_> {
         decides.more.iter().fold(digest, |digest, it| it.digest(digest)).finish()
     }
 
-    /// Returns the place of a test. Tests of a file share its name.
+    /// Returns the place of a test. To save memory, the places in one file share the name of the file.
     fn place_of_test(&mut self, piece: Piece<'_>, at: &str) -> SourcePlace {
         let place = piece.place(at, MemberPart::Value);
         SourcePlace::new(self.pool.text(&place.file), place.line, place.column)

@@ -70,7 +70,7 @@ impl Prompts {
         self.names.iter().map(String::as_str).collect()
     }
 
-    /// True if the file has no prompts. The check of the document's shape reports that.
+    /// True if the file has no prompts. If they are required, the check of the document's shape reports that.
     pub(in crate::load) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

@@ -13,7 +13,7 @@ impl Resolved<'_> {
         let judge = self.defaults.judge.clone();
         // `judges` reports the problems once, at the block.
         if judge.problems().is_empty() {
-            // A single judge is stored as the default of the engine instead.
+            // `judges` stores a single judge in the defaults of the suite instead.
             self.setup.judging = JudgeBlock { model: None, ..judge };
             self.suite.judging = self.setup.judging.clone();
         }
