@@ -15,9 +15,10 @@ const FOLDERS: [&str; 4] = ["crates", "docs", "fixtures", "schemas"];
 /// The contents of files, as digests.
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Runs the tests that rewrite expected results: all tests, or those of the crate with this id.
+/// Runs the tests that rewrite expected results.
 ///
-/// Lists the written files also if a test fails, because the other tests have written theirs.
+/// With an id of an assertion, gate, provider or reporter, runs only the tests of its crate. Lists the written files
+/// even if a test fails, because other tests may have written files.
 pub(crate) fn run(sh: &Shell, root: &Path, id: Option<&str>) -> Result<()> {
     let package = id.map(|id| registries::package_of(root, id)).transpose()?;
     let before = contents(root)?;

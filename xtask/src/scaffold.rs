@@ -176,7 +176,7 @@ fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
             // A comment at the beginning belongs to the whole block.
             let comments = lines[first..].iter().take_while(|it| it.starts_with("//")).count();
             let first = first + comments;
-            // rustfmt sorts by the name, also if some lines begin with `pub`.
+            // rustfmt sorts by the name, even if some lines begin with `pub`.
             (first..=last)
                 .find(|&at| module_of(&lines[at]).is_some_and(|it| it > module))
                 .map_or(last + 1, |at| start_of(at).max(first))
