@@ -134,13 +134,8 @@ fn ci(sh: &Shell, root: &std::path::Path) -> Result<()> {
         // A snapshot that differs must fail the test instead of being updated.
         let _insta = sh.push_env("INSTA_UPDATE", "no");
         cmd!(sh, "cargo test --workspace").run()?;
-        // The tests of the workspace do not include the typesetter, because its first build takes 270 seconds of CPU
-        // time.
-        cmd!(sh, "cargo test -p kindlm-pdf --features typst").run()?;
     }
     cmd!(sh, "cargo clippy --workspace --all-targets -- -D warnings").run()?;
-    // `kindlm-providers` must also compile alone, without its default features.
-    cmd!(sh, "cargo check -p kindlm-providers --no-default-features").run()?;
     let _docs = sh.push_env("RUSTDOCFLAGS", "-D warnings");
     cmd!(sh, "cargo doc --workspace --no-deps --quiet").run()?;
     Ok(())
