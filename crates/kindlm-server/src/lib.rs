@@ -3,6 +3,8 @@
 //! [`app`] makes the routes, and [`serve`] serves them. The senders of records are not trusted: see
 //! [`kindlm_run::evaluate::service`].
 
+mod access;
+mod app;
 mod local;
 mod openapi;
 pub mod problem;
@@ -10,5 +12,6 @@ mod routes;
 mod serving;
 pub mod store;
 
-pub use routes::{App, app};
+pub use app::App;
+pub use routes::app;
 pub use serving::{ListenError, listen, serve};

@@ -1,23 +1,11 @@
-//! Refuses requests that a page of another site sends to a server on this machine (DNS rebinding, cross-site requests).
+//! Finds requests that a page of another site sends to a server on this machine (DNS rebinding, cross-site requests).
 
-use axum::body::Body;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderMap, HeaderName};
 
-use crate::problem::Problem;
-
-/// Passes on requests whose `Host` is this machine, and whose `Origin`, if any, is this server.
-pub(crate) async fn only_this_machine(request: Request<Body>, next: Next) -> Response {
-    match refusal(request.headers()) {
-        Some(why) => Problem::new(StatusCode::FORBIDDEN, "not-local", why).into_response(),
-        None => next.run(request).await,
-    }
-}
-
-fn refusal(headers: &HeaderMap) -> Option<&'static str> {
+/// Returns the reason to refuse a request: its `Host` is not this machine, or its `Origin` is not this server.
+pub(crate) fn refusal(headers: &HeaderMap) -> Option<&'static str> {
     let host = single(headers, HOST).and_then(|it| it.parse::<Authority>().ok());
     let Some(host) = host.filter(|it| is_loopback(it.host())) else {
         return Some(

@@ -1,26 +1,31 @@
 //! The binary `kindlm-server`.
 
+mod token;
+
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
 use kindlm_server::{App, app, listen, serve};
+use token::TokenCommand;
 
 /// Checks outputs over HTTP.
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// The address to listen on: a loopback address and a port
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The address to listen on; without tokens, a loopback address
     #[arg(long, default_value = "127.0.0.1:8477")]
     listen: SocketAddr,
     /// The database: `sqlite://<file>` or `postgres://<user>@<host>/<name>`
-    #[arg(long, env = "KINDLM_DATABASE", hide_env_values = true, default_value = DEFAULT_DATABASE)]
+    #[arg(long, global = true, env = "KINDLM_DATABASE", hide_env_values = true, default_value = DEFAULT_DATABASE)]
     database: String,
     /// The config with the judges: their `providers` and `models`
     #[arg(short, long)]
@@ -28,6 +33,13 @@ struct Args {
     /// The number of records that are evaluated at once
     #[arg(long, default_value_t = 16)]
     concurrency: u16,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Creates, lists or revokes the tokens of clients
+    #[command(subcommand)]
+    Token(TokenCommand),
 }
 
 fn main() -> ExitCode {
@@ -45,12 +57,22 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|err| err.to_string())?;
-    let world = world();
-    let records = records(&world, args)?;
+    let open = || async { Store::open(&args.database).await.map_err(|err| err.to_string()) };
+    if let Some(Command::Token(command)) = &args.command {
+        return runtime.block_on(async {
+            let store = open().await?;
+            let done = token::run(&store, command).await;
+            store.close().await;
+            let _ = writeln!(std::io::stdout(), "{}", done?);
+            Ok(())
+        });
+    }
+    let records = records(&world(), args)?;
     runtime.block_on(async {
-        let listener = listen(args.listen).await.map_err(|err| err.to_string())?;
+        let store = open().await?;
+        let has_tokens = store.has_tokens().await.map_err(|err| err.to_string())?;
+        let listener = listen(args.listen, has_tokens).await.map_err(|err| err.to_string())?;
         let address = listener.local_addr().map_err(|err| err.to_string())?;
-        let store = Store::open(&args.database).await.map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
         let stop = async { drop(tokio::signal::ctrl_c().await) };
         serve(&listener, app(App { records, store: store.clone() }), stop).await;

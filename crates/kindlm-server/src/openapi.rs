@@ -2,8 +2,10 @@
 
 use kindlm_wire::evaluate::{Evaluation, Record};
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::OpenApi;
+
+use crate::access::SCHEME;
 
 /// The title and the license; the paths come from the routes.
 #[derive(OpenApi)]
@@ -26,5 +28,7 @@ pub(crate) fn document(routes: &utoipa::openapi::OpenApi) -> Value {
     if let Some(known) = document["components"]["schemas"].as_object_mut() {
         known.extend(schemas);
     }
+    document["components"]["securitySchemes"] =
+        json!({(SCHEME): {"type": "http", "scheme": "bearer"}});
     document
 }

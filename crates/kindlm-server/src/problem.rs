@@ -11,6 +11,8 @@ use http_body_util::BodyExt as _;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::store::StoreError;
+
 /// The media type of an error.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -51,6 +53,25 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         (status, [(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))], body).into_response()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let (status, kind, detail) = match error {
+            StoreError::KeyReused => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "key-reused", error.to_string())
+            }
+            StoreError::Invalid(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+            }
+            _ => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "database",
+                "the database does not answer; repeat the request later".to_owned(),
+            ),
+        };
+        Self::new(status, kind, detail)
     }
 }
 

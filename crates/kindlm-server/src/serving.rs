@@ -24,9 +24,10 @@ const HEAD: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Other machines could use the server.
+    /// Other machines could use the server without a token.
     #[error(
-        "`--listen {0}` is not an address of this machine only; use `127.0.0.1:<port>` or `[::1]:<port>`"
+        "`--listen {0}` is not an address of this machine only, and the server has no token; \
+        use `127.0.0.1:<port>` or `[::1]:<port>`, or run `kindlm-server token create` first"
     )]
     NotLoopback(SocketAddr),
     /// The operating system refuses the address.
@@ -34,13 +35,13 @@ pub enum ListenError {
     Io(SocketAddr, #[source] std::io::Error),
 }
 
-/// Listens on a loopback address. Port 0 is any free port.
+/// Listens on an address. Port 0 is any free port.
 ///
 /// # Errors
 ///
-/// Fails if other machines can reach the address, or if it is not free.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
-    if !address.ip().is_loopback() {
+/// Fails if other machines can reach the address and the server has no token, or if the address is not free.
+pub async fn listen(address: SocketAddr, has_tokens: bool) -> Result<TcpListener, ListenError> {
+    if !has_tokens && !address.ip().is_loopback() {
         return Err(ListenError::NotLoopback(address));
     }
     TcpListener::bind(address).await.map_err(|err| ListenError::Io(address, err))

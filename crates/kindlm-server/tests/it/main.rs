@@ -4,3 +4,4 @@
 mod evaluate;
 mod server;
 mod store;
+mod tokens;

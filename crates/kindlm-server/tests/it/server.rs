@@ -35,8 +35,12 @@ pub(crate) fn command(folder: &Path) -> Command {
 
 impl Server {
     pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
+        Self::start_on(folder, "127.0.0.1:0", args)
+    }
+
+    pub(crate) fn start_on(folder: &Path, listen: &str, args: &[&str]) -> Self {
         let mut command = command(folder);
-        command.args(["--listen", "127.0.0.1:0"]).args(args).env("MOCK_KEY", "k");
+        command.args(["--listen", listen]).args(args).env("MOCK_KEY", "k");
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let mut seen = String::new();

@@ -1,0 +1,65 @@
+//! `POST /v1/evaluate`: one record.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use kindlm_run::evaluate::service::RecordError;
+use kindlm_wire::evaluate::Evaluation;
+use serde::de::IgnoredAny;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::body::{JSON, has_type};
+use crate::access::guarded;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::store::tokens::Scope;
+
+pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
+    guarded(app, Scope::Evaluate, OpenApiRouter::new().routes(routes!(evaluate)))
+}
+
+/// Evaluates one record: an output with its checks.
+#[utoipa::path(post, path = "/v1/evaluate",
+    request_body(content = ref("#/components/schemas/Record"), content_type = "application/json"),
+    responses(
+        (status = 200, description = "the results of the checks", body = ref("#/components/schemas/Evaluation"), content_type = "application/json"),
+        (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "the record is invalid, or has a check that is not permitted", body = Problem, content_type = "application/problem+json"),
+        (status = 504, description = "the judges did not answer in time", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn evaluate(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Evaluation>, Problem> {
+    if !has_type(&headers, JSON) {
+        let detail = "the body must have the header `content-type: application/json`";
+        return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    if let Err(err) = serde_json::from_slice::<IgnoredAny>(&body) {
+        let detail = format!("the body is not JSON: {err}");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "not-json", detail));
+    }
+    app.records.evaluate(body.into()).await.map(Json).map_err(refused)
+}
+
+/// Converts the error of a record into the error of its request.
+pub(super) fn refused(error: RecordError) -> Problem {
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    match error {
+        RecordError::Invalid { message, .. } => Problem::new(status, "invalid-record", message),
+        RecordError::NoJudge => {
+            let detail =
+                "some checks need a judge model, but the config of the server has no `models`";
+            Problem::new(status, "no-judge", detail)
+        }
+        _ => {
+            let detail = "the evaluation failed; the standard error of the server has the details";
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+        }
+    }
+}

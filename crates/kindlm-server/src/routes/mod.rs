@@ -1,0 +1,57 @@
+//! The routes: one file for each topic.
+
+mod body;
+mod evaluate;
+mod health;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Request, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Json, Router};
+use serde_json::Value;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::app::App;
+use crate::openapi::{Info, document};
+use crate::problem::{Problem, everywhere, of_panic};
+
+/// The maximum size of a request, in bytes: 8 MiB.
+const MAX_BODY: usize = 8 << 20;
+
+/// The time limit of a request, with the answers of its judges.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Makes all routes. The requests below `/v1` need a token, see [`guarded`](crate::access::guarded).
+pub fn app(app: App) -> Router {
+    let (router, api) = OpenApiRouter::with_openapi(Info::openapi())
+        .merge(health::routes())
+        .merge(evaluate::routes(&app))
+        .with_state(app)
+        .split_for_parts();
+    let api: Arc<Value> = Arc::new(document(&api));
+    let openapi = move || async move { Json(Value::clone(&api)) };
+    router
+        .route("/openapi.json", axum::routing::get(openapi))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn(in_time))
+        .layer(CatchPanicLayer::custom(of_panic))
+        .layer(from_fn(everywhere))
+        .layer(PropagateRequestIdLayer::x_request_id())
+        .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
+}
+
+/// Ends a request that takes too long.
+async fn in_time(request: Request<Body>, next: Next) -> Response {
+    tokio::time::timeout(PATIENCE, next.run(request)).await.unwrap_or_else(|_| {
+        let detail = format!("the request took more than {} s", PATIENCE.as_secs());
+        Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail).into_response()
+    })
+}
