@@ -8,6 +8,7 @@ mod app;
 mod local;
 mod openapi;
 pub mod problem;
+mod records;
 mod routes;
 mod serving;
 pub mod store;

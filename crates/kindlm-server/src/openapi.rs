@@ -1,6 +1,6 @@
 //! The OpenAPI description: that of the routes, with the JSON Schemas of records and evaluations.
 
-use kindlm_wire::evaluate::{Evaluation, Record};
+use kindlm_wire::evaluate::{BatchSummary, Evaluation, LineError, Record};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -24,9 +24,21 @@ pub(crate) fn document(routes: &utoipa::openapi::OpenApi) -> Value {
         settings.with(|it| it.definitions_path = "/components/schemas".into()).into_generator();
     generator.subschema_for::<Record>();
     generator.subschema_for::<Evaluation>();
+    generator.subschema_for::<BatchSummary>();
+    generator.subschema_for::<LineError>();
     let schemas = generator.take_definitions(false);
     if let Some(known) = document["components"]["schemas"].as_object_mut() {
         known.extend(schemas);
+    }
+    for (schema, description) in [
+        ("Record", "The assertion set with the checks: `name` or `name@version`."),
+        (
+            "Evaluation",
+            "The version of the assertion set, if the record named a set: `name@version`.",
+        ),
+    ] {
+        document["components"]["schemas"][schema]["properties"]["set"] =
+            json!({"type": "string", "description": description});
     }
     document["components"]["securitySchemes"] =
         json!({(SCHEME): {"type": "http", "scheme": "bearer"}});

@@ -40,6 +40,11 @@ impl Problem {
         Self { kind: format!("urn:kindlm:problem:{kind}"), ..Self::of_status(status, detail) }
     }
 
+    /// Returns true if the error is of this named kind.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.kind.strip_prefix("urn:kindlm:problem:") == Some(kind)
+    }
+
     /// Creates an error that only has a status.
     pub fn of_status(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error").to_owned();

@@ -42,6 +42,8 @@ use summary::Totals;
 const CONFIG_FOLDER: &str = "the folder of the config file";
 const BASE_FOLDER: &str = "the base folder (`--base`)";
 
+const WEIGHTLESS: &str = "`threshold` has no effect: every check has the weight 0";
+
 /// The evaluator of records, for any number of threads.
 struct Evaluator<'a> {
     setup: Setup<'a>,
@@ -247,8 +249,7 @@ impl<'a> Evaluator<'a> {
                 return Err(Malformed { id: line.id, error });
             }
             Ok(checks) if line.threshold.is_some() && is_weightless(checks) => {
-                let error = "`threshold` has no effect: every check has the weight 0".to_owned();
-                return Err(Malformed { id: line.id, error });
+                return Err(Malformed { id: line.id, error: WEIGHTLESS.to_owned() });
             }
             Ok(checks) => checks,
             Err(error) => return Err(Malformed { id: line.id, error: error.clone() }),
@@ -274,6 +275,25 @@ impl<'a> Evaluator<'a> {
             evaluation.input = Some(extra);
         }
         Ok(Ok((evaluation, results)))
+    }
+
+    /// Compiles the checks of a record. Errors that may depend on the variables of a record are not reported.
+    fn compiles(&self, json: &[u8]) -> Result<(), Malformed> {
+        let line = Line::parse(json)?;
+        let meant = |key: &str| self.notes.meant(key);
+        let misplaced = misplaced_check::misplaced_check(&line, json, meant, &self.setup);
+        let [expect, assertions] = rules(&line);
+        let Made { checks, by_variables } = self.compile(expect, assertions, line.vars());
+        let error = match checks {
+            _ if misplaced.is_some() => misplaced,
+            Err(error) => (!by_variables).then_some(error),
+            Ok(checks) if checks.is_empty() => Some("there are no checks".to_owned()),
+            Ok(checks) if line.threshold.is_some() && is_weightless(&checks) => {
+                Some(WEIGHTLESS.to_owned())
+            }
+            Ok(_) => None,
+        };
+        error.map_or(Ok(()), |error| Err(Malformed { id: None, error }))
     }
 
     fn checks_of(&self, line: &Line<'_>) -> Compiled {

@@ -42,10 +42,10 @@ pub enum RecordError {
     Internal,
 }
 
-/// One record, and the channel for its result.
-struct Job {
-    json: Vec<u8>,
-    reply: oneshot::Sender<Result<Evaluation, RecordError>>,
+/// The work for one record, and the channel for its result.
+enum Job {
+    Evaluate(Vec<u8>, oneshot::Sender<Result<Evaluation, RecordError>>),
+    Compile(Vec<u8>, oneshot::Sender<Result<(), RecordError>>),
 }
 
 /// Evaluates records of untrusted senders, any number at once. Clones share the threads, which end with the last clone.
@@ -95,7 +95,20 @@ impl RecordService {
     /// Fails if the record is invalid, needs more than is permitted, or needs a judge that does not exist.
     pub async fn evaluate(&self, json: Vec<u8>) -> Result<Evaluation, RecordError> {
         let (reply, result) = oneshot::channel();
-        self.jobs.send(Job { json, reply }).await.map_err(|_| RecordError::Internal)?;
+        self.jobs.send(Job::Evaluate(json, reply)).await.map_err(|_| RecordError::Internal)?;
+        result.await.unwrap_or(Err(RecordError::Internal))
+    }
+
+    /// Compiles the checks of a record, and evaluates none of them. The record needs no input and no output.
+    ///
+    /// If the checks have templates, their errors may depend on the variables of a record, so they are not reported.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are no checks, if they are invalid, or if they need more than is permitted.
+    pub async fn compile(&self, json: Vec<u8>) -> Result<(), RecordError> {
+        let (reply, result) = oneshot::channel();
+        self.jobs.send(Job::Compile(json, reply)).await.map_err(|_| RecordError::Internal)?;
         result.await.unwrap_or(Err(RecordError::Internal))
     }
 
@@ -120,6 +133,11 @@ impl BatchTotals {
     /// Counts a line that was not evaluated.
     pub fn malformed(&self) {
         self.totals.malformed();
+    }
+
+    /// Counts a record whose checks could not be evaluated.
+    pub fn errored(&self) {
+        self.totals.errored();
     }
 
     /// Returns the summary, with the same fields as the `--summary` of `kindlm evaluate`.
@@ -176,26 +194,41 @@ fn serve(
 fn work(evaluator: &Evaluator<'_>, todo: &Mutex<mpsc::Receiver<Job>>) {
     loop {
         let job = todo.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
-        let Some(Job { json, reply }) = job else { return };
-        if reply.is_closed() {
-            continue;
+        match job {
+            None => return,
+            Some(Job::Evaluate(json, reply)) => answer(reply, || evaluate(evaluator, &json)),
+            Some(Job::Compile(json, reply)) => {
+                answer(reply, || evaluator.compiles(&json).map_err(|it| invalid(evaluator, it)))
+            }
         }
-        // A panic is an error of this record, and must not end the thread.
-        let result = catch_unwind(AssertUnwindSafe(|| evaluate(evaluator, &json)));
-        // The caller may have left while the record was evaluated.
-        let _ = reply.send(result.unwrap_or(Err(RecordError::Internal)));
     }
+}
+
+fn answer<T>(
+    reply: oneshot::Sender<Result<T, RecordError>>,
+    work: impl FnOnce() -> Result<T, RecordError>,
+) {
+    if reply.is_closed() {
+        return;
+    }
+    // A panic is an error of this record, and must not end the thread.
+    let result = catch_unwind(AssertUnwindSafe(work));
+    // The caller may have left while the record was evaluated.
+    let _ = reply.send(result.unwrap_or(Err(RecordError::Internal)));
 }
 
 fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluation, RecordError> {
     match evaluator.judged(json, 1) {
         Ok(Ok((evaluation, _))) => Ok(evaluation),
         Ok(Err(_)) => Err(RecordError::NoJudge),
-        Err(Malformed { id, mut error }) => {
-            evaluator.secrets.redact_text(&mut error);
-            Err(RecordError::Invalid { id: evaluator.shown(id), message: error })
-        }
+        Err(malformed) => Err(invalid(evaluator, malformed)),
     }
+}
+
+fn invalid(evaluator: &Evaluator<'_>, malformed: Malformed) -> RecordError {
+    let Malformed { id, error: mut message } = malformed;
+    evaluator.secrets.redact_text(&mut message);
+    RecordError::Invalid { id: evaluator.shown(id), message }
 }
 
 /// Refuses every read, because a record must not read files of the server.

@@ -63,6 +63,13 @@ impl Totals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).results.malformed_lines += 1;
     }
 
+    /// Counts a record whose checks could not be evaluated.
+    pub(super) fn errored(&self) {
+        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.results.errored_cases += 1;
+        sums.results.total_cases += 1;
+    }
+
     /// Returns true if no line was counted.
     pub(super) fn is_empty(&self) -> bool {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);

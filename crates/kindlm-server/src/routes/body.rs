@@ -1,13 +1,43 @@
-//! The media types of requests.
+//! The media types and names in requests.
 
-use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+
+use crate::problem::Problem;
 
 /// The media type of one JSON value.
 pub(super) const JSON: &str = "application/json";
+
+/// The media type of JSON values, one per line.
+pub(super) const NDJSON: &str = "application/x-ndjson";
+
+/// The maximum length of a name or an id, in characters.
+const LONGEST_NAME: usize = 100;
 
 /// Returns true if the header `content-type` has this media type, with any parameters.
 pub(super) fn has_type(headers: &HeaderMap, media_type: &str) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     kind.split(';').next().is_some_and(|it| it.trim().eq_ignore_ascii_case(media_type))
+}
+
+/// Returns true if the body is JSON lines, under one of the usual names.
+pub(super) fn is_ndjson(headers: &HeaderMap) -> bool {
+    [NDJSON, "application/ndjson", "application/jsonl"].iter().any(|it| has_type(headers, it))
+}
+
+/// Returns the error of a request with another media type.
+pub(super) fn wrong_type(expected: &str) -> Problem {
+    let detail = format!("the body must have the header `content-type: {expected}`");
+    Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
+}
+
+/// Returns true if a text can be the name of a set.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
+    is_short(text) && text.chars().all(is_plain)
+}
+
+/// Returns true if a text can be an id: 1 to 100 characters.
+pub(super) fn is_short(text: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&text.chars().count())
 }

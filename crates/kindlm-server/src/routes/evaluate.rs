@@ -4,16 +4,15 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use kindlm_run::evaluate::service::RecordError;
-use kindlm_wire::evaluate::Evaluation;
 use serde::de::IgnoredAny;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::{JSON, has_type};
+use super::body::{JSON, has_type, wrong_type};
 use crate::access::guarded;
 use crate::app::App;
 use crate::problem::Problem;
+use crate::records::{self, Evaluated};
 use crate::store::tokens::Scope;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
@@ -35,31 +34,13 @@ async fn evaluate(
     State(app): State<App>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<Evaluation>, Problem> {
+) -> Result<Json<Evaluated>, Problem> {
     if !has_type(&headers, JSON) {
-        let detail = "the body must have the header `content-type: application/json`";
-        return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        return Err(wrong_type(JSON));
     }
     if let Err(err) = serde_json::from_slice::<IgnoredAny>(&body) {
         let detail = format!("the body is not JSON: {err}");
         return Err(Problem::new(StatusCode::BAD_REQUEST, "not-json", detail));
     }
-    app.records.evaluate(body.into()).await.map(Json).map_err(refused)
-}
-
-/// Converts the error of a record into the error of its request.
-pub(super) fn refused(error: RecordError) -> Problem {
-    let status = StatusCode::UNPROCESSABLE_ENTITY;
-    match error {
-        RecordError::Invalid { message, .. } => Problem::new(status, "invalid-record", message),
-        RecordError::NoJudge => {
-            let detail =
-                "some checks need a judge model, but the config of the server has no `models`";
-            Problem::new(status, "no-judge", detail)
-        }
-        _ => {
-            let detail = "the evaluation failed; the standard error of the server has the details";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
-        }
-    }
+    records::evaluate(&app, body.into()).await.map(Json).map_err(|it| it.problem)
 }

@@ -1,8 +1,10 @@
 //! The routes: one file for each topic.
 
+mod batch;
 mod body;
 mod evaluate;
 mod health;
+mod lines;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,7 @@ pub fn app(app: App) -> Router {
     let (router, api) = OpenApiRouter::with_openapi(Info::openapi())
         .merge(health::routes())
         .merge(evaluate::routes(&app))
+        .merge(batch::routes(&app))
         .with_state(app)
         .split_for_parts();
     let api: Arc<Value> = Arc::new(document(&api));

@@ -24,6 +24,27 @@ impl Reply {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.body))
     }
+
+    /// Returns the lines of a JSON lines body.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.body.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
+    }
+}
+
+/// Joins the chunks of a body. The last chunk is empty, and shows that the response is complete.
+fn joined(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    loop {
+        let end =
+            body.windows(2).position(|it| it == b"\r\n").expect("the response is not complete");
+        let size = std::str::from_utf8(&body[..end]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return whole;
+        }
+        whole.extend_from_slice(&body[end + 2..][..size]);
+        body = &body[end + 2 + size + 2..];
+    }
 }
 
 /// Returns the command of a server that works in this folder.
@@ -55,7 +76,7 @@ impl Server {
 
     /// Sends a request with these lines of the head after its first line.
     pub(crate) fn send(&self, first: &str, head: &[&str], body: &[u8]) -> Reply {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut stream = self.connect();
         let mut text = format!("{first} HTTP/1.1\r\nconnection: close\r\n");
         let length = format!("content-length: {}", body.len());
         for line in head.iter().copied().chain([length.as_str(), ""]) {
@@ -67,10 +88,23 @@ impl Server {
         let _ = stream.write_all(body);
         let mut reply = Vec::new();
         let _ = stream.read_to_end(&mut reply);
-        let reply = String::from_utf8(reply).unwrap();
-        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        let end = reply.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
+        let (head, body) = (std::str::from_utf8(&reply[..end]).unwrap(), &reply[end + 4..]);
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head: head.to_lowercase(), body: body.to_owned() }
+        let head = head.to_lowercase();
+        let is_chunked = head.contains("transfer-encoding: chunked");
+        let body = if is_chunked { joined(body) } else { body.to_owned() };
+        Reply { status, head, body: String::from_utf8(body).unwrap() }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).unwrap()
+    }
+
+    /// Sends JSON, on behalf of this machine.
+    pub(crate) fn json(&self, first: &str, body: &Value) -> Reply {
+        let head = ["host: localhost", "content-type: application/json"];
+        self.send(first, &head, body.to_string().as_bytes())
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {
@@ -78,8 +112,7 @@ impl Server {
     }
 
     pub(crate) fn evaluate(&self, record: &Value) -> Reply {
-        let head = ["host: 127.0.0.1", "content-type: application/json"];
-        self.send("POST /v1/evaluate", &head, record.to_string().as_bytes())
+        self.json("POST /v1/evaluate", record)
     }
 }
 

@@ -1,0 +1,180 @@
+//! Evaluates records whose checks may be those of a stored assertion set: `"set": "name"` or `"set": "name@3"`.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use kindlm_run::evaluate::service::RecordError;
+use kindlm_wire::evaluate::Evaluation;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::store::sets::SetVersion;
+
+/// The time limit for a record, with the answers of its judges.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The results of a record.
+#[derive(Debug, Serialize)]
+pub(crate) struct Evaluated {
+    /// The results of the checks.
+    #[serde(flatten)]
+    pub(crate) evaluation: Evaluation,
+    /// The version of the assertion set, `name@version`, if the record named a set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) set: Option<String>,
+}
+
+/// The reason why a record has no results.
+#[derive(Debug)]
+pub(crate) struct Unevaluated {
+    /// The record's id, if it could be read.
+    pub(crate) id: Option<Value>,
+    /// The error of the request that sent the record.
+    pub(crate) problem: Problem,
+}
+
+impl Unevaluated {
+    /// Creates the error of an invalid record whose id could not be read.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Self { id: None, problem: invalid(detail) }
+    }
+
+    /// Returns true if the record is at fault, and not a judge or the server.
+    pub(crate) fn is_malformed(&self) -> bool {
+        self.problem.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16()
+            && !self.problem.is(NO_JUDGE)
+    }
+}
+
+/// The kind of the error of a record that needs a judge, if the server has none.
+const NO_JUDGE: &str = "no-judge";
+
+/// The keys of a record that decide about its checks.
+#[derive(Deserialize)]
+struct Rules<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    set: Option<Value>,
+    assertions: Option<IgnoredAny>,
+    expect: Option<IgnoredAny>,
+    threshold: Option<IgnoredAny>,
+}
+
+/// Evaluates a record. Only the judges of the server's config are asked.
+///
+/// # Errors
+///
+/// Fails if the record is invalid, names an unknown set, needs more than is permitted, or takes too long.
+pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
+    let (json, set) = with_set(app, json).await?;
+    let evaluated = tokio::time::timeout(PATIENCE, app.records.evaluate(json)).await;
+    let evaluation = match evaluated {
+        Ok(done) => done.map_err(refused)?,
+        Err(_) => {
+            let detail = format!("the record took more than {} s", PATIENCE.as_secs());
+            let problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail);
+            return Err(Unevaluated { id: None, problem });
+        }
+    };
+    Ok(Evaluated { evaluation, set })
+}
+
+/// Compiles the checks of a record, and asks no judge.
+///
+/// # Errors
+///
+/// Fails if the checks are invalid, or need more than is permitted.
+pub(crate) async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
+    app.records.compile(json).await.map_err(|err| refused(err).problem)
+}
+
+/// Adds the checks of the named set to a record that names one.
+async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<String>), Unevaluated> {
+    // A record that this cannot read has an error, which the evaluation explains.
+    let Ok(Rules { set: Some(named), id, assertions, expect, threshold }) =
+        serde_json::from_slice::<Rules<'_>>(&json)
+    else {
+        return Ok((json, None));
+    };
+    let id = id.and_then(|it| serde_json::from_str(it.get()).ok());
+    let own = [
+        ("assertions", assertions.is_some()),
+        ("expect", expect.is_some()),
+        ("threshold", threshold.is_some()),
+    ];
+    if let Some((key, _)) = own.into_iter().find(|(_, is_given)| *is_given) {
+        let detail = format!("the record has `set` and `{key}`; remove one of them");
+        return Err(Unevaluated { id, problem: invalid(detail) });
+    }
+    match find(app, &named).await {
+        Ok(set) => {
+            let label = format!("{}@{}", set.name, set.version);
+            Ok((joined(json, &set), Some(label)))
+        }
+        Err(problem) => Err(Unevaluated { id, problem }),
+    }
+}
+
+/// Adds the content of a set to the text of an object.
+fn joined(mut json: Vec<u8>, set: &SetVersion) -> Vec<u8> {
+    json.truncate(json.trim_ascii_end().len() - 1);
+    for (key, value) in &set.content {
+        json.extend_from_slice(format!(",{}:{value}", Value::from(key.as_str())).as_bytes());
+    }
+    json.push(b'}');
+    json
+}
+
+/// Finds the set that a record or an agent names: `name` or `name@version`.
+///
+/// # Errors
+///
+/// Fails if there is no such version.
+pub(crate) async fn find(app: &App, named: &Value) -> Result<SetVersion, Problem> {
+    let Value::String(text) = named else {
+        return Err(invalid(
+            "`set`: expected the name of a set, such as \"support\" or \"support@3\"",
+        ));
+    };
+    let (name, number) = match text.split_once('@') {
+        None => (text.as_str(), None),
+        Some((name, number)) => match number.parse::<i64>() {
+            Ok(number) => (name, Some(number)),
+            Err(_) => {
+                let detail = format!("`set`: \"{number}\" is not the number of a version");
+                return Err(invalid(detail));
+            }
+        },
+    };
+    app.store.set(name, number).await?.ok_or_else(|| {
+        let detail =
+            format!("`set`: unknown set \"{text}\"; `GET /v1/assertion-sets` lists all sets");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-set", detail)
+    })
+}
+
+fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-record", detail)
+}
+
+/// Converts the error of a record into the error of its request.
+fn refused(error: RecordError) -> Unevaluated {
+    match error {
+        RecordError::Invalid { id, message } => Unevaluated { id, problem: invalid(message) },
+        RecordError::NoJudge => {
+            let detail =
+                "some checks need a judge model, but the config of the server has no `models`";
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, NO_JUDGE, detail);
+            Unevaluated { id: None, problem }
+        }
+        _ => {
+            let detail = "the evaluation failed; the standard error of the server has the details";
+            let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+            Unevaluated { id: None, problem }
+        }
+    }
+}
