@@ -5,6 +5,7 @@ mod body;
 mod evaluate;
 mod health;
 mod lines;
+mod sets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub fn app(app: App) -> Router {
         .merge(health::routes())
         .merge(evaluate::routes(&app))
         .merge(batch::routes(&app))
+        .merge(sets::routes(&app))
         .with_state(app)
         .split_for_parts();
     let api: Arc<Value> = Arc::new(document(&api));

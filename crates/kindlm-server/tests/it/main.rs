@@ -4,5 +4,6 @@
 mod batch;
 mod evaluate;
 mod server;
+mod sets;
 mod store;
 mod tokens;

@@ -6,7 +6,7 @@ use crate::server::{Reply, Server, command};
 
 const RECORD: &[u8] = br#"{"agent_output": "x", "expect": {"output": {"contains": ["x"]}}}"#;
 
-fn token(folder: &Path, args: &[&str]) -> (bool, String) {
+pub(crate) fn token(folder: &Path, args: &[&str]) -> (bool, String) {
     let output = command(folder).arg("token").args(args).output().unwrap();
     let said = if output.status.success() { output.stdout } else { output.stderr };
     (output.status.success(), String::from_utf8(said).unwrap().trim().to_owned())

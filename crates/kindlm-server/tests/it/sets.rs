@@ -1,0 +1,127 @@
+//! `/v1/assertion-sets`, and records that name a set.
+
+use serde_json::{Value, json};
+
+use crate::server::Server;
+use crate::tokens::token;
+
+fn contains(text: &str) -> Value {
+    json!({"expect": {"assert": [{"type": "contains", "value": text}]}})
+}
+
+#[test]
+fn each_change_of_a_set_is_a_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, admin) = token(folder.path(), &["create", "Ann", "--scopes", "admin"]);
+    let (_, reader) = token(folder.path(), &["create", "page", "--scopes", "read"]);
+    let server = Server::start(folder.path(), &[]);
+    let send = |token: &str, first: &str, body: &Value| {
+        let authorization = format!("authorization: Bearer {token}");
+        let head = ["host: kindlm.test", "content-type: application/json", &authorization];
+        server.send(first, &head, body.to_string().as_bytes())
+    };
+    let put = "PUT /v1/assertion-sets/support";
+    assert_eq!(send(&reader, put, &contains("refund")).status, 403);
+    let reply = send(&admin, put, &contains("refund"));
+    assert_eq!(reply.status, 201, "{}", reply.body);
+    assert_eq!(send(&admin, put, &contains("refund")).status, 200);
+    assert_eq!(send(&admin, put, &contains("money back")).json()["version"], 2);
+    let newest = send(&reader, "GET /v1/assertion-sets/support", &Value::Null).json();
+    assert_eq!([&newest["version"], &newest["author"]], [&json!(2), &json!("Ann")]);
+    assert_eq!(newest["content"], contains("money back"));
+    assert!(newest["digest"].as_str().unwrap().starts_with("sha256:"));
+    let diff = newest["diff"].as_str().unwrap();
+    assert!(diff.contains("-        \"value\": \"refund\"\n"), "{diff}");
+    assert!(diff.contains("+        \"value\": \"money back\"\n"), "{diff}");
+    let versions = send(&reader, "GET /v1/assertion-sets/support/versions", &Value::Null).json();
+    let numbers: Vec<&Value> =
+        versions.as_array().unwrap().iter().map(|it| &it["version"]).collect();
+    assert_eq!(numbers, [2, 1]);
+    let first = send(&reader, "GET /v1/assertion-sets/support/versions/1", &Value::Null).json();
+    assert_eq!(first["content"], contains("refund"));
+    let all = send(&reader, "GET /v1/assertion-sets", &Value::Null).json();
+    assert_eq!([&all[0]["name"], &all[0]["version"]], [&json!("support"), &json!(2)]);
+    for path in ["other", "other/versions", "support/versions/3"] {
+        let reply = send(&reader, &format!("GET /v1/assertion-sets/{path}"), &Value::Null);
+        assert_eq!(reply.status, 404, "{path}: {}", reply.body);
+        assert_eq!(reply.json()["type"], "urn:kindlm:problem:unknown-set");
+    }
+    assert_eq!(
+        send(&reader, "GET /v1/assertion-sets/support/versions/x", &Value::Null).status,
+        400
+    );
+}
+
+#[test]
+fn records_use_the_named_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    for text in ["refund", "money back"] {
+        assert_eq!(server.json("PUT /v1/assertion-sets/support", &contains(text)).status, 201);
+    }
+    let record = |set: &str| json!({"id": 1, "agent_output": "a refund", "set": set});
+    for (set, used, outcome) in [
+        ("support@1", "support@1", "passed"),
+        ("support@2", "support@2", "failed"),
+        ("support", "support@2", "failed"),
+    ] {
+        let reply = server.evaluate(&record(set));
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let evaluation = reply.json();
+        assert_eq!([&evaluation["outcome"], &evaluation["set"]], [outcome, used], "{evaluation}");
+        assert_eq!(evaluation["id"], 1);
+    }
+    for (record, expected) in [
+        (record("support@3"), "unknown set \"support@3\""),
+        (record("other"), "unknown set \"other\""),
+        (record("support@x"), "is not the number of a version"),
+        (json!({"agent_output": "x", "set": 3}), "expected the name of a set"),
+        (json!({"agent_output": "x", "set": "support", "expect": {}}), "`set` and `expect`"),
+        (json!({"set": "support"}), "`agent_output`"),
+    ] {
+        let reply = server.evaluate(&record);
+        assert_eq!(reply.status, 422, "{record}: {}", reply.body);
+        assert!(reply.body.contains(&expected.replace('"', "\\\"")), "{}", reply.body);
+    }
+    let body = format!("{}\n{}\n", record("support@1"), record("support@3"));
+    let head = ["host: localhost", "content-type: application/x-ndjson"];
+    let lines = server.send("POST /v1/evaluate/batch", &head, body.as_bytes()).lines();
+    assert_eq!(lines[0]["set"], "support@1");
+    assert_eq!([&lines[1]["id"], &lines[1]["line"]], [1, 2]);
+    assert_eq!(lines[2]["summary"]["results"]["malformed_lines"], 1);
+}
+
+#[test]
+fn invalid_sets_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let long = "x".repeat(101);
+    for (name, set, expected) in [
+        ("a", json!([]), "a set is an object"),
+        ("a", json!({}), "there are no checks"),
+        ("a", json!({"expect": {}, "agent_output": "x"}), "unknown key \"agent_output\""),
+        ("a", json!({"expect": {"output": {"contain": ["x"]}}}), "contain"),
+        (
+            "a",
+            json!({"expect": {"assert": [{"type": "python", "value": "1"}]}}),
+            "/expect/assert/0",
+        ),
+        (
+            "a",
+            json!({"expect": {"assert": [{"type": "equals", "value": "file:///etc/passwd"}]}}),
+            "/expect/assert/0",
+        ),
+        ("a@1", contains("x"), "the name of a set"),
+        (&long, contains("x"), "the name of a set"),
+    ] {
+        let reply = server.json(&format!("PUT /v1/assertion-sets/{name}"), &set);
+        assert_eq!(reply.status, 422, "{name} {set}: {}", reply.body);
+        assert!(reply.json()["detail"].as_str().unwrap().contains(expected), "{}", reply.body);
+    }
+    assert_eq!(server.get("/v1/assertion-sets").json(), json!([]));
+    // The variables of a record decide whether a template is valid, so a set may have one.
+    let reply = server.json("PUT /v1/assertion-sets/a", &contains("{{ word }}"));
+    assert_eq!(reply.status, 201, "{}", reply.body);
+    let record = json!({"agent_output": "x", "set": "a", "vars": {"word": "x"}});
+    assert_eq!(server.evaluate(&record).json()["outcome"], "passed");
+}
