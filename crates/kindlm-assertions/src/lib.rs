@@ -60,6 +60,7 @@ pub use core::expect::{compile, compile_with, expect_schema};
 pub use core::judging::{Agg, Criterion, Instructions, JudgeBlock, Jury, answered_by, judged_by};
 pub use core::on::Selector;
 pub use core::scripting::{ScriptSettings, ScriptsBlock, Transform, View};
+pub use safety::Redactor;
 pub use shared::{pattern, template};
 
 /// The assertions of this crate by group.

@@ -1,5 +1,8 @@
 //! The services behind the routes: [`App`].
 
+use std::sync::Arc;
+
+use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
 
 use crate::store::Store;
@@ -11,4 +14,6 @@ pub struct App {
     pub records: RecordService,
     /// The database.
     pub store: Store,
+    /// Masks personal data in samples before they are stored; `None` stores them as they are.
+    pub redactor: Option<Arc<Redactor>>,
 }

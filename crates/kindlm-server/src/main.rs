@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
@@ -33,6 +34,9 @@ struct Args {
     /// The number of records that are evaluated at once
     #[arg(long, default_value_t = 16)]
     concurrency: u16,
+    /// Mask personal data in samples before they are stored
+    #[arg(long)]
+    redact_pii: bool,
 }
 
 #[derive(Subcommand)]
@@ -68,6 +72,8 @@ fn run(args: &Args) -> Result<(), String> {
         });
     }
     let records = records(&world(), args)?;
+    let redactor = args.redact_pii.then(Redactor::new).transpose();
+    let redactor = redactor.map_err(|err| err.to_string())?.map(Arc::new);
     runtime.block_on(async {
         let store = open().await?;
         let has_tokens = store.has_tokens().await.map_err(|err| err.to_string())?;
@@ -75,7 +81,7 @@ fn run(args: &Args) -> Result<(), String> {
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
         let stop = async { drop(tokio::signal::ctrl_c().await) };
-        serve(&listener, app(App { records, store: store.clone() }), stop).await;
+        serve(&listener, app(App { records, store: store.clone(), redactor }), stop).await;
         store.close().await;
         Ok(())
     })

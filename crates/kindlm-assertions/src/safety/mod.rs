@@ -8,6 +8,8 @@ mod pii;
 
 use crate::Registration;
 
+pub use pii::Redactor;
+
 /// The assertions of this group, in the order of their evaluation.
 pub(crate) static REGISTRY: &[&Registration] = &[
     &pii::REGISTRATION,

@@ -5,6 +5,7 @@ mod body;
 mod evaluate;
 mod health;
 mod lines;
+mod samples;
 mod sets;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub fn app(app: App) -> Router {
         .merge(evaluate::routes(&app))
         .merge(batch::routes(&app))
         .merge(sets::routes(&app))
+        .merge(samples::routes(&app))
         .with_state(app)
         .split_for_parts();
     let api: Arc<Value> = Arc::new(document(&api));

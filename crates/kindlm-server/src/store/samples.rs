@@ -18,6 +18,8 @@ pub struct NewSample {
     pub agent: String,
     /// The person or account that the sample is about; empty if it is not known.
     pub subject: String,
+    /// The version of the agent; empty if it is not known.
+    pub version: String,
     /// The whole sample.
     pub body: Map<String, Value>,
 }
@@ -42,11 +44,17 @@ pub struct Sample {
     pub agent: String,
     /// The person or account that the sample is about; empty if it is not known.
     pub subject: String,
+    /// The version of the agent; empty if it is not known.
+    pub version: String,
     /// The time at which the server received the sample (RFC 3339).
     pub received_at: String,
     /// The sample as it was sent.
     #[schema(value_type = Object)]
     pub sample: Map<String, Value>,
+    /// The number of users who liked the sample.
+    pub thumbs_up: i64,
+    /// The number of users who did not like it.
+    pub thumbs_down: i64,
 }
 
 /// A part of the stored samples.
@@ -134,15 +142,16 @@ impl Store {
             return Ok(first);
         }
         let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new() };
-        for NewSample { id, agent, subject, body } in samples {
+        for NewSample { id, agent, subject, version, body } in samples {
             let id = id.clone().map_or_else(|| random(16), Ok)?;
             let inserted = sqlx::query(
-                "INSERT INTO samples (id, agent, subject, body, received_at) VALUES ($1, $2, $3, $4, $5) \
+                "INSERT INTO samples (id, agent, subject, version, body, received_at) VALUES ($1, $2, $3, $4, $5, $6) \
                 ON CONFLICT (id) DO NOTHING",
             )
             .bind(&id)
             .bind(agent)
             .bind(subject)
+            .bind(version)
             .bind(serde_json::to_string(body)?)
             .bind(now())
             .execute(&mut *transaction)
@@ -179,7 +188,10 @@ impl Store {
             None => " AND $4 = $4 AND $5 = $5",
         };
         let sql = format!(
-            "SELECT id, agent, subject, body, received_at FROM samples WHERE {condition}{after} \
+            "SELECT id, agent, subject, version, body, received_at, \
+            (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'up') AS thumbs_up, \
+            (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'down') AS thumbs_down \
+            FROM samples WHERE {condition}{after} \
             ORDER BY received_at DESC, id DESC LIMIT $6"
         );
         let rows = self
@@ -265,6 +277,9 @@ fn sample(row: &AnyRow) -> Result<Sample, StoreError> {
         id: row.try_get("id")?,
         agent: row.try_get("agent")?,
         subject: row.try_get("subject")?,
+        version: row.try_get("version")?,
+        thumbs_up: row.try_get("thumbs_up")?,
+        thumbs_down: row.try_get("thumbs_down")?,
         received_at: time_text(row.try_get("received_at")?),
         sample: serde_json::from_str(&body)?,
     })

@@ -3,6 +3,7 @@
 
 mod batch;
 mod evaluate;
+mod samples;
 mod server;
 mod sets;
 mod store;

@@ -15,7 +15,8 @@ fn object(value: &Value) -> Map<String, Value> {
 
 fn sample(id: &str, agent: &str, subject: &str) -> NewSample {
     let (id, agent, subject) = (Some(id.to_owned()), agent.to_owned(), subject.to_owned());
-    NewSample { id, agent, subject, body: object(&json!({"agent_output": "x"})) }
+    let (version, body) = (String::new(), object(&json!({"agent_output": "x"})));
+    NewSample { id, agent, subject, version, body }
 }
 
 async fn tokens_are_found_until_they_are_revoked(store: &Store) {

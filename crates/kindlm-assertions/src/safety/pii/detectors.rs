@@ -73,6 +73,21 @@ pub(super) struct Detector {
 }
 
 impl DetectorName {
+    /// All detectors.
+    pub(super) const ALL: [Self; 11] = [
+        Self::CreditCard,
+        Self::Iban,
+        Self::UsSsn,
+        Self::UsItin,
+        Self::UsNpi,
+        Self::AbaRouting,
+        Self::UkNhs,
+        Self::CaSin,
+        Self::Email,
+        Self::Phone,
+        Self::IpAddress,
+    ];
+
     fn spec(self) -> Spec {
         let (id, name, verified_by, form, accepts): (_, _, _, _, Accepts) = match self {
             Self::CreditCard => ("credit-card", "card number", "luhn", CARD, is_card),

@@ -2,6 +2,7 @@
 
 mod checksums;
 mod detectors;
+mod redact;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -25,6 +26,7 @@ use crate::{
     Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, Registration, Setup, Traits,
 };
 use detectors::{Detector, DetectorName};
+pub use redact::Redactor;
 
 const ID: &str = "pii";
 const PII_DETECTED: FailureCode = FailureCode::new("PII_DETECTED");

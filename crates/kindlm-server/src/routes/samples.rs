@@ -1,0 +1,275 @@
+//! `/v1/samples` and `/v1/feedback`: outputs of agents in production, and what their users think.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Extension, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::body::{JSON, NDJSON, has_type, is_ndjson, is_short, wrong_type};
+use crate::access::{Caller, guarded};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::store::digest;
+use crate::store::idempotency::RequestKey;
+use crate::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter, SamplePage, Stored};
+use crate::store::tokens::Scope;
+
+/// The header that makes a repeated request change nothing.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The keys that identify a sample, and are stored as they were sent.
+const IDENTIFIERS: [&str; 4] = ["id", "agent", "subject", "version"];
+
+/// The highest number of samples in a response.
+const MAX_LIMIT: u32 = 1000;
+
+pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
+    let ingests = OpenApiRouter::new().routes(routes!(add)).routes(routes!(feedback));
+    let reads = OpenApiRouter::new().routes(routes!(list));
+    let deletes = OpenApiRouter::new().routes(routes!(delete));
+    guarded(app, Scope::Ingest, ingests).merge(guarded(app, Scope::Read, reads)).merge(guarded(
+        app,
+        Scope::Admin,
+        deletes,
+    ))
+}
+
+/// Stores samples, all or none. A sample whose id is stored already is not stored again.
+#[utoipa::path(post, path = "/v1/samples",
+    params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day changes nothing, and returns the first response")),
+    request_body(description = "a sample: `agent`, and optionally `id`, `subject`, `version` and `error`, with the evidence of a record; or one sample per line",
+        content((Object = "application/json"), (Object = "application/x-ndjson"))),
+    responses(
+        (status = 200, description = "the samples are stored", body = Stored),
+        (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "the body is neither JSON nor JSON lines", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a sample is invalid, or the key was used for another request; nothing is stored", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn add(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Stored>, Problem> {
+    let samples = if is_ndjson(&headers) {
+        let lines = body.split(|it| *it == b'\n').enumerate();
+        let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+        lines
+            .map(|(at, line)| sample(&app, line, &format!("line {}: ", at + 1)))
+            .collect::<Result<_, _>>()?
+    } else if has_type(&headers, JSON) {
+        vec![sample(&app, &body, "")?]
+    } else {
+        return Err(wrong_type(&format!("{JSON}` or `{NDJSON}")));
+    };
+    let key = key(&headers, caller.id, &body)?;
+    Ok(Json(app.store.add_samples(&samples, key.as_ref()).await?))
+}
+
+fn key(headers: &HeaderMap, owner: String, body: &[u8]) -> Result<Option<RequestKey>, Problem> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = value.to_str().ok().filter(|it| is_short(it)).ok_or_else(|| {
+        invalid("the header `idempotency-key` must have 1 to 100 ASCII characters")
+    })?;
+    Ok(Some(RequestKey { owner, key: key.to_owned(), digest: digest(body) }))
+}
+
+/// Reads one sample. `place` is the start of error messages.
+fn sample(app: &App, json: &[u8], place: &str) -> Result<NewSample, Problem> {
+    let body: Value = serde_json::from_slice(json).map_err(|err| {
+        let detail = format!("{place}the sample is not JSON: {err}");
+        Problem::new(StatusCode::BAD_REQUEST, "not-json", detail)
+    })?;
+    let Value::Object(mut body) = body else {
+        return Err(invalid(format!("{place}a sample is a JSON object")));
+    };
+    for key in ["assertions", "expect", "threshold", "set"] {
+        if body.contains_key(key) {
+            let detail = format!("{place}a sample has no `{key}`; remove it");
+            return Err(invalid(detail));
+        }
+    }
+    let id = text(&body, "id", place)?;
+    let agent = text(&body, "agent", place)?
+        .ok_or_else(|| invalid(format!("{place}the sample has no `agent`")))?;
+    let subject = text(&body, "subject", place)?.unwrap_or_default();
+    let version = text(&body, "version", place)?.unwrap_or_default();
+    if let Some(redactor) = &app.redactor {
+        let texts = body.iter_mut().filter(|(key, _)| !IDENTIFIERS.contains(&key.as_str()));
+        texts.for_each(|(_, value)| redactor.redact_value(value));
+    }
+    Ok(NewSample { id, agent, subject, version, body })
+}
+
+fn text(body: &Map<String, Value>, key: &str, place: &str) -> Result<Option<String>, Problem> {
+    match body.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if is_short(text) => Ok(Some(text.clone())),
+        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(_) => Err(invalid(format!("{place}`{key}` must be a text of 1 to 100 characters"))),
+    }
+}
+
+/// The samples that a request is about.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Selection {
+    /// The agent.
+    agent: Option<String>,
+    /// The person or account that the sample is about.
+    subject: Option<String>,
+    /// A time (RFC 3339); only samples that were received before it.
+    before: Option<String>,
+}
+
+impl Selection {
+    fn filter(self) -> Result<SampleFilter, Problem> {
+        let Self { agent, subject, before } = self;
+        let before = before.map(|it| it.parse::<Timestamp>().map(Timestamp::as_millisecond));
+        let before = before.transpose().map_err(|err| {
+            let detail = format!("`before`: expected a time such as 2026-01-31T00:00:00Z: {err}");
+            Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail)
+        })?;
+        Ok(SampleFilter { agent, subject, before })
+    }
+}
+
+/// The query of a list of samples.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Listing {
+    /// The agent.
+    agent: Option<String>,
+    /// The person or account that the sample is about.
+    subject: Option<String>,
+    /// A time (RFC 3339); only samples that were received before it.
+    before: Option<String>,
+    /// The number of samples, from 1 to 1000; 50 by default.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// The `next` of the response before.
+    cursor: Option<String>,
+}
+
+/// Lists samples, from the newest to the oldest.
+#[utoipa::path(get, path = "/v1/samples", params(Listing),
+    responses(
+        (status = 200, description = "the samples, and the number of all that match", body = SamplePage),
+        (status = 400, description = "a parameter is invalid", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn list(
+    State(app): State<App>,
+    Query(query): Query<Listing>,
+) -> Result<Json<SamplePage>, Problem> {
+    let bad = |detail: &str| Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail);
+    let Listing { agent, subject, before, limit, cursor } = query;
+    let limit = limit.unwrap_or(50);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(bad("`limit`: expected a number from 1 to 1000"));
+    }
+    let parse = |it: String| {
+        Cursor::parse(&it).ok_or_else(|| bad("`cursor`: expected the `next` of a response"))
+    };
+    let cursor = cursor.map(parse).transpose()?;
+    let filter = Selection { agent, subject, before }.filter()?;
+    Ok(Json(app.store.samples(&filter, limit, cursor.as_ref()).await?))
+}
+
+/// The number of deleted samples.
+#[derive(Serialize, ToSchema)]
+struct Deleted {
+    /// The number of samples.
+    deleted: u64,
+}
+
+/// Deletes samples, with their feedback. At least one parameter is needed; all given ones must match.
+#[utoipa::path(delete, path = "/v1/samples", params(Selection),
+    responses(
+        (status = 200, description = "the samples are deleted", body = Deleted),
+        (status = 400, description = "a parameter is invalid, or there is none", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn delete(
+    State(app): State<App>,
+    Query(query): Query<Selection>,
+) -> Result<Json<Deleted>, Problem> {
+    let filter = query.filter()?;
+    if filter.agent.is_none() && filter.subject.is_none() && filter.before.is_none() {
+        let detail = "name the samples to delete: `agent`, `subject` or `before`";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail));
+    }
+    Ok(Json(Deleted { deleted: app.store.delete_samples(&filter).await? }))
+}
+
+/// The opinion of a user.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Thumb {
+    Up,
+    Down,
+}
+
+/// The opinion of a user about a sample.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct FeedbackBody {
+    /// The id of the sample.
+    sample: String,
+    /// `up` or `down`.
+    value: Thumb,
+    /// The words of the user.
+    #[serde(default)]
+    note: String,
+    /// The user.
+    #[serde(default)]
+    author: String,
+}
+
+/// The id of stored feedback.
+#[derive(Serialize, ToSchema)]
+struct FeedbackId {
+    /// The id.
+    id: String,
+}
+
+/// Stores the opinion of a user about a sample. The list of samples counts them.
+#[utoipa::path(post, path = "/v1/feedback",
+    request_body(content = FeedbackBody, content_type = "application/json"),
+    responses(
+        (status = 201, description = "the feedback is stored", body = FeedbackId),
+        (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "there is no such sample", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a field is missing or unknown", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn feedback(
+    State(app): State<App>,
+    Json(body): Json<FeedbackBody>,
+) -> Result<(StatusCode, Json<FeedbackId>), Problem> {
+    let FeedbackBody { sample, value, mut note, author } = body;
+    if let Some(redactor) = &app.redactor {
+        note = redactor.redact(&note).into_owned();
+    }
+    let value = match value {
+        Thumb::Up => "up",
+        Thumb::Down => "down",
+    };
+    let detail = format!("there is no sample with the id \"{sample}\"");
+    let feedback = NewFeedback { sample, value: value.to_owned(), note, author };
+    let id = app.store.add_feedback(&feedback).await?;
+    let id = id.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "unknown-sample", detail))?;
+    Ok((StatusCode::CREATED, Json(FeedbackId { id })))
+}
+
+fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-sample", detail)
+}

@@ -1,0 +1,137 @@
+//! `/v1/samples` and `/v1/feedback`.
+
+use serde_json::{Value, json};
+
+use crate::server::{Reply, Server};
+
+const LINES: &str = "content-type: application/x-ndjson";
+const HOST: &str = "host: localhost";
+
+fn sample(id: &str, agent: &str, subject: &str) -> Value {
+    json!({"id": id, "agent": agent, "subject": subject, "agent_input": "q", "agent_output": "a"})
+}
+
+fn send(server: &Server, head: &[&str], samples: &[Value]) -> Reply {
+    let body: String = samples.iter().map(|it| format!("{it}\n")).collect();
+    let head: Vec<&str> = [HOST, LINES].iter().chain(head).copied().collect();
+    server.send("POST /v1/samples", &head, body.as_bytes())
+}
+
+#[test]
+fn samples_are_stored_once_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let one = server.json("POST /v1/samples", &sample("1", "shop", "ann"));
+    assert_eq!(one.json(), json!({"stored": 1, "duplicates": 0, "ids": ["1"]}));
+    let samples =
+        [sample("1", "shop", "ann"), sample("2", "shop", "bob"), sample("3", "desk", "ann")];
+    let key = ["idempotency-key: k1"];
+    let first = send(&server, &key, &samples).json();
+    assert_eq!([&first["stored"], &first["duplicates"]], [2, 1]);
+    assert_eq!(send(&server, &key, &samples).json(), first);
+    let reply = send(&server, &key, &samples[..1]);
+    assert_eq!(
+        (reply.status, &reply.json()["type"]),
+        (422, &json!("urn:kindlm:problem:key-reused"))
+    );
+    // Without an id, the server chooses one.
+    let reply = server.json("POST /v1/samples", &json!({"agent": "shop", "agent_output": "x"}));
+    assert_eq!(reply.json()["ids"][0].as_str().unwrap().len(), 32);
+    let page = server.get("/v1/samples?agent=shop&limit=2").json();
+    assert_eq!([&page["total"], &json!(page["items"].as_array().unwrap().len())], [3, 2]);
+    let rest = server
+        .get(&format!("/v1/samples?agent=shop&limit=2&cursor={}", page["next"].as_str().unwrap()));
+    let rest = rest.json();
+    assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next"]), (1, &Value::Null));
+    assert_eq!(rest["items"][0]["sample"], sample("1", "shop", "ann"));
+}
+
+#[test]
+fn feedback_is_counted_for_its_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!(server.json("POST /v1/samples", &sample("1", "shop", "ann")).status, 200);
+    for (value, status) in [("up", 201), ("down", 201), ("up", 201), ("left", 422)] {
+        let reply = server.json("POST /v1/feedback", &json!({"sample": "1", "value": value}));
+        assert_eq!(reply.status, status, "{}", reply.body);
+    }
+    assert_eq!(
+        server.json("POST /v1/feedback", &json!({"sample": "2", "value": "up"})).status,
+        404
+    );
+    let item = &server.get("/v1/samples").json()["items"][0];
+    assert_eq!([&item["thumbs_up"], &item["thumbs_down"]], [2, 1], "{item}");
+}
+
+#[test]
+fn samples_are_deleted_by_agent_subject_and_age() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let samples = [
+        sample("1", "shop", "ann"),
+        sample("2", "shop", "bob"),
+        sample("3", "desk", "ann"),
+        sample("4", "desk", "eve"),
+    ];
+    assert_eq!(send(&server, &[], &samples).status, 200);
+    let delete = |query: &str| server.send(&format!("DELETE /v1/samples{query}"), &[HOST], b"");
+    for query in ["", "?name=x", "?before=yesterday"] {
+        assert_eq!(delete(query).status, 400, "{query}");
+    }
+    for (query, deleted) in [
+        ("?before=2020-01-01T00:00:00Z", 0),
+        ("?subject=ann&agent=shop", 1),
+        ("?subject=ann", 1),
+        ("?before=2100-01-01T00:00:00Z&agent=desk", 1),
+    ] {
+        let reply = delete(query);
+        assert_eq!(reply.json(), json!({"deleted": deleted}), "{query}: {}", reply.body);
+    }
+    assert_eq!(server.get("/v1/samples").json()["items"][0]["id"], "2");
+}
+
+#[test]
+fn invalid_samples_are_refused_and_nothing_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let long = "x".repeat(101);
+    for (bad, expected) in [
+        (json!([]), "line 2: a sample is a JSON object"),
+        (json!({"agent_output": "x"}), "line 2: the sample has no `agent`"),
+        (json!({"agent": ""}), "line 2: `agent`"),
+        (json!({"agent": "a", "id": long}), "line 2: `id`"),
+        (json!({"agent": "a", "expect": {}}), "line 2: a sample has no `expect`"),
+    ] {
+        let reply = send(&server, &[], &[sample("1", "shop", "ann"), bad]);
+        assert_eq!(reply.status, 422, "{}", reply.body);
+        assert!(reply.json()["detail"].as_str().unwrap().starts_with(expected), "{}", reply.body);
+    }
+    assert_eq!(server.send("POST /v1/samples", &[HOST, LINES], b"{").status, 400);
+    assert_eq!(server.send("POST /v1/samples", &[HOST], b"{}").status, 415);
+    for query in ["limit=0", "limit=1001", "limit=x", "cursor=x", "agents=x"] {
+        assert_eq!(server.get(&format!("/v1/samples?{query}")).status, 400, "{query}");
+    }
+    assert_eq!(server.get("/v1/samples").json(), json!({"total": 0, "items": []}));
+}
+
+#[test]
+fn personal_data_is_not_stored_if_the_operator_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &["--redact-pii"]);
+    let mut sent = sample("1", "shop", "ann");
+    sent["agent_output"] = json!("write to ann.lee@acme-corp.com");
+    sent["tool_calls"] = json!([{"name": "pay", "arguments": {"card": "4012888888881881"}}]);
+    assert_eq!(server.json("POST /v1/samples", &sent).status, 200);
+    let feedback = json!({"sample": "1", "value": "up", "note": "I am bob@mail.org"});
+    assert_eq!(server.json("POST /v1/feedback", &feedback).status, 201);
+    let stored = &server.get("/v1/samples").json()["items"][0]["sample"];
+    assert_eq!(stored["agent_output"], "write to [e-mail address]");
+    assert_eq!(stored["tool_calls"][0]["arguments"]["card"], "[card number]");
+    drop(server);
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        for secret in ["ann.lee@", "4012888888881881", "bob@mail"] {
+            assert!(!bytes.windows(secret.len()).any(|it| it == secret.as_bytes()), "{secret}");
+        }
+    }
+}
