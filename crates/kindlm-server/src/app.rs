@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
+use tokio::sync::Notify;
 
+use crate::metrics::Metrics;
 use crate::store::Store;
 
 /// The services behind the routes. Clones share them.
@@ -16,4 +18,16 @@ pub struct App {
     pub store: Store,
     /// Masks personal data in samples before they are stored; `None` stores them as they are.
     pub redactor: Option<Arc<Redactor>>,
+    /// Counts requests and evaluations.
+    pub(crate) metrics: Metrics,
+    /// Wakes a worker of the monitor after samples were stored.
+    pub(crate) wake: Arc<Notify>,
+}
+
+impl App {
+    /// Creates the services.
+    pub fn new(records: RecordService, store: Store, redactor: Option<Redactor>) -> Self {
+        let (metrics, wake) = (Metrics::new(), Arc::default());
+        Self { records, store, redactor: redactor.map(Arc::new), metrics, wake }
+    }
 }

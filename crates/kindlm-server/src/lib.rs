@@ -6,6 +6,8 @@
 mod access;
 mod app;
 mod local;
+mod metrics;
+mod monitor;
 mod openapi;
 pub mod problem;
 mod records;
@@ -14,5 +16,6 @@ mod serving;
 pub mod store;
 
 pub use app::App;
+pub use monitor::monitor;
 pub use routes::app;
 pub use serving::{ListenError, listen, serve};

@@ -13,7 +13,7 @@ use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
-use kindlm_server::{App, app, listen, serve};
+use kindlm_server::{App, app, listen, monitor, serve};
 use token::TokenCommand;
 
 /// Checks outputs over HTTP.
@@ -73,15 +73,18 @@ fn run(args: &Args) -> Result<(), String> {
     }
     let records = records(&world(), args)?;
     let redactor = args.redact_pii.then(Redactor::new).transpose();
-    let redactor = redactor.map_err(|err| err.to_string())?.map(Arc::new);
+    let redactor = redactor.map_err(|err| err.to_string())?;
     runtime.block_on(async {
         let store = open().await?;
         let has_tokens = store.has_tokens().await.map_err(|err| err.to_string())?;
         let listener = listen(args.listen, has_tokens).await.map_err(|err| err.to_string())?;
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
+        let services = App::new(records, store.clone(), redactor);
+        let monitor = tokio::spawn(monitor(services.clone()));
         let stop = async { drop(tokio::signal::ctrl_c().await) };
-        serve(&listener, app(App { records, store: store.clone(), redactor }), stop).await;
+        serve(&listener, app(services), stop).await;
+        monitor.abort();
         store.close().await;
         Ok(())
     })

@@ -120,6 +120,9 @@ async fn evaluate(
             Err(Unevaluated::invalid(detail))
         }
     };
+    if let Ok(evaluated) = &result {
+        app.metrics.add_evaluation("request", evaluated.evaluation.outcome);
+    }
     drop(permit);
     Ok((number, result))
 }

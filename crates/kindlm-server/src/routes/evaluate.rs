@@ -42,5 +42,7 @@ async fn evaluate(
         let detail = format!("the body is not JSON: {err}");
         return Err(Problem::new(StatusCode::BAD_REQUEST, "not-json", detail));
     }
-    records::evaluate(&app, body.into()).await.map(Json).map_err(|it| it.problem)
+    let evaluated = records::evaluate(&app, body.into()).await.map_err(|it| it.problem)?;
+    app.metrics.add_evaluation("request", evaluated.evaluation.outcome);
+    Ok(Json(evaluated))
 }

@@ -1,10 +1,12 @@
 //! The routes: one file for each topic.
 
+mod agents;
 mod batch;
 mod body;
 mod evaluate;
 mod health;
 mod lines;
+mod rates;
 mod samples;
 mod sets;
 
@@ -12,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{Request, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Json, Router};
 use serde_json::Value;
@@ -24,6 +26,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
+use crate::metrics::Metrics;
 use crate::openapi::{Info, document};
 use crate::problem::{Problem, everywhere, of_panic};
 
@@ -35,12 +38,15 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Makes all routes. The requests below `/v1` need a token, see [`guarded`](crate::access::guarded).
 pub fn app(app: App) -> Router {
+    let metrics = app.metrics.clone();
     let (router, api) = OpenApiRouter::with_openapi(Info::openapi())
         .merge(health::routes())
         .merge(evaluate::routes(&app))
         .merge(batch::routes(&app))
         .merge(sets::routes(&app))
         .merge(samples::routes(&app))
+        .merge(agents::routes(&app))
+        .merge(rates::routes(&app))
         .with_state(app)
         .split_for_parts();
     let api: Arc<Value> = Arc::new(document(&api));
@@ -51,8 +57,16 @@ pub fn app(app: App) -> Router {
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(of_panic))
         .layer(from_fn(everywhere))
+        .layer(from_fn_with_state(metrics, count))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
+}
+
+/// Counts a response.
+async fn count(State(metrics): State<Metrics>, request: Request<Body>, next: Next) -> Response {
+    let response = next.run(request).await;
+    metrics.add_request(response.status().as_u16());
+    response
 }
 
 /// Ends a request that takes too long.

@@ -70,7 +70,10 @@ async fn add(
         return Err(wrong_type(&format!("{JSON}` or `{NDJSON}")));
     };
     let key = key(&headers, caller.id, &body)?;
-    Ok(Json(app.store.add_samples(&samples, key.as_ref()).await?))
+    let stored = app.store.add_samples(&samples, key.as_ref()).await?;
+    app.metrics.add_samples(stored.stored);
+    app.wake.notify_one();
+    Ok(Json(stored))
 }
 
 fn key(headers: &HeaderMap, owner: String, body: &[u8]) -> Result<Option<RequestKey>, Problem> {
@@ -105,7 +108,8 @@ fn sample(app: &App, json: &[u8], place: &str) -> Result<NewSample, Problem> {
         let texts = body.iter_mut().filter(|(key, _)| !IDENTIFIERS.contains(&key.as_str()));
         texts.for_each(|(_, value)| redactor.redact_value(value));
     }
-    Ok(NewSample { id, agent, subject, version, body })
+    let has_error = body.get("error").is_some_and(|it| !it.is_null());
+    Ok(NewSample { id, agent, subject, version, has_error, body })
 }
 
 fn text(body: &Map<String, Value>, key: &str, place: &str) -> Result<Option<String>, Problem> {
@@ -191,7 +195,7 @@ struct Deleted {
     deleted: u64,
 }
 
-/// Deletes samples, with their feedback. At least one parameter is needed; all given ones must match.
+/// Deletes samples, with their feedback and results. At least one parameter is needed; all given ones must match.
 #[utoipa::path(delete, path = "/v1/samples", params(Selection),
     responses(
         (status = 200, description = "the samples are deleted", body = Deleted),

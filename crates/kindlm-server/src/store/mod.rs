@@ -2,7 +2,10 @@
 //!
 //! Both databases have the same tables, and the same statements run on both.
 
+pub mod agents;
 pub mod idempotency;
+pub mod queue;
+pub mod rates;
 pub mod samples;
 pub mod sets;
 pub mod tokens;

@@ -1,5 +1,7 @@
 //! Samples: outputs of agents in production, and the feedback of their users.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sqlx::any::AnyRow;
@@ -7,7 +9,8 @@ use sqlx::{AssertSqlSafe, Row as _};
 use utoipa::ToSchema;
 
 use super::idempotency::RequestKey;
-use super::{Store, StoreError, now, random, time_text};
+use super::queue::is_sampled;
+use super::{Store, StoreError, agents, now, random, time_text};
 
 /// A sample to store.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub struct NewSample {
     pub subject: String,
     /// The version of the agent; empty if it is not known.
     pub version: String,
+    /// True if the sample has an error, so that it is evaluated at any rate.
+    pub has_error: bool,
     /// The whole sample.
     pub body: Map<String, Value>,
 }
@@ -51,6 +56,12 @@ pub struct Sample {
     /// The sample as it was sent.
     #[schema(value_type = Object)]
     pub sample: Map<String, Value>,
+    /// The state of its evaluation: `pending`, `done`, `failed`, or `skipped` if it is not evaluated.
+    pub state: String,
+    /// The evaluation, or an object with `error`; absent if there is none.
+    #[schema(value_type = Object)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<Value>,
     /// The number of users who liked the sample.
     pub thumbs_up: i64,
     /// The number of users who did not like it.
@@ -142,16 +153,23 @@ impl Store {
             return Ok(first);
         }
         let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new() };
-        for NewSample { id, agent, subject, version, body } in samples {
+        let mut rates: HashMap<&str, Option<f64>> = HashMap::new();
+        for NewSample { id, agent, subject, version, has_error, body } in samples {
             let id = id.clone().map_or_else(|| random(16), Ok)?;
+            let rate = match rates.get(agent.as_str()) {
+                Some(rate) => *rate,
+                None => *rates.entry(agent).or_insert(agents::rate(&mut transaction, agent).await?),
+            };
+            let is_evaluated = rate.is_some_and(|it| *has_error || is_sampled(&id, it));
             let inserted = sqlx::query(
-                "INSERT INTO samples (id, agent, subject, version, body, received_at) VALUES ($1, $2, $3, $4, $5, $6) \
+                "INSERT INTO samples (id, agent, subject, version, state, body, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
                 ON CONFLICT (id) DO NOTHING",
             )
             .bind(&id)
             .bind(agent)
             .bind(subject)
             .bind(version)
+            .bind(if is_evaluated { "pending" } else { "skipped" })
             .bind(serde_json::to_string(body)?)
             .bind(now())
             .execute(&mut *transaction)
@@ -188,7 +206,7 @@ impl Store {
             None => " AND $4 = $4 AND $5 = $5",
         };
         let sql = format!(
-            "SELECT id, agent, subject, version, body, received_at, \
+            "SELECT id, agent, subject, version, body, received_at, state, evaluation, \
             (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'up') AS thumbs_up, \
             (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'down') AS thumbs_down \
             FROM samples WHERE {condition}{after} \
@@ -210,7 +228,7 @@ impl Store {
         Ok(SamplePage { total: counted.try_get("total")?, items, next })
     }
 
-    /// Deletes the samples that match, with their feedback. Returns their number.
+    /// Deletes the samples that match, with their feedback and results. Returns their number.
     ///
     /// # Errors
     ///
@@ -220,6 +238,10 @@ impl Store {
         let mut transaction = self.write().await?;
         let sql = format!(
             "DELETE FROM feedback WHERE sample_id IN (SELECT id FROM samples WHERE {condition})"
+        );
+        self.filtered(sql, filter).execute(&mut *transaction).await?;
+        let sql = format!(
+            "DELETE FROM results WHERE sample_id IN (SELECT id FROM samples WHERE {condition})"
         );
         self.filtered(sql, filter).execute(&mut *transaction).await?;
         let sql = format!("DELETE FROM samples WHERE {condition}");
@@ -272,12 +294,15 @@ fn cursor_after(row: &AnyRow) -> Result<String, StoreError> {
 }
 
 fn sample(row: &AnyRow) -> Result<Sample, StoreError> {
-    let body: String = row.try_get("body")?;
+    let (body, evaluation): (String, String) = (row.try_get("body")?, row.try_get("evaluation")?);
+    let evaluation = (!evaluation.is_empty()).then(|| serde_json::from_str(&evaluation));
     Ok(Sample {
         id: row.try_get("id")?,
         agent: row.try_get("agent")?,
         subject: row.try_get("subject")?,
         version: row.try_get("version")?,
+        state: row.try_get("state")?,
+        evaluation: evaluation.transpose()?,
         thumbs_up: row.try_get("thumbs_up")?,
         thumbs_down: row.try_get("thumbs_down")?,
         received_at: time_text(row.try_get("received_at")?),

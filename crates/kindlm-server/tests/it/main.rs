@@ -3,6 +3,8 @@
 
 mod batch;
 mod evaluate;
+mod monitor;
+mod postgres;
 mod samples;
 mod server;
 mod sets;

@@ -1,10 +1,12 @@
-//! The same tests on SQLite and on PostgreSQL.
+//! The store on SQLite. `postgres.rs` runs the same tests on PostgreSQL.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use kindlm_server::store::Store;
 use kindlm_server::store::idempotency::RequestKey;
+use kindlm_server::store::queue::{Leased, NewResult};
+use kindlm_server::store::rates::{Counts, RateFilter};
 use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter};
 use kindlm_server::store::tokens::Scope;
 use serde_json::{Map, Value, json};
@@ -16,7 +18,7 @@ fn object(value: &Value) -> Map<String, Value> {
 fn sample(id: &str, agent: &str, subject: &str) -> NewSample {
     let (id, agent, subject) = (Some(id.to_owned()), agent.to_owned(), subject.to_owned());
     let (version, body) = (String::new(), object(&json!({"agent_output": "x"})));
-    NewSample { id, agent, subject, version, body }
+    NewSample { id, agent, subject, version, has_error: false, body }
 }
 
 async fn tokens_are_found_until_they_are_revoked(store: &Store) {
@@ -93,11 +95,64 @@ async fn samples_are_stored_once(store: &Store) {
     assert_eq!(store.samples(&all, 9, None).await.unwrap().total, 1);
 }
 
-async fn all(url: &str) {
+async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
+    let put = store.put_agent("q", "set@1", 0.25, "ann").await.unwrap();
+    assert!((put.rate - 0.25).abs() < 1e-9);
+    assert_eq!(store.put_agent("q", "set", 1.0, "bob").await.unwrap().set, "set");
+    assert_eq!(store.agents().await.unwrap(), [store.agent("q").await.unwrap().unwrap()]);
+    let samples = ["q1", "q2", "q3"].map(|it| sample(it, "q", ""));
+    store.add_samples(&samples, None).await.unwrap();
+    let lease = async || store.lease_sample().await.unwrap();
+    let first = lease().await.unwrap();
+    let second = lease().await.unwrap();
+    let third = lease().await.unwrap();
+    assert!(lease().await.is_none());
+    assert_eq!(BTreeSet::from([&first.id, &second.id, &third.id]).len(), 3);
+    // A released sample is leased again, and only the newer lease can finish it.
+    store.release_sample(&first, Duration::ZERO).await.unwrap();
+    let again = loop {
+        // The lease ends at the next millisecond.
+        if let Some(again) = lease().await {
+            break again;
+        }
+    };
+    assert_eq!((&again.id, again.attempts), (&first.id, 2));
+    let result = |status: &str| NewResult { assertion: "a".to_owned(), status: status.to_owned() };
+    let finish = async |leased: &Leased, statuses: &[&str]| {
+        let results: Vec<NewResult> = statuses.iter().map(|it| result(it)).collect();
+        store.finish_sample(leased, "set@1", "{\"score\": 1}", &results).await.unwrap()
+    };
+    assert!(!finish(&first, &["failed"]).await);
+    assert!(finish(&again, &["passed", "failed"]).await);
+    assert!(!finish(&again, &["passed"]).await);
+    assert!(finish(&second, &["passed", "skipped", "errored"]).await);
+    store.fail_sample(&third, "no").await.unwrap();
+    assert!(!finish(&third, &["passed"]).await);
+    assert!(lease().await.is_none());
+    let filter = RateFilter {
+        agent: "q".to_owned(),
+        assertion: String::new(),
+        after: 0,
+        before: i64::MAX,
+        period: i64::MAX,
+    };
+    let rates = store.rates(&filter).await.unwrap().unwrap();
+    let counts: Vec<&Counts> = rates.values().collect();
+    assert_eq!(counts, [&Counts { passed: 2, failed: 1, errored: 1, skipped: 1 }]);
+    let of_agent = SampleFilter { agent: Some("q".to_owned()), ..SampleFilter::default() };
+    let items = store.samples(&of_agent, 9, None).await.unwrap().items;
+    let count = |state: &str| items.iter().filter(|it| it.state == state).count();
+    assert_eq!([count("done"), count("failed"), count("pending")], [2, 1, 0]);
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 3);
+    assert!(store.rates(&filter).await.unwrap().unwrap().is_empty());
+}
+
+pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
     each_change_of_a_set_is_a_version(&store).await;
     samples_are_stored_once(&store).await;
+    samples_wait_in_the_queue_until_they_are_finished(&store).await;
     store.close().await;
     // The tables exist now, and their content is kept.
     let store = Store::open(url).await.unwrap();
@@ -111,80 +166,4 @@ async fn sqlite_keeps_everything() {
     all(&format!("sqlite://{}", folder.path().join("a.db").display())).await;
     assert!(Store::open("mysql://localhost/x").await.is_err());
     assert!(Store::open("sqlite::memory:").await.is_err());
-}
-
-#[tokio::test]
-async fn postgres_keeps_everything() {
-    let Some(bin) = postgres() else {
-        kindlm_testing::not_run("postgresql", "PostgreSQL is not installed");
-        return;
-    };
-    let cluster = Cluster::start(&bin);
-    all(&cluster.url).await;
-}
-
-/// Returns the folder of the programs of Debian's package.
-fn postgres() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-    let mut folders: Vec<PathBuf> = versions.flatten().map(|it| it.path().join("bin")).collect();
-    folders.sort();
-    folders.pop().filter(|it| it.join("initdb").is_file())
-}
-
-/// A database server of its own, in a temporary folder.
-struct Cluster {
-    bin: PathBuf,
-    folder: tempfile::TempDir,
-    url: String,
-}
-
-/// Returns a command of PostgreSQL, which refuses to run as root.
-fn program(bin: &Path, name: &str) -> Command {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| {
-        use std::os::unix::fs::MetadataExt as _;
-        it.uid() == 0
-    });
-    if !is_root {
-        return Command::new(bin.join(name));
-    }
-    let mut command = Command::new("runuser");
-    command.args(["-u", "postgres", "--"]).arg(bin.join(name));
-    command
-}
-
-fn run(command: &mut Command) {
-    // The server keeps the standard output open, so it goes to a file.
-    let output = tempfile::tempfile().unwrap();
-    command.stdout(output.try_clone().unwrap()).stderr(output);
-    assert!(command.current_dir("/").status().unwrap().success(), "{command:?}");
-}
-
-impl Cluster {
-    fn start(bin: &Path) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let place = folder.path();
-        std::os::unix::fs::chown(place, user_id(), None).unwrap();
-        let data = place.join("data");
-        run(program(bin, "initdb").args(["-U", "kindlm", "-A", "trust", "-D"]).arg(&data));
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let options = format!("-h 127.0.0.1 -p {port} -k {}", place.display());
-        run(program(bin, "pg_ctl").args(["start", "-w", "-o", &options, "-D"]).arg(&data));
-        let url = format!("postgres://kindlm@127.0.0.1:{port}/postgres");
-        Self { bin: bin.to_owned(), folder, url }
-    }
-}
-
-/// Returns the user that runs PostgreSQL, if it is not this one.
-fn user_id() -> Option<u32> {
-    let users = std::fs::read_to_string("/etc/passwd").ok()?;
-    let line = users.lines().find(|it| it.starts_with("postgres:"))?;
-    let is_root = std::env::var_os("USER").is_none_or(|it| it == "root");
-    is_root.then(|| line.split(':').nth(2)?.parse().ok()).flatten()
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let data = self.folder.path().join("data");
-        run(program(&self.bin, "pg_ctl").args(["stop", "-w", "-m", "immediate", "-D"]).arg(data));
-    }
 }

@@ -1,0 +1,79 @@
+//! `/v1/agents`: the assertion set and the sampling rate of each agent.
+
+use axum::Json;
+use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::body::is_short;
+use crate::access::{Caller, guarded};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::records;
+use crate::store::agents::Agent;
+use crate::store::tokens::Scope;
+
+pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
+    let reads = OpenApiRouter::new().routes(routes!(list));
+    let writes = OpenApiRouter::new().routes(routes!(put));
+    guarded(app, Scope::Read, reads).merge(guarded(app, Scope::Admin, writes))
+}
+
+/// The evaluation of the samples of an agent.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AgentBody {
+    /// The assertion set: `name` for its newest version, or `name@version`.
+    set: String,
+    /// The share of the samples that is evaluated, from 0 to 1; 1 by default. It is rounded to a millionth.
+    #[serde(default = "all")]
+    #[schema(minimum = 0, maximum = 1)]
+    rate: f64,
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+/// Sets the assertion set and the sampling rate of an agent, for samples that are stored from now on.
+///
+/// The id of a sample decides if it is evaluated. A sample with an `error` is always evaluated.
+#[utoipa::path(put, path = "/v1/agents/{name}",
+    params(("name" = String, Path, description = "the `agent` of its samples")),
+    request_body(content = AgentBody, content_type = "application/json"),
+    responses(
+        (status = 200, description = "the agent", body = Agent),
+        (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a value is invalid, or the set is unknown", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn put(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    Json(body): Json<AgentBody>,
+) -> Result<Json<Agent>, Problem> {
+    let AgentBody { set, rate } = body;
+    let invalid =
+        |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-agent", detail);
+    if !is_short(&name) {
+        return Err(invalid("the name of an agent has at most 100 characters"));
+    }
+    if !(0.0..=1.0).contains(&rate) {
+        return Err(invalid("`rate`: expected a number from 0 to 1"));
+    }
+    records::find(&app, &Value::from(set.as_str())).await?;
+    Ok(Json(app.store.put_agent(&name, &set, rate, &caller.name).await?))
+}
+
+/// Lists the agents whose samples are evaluated, by name.
+#[utoipa::path(get, path = "/v1/agents",
+    responses((status = 200, description = "the agents", body = Vec<Agent>)))]
+async fn list(State(app): State<App>) -> Result<Json<Vec<Agent>>, Problem> {
+    Ok(Json(app.store.agents().await?))
+}

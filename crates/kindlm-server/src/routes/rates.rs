@@ -1,0 +1,168 @@
+//! `/v1/metrics/assertions` and `/metrics`: numbers about samples and the process.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use jiff::Timestamp;
+use kindlm_stats::{Confidence, Tally};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::guarded;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::store::rates::{Counts, RateFilter, RateKey};
+use crate::store::tokens::Scope;
+
+/// The media type of `/metrics`.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
+    let router = OpenApiRouter::new().routes(routes!(assertions)).routes(routes!(metrics));
+    guarded(app, Scope::Read, router)
+}
+
+/// The width of a period.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Period {
+    Hour,
+    Day,
+    Week,
+}
+
+impl Period {
+    fn milliseconds(self) -> i64 {
+        let hours = match self {
+            Self::Hour => 1,
+            Self::Day => 24,
+            Self::Week => 7 * 24,
+        };
+        hours * 60 * 60 * 1000
+    }
+}
+
+/// The query of pass rates.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct RateQuery {
+    /// The agent; all if absent.
+    agent: Option<String>,
+    /// The id of a prompt assertion, or the label of another check; all if absent.
+    assertion: Option<String>,
+    /// The earliest time at which samples were received (RFC 3339).
+    after: Option<String>,
+    /// The time after the latest one (RFC 3339).
+    before: Option<String>,
+    /// The width of a period: `hour`, `day` (the default) or `week`. Days start at 0:00 UTC, weeks on Thursdays.
+    #[param(inline)]
+    period: Option<Period>,
+}
+
+/// The results of an assertion in a period.
+#[derive(Serialize, ToSchema)]
+struct AssertionRate {
+    /// The agent.
+    agent: String,
+    /// The id of a prompt assertion, or the label of another check.
+    assertion: String,
+    /// The version of the agent; empty if it is not known.
+    version: String,
+    /// The version of the assertion set: `name@version`.
+    set: String,
+    /// The start of the period (RFC 3339).
+    start: String,
+    /// The number of results that passed.
+    passed: u64,
+    /// The number of results that failed.
+    failed: u64,
+    /// The number of results that could not be decided.
+    errored: u64,
+    /// The number of results of assertions that did not apply.
+    skipped: u64,
+    /// The share of passes among passes and failures; `null` without passes and failures.
+    pass_rate: Option<f64>,
+    /// The lower end of the 95% confidence interval of the pass rate (Wilson).
+    low: Option<f64>,
+    /// The upper end of the interval.
+    high: Option<f64>,
+}
+
+impl AssertionRate {
+    fn new((key, counts): (RateKey, Counts)) -> Self {
+        let RateKey { agent, assertion, version, set, start } = key;
+        let Counts { passed, failed, errored, skipped } = counts;
+        // Without passes and failures, there is no rate.
+        let tally = Tally::new(passed, passed + failed).ok();
+        let interval = tally.map(|it| it.wilson(Confidence::P95));
+        let start = Timestamp::from_millisecond(start).map(|it| it.to_string()).unwrap_or_default();
+        Self {
+            agent,
+            assertion,
+            version,
+            set,
+            start,
+            passed,
+            failed,
+            errored,
+            skipped,
+            pass_rate: tally.map(Tally::rate),
+            low: interval.map(|it| it.low),
+            high: interval.map(|it| it.high),
+        }
+    }
+}
+
+/// The pass rates of assertions over time.
+#[derive(Serialize, ToSchema)]
+struct AssertionRates {
+    /// The rates by agent, assertion, version, set and time.
+    items: Vec<AssertionRate>,
+}
+
+/// Returns the pass rate of each assertion over time, by agent, version and assertion set.
+#[utoipa::path(get, path = "/v1/metrics/assertions", params(RateQuery),
+    responses(
+        (status = 200, description = "the pass rates with 95% confidence intervals", body = AssertionRates),
+        (status = 400, description = "a parameter is invalid, or the time has too many periods", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn assertions(
+    State(app): State<App>,
+    Query(query): Query<RateQuery>,
+) -> Result<Json<AssertionRates>, Problem> {
+    let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail);
+    let time = |name: &str, text: Option<String>, default: i64| match text {
+        None => Ok(default),
+        Some(text) => text.parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|err| {
+            bad(format!("`{name}`: expected a time such as 2026-01-31T00:00:00Z: {err}"))
+        }),
+    };
+    let filter = RateFilter {
+        agent: query.agent.unwrap_or_default(),
+        assertion: query.assertion.unwrap_or_default(),
+        after: time("after", query.after, 0)?,
+        before: time("before", query.before, i64::MAX)?,
+        period: query.period.unwrap_or(Period::Day).milliseconds(),
+    };
+    let rates = app.store.rates(&filter).await?.ok_or_else(|| {
+        bad("the response would be too long; use `agent`, `after` or a longer `period`".to_owned())
+    })?;
+    Ok(Json(AssertionRates { items: rates.into_iter().map(AssertionRate::new).collect() }))
+}
+
+/// Returns the numbers of this process for Prometheus, in the text format of `OpenMetrics`.
+#[utoipa::path(get, path = "/metrics",
+    responses((status = 200, description = "the numbers", body = String, content_type = "application/openmetrics-text")))]
+async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+    let states = app.store.sample_states().await?;
+    let text = app.metrics.text(&states).map_err(|err| {
+        let detail = format!("cannot write the metrics: {err}");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    })?;
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+}

@@ -1,0 +1,109 @@
+//! Agents in production: the assertion set and the sampling rate of each.
+
+use serde::Serialize;
+use sqlx::any::AnyRow;
+use sqlx::{Any, Row as _, Transaction};
+use utoipa::ToSchema;
+
+use super::{Store, StoreError, now, time_text};
+
+/// The unit of a stored rate.
+const MILLION: f64 = 1_000_000.0;
+
+/// The evaluation of the samples of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Agent {
+    /// The name of the agent.
+    pub name: String,
+    /// The assertion set: `name` for its newest version, or `name@version`.
+    pub set: String,
+    /// The share of the samples that is evaluated, from 0 to 1. Samples with an error are always evaluated.
+    pub rate: f64,
+    /// The name of the token that changed the agent; empty on a server without tokens.
+    pub author: String,
+    /// The time of the last change (RFC 3339).
+    pub changed_at: String,
+}
+
+impl Store {
+    /// Sets the assertion set and the rate, from 0 to 1, of an agent. It applies to samples that are stored later.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn put_agent(
+        &self,
+        name: &str,
+        set: &str,
+        rate: f64,
+        author: &str,
+    ) -> Result<Agent, StoreError> {
+        #[expect(clippy::cast_possible_truncation, reason = "the value is from 0 to a million")]
+        let millionths = (rate.clamp(0.0, 1.0) * MILLION).round() as i64;
+        let changed_at = now();
+        sqlx::query(
+            "INSERT INTO agents (name, assertion_set, rate, author, changed_at) VALUES ($1, $2, $3, $4, $5) \
+            ON CONFLICT (name) DO UPDATE SET assertion_set = excluded.assertion_set, rate = excluded.rate, \
+            author = excluded.author, changed_at = excluded.changed_at",
+        )
+        .bind(name)
+        .bind(set)
+        .bind(millionths)
+        .bind(author)
+        .bind(changed_at)
+        .execute(&self.pool)
+        .await?;
+        let (name, set, author) = (name.to_owned(), set.to_owned(), author.to_owned());
+        let rate = share(millionths);
+        Ok(Agent { name, set, rate, author, changed_at: time_text(changed_at) })
+    }
+
+    /// Returns all agents with a set, by name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
+        let sql = "SELECT name, assertion_set, rate, author, changed_at FROM agents ORDER BY name";
+        sqlx::query(sql).fetch_all(&self.pool).await?.iter().map(agent).collect()
+    }
+
+    /// Returns an agent; `None` if it has no set.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn agent(&self, name: &str) -> Result<Option<Agent>, StoreError> {
+        let sql =
+            "SELECT name, assertion_set, rate, author, changed_at FROM agents WHERE name = $1";
+        let row = sqlx::query(sql).bind(name).fetch_optional(&self.pool).await?;
+        row.as_ref().map(agent).transpose()
+    }
+}
+
+/// Returns the sampling rate of an agent, from 0 to 1; `None` if it has no set.
+pub(super) async fn rate(
+    transaction: &mut Transaction<'_, Any>,
+    agent: &str,
+) -> Result<Option<f64>, StoreError> {
+    let row = sqlx::query("SELECT rate FROM agents WHERE name = $1")
+        .bind(agent)
+        .fetch_optional(&mut **transaction)
+        .await?;
+    Ok(row.map(|it| it.try_get("rate")).transpose()?.map(share))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the value is from 0 to a million")]
+fn share(millionths: i64) -> f64 {
+    millionths as f64 / MILLION
+}
+
+fn agent(row: &AnyRow) -> Result<Agent, StoreError> {
+    Ok(Agent {
+        name: row.try_get("name")?,
+        set: row.try_get("assertion_set")?,
+        rate: share(row.try_get("rate")?),
+        author: row.try_get("author")?,
+        changed_at: time_text(row.try_get("changed_at")?),
+    })
+}

@@ -1,0 +1,213 @@
+//! The queue of samples that wait for their evaluation.
+//!
+//! The queue is a column of the samples. So a sample enters it in the transaction that stores the sample, and leaves
+//! it in the transaction that stores the results. Any number of processes can take samples from it.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use sqlx::{AssertSqlSafe, Row as _};
+
+use super::{Store, StoreError, now};
+
+/// The time after which another process may take a sample. It is longer than the time limit of an evaluation.
+const LEASE: Duration = Duration::from_mins(5);
+
+/// The highest number of times that a sample is taken.
+pub const MAX_ATTEMPTS: i64 = 5;
+
+/// A sample that this process evaluates.
+#[derive(Clone, Debug)]
+pub struct Leased {
+    /// The id of the sample.
+    pub id: String,
+    /// The agent.
+    pub agent: String,
+    /// The version of the agent; empty if it is not known.
+    pub version: String,
+    /// The whole sample.
+    pub body: Map<String, Value>,
+    /// The number of times that the sample was taken, with this one.
+    pub attempts: i64,
+    received_at: i64,
+}
+
+/// The result of one assertion.
+#[derive(Clone, Debug)]
+pub struct NewResult {
+    /// The id of a prompt assertion, or the label of another check.
+    pub assertion: String,
+    /// `passed`, `failed`, `errored` or `skipped`.
+    pub status: String,
+}
+
+/// The number of samples in a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateCount {
+    /// `pending`, `done`, `failed` or `skipped`.
+    pub state: String,
+    /// The number of samples.
+    pub samples: i64,
+}
+
+/// Returns true if a sample is among the share `rate` (0 to 1) that is evaluated. The id alone decides.
+pub fn is_sampled(id: &str, rate: f64) -> bool {
+    let digest = Sha256::digest(id.as_bytes());
+    let start = [digest[0], digest[1], digest[2], digest[3]];
+    f64::from(u32::from_be_bytes(start)) / (f64::from(u32::MAX) + 1.0) < rate
+}
+
+impl Store {
+    /// Takes the oldest pending sample; `None` if there is none. Until its lease ends, no other call returns it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn lease_sample(&self) -> Result<Option<Leased>, StoreError> {
+        // PostgreSQL would wait for the rows of other processes.
+        let lock = if self.is_sqlite { "" } else { " FOR UPDATE SKIP LOCKED" };
+        let sql = format!(
+            "UPDATE samples SET leased_until = $1, attempts = attempts + 1 WHERE id IN (\
+            SELECT id FROM samples WHERE state = 'pending' AND leased_until < $2 \
+            ORDER BY leased_until, received_at LIMIT 1{lock}) \
+            RETURNING id, agent, version, body, attempts, received_at"
+        );
+        let now = now();
+        let row = sqlx::query(AssertSqlSafe(sql))
+            .bind(now + milliseconds(LEASE))
+            .bind(now)
+            .fetch_optional(&self.pool)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let body: String = row.try_get("body")?;
+        Ok(Some(Leased {
+            id: row.try_get("id")?,
+            agent: row.try_get("agent")?,
+            version: row.try_get("version")?,
+            body: serde_json::from_str(&body)?,
+            attempts: row.try_get("attempts")?,
+            received_at: row.try_get("received_at")?,
+        }))
+    }
+
+    /// Stores the evaluation of a sample, and removes the sample from the queue.
+    ///
+    /// Returns false, and stores nothing, if the lease has ended and another process has taken the sample.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn finish_sample(
+        &self,
+        leased: &Leased,
+        set: &str,
+        evaluation: &str,
+        results: &[NewResult],
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.write().await?;
+        let done = sqlx::query(
+            "UPDATE samples SET state = 'done', evaluation = $1 \
+            WHERE id = $2 AND state = 'pending' AND attempts = $3",
+        )
+        .bind(evaluation)
+        .bind(&leased.id)
+        .bind(leased.attempts)
+        .execute(&mut *transaction)
+        .await?;
+        if done.rows_affected() == 0 {
+            return Ok(false);
+        }
+        for (position, NewResult { assertion, status }) in (0_i64..).zip(results) {
+            sqlx::query(
+                "INSERT INTO results (sample_id, position, agent, version, assertion_set, assertion, status, received_at) \
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            )
+            .bind(&leased.id)
+            .bind(position)
+            .bind(&leased.agent)
+            .bind(&leased.version)
+            .bind(set)
+            .bind(assertion)
+            .bind(status)
+            .bind(leased.received_at)
+            .execute(&mut *transaction)
+            .await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// Removes a sample that cannot be evaluated from the queue, and stores the error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn fail_sample(&self, leased: &Leased, error: &str) -> Result<(), StoreError> {
+        let evaluation = serde_json::json!({"error": error}).to_string();
+        sqlx::query(
+            "UPDATE samples SET state = 'failed', evaluation = $1 \
+            WHERE id = $2 AND state = 'pending' AND attempts = $3",
+        )
+        .bind(evaluation)
+        .bind(&leased.id)
+        .bind(leased.attempts)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Returns a sample to the queue, for an attempt after `pause`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn release_sample(&self, leased: &Leased, pause: Duration) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE samples SET leased_until = $1 WHERE id = $2 AND state = 'pending' AND attempts = $3",
+        )
+        .bind(now() + milliseconds(pause))
+        .bind(&leased.id)
+        .bind(leased.attempts)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Counts the samples by state.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn sample_states(&self) -> Result<Vec<StateCount>, StoreError> {
+        let sql = "SELECT state, count(*) AS samples FROM samples GROUP BY state ORDER BY state";
+        let rows = sqlx::query(sql).fetch_all(&self.pool).await?;
+        let count = |row: &sqlx::any::AnyRow| {
+            Ok(StateCount { state: row.try_get("state")?, samples: row.try_get("samples")? })
+        };
+        rows.iter().map(count).collect()
+    }
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn share_of_sampled_ids_is_the_rate() {
+        let ids: Vec<String> = (0..20_000).map(|it| format!("sample-{it}")).collect();
+        for rate in [0.0, 0.01, 0.3, 1.0] {
+            let sampled: Vec<&String> = ids.iter().filter(|it| is_sampled(it, rate)).collect();
+            // Four standard errors of a share of 20,000 ids.
+            let margin = 4.0 * (20_000.0 * rate * (1.0 - rate)).sqrt();
+            let count = f64::from(u32::try_from(sampled.len()).unwrap());
+            assert!((count - 20_000.0 * rate).abs() <= margin, "{rate}: {count}");
+            // A higher rate adds samples, and removes none.
+            assert!(sampled.iter().all(|it| is_sampled(it, rate + 0.2)));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Samples that are evaluated in the background, and the numbers about them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+const DAY: &str = "T00:00:00Z";
+
+fn sample(id: usize, agent: &str, output: &str) -> Value {
+    json!({"id": id.to_string(), "agent": agent, "version": "v1", "agent_output": output})
+}
+
+fn start(folder: &std::path::Path, rate: f64) -> Server {
+    let server = Server::start(folder, &[]);
+    let set = json!({"expect": {"assert": [{"type": "contains", "value": "refund"}]}});
+    assert_eq!(server.json("PUT /v1/assertion-sets/support", &set).status, 201);
+    let agent = server.json("PUT /v1/agents/shop", &json!({"set": "support", "rate": rate}));
+    assert_eq!(agent.status, 200, "{}", agent.body);
+    server
+}
+
+fn send(server: &Server, samples: impl IntoIterator<Item = Value>) {
+    let body: String = samples.into_iter().map(|it| format!("{it}\n")).collect();
+    let head = ["host: localhost", "content-type: application/x-ndjson"];
+    let reply = server.send("POST /v1/samples", &head, body.as_bytes());
+    assert_eq!(reply.status, 200, "{}", reply.body);
+}
+
+/// Returns all samples by id, once at most `left` are pending.
+fn evaluated(server: &Server, left: usize) -> Vec<Value> {
+    let end = Instant::now() + Duration::from_mins(1);
+    loop {
+        let page = server.get("/v1/samples?limit=1000").json();
+        let mut items = page["items"].as_array().unwrap().clone();
+        if items.iter().filter(|it| it["state"] == "pending").count() <= left {
+            items.sort_by_key(|it| it["id"].as_str().unwrap().parse::<u32>().unwrap());
+            return items;
+        }
+        assert!(Instant::now() < end, "{page}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn rates(server: &Server, query: &str) -> Vec<Value> {
+    let reply = server.get(&format!("/v1/metrics/assertions{query}"));
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    reply.json()["items"].as_array().unwrap().clone()
+}
+
+#[test]
+fn samples_are_evaluated_with_the_set_of_their_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 1.0);
+    let outputs = ["a refund", "no", "the refund", "refund"];
+    let samples = outputs.iter().enumerate().map(|(id, it)| sample(id, "shop", it));
+    send(
+        &server,
+        samples.chain([sample(4, "desk", "a refund"), json!({"id": "5", "agent": "shop"})]),
+    );
+    let items = evaluated(&server, 0);
+    let states: Vec<&Value> = items.iter().map(|it| &it["state"]).collect();
+    assert_eq!(states, ["done", "done", "done", "done", "skipped", "failed"]);
+    let outcomes: Vec<&Value> = items[..4].iter().map(|it| &it["evaluation"]["outcome"]).collect();
+    assert_eq!(outcomes, ["passed", "failed", "passed", "passed"]);
+    assert_eq!(items[0]["evaluation"]["set"], "support@1");
+    assert!(items[4]["evaluation"].is_null());
+    let error = items[5]["evaluation"]["error"].as_str().unwrap();
+    assert!(error.contains("`agent_output`"), "{error}");
+    let found = rates(&server, "?agent=shop");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let rate = &found[0];
+    assert_eq!([&rate["passed"], &rate["failed"], &rate["errored"]], [3, 1, 0]);
+    assert_eq!([&rate["set"], &rate["version"]], ["support@1", "v1"]);
+    assert!(rate["start"].as_str().unwrap().ends_with(DAY), "{rate}");
+    // Wilson's interval of 3 of 4, computed by hand.
+    let near = |name: &str, expected: f64| (rate[name].as_f64().unwrap() - expected).abs() < 1e-4;
+    assert!(near("pass_rate", 0.75) && near("low", 0.3006) && near("high", 0.9544), "{rate}");
+}
+
+#[test]
+fn rates_are_by_version_and_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 1.0);
+    send(&server, [sample(0, "shop", "a refund")]);
+    evaluated(&server, 0);
+    let set = json!({"expect": {"assert": [{"type": "contains", "value": "money"}]}});
+    assert_eq!(server.json("PUT /v1/assertion-sets/support", &set).status, 201);
+    let mut later = sample(1, "shop", "a refund");
+    later["version"] = json!("v2");
+    send(&server, [later]);
+    evaluated(&server, 0);
+    let mut found: Vec<[String; 3]> = rates(&server, "?period=hour")
+        .iter()
+        .map(|it| ["version", "set", "passed"].map(|key| it[key].to_string()))
+        .collect();
+    found.sort();
+    let quoted = |text: &str| format!("\"{text}\"");
+    let expected = [
+        [quoted("v1"), quoted("support@1"), "1".to_owned()],
+        [quoted("v2"), quoted("support@2"), "0".to_owned()],
+    ];
+    assert_eq!(found, expected);
+    assert!(rates(&server, "?before=2020-01-01T00:00:00Z").is_empty());
+    assert!(rates(&server, "?agent=desk").is_empty());
+    for query in ["period=year", "after=x", "set=support"] {
+        let reply = server.get(&format!("/v1/metrics/assertions?{query}"));
+        assert_eq!(reply.status, 400, "{query}: {}", reply.body);
+    }
+    // Deleting a sample deletes its results.
+    assert_eq!(server.send("DELETE /v1/samples?agent=shop", &["host: localhost"], b"").status, 200);
+    assert!(rates(&server, "").is_empty());
+}
+
+#[test]
+fn samples_with_an_error_are_always_evaluated() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 0.0);
+    let mut failed = sample(1, "shop", "a refund");
+    failed["error"] = json!("timeout of a tool");
+    send(&server, [sample(0, "shop", "a refund"), failed]);
+    let states: Vec<Value> = evaluated(&server, 0).iter().map(|it| it["state"].clone()).collect();
+    assert_eq!(states, ["skipped", "done"]);
+    let agents = server.get("/v1/agents").json();
+    assert_eq!([&agents[0]["set"], &agents[0]["rate"]], [&json!("support"), &json!(0.0)]);
+    for (body, expected) in [
+        (json!({"set": "other"}), "unknown set"),
+        (json!({"set": "support", "rate": 1.5}), "`rate`"),
+        (json!({"rate": 1}), "set"),
+    ] {
+        let reply = server.json("PUT /v1/agents/shop", &body);
+        assert_eq!(reply.status, 422, "{}", reply.body);
+        assert!(reply.body.contains(expected), "{}", reply.body);
+    }
+}
+
+#[test]
+fn killed_server_loses_and_repeats_nothing() {
+    const SAMPLES: usize = 400;
+    /// The samples that the killed process was evaluating. Their leases have not ended yet.
+    const WORKERS: usize = 4;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 1.0);
+    send(&server, (0..SAMPLES).map(|it| sample(it, "shop", "a refund")));
+    // Killed with SIGKILL, while samples are evaluated.
+    drop(server);
+    let server = Server::start(folder.path(), &[]);
+    let items = evaluated(&server, WORKERS);
+    assert_eq!(items.len(), SAMPLES);
+    let done = |items: &[Value]| items.iter().filter(|it| it["state"] == "done").count() as u64;
+    assert!(done(&items) >= (SAMPLES - WORKERS) as u64);
+    let counted: u64 = rates(&server, "").iter().map(|it| it["passed"].as_u64().unwrap()).sum();
+    // A sample may be done after the first list, but none is counted twice.
+    let later = done(&evaluated(&server, WORKERS));
+    assert!((done(&items)..=later).contains(&counted), "{counted}");
+}
+
+#[test]
+fn numbers_are_shown_to_prometheus() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 1.0);
+    send(
+        &server,
+        [sample(0, "shop", "a refund"), sample(1, "shop", "no"), sample(2, "desk", "no")],
+    );
+    evaluated(&server, 0);
+    let record = json!({"agent_output": "x", "set": "support"});
+    assert_eq!(server.evaluate(&record).status, 200);
+    assert_eq!(server.evaluate(&json!([])).status, 422);
+    let lines = [
+        "kindlm_samples_stored_total 3",
+        "kindlm_samples{state=\"done\"} 2",
+        "kindlm_samples{state=\"skipped\"} 1",
+        "kindlm_evaluations_total{source=\"sample\",outcome=\"failed\"} 1",
+        "kindlm_evaluations_total{source=\"request\",outcome=\"failed\"} 1",
+        "kindlm_requests_total{status=\"422\"} 1",
+        "# EOF",
+    ];
+    // An evaluation is stored before it is counted.
+    let end = Instant::now() + Duration::from_mins(1);
+    loop {
+        let reply = server.get("/metrics");
+        assert!(
+            reply.head.contains("content-type: application/openmetrics-text"),
+            "{}",
+            reply.head
+        );
+        let missing = lines.iter().find(|line| !reply.body.lines().any(|it| it == **line));
+        let Some(missing) = missing else { break };
+        assert!(Instant::now() < end, "{missing}: {}", reply.body);
+    }
+}
