@@ -84,6 +84,7 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
         Command::Compliance(args) => commands::compliance::run(args, io),
         Command::Report(args) => commands::report::run(&args, io),
         Command::View(args) => commands::view::run(&args, io),
+        Command::Serve(args) => commands::serve::run(&args, io),
         Command::Runs(args) => commands::runs::run(&args, io),
         Command::Clean(args) => commands::clean::run(&args, io),
         Command::Gate(args) => commands::gate::run(&args, io),

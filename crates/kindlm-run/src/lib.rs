@@ -10,6 +10,7 @@
 //! | follow a case over the stored runs | [`history::history`] |
 //! | find the commit since which a case fails | [`bisect::PreparedBisection`] |
 //! | show runs in a browser | [`view::view`] |
+//! | start the server | [`serve::serve`] |
 //! | explain an id, a failure code or a key | [`explain::text`] |
 //! | complete names in a shell | [`completions::names`] |
 //! | create a first suite | [`init::NewSuite`] |
@@ -58,6 +59,7 @@ pub mod saved;
 mod scripts;
 pub mod secrets;
 mod select;
+pub mod serve;
 mod session;
 pub mod stored_runs;
 pub mod suite_digest;

@@ -20,6 +20,7 @@ mod plan;
 mod report;
 mod responses;
 mod runs;
+mod serve;
 mod test;
 mod trace;
 mod validate;
@@ -48,6 +49,7 @@ pub(crate) use plan::{PlanArgs, Shape};
 pub(crate) use report::ReportArgs;
 pub(crate) use responses::{ResponsesArgs, Source};
 pub(crate) use runs::{CleanArgs, RunsAction, RunsArgs};
+pub(crate) use serve::ServeArgs;
 pub(crate) use test::{SelectArgs, TestArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use validate::ValidateArgs;
@@ -136,6 +138,7 @@ pub(crate) enum Command {
     Baseline(BaselineArgs),
     Report(ReportArgs),
     View(ViewArgs),
+    Serve(ServeArgs),
     Runs(RunsArgs),
     Clean(CleanArgs),
     Gate(GateArgs),

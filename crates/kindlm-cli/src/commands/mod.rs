@@ -21,6 +21,7 @@ pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod runs;
 pub(crate) mod schema;
+pub(crate) mod serve;
 pub(crate) mod test;
 pub(crate) mod trace;
 pub(crate) mod validate;

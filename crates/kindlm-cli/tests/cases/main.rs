@@ -27,6 +27,8 @@ mod responses;
 mod resumed;
 mod secrets;
 #[cfg(unix)]
+mod serve;
+#[cfg(unix)]
 mod shells;
 #[cfg(unix)]
 mod terminal;

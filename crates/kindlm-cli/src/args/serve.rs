@@ -1,0 +1,16 @@
+//! The arguments of `kindlm serve`.
+
+use clap::Args;
+
+/// Starts the server, which checks outputs over HTTP
+///
+/// The server is a program of its own, `kindlm-server`. It must be installed beside `kindlm` or in the `PATH`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm serve\n  kindlm serve --listen 127.0.0.1:9000 -c kindlm.yaml\n  kindlm serve token create ci --scopes evaluate\n  kindlm serve -- --help    options of the server"
+)]
+pub(crate) struct ServeArgs {
+    /// The arguments of `kindlm-server`
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) args: Vec<String>,
+}
