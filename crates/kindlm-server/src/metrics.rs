@@ -61,7 +61,7 @@ impl Metrics {
         self.stored.inc_by(samples);
     }
 
-    /// Returns all numbers in the text format of OpenMetrics.
+    /// Returns all numbers in the text format of `OpenMetrics`.
     ///
     /// # Errors
     ///

@@ -72,14 +72,12 @@ struct Rules<'a> {
 pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
     let (json, set) = with_set(app, json).await?;
     let evaluated = tokio::time::timeout(PATIENCE, app.records.evaluate(json)).await;
-    let evaluation = match evaluated {
-        Ok(done) => done.map_err(refused)?,
-        Err(_) => {
-            let detail = format!("the record took more than {} s", PATIENCE.as_secs());
-            let problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail);
-            return Err(Unevaluated { id: None, problem });
-        }
+    let Ok(done) = evaluated else {
+        let detail = format!("the record took more than {} s", PATIENCE.as_secs());
+        let problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail);
+        return Err(Unevaluated { id: None, problem });
     };
+    let evaluation = done.map_err(refused)?;
     Ok(Evaluated { evaluation, set })
 }
 
@@ -142,13 +140,13 @@ pub(crate) async fn find(app: &App, named: &Value) -> Result<SetVersion, Problem
     };
     let (name, number) = match text.split_once('@') {
         None => (text.as_str(), None),
-        Some((name, number)) => match number.parse::<i64>() {
-            Ok(number) => (name, Some(number)),
-            Err(_) => {
+        Some((name, number)) => {
+            let Ok(version) = number.parse::<i64>() else {
                 let detail = format!("`set`: \"{number}\" is not the number of a version");
                 return Err(invalid(detail));
-            }
-        },
+            };
+            (name, Some(version))
+        }
     };
     app.store.set(name, number).await?.ok_or_else(|| {
         let detail =

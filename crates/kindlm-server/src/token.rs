@@ -39,10 +39,13 @@ pub(crate) async fn run(store: &Store, command: &TokenCommand) -> Result<String,
             let tokens = store.tokens().await.map_err(shown)?;
             Ok(tokens.iter().map(line).collect::<Vec<_>>().join("\n"))
         }
-        TokenCommand::Revoke { id } => match store.revoke_token(id).await.map_err(shown)? {
-            true => Ok(format!("revoked {id}")),
-            false => Err(format!("no valid token has the id \"{id}\"; see `token list`")),
-        },
+        TokenCommand::Revoke { id } => {
+            if store.revoke_token(id).await.map_err(shown)? {
+                Ok(format!("revoked {id}"))
+            } else {
+                Err(format!("no valid token has the id \"{id}\"; see `token list`"))
+            }
+        }
     }
 }
 

@@ -198,7 +198,7 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<mpsc::Receiver<Job>>) {
             None => return,
             Some(Job::Evaluate(json, reply)) => answer(reply, || evaluate(evaluator, &json)),
             Some(Job::Compile(json, reply)) => {
-                answer(reply, || evaluator.compiles(&json).map_err(|it| invalid(evaluator, it)))
+                answer(reply, || evaluator.compiles(&json).map_err(|it| invalid(evaluator, it)));
             }
         }
     }

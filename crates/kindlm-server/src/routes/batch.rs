@@ -113,12 +113,10 @@ async fn evaluate(
     next: Result<(Line, Option<OwnedSemaphorePermit>), LineError>,
 ) -> Result<Answered, LineError> {
     let (Line { number, text }, permit) = next?;
-    let result = match text {
-        Some(json) => records::evaluate(app, json).await,
-        None => {
-            let detail = format!("the line is longer than {} MiB", LONGEST >> 20);
-            Err(Unevaluated::invalid(detail))
-        }
+    let result = if let Some(json) = text {
+        records::evaluate(app, json).await
+    } else {
+        Err(Unevaluated::invalid(format!("the line is longer than {} MiB", LONGEST >> 20)))
     };
     if let Ok(evaluated) = &result {
         app.metrics.add_evaluation("request", evaluated.evaluation.outcome);
