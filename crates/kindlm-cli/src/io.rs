@@ -110,7 +110,7 @@ impl Io {
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kindlm"));
         let world = World {
             notices: Arc::new(move |text| notices.line(text)),
-            interrupts: || Box::new(Signals::new()),
+            interrupts: Arc::new(|| Box::new(Signals::new())),
             script_worker: (program, vec![SCRIPT_WORKER.into()]),
             ..world
         };

@@ -87,4 +87,4 @@ pub use run::{Prepared, Progress, RunConfig, TakeReport};
 pub use select::{Selection, Tag};
 pub use session::Session;
 pub use trace::run::{TraceConfig, judge_traces};
-pub use world::{Env, Interrupt, SCRIPT_WORKER, World};
+pub use world::{Env, Interrupt, Interrupts, SCRIPT_WORKER, World};

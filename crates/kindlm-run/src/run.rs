@@ -151,6 +151,11 @@ impl Prepared {
         Ok(Some(Self { project, config, plan, open, reference, info, past }))
     }
 
+    /// Returns the id of the run.
+    pub fn id(&self) -> &str {
+        &self.info.id
+    }
+
     /// Returns the text of `--dry-run`: executions, requests and the maximum cost.
     ///
     /// For a resumed run, it also sends a notice about the finished executions.

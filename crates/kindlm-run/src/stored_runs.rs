@@ -61,7 +61,8 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    pub(crate) fn of_exit_code(code: u8) -> Self {
+    /// Returns the state of a run that ended with this exit code.
+    pub fn of_exit_code(code: u8) -> Self {
         let known = [
             (ExitStatus::Success, Self::Passed),
             (ExitStatus::GatesFailed, Self::Failed),
@@ -102,6 +103,20 @@ pub fn list(
     let listed: Result<_, _> =
         ids.iter().take(limit).map(|id| stored_run(&runs, id, &baselines)).collect();
     Ok((listed?, ids.len().saturating_sub(limit)))
+}
+
+/// Returns a run by its whole id; `None` if there is no such run.
+///
+/// # Errors
+///
+/// Fails if the id is not the id of a run, or a baseline cannot be read.
+pub fn find(place: &SuiteFolder, id: &str) -> Result<Option<StoredRun>, Failure> {
+    let runs = Runs::new(place.state());
+    let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    stored_run(&runs, id, &baselines(place)?).map(Some)
 }
 
 /// Returns the ids of runs, newest first. With `of`, only those of that suite.

@@ -13,6 +13,9 @@ use crate::Registries;
 /// A function that reads an environment variable.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
+/// A function that starts to listen for interrupts.
+pub type Interrupts = Arc<dyn Fn() -> Box<dyn Interrupt> + Send + Sync>;
+
 /// A source of interrupts, such as Ctrl-C.
 pub trait Interrupt: Send {
     /// Waits for the next interrupt, and returns its description, such as `interrupted`.
@@ -38,7 +41,7 @@ pub struct World {
     /// The receiver of notices, such as warnings or the paths of written files.
     pub notices: Arc<dyn Fn(&str) + Send + Sync>,
     /// The function that starts to listen for interrupts.
-    pub interrupts: fn() -> Box<dyn Interrupt>,
+    pub interrupts: Interrupts,
     /// The registries of all assertions, gates, providers and reporters.
     pub registries: Registries,
     /// The program that runs users' scripts, and its arguments.
@@ -58,7 +61,7 @@ impl World {
             working_dir: working_dir.into(),
             now: Timestamp::now,
             notices: Arc::new(|_| {}),
-            interrupts: || Box::new(Never),
+            interrupts: Arc::new(|| Box::new(Never)),
             registries: Registries::default(),
             script_worker: ("kindlm".into(), vec![SCRIPT_WORKER.into()]),
         }

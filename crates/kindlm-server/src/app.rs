@@ -7,6 +7,7 @@ use kindlm_run::evaluate::service::RecordService;
 use tokio::sync::Notify;
 
 use crate::metrics::Metrics;
+use crate::runs::RunService;
 use crate::store::Store;
 
 /// The services behind the routes. Clones share them.
@@ -14,6 +15,8 @@ use crate::store::Store;
 pub struct App {
     /// The service that evaluates records.
     pub records: RecordService,
+    /// The service that runs suites.
+    pub runs: RunService,
     /// The database.
     pub store: Store,
     /// Masks personal data in samples before they are stored; `None` stores them as they are.
@@ -26,8 +29,13 @@ pub struct App {
 
 impl App {
     /// Creates the services.
-    pub fn new(records: RecordService, store: Store, redactor: Option<Redactor>) -> Self {
+    pub fn new(
+        records: RecordService,
+        runs: RunService,
+        store: Store,
+        redactor: Option<Redactor>,
+    ) -> Self {
         let (metrics, wake) = (Metrics::new(), Arc::default());
-        Self { records, store, redactor: redactor.map(Arc::new), metrics, wake }
+        Self { records, runs, store, redactor: redactor.map(Arc::new), metrics, wake }
     }
 }

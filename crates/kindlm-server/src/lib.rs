@@ -12,10 +12,12 @@ mod openapi;
 pub mod problem;
 mod records;
 mod routes;
+mod runs;
 mod serving;
 pub mod store;
 
 pub use app::App;
 pub use monitor::monitor;
 pub use routes::app;
+pub use runs::RunService;
 pub use serving::{ListenError, listen, serve};

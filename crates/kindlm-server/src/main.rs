@@ -13,7 +13,7 @@ use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
-use kindlm_server::{App, app, listen, monitor, serve};
+use kindlm_server::{App, RunService, app, listen, monitor, serve};
 use token::TokenCommand;
 
 /// Checks outputs over HTTP.
@@ -31,6 +31,12 @@ struct Args {
     /// The config with the judges: their `providers` and `models`
     #[arg(short, long)]
     config: Option<PathBuf>,
+    /// The folder of the suites that clients may run
+    #[arg(long, value_name = "FOLDER")]
+    suites: Option<PathBuf>,
+    /// The number of suites that run at once
+    #[arg(long, default_value_t = 1)]
+    runs: u16,
     /// The number of records that are evaluated at once
     #[arg(long, default_value_t = 16)]
     concurrency: u16,
@@ -74,20 +80,30 @@ fn run(args: &Args) -> Result<(), String> {
     let records = records(&world(), args)?;
     let redactor = args.redact_pii.then(Redactor::new).transpose();
     let redactor = redactor.map_err(|err| err.to_string())?;
+    let suites = args.suites.as_ref().map(suites).transpose()?;
     runtime.block_on(async {
         let store = open().await?;
         let has_tokens = store.has_tokens().await.map_err(|err| err.to_string())?;
         let listener = listen(args.listen, has_tokens).await.map_err(|err| err.to_string())?;
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
-        let services = App::new(records, store.clone(), redactor);
+        let runs = RunService::new(world(), suites, args.runs.into());
+        let services = App::new(records, runs.clone(), store.clone(), redactor);
         let monitor = tokio::spawn(monitor(services.clone()));
         let stop = async { drop(tokio::signal::ctrl_c().await) };
         serve(&listener, app(services), stop).await;
         monitor.abort();
+        runs.stop().await;
         store.close().await;
         Ok(())
     })
+}
+
+/// Returns the folder of suites. It must exist.
+fn suites(folder: &PathBuf) -> Result<PathBuf, String> {
+    let failed = |why: &str| format!("`--suites {}`: {why}", folder.display());
+    let absolute = std::fs::canonicalize(folder).map_err(|err| failed(&err.to_string()))?;
+    if absolute.is_dir() { Ok(absolute) } else { Err(failed("it is not a folder")) }
 }
 
 fn records(world: &World, args: &Args) -> Result<RecordService, String> {

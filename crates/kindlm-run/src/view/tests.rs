@@ -323,7 +323,7 @@ fn runs_are_found_by_id_file_and_folder() {
     ] {
         let config = ViewConfig { run: Some(named), port: 0 };
         let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
-        let world = World { interrupts: || Box::new(Now), ..world.clone() };
+        let world = World { interrupts: Arc::new(|| Box::new(Now)), ..world.clone() };
         let mut shown = String::new();
         let outcome = view(&world, place, None, &config, &mut |url| {
             url.clone_into(&mut shown);

@@ -7,6 +7,7 @@ mod evaluate;
 mod health;
 mod lines;
 mod rates;
+mod runs;
 mod samples;
 mod sets;
 
@@ -47,6 +48,7 @@ pub fn app(app: App) -> Router {
         .merge(samples::routes(&app))
         .merge(agents::routes(&app))
         .merge(rates::routes(&app))
+        .merge(runs::routes(&app))
         .with_state(app)
         .split_for_parts();
     let api: Arc<Value> = Arc::new(document(&api));

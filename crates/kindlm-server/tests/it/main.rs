@@ -5,6 +5,7 @@ mod batch;
 mod evaluate;
 mod monitor;
 mod postgres;
+mod runs;
 mod samples;
 mod server;
 mod sets;

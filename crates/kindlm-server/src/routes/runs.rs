@@ -1,0 +1,387 @@
+//! `/v1/suites` and `/v1/runs`: runs of suites, their events, reports and comparisons.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::body::{JSON, has_type, wrong_type};
+use crate::access::guarded;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::runs::{Event, Events, NewRun, NotRead, NotStarted, RunInfo, RunService};
+use crate::store::digest;
+use crate::store::tokens::Scope;
+
+/// The time between two comments that keep a connection for events open.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The header with the id of the last event that a client has seen.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
+    let starts = OpenApiRouter::new().routes(routes!(start)).routes(routes!(cancel));
+    let reads = OpenApiRouter::new()
+        .routes(routes!(suites))
+        .routes(routes!(list))
+        .routes(routes!(show))
+        .routes(routes!(events))
+        .routes(routes!(head))
+        .routes(routes!(index))
+        .routes(routes!(chunk))
+        .routes(routes!(report))
+        .routes(routes!(compare));
+    guarded(app, Scope::Evaluate, starts).merge(guarded(app, Scope::Read, reads))
+}
+
+/// The suites that can run.
+#[derive(Serialize, ToSchema)]
+struct Suites {
+    /// The paths below the folder of suites, sorted.
+    items: Vec<String>,
+}
+
+/// Lists the suites that can run: the files `kindlm.yaml` and `<name>.kindlm.yaml` below `--suites`.
+#[utoipa::path(get, path = "/v1/suites", responses((status = 200, description = "the suites", body = Suites)))]
+async fn suites(State(app): State<App>) -> Result<Json<Suites>, Problem> {
+    let items = blocking(app, |runs| runs.suites().map_err(NotRead::from)).await?;
+    Ok(Json(Suites { items }))
+}
+
+/// Starts a run of a suite, or resumes one. The run waits until other runs have ended.
+#[utoipa::path(post, path = "/v1/runs", request_body = NewRun, responses(
+    (status = 202, description = "the run is planned; the header `location` is its path", body = RunInfo),
+    (status = 409, description = "the run is going on already", body = Problem, content_type = "application/problem+json"),
+    (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
+    (status = 422, description = "there is no such suite, or the suite or the selection is invalid", body = Problem, content_type = "application/problem+json"),
+    (status = 429, description = "too many runs wait", body = Problem, content_type = "application/problem+json"),
+))]
+async fn start(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    if !has_type(&headers, JSON) {
+        return Err(wrong_type(JSON));
+    }
+    let new: NewRun = serde_json::from_slice(&body).map_err(|err| {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-run", err.to_string())
+    })?;
+    let run = app.runs.start(new).await?;
+    let location = format!("/v1/runs/{}", run.id);
+    Ok((StatusCode::ACCEPTED, [("location", location)], Json(RunInfo::of_live(&run)))
+        .into_response())
+}
+
+/// Cancels a run: running executions may end, and no further ones start. The second time, they are aborted.
+#[utoipa::path(post, path = "/v1/runs/{id}/cancel", params(("id" = String, Path, description = "the id of the run")), responses(
+    (status = 202, description = "the run ends soon", body = RunInfo),
+    (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
+    (status = 409, description = "the run has ended, or another process runs it", body = Problem, content_type = "application/problem+json"),
+))]
+async fn cancel(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Problem> {
+    if let Some(run) = app.runs.live(&id).filter(|it| !it.has_ended()) {
+        run.cancel();
+        return Ok((StatusCode::ACCEPTED, Json(RunInfo::of_live(&run))).into_response());
+    }
+    blocking(app, move |runs| runs.find(&id)).await?;
+    let detail = "the run has ended, or another process runs it";
+    Err(Problem::new(StatusCode::CONFLICT, "not-running", detail))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Limit {
+    /// The maximum number of runs, from 1 to 1000; 50 if absent.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u16>,
+}
+
+/// The newest runs.
+#[derive(Serialize, ToSchema)]
+struct Listed {
+    /// The number of all runs.
+    total: usize,
+    /// The newest runs, newest first.
+    items: Vec<RunInfo>,
+}
+
+/// Lists the newest runs of all suites, also those of `kindlm test`.
+#[utoipa::path(get, path = "/v1/runs", params(Limit), responses(
+    (status = 200, description = "the runs", body = Listed),
+    (status = 422, description = "the limit is invalid", body = Problem, content_type = "application/problem+json"),
+))]
+async fn list(
+    State(app): State<App>,
+    limit: Result<Query<Limit>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Listed>, Problem> {
+    let limit = limit.ok().map_or(Some(0), |it| it.limit).unwrap_or(50);
+    if !(1..=1000).contains(&limit) {
+        let detail = "`limit` must be a number from 1 to 1000";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-query", detail));
+    }
+    let (items, total) = blocking(app, move |runs| runs.list(limit.into())).await?;
+    Ok(Json(Listed { total, items }))
+}
+
+/// Describes a run.
+#[utoipa::path(get, path = "/v1/runs/{id}", params(("id" = String, Path, description = "the id of the run")), responses(
+    (status = 200, description = "the run", body = RunInfo),
+    (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
+))]
+async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<RunInfo>, Problem> {
+    blocking(app, move |runs| runs.find(&id)).await.map(Json)
+}
+
+/// Follows a run as server-sent events: `progress`, `case`, `gate`, and `done` at the end.
+///
+/// A client that reconnects with the header `last-event-id` gets only the events after that one. A run that did not
+/// run in this process has only its gates and `done`.
+#[utoipa::path(get, path = "/v1/runs/{id}/events",
+    params(("id" = String, Path, description = "the id of the run"), ("last-event-id" = Option<String>, Header, description = "the id of the last event that was received")),
+    responses(
+        (status = 200, description = "the events", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "the last event was received already"),
+        (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "another process runs it", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn events(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let seen = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok()?.parse().ok());
+    if let Some(run) = app.runs.live(&id) {
+        let events = run.events(seen.unwrap_or(0));
+        if events.is_at_end() {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        let events = stream::unfold(events, async |mut it: Events| {
+            let (id, event) = it.next().await?;
+            Some((sent(id, event), it))
+        });
+        let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+        return Ok(events.into_response());
+    }
+    let past = blocking(app, move |runs| past_events(runs, &id)).await?;
+    if seen == Some(past.len()) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let past = past.into_iter().enumerate().map(|(at, event)| sent(at + 1, event));
+    Ok(Sse::new(stream::iter(past.collect::<Vec<_>>())).into_response())
+}
+
+fn sent(id: usize, event: Event) -> Result<sse::Event, Infallible> {
+    Ok(sse::Event::default().id(id.to_string()).event(event.name).data(&*event.data))
+}
+
+fn past_events(runs: &RunService, id: &str) -> Result<Vec<Event>, NotRead> {
+    let run = runs.find(id)?;
+    let head = runs.head(id)?;
+    let done = Event::done(&run.id, run.state, None);
+    Ok(Event::of_gates(&head).chain([done]).collect())
+}
+
+/// Returns the head of a finished run: its totals and gates.
+#[utoipa::path(get, path = "/v1/runs/{id}/wire/head", params(("id" = String, Path, description = "the id of the run")), responses(
+    (status = 200, description = "the head", body = serde_json::Value),
+    (status = 304, description = "the head has the digest of `if-none-match`"),
+    (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
+    (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
+))]
+async fn head(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let head = blocking(app, move |runs| runs.head(&id)).await?;
+    let json = serde_json::to_vec(&head).unwrap_or_default();
+    Ok(with_etag(&headers, "application/json", false, json))
+}
+
+/// Returns the index of the cases of a finished run, compressed with gzip.
+#[utoipa::path(get, path = "/v1/runs/{id}/wire/index", params(("id" = String, Path, description = "the id of the run")), responses(
+    (status = 200, description = "the index", body = serde_json::Value),
+    (status = 304, description = "the index has the digest of `if-none-match`"),
+    (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
+    (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
+))]
+async fn index(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let served = blocking(app, move |runs| runs.served(&id)).await?;
+    Ok(with_etag(&headers, "application/json", true, served.index.clone()))
+}
+
+/// Returns a part of the cases of a finished run, compressed with gzip.
+#[utoipa::path(get, path = "/v1/runs/{id}/wire/chunk/{number}",
+    params(("id" = String, Path, description = "the id of the run"), ("number" = usize, Path, description = "the number of the part, from 0")),
+    responses(
+        (status = 200, description = "the cases", body = serde_json::Value),
+        (status = 304, description = "the part has the digest of `if-none-match`"),
+        (status = 404, description = "there is no such run or part", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn chunk(
+    State(app): State<App>,
+    Path((id, number)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let served = blocking(app, move |runs| runs.served(&id)).await?;
+    let chunk = number.parse().ok().and_then(|it: usize| served.chunks.get(it));
+    let chunk = chunk.ok_or_else(|| {
+        Problem::of_status(StatusCode::NOT_FOUND, "the run has no part with this number")
+    })?;
+    Ok(with_etag(&headers, "application/json", true, chunk.clone()))
+}
+
+/// The formats of reports: the ending, the reporter, and the media type.
+const FORMATS: [(&str, &str, &str); 4] = [
+    ("json", "json", "application/json"),
+    ("html", "html", "text/html; charset=utf-8"),
+    ("junit", "junit", "application/xml"),
+    ("md", "markdown", "text/markdown; charset=utf-8"),
+];
+
+/// Returns the report of a finished run: `report.json`, `report.html`, `report.junit` or `report.md`.
+#[utoipa::path(get, path = "/v1/runs/{id}/{report}",
+    params(("id" = String, Path, description = "the id of the run"), ("report" = String, Path, description = "`report.json`, `report.html`, `report.junit` or `report.md`")),
+    responses(
+        (status = 200, description = "the report", content((serde_json::Value = "application/json"), (String = "text/html"), (String = "application/xml"), (String = "text/markdown"))),
+        (status = 404, description = "there is no such run or format", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn report(
+    State(app): State<App>,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let format = name
+        .strip_prefix("report.")
+        .and_then(|it| FORMATS.iter().find(|(ending, ..)| *ending == it));
+    let Some((_, reporter, media_type)) = format else {
+        let detail = "the reports are `report.json`, `report.html`, `report.junit` and `report.md`";
+        return Err(Problem::of_status(StatusCode::NOT_FOUND, detail));
+    };
+    let bytes = blocking(app, move |runs| runs.report(&id, reporter)).await?;
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    // The page of the report has a policy of its own. This one keeps it out of frames.
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("frame-ancestors 'none'"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    Ok(response)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Base {
+    /// The id of the earlier run.
+    base: String,
+}
+
+/// Compares a finished run with an earlier one, as `kindlm compare` does.
+#[utoipa::path(get, path = "/v1/runs/{id}/compare", params(("id" = String, Path, description = "the id of the run"), Base), responses(
+    (status = 200, description = "the comparison", body = serde_json::Value),
+    (status = 400, description = "the query has no `base`", body = Problem, content_type = "application/problem+json"),
+    (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
+    (status = 409, description = "a run has no report yet", body = Problem, content_type = "application/problem+json"),
+))]
+async fn compare(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(Base { base }): Query<Base>,
+) -> Result<Response, Problem> {
+    let comparison = blocking(app, move |runs| runs.compare(&base, &id)).await?;
+    Ok(Json(comparison).into_response())
+}
+
+/// Reads runs in another thread, because files block.
+async fn blocking<T: Send + 'static>(
+    app: App,
+    read: impl FnOnce(&RunService) -> Result<T, NotRead> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(move || read(&app.runs)).await;
+    done.map_err(|err| NotRead::Failed(err.to_string()))?.map_err(Problem::from)
+}
+
+/// Makes a response with the digest of its content, or only says that the client has this content.
+fn with_etag(
+    headers: &HeaderMap,
+    media_type: &'static str,
+    is_gzip: bool,
+    bytes: Vec<u8>,
+) -> Response {
+    let etag = format!("\"{}\"", digest(&bytes));
+    let is_known = headers.get_all(IF_NONE_MATCH).iter().any(|it| it.as_bytes() == etag.as_bytes());
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(CONTENT_TYPE, media_type)], bytes).into_response()
+    };
+    if is_gzip && !is_known {
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        response.headers_mut().insert(ETAG, etag);
+    }
+    response
+}
+
+impl From<NotStarted> for Problem {
+    fn from(why: NotStarted) -> Self {
+        let invalid = StatusCode::UNPROCESSABLE_ENTITY;
+        match why {
+            NotStarted::NoSuite(name) => Self::new(
+                invalid,
+                "unknown-suite",
+                format!("there is no suite `{name}`; `GET /v1/suites` lists all suites"),
+            ),
+            NotStarted::Invalid(failure) => {
+                let texts = [failure.message, failure.help].into_iter().flatten();
+                Self::new(invalid, "invalid-run", texts.collect::<Vec<_>>().join("; "))
+            }
+            NotStarted::TooMany(limit) => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too-many-runs",
+                format!("{limit} runs wait already; send the request later"),
+            ),
+            NotStarted::Running(id) => Self::new(
+                StatusCode::CONFLICT,
+                "running",
+                format!("the run `{id}` is going on already"),
+            ),
+            NotStarted::Internal(why) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", why)
+            }
+        }
+    }
+}
+
+impl From<NotRead> for Problem {
+    fn from(why: NotRead) -> Self {
+        match why {
+            NotRead::NoRun(_) => Self::of_status(StatusCode::NOT_FOUND, "there is no such run"),
+            NotRead::NoReport(id) => Self::new(
+                StatusCode::CONFLICT,
+                "no-report",
+                format!("the run `{id}` has no report yet"),
+            ),
+            NotRead::Failed(why) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", why),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Runs of the suites in a folder: starts them, follows them, and reads their reports.
+//!
+//! Runs are stored beside their suites, in `.kindlm/runs`, as `kindlm test` stores them. So both see the same runs, and
+//! a run that a stopped server left unfinished can be resumed by either.
+
+mod live;
+mod start;
+mod stored;
+mod suites;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kindlm_reporters::ServedRun;
+use kindlm_run::World;
+use lru::LruCache;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+pub(crate) use live::{Event, Events, LiveRun};
+pub(crate) use start::{NewRun, NotStarted};
+pub(crate) use stored::{NotRead, RunInfo};
+
+/// The maximum number of runs that wait or run at once.
+const MAX_OPEN: usize = 100;
+
+/// The number of ended runs whose events are kept.
+const ENDED_KEPT: usize = 100;
+
+/// The number of runs whose page data is kept, in compressed form.
+const PAGES_KEPT: std::num::NonZeroUsize = std::num::NonZeroUsize::new(4).unwrap();
+
+/// Runs the suites of a folder. Clones share the runs.
+#[derive(Clone)]
+pub struct RunService {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// The environment of runs. Its working folder is the folder of suites.
+    world: World,
+    /// False if the server has no folder of suites.
+    has_suites: bool,
+    /// A permit for each run that may run at once.
+    turns: Arc<Semaphore>,
+    runtime: Handle,
+    live: Mutex<Vec<Arc<LiveRun>>>,
+    pages: Mutex<LruCache<String, Arc<ServedRun>>>,
+}
+
+impl std::fmt::Debug for RunService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunService").field("folder", &self.inner.world.working_dir).finish()
+    }
+}
+
+impl RunService {
+    /// Creates the service for the suites below `suites`; `None` for no suites.
+    ///
+    /// At most `at_once` runs run at the same time; further runs wait. It must be called in a tokio runtime, in which
+    /// runs wait for their turn.
+    pub fn new(world: World, suites: Option<PathBuf>, at_once: usize) -> Self {
+        let has_suites = suites.is_some();
+        let working_dir = suites.unwrap_or_else(|| world.working_dir.clone());
+        Self {
+            inner: Arc::new(Inner {
+                world: World { working_dir, ..world },
+                has_suites,
+                turns: Arc::new(Semaphore::new(at_once.max(1))),
+                runtime: Handle::current(),
+                live: Mutex::default(),
+                pages: Mutex::new(LruCache::new(PAGES_KEPT)),
+            }),
+        }
+    }
+
+    /// Returns a run that this process started; `None` if it did not, or if the run ended long ago.
+    pub(crate) fn live(&self, id: &str) -> Option<Arc<LiveRun>> {
+        self.inner.all_live().into_iter().find(|it| it.id == id)
+    }
+
+    /// Stops all runs, and waits until they have written their reports.
+    pub async fn stop(&self) {
+        for run in self.inner.all_live() {
+            run.cancel();
+            run.cancel();
+            run.ended().await;
+        }
+    }
+}
+
+impl Inner {
+    fn all_live(&self) -> Vec<Arc<LiveRun>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds a run. Fails if too many runs wait or run.
+    fn add(&self, run: &Arc<LiveRun>) -> Result<(), NotStarted> {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.iter().filter(|it| !it.has_ended()).count() >= MAX_OPEN {
+            return Err(NotStarted::TooMany(MAX_OPEN));
+        }
+        if live.iter().any(|it| it.id == run.id && !it.has_ended()) {
+            return Err(NotStarted::Running(run.id.clone()));
+        }
+        // A resumed run replaces its earlier part.
+        live.retain(|it| it.id != run.id);
+        let ended = live.iter().filter(|it| it.has_ended()).count();
+        if ended >= ENDED_KEPT
+            && let Some(oldest) = live.iter().position(|it| it.has_ended())
+        {
+            live.remove(oldest);
+        }
+        live.push(Arc::clone(run));
+        Ok(())
+    }
+}

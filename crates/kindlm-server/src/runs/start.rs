@@ -1,0 +1,165 @@
+//! Starts runs. Each run has a thread of its own, because a run blocks its thread.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use kindlm_run::{
+    Failure, OpenOptions, Prepared, Project, Purpose, RunConfig, Selection, Tag, resume,
+};
+use serde::Deserialize;
+use tokio::sync::oneshot;
+use utoipa::ToSchema;
+
+use super::live::{LiveRun, RunState, Watcher, state_of};
+use super::{Inner, RunService};
+
+/// The run to start.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewRun {
+    /// The suite: its path below the folder of suites.
+    pub(crate) suite: String,
+    /// The names of test cases: a part of the name, a glob, or `/a regular expression/`. Without names, all run.
+    #[serde(default)]
+    tests: Vec<String>,
+    /// The tags of which a test case needs one; `!tag` leaves out the test cases with this tag.
+    #[serde(default)]
+    tags: Vec<String>,
+    /// The ids of the models. Without ids, all run.
+    #[serde(default)]
+    models: Vec<String>,
+    /// The number of repeats, from 1 to 1000, in place of the suite's.
+    #[schema(minimum = 1, maximum = 1000)]
+    repeat: Option<u32>,
+    /// The id of a run to resume. It must have the same suite and selection.
+    resume: Option<String>,
+}
+
+/// The reason why a run did not start.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// There is no such suite.
+    NoSuite(String),
+    /// The suite or the selection is invalid.
+    Invalid(Failure),
+    /// This number of runs wait or run already.
+    TooMany(usize),
+    /// The run with this id is going on already.
+    Running(String),
+    /// The server failed.
+    Internal(String),
+}
+
+impl From<Failure> for NotStarted {
+    fn from(failure: Failure) -> Self {
+        Self::Invalid(failure)
+    }
+}
+
+impl RunService {
+    /// Plans a run, and starts it when it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the suite cannot be opened, selects nothing, or too many runs wait.
+    pub(crate) async fn start(&self, new: NewRun) -> Result<Arc<LiveRun>, NotStarted> {
+        let repeats = 1..=1000;
+        if new.repeat.is_some_and(|it| !repeats.contains(&it)) {
+            let message = "`repeat` must be from 1 to 1000";
+            return Err(NotStarted::Invalid(Failure::input(message)));
+        }
+        let (told, started) = oneshot::channel();
+        let inner = Arc::clone(&self.inner);
+        let service = self.clone();
+        let spawned = thread::Builder::new().name("run".to_owned()).spawn(move || {
+            match service.prepare(&new) {
+                Ok((prepared, run)) => {
+                    // The client may have left. The run starts anyway.
+                    let _ = told.send(Ok(Arc::clone(&run)));
+                    inner.perform(prepared, &run);
+                }
+                Err(why) => drop(told.send(Err(why))),
+            }
+        });
+        spawned.map_err(|err| NotStarted::Internal(format!("cannot start a thread: {err}")))?;
+        started.await.unwrap_or_else(|_| {
+            Err(NotStarted::Internal("the run ended before it started".to_owned()))
+        })
+    }
+
+    fn prepare(&self, new: &NewRun) -> Result<(Prepared, Arc<LiveRun>), NotStarted> {
+        let suites = self.suites().map_err(|err| {
+            NotStarted::Internal(format!("cannot read the folder of suites: {err}"))
+        })?;
+        if !suites.contains(&new.suite) {
+            return Err(NotStarted::NoSuite(new.suite.clone()));
+        }
+        let world = &self.inner.world;
+        let options = OpenOptions::new(Path::new(&new.suite));
+        let project = Project::open(world, &options, Purpose::Run)?;
+        let find = |id: &String| resume::find(world, &project.place, &project.suite, Some(id));
+        let past = new.resume.as_ref().map(find).transpose()?;
+        let mut config = RunConfig {
+            select: Selection {
+                tags: new.tags.iter().map(|it| tag(it)).collect(),
+                tests: new.tests.clone(),
+                models: new.models.clone(),
+                ..Selection::default()
+            },
+            quiet: true,
+            ..RunConfig::default()
+        };
+        config.options.repeat = new.repeat;
+        let prepared = Prepared::new(world, project, config, past)?
+            .ok_or_else(|| Failure::input("the selection has no test case"))?;
+        let run = LiveRun::new(prepared.id().to_owned(), new.suite.clone());
+        self.inner.add(&run)?;
+        Ok((prepared, run))
+    }
+}
+
+fn tag(text: &str) -> Tag {
+    match text.strip_prefix('!') {
+        Some(without) => Tag::Without(without.to_owned()),
+        None => Tag::With(text.to_owned()),
+    }
+}
+
+/// Ends a run also if its thread panics.
+struct Ends<'a>(&'a LiveRun);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if !self.0.has_ended() {
+            let error = "the run failed; the standard error of the server has the details";
+            self.0.end(RunState::Errored, Some(error.to_owned()));
+        }
+    }
+}
+
+impl Inner {
+    /// Waits for the run's turn, and runs it.
+    fn perform(&self, prepared: Prepared, run: &Arc<LiveRun>) {
+        let _ends = Ends(run);
+        let turn = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = run.cancelled() => None,
+                turn = Arc::clone(&self.turns).acquire_owned() => turn.ok(),
+            }
+        });
+        let Some(_turn) = turn else {
+            return run.end(RunState::Interrupted, None);
+        };
+        run.start();
+        let world = run.world(&self.world);
+        let watcher = Box::new(Watcher(Arc::clone(run)));
+        let outcome = prepared.run(&world, watcher, &mut |report| {
+            run.judged(report);
+            Ok(())
+        });
+        let (state, error) = state_of(&outcome);
+        run.end(state, error);
+    }
+}

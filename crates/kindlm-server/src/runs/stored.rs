@@ -1,0 +1,217 @@
+//! Stored runs, and their reports.
+
+use std::sync::{Arc, PoisonError};
+
+use kindlm_reporters::{ServedRun, Style, serve_run};
+use kindlm_run::reports::{NotRendered, render};
+use kindlm_run::saved::{self, Saved};
+use kindlm_run::stored_runs::{self, StoredRun};
+use kindlm_run::{Failure, SuiteFolder, compare, reporter};
+use kindlm_store::Runs;
+use kindlm_wire::v1::RunHead;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::RunService;
+use super::live::{LiveRun, RunState};
+
+/// A run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunInfo {
+    pub(crate) id: String,
+    /// The suite: its path below the folder of suites for a run of this process, and else its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suite: Option<String>,
+    pub(crate) state: RunState,
+    /// The start of the run, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    /// The duration in milliseconds, once the run has a report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<f64>,
+    /// The number of executions that have ended, while the run goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished: Option<usize>,
+    /// The number of planned executions, while the run goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
+    /// The number of cases that held, once the run has a report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cases_held: Option<u64>,
+    /// The number of cases that were not skipped, once the run has a report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cases: Option<u64>,
+    /// The reason why the run failed without a report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl RunInfo {
+    /// Describes a run of this process.
+    pub(crate) fn of_live(run: &LiveRun) -> Self {
+        let known = run.known();
+        Self {
+            id: run.id.clone(),
+            suite: Some(run.suite.clone()),
+            state: known.state,
+            started_at: None,
+            duration_ms: None,
+            finished: Some(known.finished),
+            total: known.total,
+            cases_held: None,
+            cases: None,
+            error: known.error,
+        }
+    }
+
+    fn of_stored(run: StoredRun) -> Self {
+        Self {
+            id: run.id,
+            suite: run.suite,
+            state: run.outcome.into(),
+            started_at: run.started_at,
+            duration_ms: run.duration_ms,
+            finished: None,
+            total: None,
+            cases_held: run.cases_held,
+            cases: run.cases,
+            error: None,
+        }
+    }
+}
+
+/// The reason why a run or its report cannot be read.
+#[derive(Debug)]
+pub(crate) enum NotRead {
+    /// There is no such run.
+    NoRun(String),
+    /// The run has no report yet.
+    NoReport(String),
+    /// The store failed.
+    Failed(String),
+}
+
+impl From<std::io::Error> for NotRead {
+    fn from(err: std::io::Error) -> Self {
+        Self::Failed(format!("cannot read the folder of suites: {err}"))
+    }
+}
+
+impl From<Failure> for NotRead {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.message.unwrap_or_default())
+    }
+}
+
+impl RunService {
+    /// Returns the newest runs, newest first, and the number of all runs.
+    pub(crate) fn list(&self, limit: usize) -> Result<(Vec<RunInfo>, usize), NotRead> {
+        let mut runs: Vec<RunInfo> = Vec::new();
+        let mut total = 0;
+        for place in self.places()? {
+            let (stored, older) = stored_runs::list(&place, None, limit)?;
+            total += stored.len() + older;
+            runs.extend(stored.into_iter().map(RunInfo::of_stored));
+        }
+        for live in self.inner.all_live() {
+            match runs.iter_mut().find(|it| it.id == live.id) {
+                Some(run) if !live.has_ended() => *run = RunInfo::of_live(&live),
+                Some(_) => {}
+                None if live.has_ended() && live.known().error.is_none() => {}
+                None => {
+                    total += 1;
+                    runs.push(RunInfo::of_live(&live));
+                }
+            }
+        }
+        // The ids begin with the time.
+        runs.sort_by(|a, b| b.id.cmp(&a.id));
+        runs.truncate(limit);
+        Ok((runs, total))
+    }
+
+    /// Describes a run.
+    pub(crate) fn find(&self, id: &str) -> Result<RunInfo, NotRead> {
+        let live = self.live(id);
+        if let Some(live) = live.as_ref().filter(|it| !it.has_ended()) {
+            return Ok(RunInfo::of_live(live));
+        }
+        match self.stored(id) {
+            Ok((_, run)) => Ok(RunInfo::of_stored(run)),
+            // A run that was cancelled while it waited, or that failed before its first request, is not stored.
+            Err(NotRead::NoRun(id)) => {
+                live.map(|it| RunInfo::of_live(&it)).ok_or(NotRead::NoRun(id))
+            }
+            Err(err) => Err(err),
+        }
+    }
+
+    fn stored(&self, id: &str) -> Result<(SuiteFolder, StoredRun), NotRead> {
+        let is_id = |it: char| it.is_ascii_alphanumeric() || it == '-';
+        if id.chars().all(is_id) {
+            for place in self.places()? {
+                if let Some(run) = stored_runs::find(&place, id)? {
+                    return Ok((place, run));
+                }
+            }
+        }
+        Err(NotRead::NoRun(id.to_owned()))
+    }
+
+    fn open(&self, id: &str) -> Result<(SuiteFolder, Saved), NotRead> {
+        let (place, run) = self.stored(id)?;
+        if run.duration_ms.is_none() {
+            return Err(NotRead::NoReport(run.id));
+        }
+        let saved = saved::find(&self.inner.world, &place, Some(&run.id), None)?;
+        Ok((place, saved))
+    }
+
+    /// Returns the head of a finished run.
+    pub(crate) fn head(&self, id: &str) -> Result<RunHead, NotRead> {
+        let (place, run) = self.stored(id)?;
+        if run.duration_ms.is_none() {
+            return Err(NotRead::NoReport(run.id));
+        }
+        Runs::new(place.state()).head(&run.id).map_err(|err| NotRead::Failed(err.to_string()))
+    }
+
+    /// Returns the data of a finished run for the page of the report.
+    pub(crate) fn served(&self, id: &str) -> Result<Arc<ServedRun>, NotRead> {
+        let kept = |it: &mut lru::LruCache<String, Arc<ServedRun>>| it.get(id).cloned();
+        if let Some(found) =
+            kept(&mut self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            return Ok(found);
+        }
+        let (_, saved) = self.open(id)?;
+        let served = serve_run(&saved.report).map_err(|err| NotRead::Failed(err.to_string()))?;
+        let served = Arc::new(served);
+        let mut pages = self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.put(id.to_owned(), Arc::clone(&served));
+        Ok(served)
+    }
+
+    /// Renders the report of a finished run.
+    pub(crate) fn report(&self, id: &str, format: &str) -> Result<Vec<u8>, NotRead> {
+        let (_, saved) = self.open(id)?;
+        let mut bytes = Vec::new();
+        match render(reporter(format)?, &saved.report, &Style::default(), &mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(NotRendered::Written(err)) => Err(NotRead::Failed(err.to_string())),
+            Err(NotRendered::Report(err)) => Err(NotRead::Failed(err.to_string())),
+            Err(NotRendered::Pdf(err)) => Err(NotRead::Failed(err.to_string())),
+        }
+    }
+
+    /// Compares a finished run with an earlier one, as `kindlm compare` does without a margin.
+    pub(crate) fn compare(
+        &self,
+        before: &str,
+        after: &str,
+    ) -> Result<kindlm_types::Comparison, NotRead> {
+        let side = |id: &str| Ok::<_, NotRead>(compare::Side::of_run(&self.open(id)?.1)?);
+        Ok(compare::compare(&side(before)?, &side(after)?, None))
+    }
+}

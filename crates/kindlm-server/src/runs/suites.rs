@@ -1,0 +1,70 @@
+//! The suites that may run: the files below the folder of suites.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use kindlm_run::SuiteFolder;
+
+use super::RunService;
+
+/// The maximum depth of a suite below the folder of suites.
+const MAX_DEPTH: usize = 4;
+
+/// The maximum number of suites.
+const MAX_SUITES: usize = 1000;
+
+impl RunService {
+    /// Returns the names of all suites, sorted: their paths below the folder of suites.
+    ///
+    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder of suites cannot be read.
+    pub(crate) fn suites(&self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        if self.inner.has_suites {
+            search(&self.inner.world.working_dir, "", MAX_DEPTH, &mut found)?;
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Returns the folders of all suites, without duplicates.
+    pub(super) fn places(&self) -> io::Result<Vec<SuiteFolder>> {
+        let mut places: Vec<SuiteFolder> = Vec::new();
+        for name in self.suites()? {
+            let place = SuiteFolder::new(&self.inner.world, Path::new(&name));
+            if !places.iter().any(|it| it.folder == place.folder) {
+                places.push(place);
+            }
+        }
+        Ok(places)
+    }
+}
+
+fn search(folder: &Path, before: &str, depth: usize, found: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if name.starts_with('.') || found.len() >= MAX_SUITES {
+            continue;
+        }
+        // The type of a link is the link, so neither folders nor files outside are followed.
+        let kind = entry.file_type()?;
+        if kind.is_file() && is_suite(&name) {
+            found.push(format!("{before}{name}"));
+        } else if kind.is_dir() && depth > 1 {
+            // A folder that cannot be read has no suites that could run.
+            let _ = search(&entry.path(), &format!("{before}{name}/"), depth - 1, found);
+        }
+    }
+    Ok(())
+}
+
+fn is_suite(name: &str) -> bool {
+    ["yaml", "yml"].iter().any(|ending| {
+        name.strip_suffix(ending).is_some_and(|it| it == "kindlm." || it.ends_with(".kindlm."))
+    })
+}

@@ -1,0 +1,241 @@
+//! `/v1/suites` and `/v1/runs`: runs of suites over HTTP.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+
+use kindlm_testing::MockServer;
+use serde_json::{Value, json};
+
+use crate::server::{Server, command};
+
+const SUITE: &str = r#"
+kindlm: 1
+project: shop
+suite: { name: refunds }
+providers: { scripted: { file: ./replies.yaml } }
+models: [{ id: agent, provider: scripted, model: m }]
+prompts: { ask: { user: "{{q}}" } }
+tests:
+  - { name: refunds, prompt: ask, tags: [smoke], vars: { q: "refund me" }, expect: { output: { contains: ["refund"] } } }
+  - { name: greets, prompt: ask, vars: { q: "hello" }, expect: { output: { contains: ["goodbye"] } } }
+gates: { passRateMin: 0.4 }
+"#;
+
+const REPLIES: &str = "
+- { when: { contains: refund }, text: we refund you }
+- { text: hello }
+";
+
+fn suites() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("suites/kindlm.yaml", SUITE);
+    write("suites/replies.yaml", REPLIES);
+    write("suites/team/strict.kindlm.yaml", &SUITE.replace("0.4", "1.0").replace("./", "../"));
+    write("suites/team/notes.yaml", "a: 1");
+    write("suites/.hidden/kindlm.yaml", SUITE);
+    write("outside/kindlm.yaml", SUITE);
+    folder
+}
+
+fn start(folder: &Path, args: &[&str]) -> Server {
+    Server::start(folder, &[&["--suites", "suites"], args].concat())
+}
+
+/// Reads the events of a run up to its end, as id, name and data.
+fn events(server: &Server, id: &str, seen: Option<&str>) -> Vec<(String, String, Value)> {
+    let last = seen.map(|it| format!("last-event-id: {it}"));
+    let head: Vec<&str> = ["host: localhost"].into_iter().chain(last.as_deref()).collect();
+    let reply = server.send(&format!("GET /v1/runs/{id}/events"), &head, b"");
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert!(reply.head.contains("content-type: text/event-stream"), "{}", reply.head);
+    parsed(&reply.body)
+}
+
+fn parsed(body: &str) -> Vec<(String, String, Value)> {
+    let field = |event: &str, name: &str| {
+        event.lines().find_map(|it| it.strip_prefix(name)).unwrap().trim().to_owned()
+    };
+    body.split("\n\n")
+        .filter(|it| it.contains("data:"))
+        .map(|it| {
+            let data = serde_json::from_str(&field(it, "data:")).unwrap();
+            (field(it, "id:"), field(it, "event:"), data)
+        })
+        .collect()
+}
+
+fn run(server: &Server, body: &Value) -> String {
+    let reply = server.json("POST /v1/runs", body);
+    assert_eq!(reply.status, 202, "{}", reply.body);
+    let id = reply.json()["id"].as_str().unwrap().to_owned();
+    assert!(reply.head.contains(&format!("location: /v1/runs/{id}")), "{}", reply.head);
+    id
+}
+
+#[test]
+fn suite_runs_and_its_reports_can_be_read() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let listed = server.get("/v1/suites").json();
+    assert_eq!(listed, json!({"items": ["kindlm.yaml", "team/strict.kindlm.yaml"]}));
+
+    let id = run(&server, &json!({"suite": "kindlm.yaml"}));
+    let seen = events(&server, &id, None);
+    let ids: Vec<String> = (1..=seen.len()).map(|it| it.to_string()).collect();
+    assert_eq!(seen.iter().map(|it| it.0.clone()).collect::<Vec<_>>(), ids);
+    let count = |name: &str| seen.iter().filter(|it| it.1 == name).count();
+    assert_eq!([count("progress"), count("case"), count("gate"), count("done")], [3, 2, 1, 1]);
+    let failed = seen.iter().find(|it| it.2["outcome"] == "failed").unwrap();
+    assert_eq!(failed.2["case"], "greets");
+    assert_eq!(failed.2["line"], 11, "{}", failed.2);
+    assert_eq!(seen.last().unwrap().2["state"], "passed");
+
+    // A client that lost its connection gets what it has not seen, and a client that saw all gets nothing.
+    assert_eq!(events(&server, &id, Some("5")), seen[5..]);
+    let last = format!("last-event-id: {}", seen.len());
+    let path = format!("GET /v1/runs/{id}/events");
+    assert_eq!(server.send(&path, &["host: localhost", &last], b"").status, 204);
+
+    let shown = server.get(&format!("/v1/runs/{id}")).json();
+    assert_eq!(
+        json!([shown["state"], shown["casesHeld"], shown["cases"]]),
+        json!(["passed", 1, 2])
+    );
+    for (name, media_type, text) in [
+        ("json", "application/json", "\"refunds\""),
+        ("html", "text/html", "<!doctype html>"),
+        ("junit", "application/xml", "<testsuites"),
+        ("md", "text/markdown", "refunds"),
+    ] {
+        let reply = server.get(&format!("/v1/runs/{id}/report.{name}"));
+        assert_eq!(reply.status, 200, "{name}: {}", reply.body);
+        assert!(reply.head.contains(media_type), "{}", reply.head);
+        assert!(reply.body.to_lowercase().contains(text), "{name}");
+    }
+    assert_eq!(server.get(&format!("/v1/runs/{id}/report.exe")).status, 404);
+    assert_eq!(server.get(&format!("/v1/runs/{id}/wire/chunk/9")).status, 404);
+
+    let head = server.get(&format!("/v1/runs/{id}/wire/head"));
+    assert_eq!(head.json()["run"], id);
+    let etag = head.head.lines().find_map(|it| it.strip_prefix("etag: ")).unwrap();
+    let known = format!("if-none-match: {etag}");
+    let again =
+        server.send(&format!("GET /v1/runs/{id}/wire/head"), &["host: localhost", &known], b"");
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+
+    // The second run is compared with the first.
+    let second = run(&server, &json!({"suite": "kindlm.yaml", "repeat": 2, "tests": ["refunds"]}));
+    events(&server, &second, None);
+    let compared = server.get(&format!("/v1/runs/{second}/compare?base={id}")).json();
+    assert!(compared["verdict"].is_string(), "{compared}");
+    let listed = server.get("/v1/runs?limit=1").json();
+    assert_eq!(json!([listed["total"], listed["items"][0]["id"]]), json!([2, second]));
+    // The store is that of `kindlm test`.
+    let report = folder.path().join("suites/.kindlm/runs").join(&id).join("report.json");
+    assert!(report.is_file());
+
+    // A server that starts later has the gates and the end of the run.
+    drop(server);
+    let server = start(folder.path(), &[]);
+    let later: Vec<String> = events(&server, &id, Some("99")).into_iter().map(|it| it.1).collect();
+    assert_eq!(later, ["gate", "done"]);
+}
+
+#[test]
+fn run_fails_if_a_gate_is_violated() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let id = run(&server, &json!({"suite": "team/strict.kindlm.yaml"}));
+    assert_eq!(events(&server, &id, None).last().unwrap().2["state"], "failed");
+    let id = run(&server, &json!({"suite": "team/strict.kindlm.yaml", "tags": ["smoke"]}));
+    assert_eq!(events(&server, &id, None).last().unwrap().2["state"], "passed");
+    let id = run(&server, &json!({"suite": "team/strict.kindlm.yaml", "tags": ["!smoke"]}));
+    assert_eq!(events(&server, &id, None).last().unwrap().2["state"], "failed");
+}
+
+#[test]
+fn invalid_runs_are_refused() {
+    let folder = suites();
+    std::fs::write(folder.path().join("suites/bad.kindlm.yaml"), "kindlm: 1\nmodls: []\n").unwrap();
+    let server = start(folder.path(), &[]);
+    for (body, detail) in [
+        (json!({"suite": "../outside/kindlm.yaml"}), "there is no suite"),
+        (json!({"suite": "team/notes.yaml"}), "there is no suite"),
+        (json!({"suite": "bad.kindlm.yaml"}), "modls"),
+        (json!({"suite": "kindlm.yaml", "tests": ["nothing"]}), "nothing"),
+        (json!({"suite": "kindlm.yaml", "repeat": 0}), "`repeat` must be from 1 to 1000"),
+        (json!({"suite": "kindlm.yaml", "resume": "20200101-000000-000-aaaa"}), "20200101"),
+        (json!({"suite": "kindlm.yaml", "concurency": 1}), "concurency"),
+        (json!({"text": "kindlm: 1"}), "suite"),
+    ] {
+        let reply = server.json("POST /v1/runs", &body);
+        assert_eq!(reply.status, 422, "{body}: {}", reply.body);
+        assert!(reply.json()["detail"].as_str().unwrap().contains(detail), "{}", reply.body);
+    }
+    for path in ["/v1/runs/..%2f..%2fetc", "/v1/runs/20200101-000000-000-aaaa/events"] {
+        assert_eq!(server.get(path).status, 404, "{path}");
+    }
+    assert_eq!(server.get("/v1/runs?limit=0").status, 422);
+
+    let without = Server::start(folder.path(), &[]);
+    assert_eq!(without.get("/v1/suites").json(), json!({"items": []}));
+    assert_eq!(without.json("POST /v1/runs", &json!({"suite": "kindlm.yaml"})).status, 422);
+
+    let mut missing = command(folder.path());
+    let ended = missing.args(["--listen", "127.0.0.1:0", "--suites", "nowhere"]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("`--suites nowhere`"));
+}
+
+#[test]
+fn runs_can_be_cancelled_and_resumed() {
+    let folder = suites();
+    // The model does not answer until the test allows it.
+    let mock = MockServer::start().unwrap();
+    mock.hold();
+    let suite = SUITE.replace(
+        "{ scripted: { file: ./replies.yaml } }",
+        &format!("{{ openai: {{ baseUrl: '{}', apiKeyEnv: MOCK_KEY }} }}", mock.url()),
+    );
+    let suite = suite.replace("provider: scripted", "provider: openai");
+    std::fs::write(folder.path().join("suites/kindlm.yaml"), suite).unwrap();
+    let server = start(folder.path(), &[]);
+    let first = run(&server, &json!({"suite": "kindlm.yaml"}));
+    while mock.count() == 0 {
+        std::thread::yield_now();
+    }
+    let second = run(&server, &json!({"suite": "kindlm.yaml"}));
+    let state = |id: &str| server.get(&format!("/v1/runs/{id}")).json()["state"].clone();
+    assert_eq!([state(&first), state(&second)], [json!("running"), json!("queued")]);
+
+    let cancel = |id: &str| server.json(&format!("POST /v1/runs/{id}/cancel"), &json!({})).status;
+    assert_eq!(cancel(&second), 202);
+    assert_eq!(events(&server, &second, None).last().unwrap().2["state"], "interrupted");
+    assert_eq!([cancel(&first), cancel(&first)], [202, 202]);
+    assert_eq!(events(&server, &first, None).last().unwrap().2["state"], "interrupted");
+    assert_eq!([cancel(&first), cancel("20200101-000000-000-aaaa")], [409, 404]);
+
+    mock.release();
+    let again = run(&server, &json!({"suite": "kindlm.yaml", "resume": first}));
+    assert_eq!(again, first);
+    let last = events(&server, &first, None).last().unwrap().2.clone();
+    assert_ne!(last["state"], "interrupted", "{last}");
+}
+
+#[test]
+fn events_arrive_while_the_run_goes_on() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let id = run(&server, &json!({"suite": "kindlm.yaml"}));
+    let mut stream = server.connect();
+    let request = format!("GET /v1/runs/{id}/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(lines.any(|it| it == "event: progress"));
+    assert!(lines.any(|it| it == "event: done"));
+}
