@@ -10,7 +10,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer, Word};
 
-use super::{Fault, SqlValue, authority, nesting};
+use super::{Fault, SqlValue, authority, nesting, reserved};
 use crate::shared::pattern::{Flags, Pattern};
 
 /// A supported database. If the parser lacks its dialect, the union of many dialects is used.
@@ -173,13 +173,14 @@ impl Sql {
 
     /// Parses the statements; returns `None` if the text is not SQL only.
     ///
-    /// A text that looks like prose, lacks a comma or calls an unknown function is rejected as well.
+    /// A text that looks like prose, lacks a comma, calls an unknown function or uses a reserved word as a name is
+    /// rejected as well.
     fn parse(&self, dialect: &dyn Dialect, tokens: Vec<Token>) -> Option<Vec<Statement>> {
-        if lacks_comma(&tokens) || self.calls_unknown(&tokens) {
+        if lacks_comma(&tokens) || self.calls_unknown(&tokens) || self.has_foreign_top(&tokens) {
             return None;
         }
         let statements = Parser::new(dialect).with_tokens(tokens).parse_statements().ok()?;
-        let prose = statements.iter().any(is_prose);
+        let prose = statements.iter().any(is_prose) || reserved::names_reserved(&statements);
         (!statements.is_empty() && !prose).then_some(statements)
     }
 
@@ -191,7 +192,31 @@ impl Sql {
         matches!(self.database, Database::MySQL | Database::MariaDB)
             && tokens.windows(2).any(|pair| matches!(pair, [name, Token::LParen] if names(name)))
     }
+
+    /// Returns true if the SQL has `SELECT TOP 5`, which the database does not know.
+    fn has_foreign_top(&self, tokens: &[Token]) -> bool {
+        let mut words = tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).peekable();
+        let mut found = false;
+        while let Some(token) = words.next() {
+            if is_keyword(token, Keyword::SELECT)
+                && words.next_if(|it| is_keyword(it, Keyword::TOP)).is_some()
+            {
+                found |= matches!(words.peek(), Some(Token::Number(..) | Token::LParen));
+            }
+        }
+        found && WITHOUT_TOP.contains(&self.database)
+    }
 }
+
+/// The databases without `SELECT TOP 5`.
+const WITHOUT_TOP: [Database; 6] = [
+    Database::MySQL,
+    Database::MariaDB,
+    Database::PostgreSQL,
+    Database::Sqlite,
+    Database::BigQuery,
+    Database::Hive,
+];
 
 /// Returns true if the statement may be a sentence, such as "Show me the tables".
 fn is_prose(statement: &Statement) -> bool {
@@ -232,6 +257,32 @@ mod tests {
 
     fn sql(value: &serde_json::Value) -> Sql {
         SqlValue::deserialize(value).unwrap().compile().unwrap()
+    }
+
+    #[test]
+    fn reserved_words_are_no_names() {
+        for (sql_text, database, is_sql) in [
+            ("SELECT SELECT", "MySQL", false),
+            ("SELECT group FROM t", "MySQL", false),
+            ("SELECT order FROM t", "PostgreSQL", false),
+            ("SELECT a FROM table", "MySQL", false),
+            ("SELECT TOP 5 * FROM t", "MySQL", false),
+            ("SELECT TOP (5) a FROM t", "Sqlite", false),
+            ("SELECT TOP 5 * FROM t", "TransactSQL", true),
+            ("SELECT `group` FROM t", "MySQL", true),
+            ("SELECT \"order\" FROM t", "PostgreSQL", true),
+            ("SELECT t.order FROM t", "MySQL", true),
+            (
+                "SELECT a AS b FROM t WHERE c IN (SELECT d FROM e) GROUP BY a ORDER BY b",
+                "MySQL",
+                true,
+            ),
+            ("SELECT CASE WHEN a THEN 1 ELSE 2 END FROM t JOIN u ON t.id = u.id", "MySQL", true),
+            ("INSERT INTO t (a) VALUES (DEFAULT)", "MySQL", true),
+        ] {
+            let fault = sql(&json!({"databaseType": database})).fault(sql_text);
+            assert_eq!(fault.is_none(), is_sql, "{sql_text} in {database}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod checked;
 mod missing;
 #[cfg(feature = "sql")]
 mod nesting;
+mod reserved;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
