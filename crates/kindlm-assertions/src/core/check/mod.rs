@@ -73,7 +73,7 @@ impl Check {
     fn selectors(&self) -> impl Iterator<Item = &Selector> {
         self.views.iter().filter_map(|it| match it {
             View::On(selector) => Some(selector),
-            View::Script(_) => None,
+            View::Script(_) | View::Calls(_) => None,
         })
     }
 
@@ -288,7 +288,9 @@ impl Check {
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
+        // A set without weight still requires its checks, as in promptfoo. Only the score does not count.
         if options.weight == 0.0
+            && self.traits.parts.is_none()
             && let Verdict::Fail { message, .. } = &result.verdict
         {
             result.reasoning.get_or_insert_with(|| message.clone());
