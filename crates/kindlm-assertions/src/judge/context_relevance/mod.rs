@@ -52,6 +52,21 @@ struct Config {
     context_transform: Option<String>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ context }}` and `{{ query }}`.
     rubric_prompt: Option<RubricPrompt>,
+    /// The units of the context: `sentences`, or `lines` as in promptfoo. A context of a single line always consists of
+    /// sentences.
+    units: Units,
+}
+
+/// The units into which the context is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "ContextUnits")]
+enum Units {
+    /// The sentences of each line.
+    #[default]
+    Sentences,
+    /// The lines, or the items of a list.
+    Lines,
 }
 
 const SYSTEM: &str = concat!(include_str!("prompt.md"), data_rule!());
@@ -65,6 +80,7 @@ const INSUFFICIENT: &str = "insufficient information";
 struct ContextRelevance {
     frame: Frame,
     context: ContextSource,
+    units: Units,
 }
 
 /// The relevant part of a context.
@@ -84,7 +100,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let context = ContextSource::new(config.context_transform.as_deref(), setup);
     let context = context.map_err(|it| at("/contextTransform", it))?;
     let frame = Frame::new(ID, "Context relevance", "", own, prompt);
-    One::built(ContextRelevance { frame, context })
+    One::built(ContextRelevance { frame, context, units: config.units })
 }
 
 impl Grader for ContextRelevance {
@@ -107,7 +123,11 @@ impl Grader for ContextRelevance {
     fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Needed, Flaw> {
         let context = context_of(&self.frame, &self.context, evidence);
         let context = context.map_err(|_| "the context is not known".to_owned())?;
-        let units = units::split(&context.text);
+        let units = match (self.units, &context.value) {
+            (Units::Sentences, _) => units::split(&context.text),
+            (Units::Lines, Value::Array(items)) => units::items(items),
+            (Units::Lines, _) => units::lines(&context.text),
+        };
         let picked = picked(reply)?;
         let relevant = units::quoted(&units, &picked);
         if relevant == 0 && !picked.is_empty() {

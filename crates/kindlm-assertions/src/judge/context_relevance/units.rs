@@ -1,5 +1,19 @@
 //! The sentences of a context, and the count of the sentences in a judge's quotes.
 
+use serde_json::Value;
+
+/// Splits a text of several lines into its lines, and a text of one line into sentences.
+pub(super) fn lines(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    if lines.len() > 1 { lines.into_iter().map(str::to_owned).collect() } else { split(text) }
+}
+
+/// Returns the items of a list that are not empty.
+pub(super) fn items(items: &[Value]) -> Vec<String> {
+    let texts = items.iter().filter_map(Value::as_str).map(str::trim);
+    texts.filter(|it| !it.is_empty()).map(str::to_owned).collect()
+}
+
 /// Splits a text into sentences, line by line.
 pub(super) fn split(text: &str) -> Vec<String> {
     text.lines().flat_map(sentences).map(str::to_owned).collect()
@@ -55,6 +69,17 @@ mod tests {
             ("", vec![]),
         ] {
             assert_eq!(split(text), expected);
+        }
+    }
+
+    #[test]
+    fn several_lines_are_units_of_their_own() {
+        for (text, expected) in [
+            ("One. Two!\n\nThree? Four", vec!["One. Two!", "Three? Four"]),
+            ("One. Two!\n", vec!["One.", "Two!"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(lines(text), expected);
         }
     }
 
