@@ -8,8 +8,8 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
-    One, Preset, RubricPrompt, Scores, Slot, Table, asked, at, at_end, choice_schema, data_rule,
-    fenced_together, read_choice, short,
+    One, Preset, RubricPrompt, Scores, Slot, Table, TaskSource, at, at_end, choice_schema,
+    data_rule, fenced_together, read_choice, short,
 };
 use crate::judge::factual::worth;
 use crate::{Built, EntryOptions, Evidence, Setup};
@@ -37,6 +37,10 @@ pub(crate) struct Config {
     /// Its variables are `{{ input }}`, `{{ criteria }}` and `{{ completion }}`.
     #[serde(default)]
     rubric_prompt: Option<RubricPrompt>,
+    /// The task that the judge sees: the variable `query` or else the last message of the user (`query`), or the whole
+    /// prompt (`prompt`).
+    #[serde(default)]
+    input: TaskSource,
 }
 
 const SYSTEM: &str = concat!(include_str!("model_graded_closedqa/prompt.md"), data_rule!());
@@ -50,6 +54,7 @@ pub(crate) struct ClosedQa {
     frame: Frame,
     criterion: String,
     table: Table,
+    input: TaskSource,
 }
 
 impl ClosedQa {
@@ -66,7 +71,7 @@ impl ClosedQa {
         let table = table.map_err(|it| at("/scores", it))?;
         let about = short(&Value::String(config.value.clone()), 80);
         let frame = Frame::new(id, "Closed QA", &about, own, prompt).by(&config.value);
-        One::built(Self { frame, criterion: config.value, table })
+        One::built(Self { frame, criterion: config.value, table, input: config.input })
     }
 }
 
@@ -79,7 +84,7 @@ impl Grader for ClosedQa {
 
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
-        let input = asked(evidence.execution);
+        let input = self.input.of(evidence.execution);
         let vars = [
             ("input", json!(input)),
             ("criteria", json!(self.criterion)),
@@ -93,7 +98,7 @@ impl Grader for ClosedQa {
     }
 
     fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
-        let input = asked(evidence.execution);
+        let input = self.input.of(evidence.execution);
         let judged = [&*input, &*evidence.execution.output];
         read_choice(reply, &["choice"], KINDS, |it| at_end(it, KINDS, &judged))
     }

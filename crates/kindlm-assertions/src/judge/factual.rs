@@ -10,7 +10,7 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
-    One, Preset, RubricPrompt, Scores, Slot, Table, asked, at, choice_schema, data_rule,
+    One, Preset, RubricPrompt, Scores, Slot, Table, TaskSource, at, choice_schema, data_rule,
     fenced_together, in_brackets, read_choice, short,
 };
 use crate::{Built, EntryOptions, Evidence, Setup};
@@ -53,6 +53,10 @@ pub(crate) struct Config {
     /// Its variables are `{{ input }}`, `{{ ideal }}` and `{{ completion }}`.
     #[serde(default)]
     rubric_prompt: Option<RubricPrompt>,
+    /// The task that the judge sees: the variable `query` or else the last message of the user (`query`), or the whole
+    /// prompt (`prompt`).
+    #[serde(default)]
+    input: TaskSource,
 }
 
 const SYSTEM: &str = concat!(include_str!("factuality/prompt.md"), data_rule!());
@@ -66,6 +70,7 @@ pub(crate) struct Factuality {
     frame: Frame,
     reference: String,
     table: Table,
+    input: TaskSource,
 }
 
 impl Factuality {
@@ -87,7 +92,7 @@ impl Factuality {
         let table = table.map_err(|it| at("/scores", it))?;
         let about = short(&Value::String(config.value.clone()), 80);
         let frame = Frame::new(id, "Factuality", &about, own, prompt);
-        One::built(Self { frame, reference: config.value, table })
+        One::built(Self { frame, reference: config.value, table, input: config.input })
     }
 }
 
@@ -100,7 +105,7 @@ impl Grader for Factuality {
 
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
-        let input = asked(evidence.execution);
+        let input = self.input.of(evidence.execution);
         let vars = [
             ("input", json!(input)),
             ("ideal", json!(self.reference)),
@@ -117,7 +122,7 @@ impl Grader for Factuality {
     }
 
     fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
-        let input = asked(evidence.execution);
+        let input = self.input.of(evidence.execution);
         let judged = [&*input, &*self.reference, &*evidence.execution.output];
         read_choice(reply, &["category", "choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
     }

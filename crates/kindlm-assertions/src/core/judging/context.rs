@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use kindlm_types::{AssertionResult, Execution, Problem, Role, ecma};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Frame, NotAsked};
 use crate::core::codes::EVIDENCE_MISSING;
+use crate::core::output::prompt;
 use crate::core::scripting::{Transform, View, Viewed, see};
 use crate::{Evidence, Setup};
 
@@ -95,6 +98,28 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
     let message =
         "the question is unknown: set the variable `query`, or add `agent_input` to the record";
     Err(NotAsked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
+}
+
+/// The text that a judge sees as the task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "JudgeInput")]
+pub(crate) enum TaskSource {
+    /// The variable `query`, or the last message of the user without such a variable.
+    #[default]
+    Query,
+    /// The whole prompt: the text of the user, or all messages as JSON.
+    Prompt,
+}
+
+impl TaskSource {
+    /// Returns the task of an execution; empty if it is unknown.
+    pub(crate) fn of(self, execution: &Execution) -> String {
+        match self {
+            Self::Query => asked(execution),
+            Self::Prompt => prompt(&execution.input).as_ref().map(ecma::text).unwrap_or_default(),
+        }
+    }
 }
 
 /// Returns the variable `query`, else the last message of the user; empty if both are missing.

@@ -30,7 +30,7 @@ pub use block::{Agg, JudgeBlock, Jury};
 pub(crate) use choice::{
     Choice, Kind, Preset, Scores, Table, at_end, choice_schema, in_brackets, read_choice,
 };
-pub(crate) use context::{ContextSource, asked, context_of, question_of};
+pub(crate) use context::{ContextSource, TaskSource, asked, context_of, question_of};
 pub(crate) use fence::{digest, fenced, fenced_together};
 pub(crate) use flaw::Flaw;
 pub(crate) use grading::{

@@ -11,8 +11,8 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, asked, data_rule, fenced_together,
-    objects, only, read_in_range, short,
+    JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, TaskSource, data_rule,
+    fenced_together, objects, only, read_in_range, short,
 };
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -53,6 +53,10 @@ struct Config {
     /// Replaces the prompts.
     #[serde(default)]
     rubric_prompt: Prompts,
+    /// The task that the judge sees: the variable `query` or else the last message of the user (`query`), or the whole
+    /// prompt (`prompt`).
+    #[serde(default)]
+    input: TaskSource,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -96,6 +100,7 @@ struct GEval {
     frame: Frame,
     steps: GradingPrompt,
     criteria: Vec<String>,
+    input: TaskSource,
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
@@ -111,7 +116,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     };
     let all = criteria.join("; ");
     let frame = Frame::new(ID, "G-Eval", &short(&json!(all), 80), own, prompt).by(&all);
-    Ok(std::sync::Arc::new(GEval { frame, steps, criteria }))
+    Ok(std::sync::Arc::new(GEval { frame, steps, criteria, input: config.input }))
 }
 
 /// The score of a judge with its reason.
@@ -140,7 +145,7 @@ impl GEval {
         steps: &[String],
     ) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
-        let input = asked(evidence.execution);
+        let input = self.input.of(evidence.execution);
         let listed = steps.join("\n- ");
         let vars = [
             ("criteria", json!(criterion)),

@@ -16,8 +16,8 @@ use crate::core::config::read;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
-    JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, asked, data_rule, fenced_together,
-    output_for_templates, short,
+    JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, TaskSource, data_rule,
+    fenced_together, output_for_templates, short,
 };
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -66,6 +66,10 @@ struct Config {
     /// Replaces the prompt: a text or the messages of a chat, with `{{ criteria }}` and `{{ outputs }}`.
     #[serde(default)]
     rubric_prompt: Option<RubricPrompt>,
+    /// The task that the judge sees: the variable `query` or else the last message of the user (`query`), or the whole
+    /// prompt (`prompt`).
+    #[serde(default)]
+    input: TaskSource,
 }
 
 /// The orders in which a judge reads the outputs.
@@ -105,6 +109,7 @@ struct SelectBest {
     frame: Frame,
     criterion: String,
     orders: Orders,
+    input: TaskSource,
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
@@ -118,7 +123,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
         ]);
     }
     let frame = Frame::new(ID, "Best", &short(&config.value, 80), own, prompt);
-    Ok(Arc::new(SelectBest { frame, criterion, orders: config.orders }))
+    Ok(Arc::new(SelectBest { frame, criterion, orders: config.orders, input: config.input }))
 }
 
 /// The different outputs of a comparison, as the judge sees them.
@@ -179,7 +184,7 @@ impl SelectBest {
         let outputs: Vec<Value> = shown.iter().map(|it| output_for_templates(it)).collect();
         let vars = [("criteria", json!(self.criterion)), ("outputs", Value::Array(outputs))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
-            let task = asked(evidence.execution);
+            let task = self.input.of(evidence.execution);
             let names: Vec<String> = (0..shown.len()).map(|it| format!("output {it}")).collect();
             let mut texts = vec![("task", task.as_str())];
             texts.extend(names.iter().map(String::as_str).zip(shown.iter().copied()));
