@@ -46,6 +46,10 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
+    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
 }
 
 const BASE: &str = "https://api.anthropic.com";
@@ -59,17 +63,22 @@ const CACHED: usize = 1024;
 /// The estimated number of characters in a token.
 const CHARACTERS: usize = 4;
 
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 6] = ["model", "messages", "system", "tools", "stream", "max_tokens"];
+
 #[derive(Debug)]
 struct Anthropic {
     address: Address,
     key: String,
+    body: Map<String, Value>,
 }
 
 impl Anthropic {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "/v1", MESSAGES);
-        Ok(Self { address, key: config.api_key_env })
+        Ok(Self { address, key: config.api_key_env, body: config.body })
     }
 }
 
@@ -92,6 +101,7 @@ impl Codec for Anthropic {
         chat::put(&mut body, "stop_sequences", chat::stop(prompt));
         chat::put(&mut body, "tools", tools(prompt));
         chat::put(&mut body, "tool_choice", tool_choice(prompt));
+        settings::add_body(&mut body, &self.body, prompt);
         let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
         let headers = vec![
             settings::json_header(),

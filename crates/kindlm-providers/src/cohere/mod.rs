@@ -44,23 +44,32 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
+    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
 }
 
 const BASE: &str = "https://api.cohere.com";
 const CHAT: &str = "/chat";
 const EMBEDDING_MODEL: &str = "embed-v4.0";
 
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 5] = ["model", "messages", "tools", "stream", "max_tokens"];
+
 #[derive(Debug)]
 struct Cohere {
     address: Address,
     key: String,
+    body: Map<String, Value>,
 }
 
 impl Cohere {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "/v2", CHAT);
-        Ok(Self { address, key: config.api_key_env })
+        Ok(Self { address, key: config.api_key_env, body: config.body })
     }
 
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
@@ -99,6 +108,7 @@ impl Codec for Cohere {
         let format = prompt.response_format.as_ref();
         let format = format.map(|it| json!({"type": "json_object", "json_schema": it.schema}));
         chat::put(&mut body, "response_format", format);
+        settings::add_body(&mut body, &self.body, prompt);
         Ok(self.request(CHAT, Value::Object(body)))
     }
 

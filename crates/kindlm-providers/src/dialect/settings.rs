@@ -1,8 +1,8 @@
 //! Reads a provider's configuration, and checks its key variables and addresses.
 
-use kindlm_types::Problem;
+use kindlm_types::{Problem, Prompt};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::HeaderValue;
 
@@ -56,6 +56,35 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
     .flatten()
     .collect();
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Checks that the additional keys of a body are none that KindLM sets itself, or needs to read the answer.
+pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<(), Vec<Problem>> {
+    let Some(key) = taken.iter().find(|it| body.contains_key(**it)) else { return Ok(()) };
+    let help = match *key {
+        "max_tokens" | "max_completion_tokens" => {
+            "give the model `params: { maxTokens: … }`: budgets use it"
+        }
+        "n" => "one answer is read; ask again with `repeat`",
+        _ => "it is set elsewhere in the suite: by the model, its prompt and the tools of the test",
+    };
+    let problem = Problem::key(format!("/body/{key}"), format!("`{key}` is not allowed here"));
+    Err(vec![problem.with_help(help)])
+}
+
+/// Adds the additional keys of the configuration to the body of a request. Objects in both are merged.
+///
+/// A judge's request keeps its own keys, because its answer must have their form.
+pub(crate) fn add_body(body: &mut Map<String, Value>, more: &Map<String, Value>, prompt: &Prompt) {
+    for (key, value) in more {
+        match (body.get_mut(key), value) {
+            (Some(Value::Object(own)), Value::Object(more)) => add_body(own, more, prompt),
+            (Some(_), _) if prompt.response_format.is_some() => {}
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
 }
 
 /// Returns the content-type header of a JSON request.

@@ -48,6 +48,10 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
+    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
 }
 
 const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
@@ -56,17 +60,22 @@ const EMBEDDING_MODEL: &str = "gemini-embedding-001";
 /// call of a message, but a `ToolCall` cannot store one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 3] = ["contents", "systemInstruction", "tools"];
+
 #[derive(Debug)]
 struct Gemini {
     address: Address,
     key: String,
+    body: Map<String, Value>,
 }
 
 impl Gemini {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", "/models");
-        Ok(Self { address, key: config.api_key_env })
+        Ok(Self { address, key: config.api_key_env, body: config.body })
     }
 
     fn request(&self, model: &str, verb: &str, body: Value) -> HttpRequest {
@@ -98,6 +107,7 @@ impl Codec for Gemini {
             chat::put(&mut body, "tools", Some(json!([{"functionDeclarations": declarations}])));
             chat::put(&mut body, "toolConfig", prompt.tool_choice.as_ref().map(tool_config));
         }
+        settings::add_body(&mut body, &self.body, prompt);
         Ok(self.request(&prompt.model, "generateContent", Value::Object(body)))
     }
 

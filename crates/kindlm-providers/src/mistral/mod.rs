@@ -44,23 +44,32 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
+    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
 }
 
 const BASE: &str = "https://api.mistral.ai/v1";
 const CHAT: &str = "/chat/completions";
 const EMBEDDING_MODEL: &str = "mistral-embed";
 
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 6] = ["model", "messages", "tools", "stream", "max_tokens", "n"];
+
 #[derive(Debug)]
 struct Mistral {
     address: Address,
     key: String,
+    body: Map<String, Value>,
 }
 
 impl Mistral {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT);
-        Ok(Self { address, key: config.api_key_env })
+        Ok(Self { address, key: config.api_key_env, body: config.body })
     }
 
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
@@ -101,6 +110,7 @@ impl Codec for Mistral {
             "response_format",
             prompt.response_format.as_ref().map(response_format),
         );
+        settings::add_body(&mut body, &self.body, prompt);
         Ok(self.request(CHAT, Value::Object(body)))
     }
 

@@ -40,22 +40,31 @@ struct Config {
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
+    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
 }
 
 const BASE: &str = "http://localhost:11434";
 const CHAT: &str = "/chat";
 
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 4] = ["model", "messages", "tools", "stream"];
+
 #[derive(Debug)]
 struct Ollama {
     address: Address,
     key: Option<String>,
+    body: Map<String, Value>,
 }
 
 impl Ollama {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "/api", CHAT);
-        Ok(Self { address, key: config.api_key_env })
+        Ok(Self { address, key: config.api_key_env, body: config.body })
     }
 
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
@@ -99,6 +108,7 @@ impl Codec for Ollama {
         chat::put(&mut body, "options", Some(options));
         chat::put(&mut body, "tools", chat::tools(prompt));
         chat::put(&mut body, "format", prompt.response_format.as_ref().map(|it| it.schema.clone()));
+        settings::add_body(&mut body, &self.body, prompt);
         Ok(self.request(CHAT, Value::Object(body)))
     }
 

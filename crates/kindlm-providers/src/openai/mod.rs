@@ -84,20 +84,7 @@ struct OpenAi {
 impl OpenAi {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
-        if let Some(key) = TAKEN.iter().find(|it| config.body.contains_key(**it)) {
-            let help = match *key {
-                "max_tokens" | "max_completion_tokens" => {
-                    "give the model `params: { maxTokens: … }`: budgets use it"
-                }
-                "n" => "one answer is read; ask again with `repeat`",
-                _ => {
-                    "it is set elsewhere in the suite: by the model, its prompt and the tools of the test"
-                }
-            };
-            let problem =
-                Problem::key(format!("/body/{key}"), format!("`{key}` is not allowed here"));
-            return Err(vec![problem.with_help(help)]);
-        }
+        settings::check_body(&config.body, &TAKEN)?;
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT),
             key: config.api_key_env,
