@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use kindlm_assertions::{Check, Transform, View};
 use kindlm_types::{
-    ActionStatus, Channel, Message, Role, SourcePlace, ToolSpec, Transcript, WorkspaceSpec,
+    ActionStatus, CallForm, Channel, Message, Role, SourcePlace, ToolSpec, Transcript,
+    WorkspaceSpec,
 };
 use serde_json::{Map, Value};
 
@@ -52,6 +53,8 @@ pub struct TestCase {
     pub threshold: Option<f64>,
     /// The comparison group, if a check of the case [compares](Check::compares) outputs.
     pub compared: Option<Comparison>,
+    /// The form in which checks see tool calls as the output; `None` if calls are no output.
+    pub calls_as_output: Option<CallForm>,
     /// Scripts that transform the output for all checks, in order.
     pub transforms: Arc<[Arc<Transform>]>,
     /// The tags, for the selection of cases and for totals in reports.
@@ -123,6 +126,7 @@ impl TestCase {
             pass_rate_min: 1.0,
             threshold: None,
             compared: None,
+            calls_as_output: None,
             transforms: Arc::default(),
             tags: Arc::default(),
             skip: None,
@@ -248,16 +252,18 @@ impl CaseBody {
 }
 
 impl TestCase {
-    /// Returns the case's body, with the case's transforms prepended to each check.
+    /// Returns the case's body, with the case's views prepended to each check: tool calls as the output, and the
+    /// transforms.
     pub(crate) fn made_body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
         let body = self.body.body()?;
-        if self.transforms.is_empty() {
+        if self.transforms.is_empty() && self.calls_as_output.is_none() {
             return Ok(body);
         }
         let first = |check: &Check| {
             let mut check = check.clone();
-            let views = self.transforms.iter().map(|it| View::Script(Arc::clone(it)));
-            check.views.splice(0..0, views);
+            let calls = self.calls_as_output.map(View::Calls);
+            let scripts = self.transforms.iter().map(|it| View::Script(Arc::clone(it)));
+            check.views.splice(0..0, calls.into_iter().chain(scripts));
             check
         };
         let mut body = body.into_owned();

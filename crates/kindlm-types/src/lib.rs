@@ -34,7 +34,7 @@ mod verdict;
 pub use definitions::{Definitions, schema_of};
 pub use duplicate_key::{duplicate_key, duplicate_key_among, duplicate_key_pointer};
 pub use evidence::{
-    Action, ActionState, ActionStatus, Channel, CommandEnd, Completeness, Coverage,
+    Action, ActionState, ActionStatus, CallForm, Channel, CommandEnd, Completeness, Coverage,
     DeclaredEvidence, Event, Execution, ExecutionError, ExecutionResult, Facts, InputOption,
     InputRequest, OpenWorkspace, Price, Span, SpanFilter, SpanMapping, Speaker, Spend,
     SubagentCall, ToolCall, ToolKind, Trace, TraceSettings, Transcript, Turn, Usage, UsageSum,

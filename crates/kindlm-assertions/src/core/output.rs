@@ -1,6 +1,6 @@
 //! The output and the prompt of an execution as JSON values.
 
-use kindlm_types::{Execution, Message, Role, ecma};
+use kindlm_types::{CallForm, Execution, Message, Role, ecma};
 use serde_json::{Value, json};
 
 /// Returns the output as scripts see it.
@@ -13,19 +13,7 @@ pub(crate) fn output_value(execution: &Execution) -> Value {
             value.clone()
         }
         _ if execution.output.is_empty() && !execution.tool_calls.is_empty() => {
-            let call = |it: &kindlm_types::ToolCall| {
-                let arguments = match &it.malformed_arguments {
-                    Some(text) => text.clone(),
-                    None if it.arguments.is_null() => "{}".to_owned(),
-                    None => ecma::stringify(&it.arguments),
-                };
-                json!({
-                    "id": it.id,
-                    "type": "function",
-                    "function": {"name": it.name, "arguments": arguments},
-                })
-            };
-            Value::Array(execution.tool_calls.iter().map(call).collect())
+            CallForm::Openai.output("", &execution.tool_calls)
         }
         _ => Value::String(execution.output.clone()),
     }

@@ -272,6 +272,7 @@ pub(super) fn of_case(
         params: model.map(|it| it.params.clone()).unwrap_or_default(),
         options: body.options.clone(),
         is_chat: body.is_chat,
+        calls_as_output: case.calls_as_output,
     };
     let offered = model.into_iter().flat_map(|it| &*it.offers);
     Execution {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
-    AssertionResult, Channel, Coverage, Event, FailureCode, FinishReason, Message, Outcome, Params,
-    ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage, Workspace,
+    AssertionResult, CallForm, Channel, Coverage, Event, FailureCode, FinishReason, Message,
+    Outcome, Params, ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage, Workspace,
 };
 
 /// One labelled turn of a conversation, with its messages and tool calls.
@@ -167,6 +167,8 @@ pub struct Written {
     pub options: Map<String, Value>,
     /// True if the prompt is written as messages.
     pub is_chat: bool,
+    /// The form in which checks see tool calls as the output; `None` if calls are no output.
+    pub calls_as_output: Option<CallForm>,
 }
 
 impl Execution {

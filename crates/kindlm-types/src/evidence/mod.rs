@@ -1,5 +1,6 @@
 //! The evidence of one execution: messages, actions, and the completeness of the record.
 
+mod call_form;
 mod event;
 mod execution;
 mod price;
@@ -10,6 +11,7 @@ mod transcript;
 mod usage;
 pub mod workspace;
 
+pub use call_form::CallForm;
 pub use event::{
     Action, ActionState, ActionStatus, Channel, Coverage, DeclaredEvidence, Event, Facts,
     InputOption, InputRequest, Speaker, SubagentCall, ToolKind, exit_code,

@@ -4,7 +4,9 @@ mod mcp;
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, CheckedText, Class, Problem, Severity, schema_of};
+use kindlm_types::{
+    AssertionResult, CallForm, CheckedText, Class, Execution, Problem, Severity, ecma, schema_of,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,7 +15,7 @@ use crate::agent::function_calls::{InOutput, listed, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::read;
 use crate::core::grade::Grade;
-use crate::core::result_evidence::whole;
+use crate::core::result_evidence::{absent, whole};
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "is-valid-openai-tools-call";
@@ -85,7 +87,24 @@ impl Assertion for IsValidOpenaiToolsCall {
         }
         let value = output.get("tool_calls").unwrap_or(&output);
         let nothing = "OpenAI did not return a valid-looking tools response";
+        // Checks of such a test see calls in the form of another vendor, which is not OpenAI's.
+        if is_other_form(execution) {
+            let own = EntryOptions { negate: self.negate, threshold: None };
+            let reason = format!("{nothing}: {}", ecma::stringify(value));
+            let grade = Grade::of(self.negate, || reason);
+            return vec![
+                grade
+                    .result(ID, &own.label(LABEL))
+                    .with_failure_evidence(|| [absent(["a function call"])]),
+            ];
+        }
         let output = InOutput { value, calls: listed(value), nothing };
         vec![result(ID, LABEL, execution, output, self.negate)]
     }
+}
+
+/// Returns true if the test shows tool calls to checks in a form that OpenAI's API does not have.
+fn is_other_form(execution: &Execution) -> bool {
+    let form = execution.written.as_deref().and_then(|it| it.calls_as_output);
+    matches!(form, Some(CallForm::Anthropic | CallForm::Gemini)) && !execution.tool_calls.is_empty()
 }

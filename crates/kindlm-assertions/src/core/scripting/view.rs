@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use kindlm_types::{Answer, AskError, Completeness, Execution, FailureCode, Question, Verdict};
+use kindlm_types::{
+    Answer, AskError, CallForm, Completeness, Execution, FailureCode, Question, Verdict, ecma,
+};
+use serde_json::Value;
 
 use super::Transform;
 use super::context::provider_response;
@@ -16,6 +19,8 @@ use crate::core::on::{Selected, Selector, in_place_of_the_output};
 /// A change to the output before a check judges it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum View {
+    /// Tool calls become the output, in the form of a vendor.
+    Calls(CallForm),
     /// A script that transforms the output.
     Script(Arc<Transform>),
     /// A selector that replaces the output with another value of the execution.
@@ -41,6 +46,10 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Viewed {
         let execution = seen.as_deref().unwrap_or(evidence.execution);
         let next = match view {
             View::On(selector) => at(selector, execution),
+            View::Calls(form) => match with_calls(*form, execution) {
+                Some(seen) => Ok(seen),
+                None => continue,
+            },
             // A script does not run on an output that was not recorded.
             View::Script(_) if is_output_missing(execution) => continue,
             View::Script(script) => {
@@ -64,6 +73,22 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Viewed {
         }
     }
     seen.map_or(Viewed::Unchanged, Viewed::Changed)
+}
+
+/// Returns the execution with its tool calls as the output; `None` if the output stays the same.
+///
+/// The older `function_call` of OpenAI is already the structured output. Then only the text is added.
+fn with_calls(form: CallForm, before: &Execution) -> Option<Execution> {
+    let value = match &before.output_json {
+        Some(value) if before.output.is_empty() => value.clone(),
+        _ if before.tool_calls.is_empty() => return None,
+        _ => form.output(&before.output, &before.tool_calls),
+    };
+    let (output, output_json) = match value {
+        Value::String(text) => (text, None),
+        value => (ecma::stringify(&value), Some(value)),
+    };
+    Some(Execution { output, output_json, ..before.clone() })
 }
 
 /// Returns the execution with the script's output, or the errored verdict.
