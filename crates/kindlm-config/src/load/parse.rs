@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_promptfoo::Inputs;
-use kindlm_source::{Diagnostic, Node, Source, read};
+use kindlm_source::{Code, Diagnostic, Node, Source, Span, read};
 
 use super::Sources;
 use super::sink::Sink;
@@ -26,6 +26,9 @@ pub(super) fn parse(
     sources: &Sources<'_>,
 ) -> Result<(Parsed, Sink), Box<Diagnostic>> {
     let source = kindlm_source::decode(name, bytes)?;
+    if let Some(diagnostic) = program(name, &source) {
+        return Err(Box::new(diagnostic));
+    }
     let tree = read(&source, 0..source.text().len());
     let mut sink = Sink::new(tree.diagnostics);
     let root = match tree.root {
@@ -42,4 +45,24 @@ pub(super) fn parse(
     let translated = kindlm_promptfoo::translate(&source, &root, &inputs);
     translated.diagnostics.into_iter().for_each(|it| sink.push(it));
     Ok((Parsed { source, root: Some(translated.root), is_translated: true }, sink))
+}
+
+/// Returns the error for a config file that is a program; `None` for any other file.
+fn program(name: &str, source: &Arc<Source>) -> Option<Diagnostic> {
+    let ending = name.rsplit_once('.').map(|(_, it)| it.to_ascii_lowercase())?;
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let help = match ending.as_str() {
+        "js" | "cjs" => format!(
+            "write it as JSON: `node -p \"JSON.stringify(require('./{file}'))\" > promptfooconfig.json`"
+        ),
+        "mjs" | "ts" | "mts" | "cts" => format!(
+            "write it as JSON: `npx tsx -e \"import('./{file}').then(it => \
+             console.log(JSON.stringify(it.default)))\" > promptfooconfig.json`"
+        ),
+        _ => return None,
+    };
+    let help = format!("{help}; functions in it must become files: `file://prompt.js`");
+    let message = "a config in JavaScript or TypeScript is not supported";
+    let at = source.first_line(Span::new(0, 0));
+    Some(Diagnostic::error(Code::UNSUPPORTED, message, source, at).with_help(help))
 }

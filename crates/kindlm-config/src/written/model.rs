@@ -33,12 +33,13 @@ pub(crate) struct ModelEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ParamsBlock {
-    /// The temperature: 0 is the least random, 2 the most. Default: 0.2.
+    /// The temperature: 0 is the least random, 2 the most. Default: 0.2. With `null`, no temperature is sent.
     #[schemars(range(min = 0.0, max = 2.0))]
-    pub(crate) temperature: f64,
-    /// The maximum number of tokens in an answer. Default: 1024.
+    pub(crate) temperature: Option<f64>,
+    /// The maximum number of tokens in an answer. Default: 1024. With `null`, no maximum is sent, except to Anthropic,
+    /// whose API requires one.
     #[schemars(range(min = 1, max = 10_000_000))]
-    pub(crate) max_tokens: u32,
+    pub(crate) max_tokens: Option<u32>,
     /// The probability mass for nucleus sampling, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) top_p: Option<f64>,
@@ -51,8 +52,8 @@ pub(crate) struct ParamsBlock {
 impl Default for ParamsBlock {
     fn default() -> Self {
         Self {
-            temperature: 0.2,
-            max_tokens: 1024,
+            temperature: Some(0.2),
+            max_tokens: Some(1024),
             top_p: None,
             stop_sequences: Vec::new(),
             seed: None,
@@ -129,4 +130,7 @@ pub(crate) enum Language {
     Jinja,
     /// JSON whose texts are Jinja templates. Values cannot break the JSON syntax.
     Json,
+    /// Jinja as in promptfoo, in `user` alone. A result that is a JSON or YAML list of messages is sent as these
+    /// messages.
+    Chat,
 }

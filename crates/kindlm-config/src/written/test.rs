@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kindlm_types::{ActionStatus, DeclaredEvidence};
+use kindlm_types::{ActionStatus, CallForm, DeclaredEvidence};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -69,6 +69,10 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) cluster: Option<String>,
+    /// Tool calls become the output that checks and `transform` see, in the form of this vendor's API. Default: the
+    /// output is the text of the answer.
+    #[serde(default)]
+    pub(crate) calls_as_output: Option<CallForm>,
     /// A script that changes the output before it is checked. It is an expression, or a function body that uses
     /// `output` and `context`, or `file://` with a path. In a list, each script gets the result of the one before it.
     #[serde(default)]

@@ -15,6 +15,7 @@ use kindlm_engine::{
 use kindlm_types::{ActionStatus, Channel, Message, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
+use super::chat::read_chat;
 use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
@@ -169,14 +170,21 @@ impl BodySource for Row {
         let shared = &*self.shared;
         let vars: Map<String, Value> =
             if self.vars.is_empty() { Map::new() } else { parse(&self.vars)? };
+        let mut is_chat = false;
         let subject = match &shared.subject {
-            SubjectForm::Prompt(opening) => Subject::Prompt {
-                messages: opening
+            SubjectForm::Prompt(opening) => {
+                let messages = opening
                     .parts
                     .iter()
                     .map(|(role, form)| Ok(Message::new(*role, fill(form, &vars)?)))
-                    .collect::<Result<_, _>>()?,
-            },
+                    .collect::<Result<Vec<_>, _>>()?;
+                let chat = match messages.as_slice() {
+                    [only] if opening.reads_chat => read_chat(&only.content).map_err(BodyError)?,
+                    _ => None,
+                };
+                is_chat = opening.is_chat || chat.is_some();
+                Subject::Prompt { messages: chat.unwrap_or(messages) }
+            }
             SubjectForm::Command(form) => Subject::Command { command_line: fill(form, &vars)? },
             SubjectForm::Transcript(known) => Subject::Transcript(Arc::clone(&known.transcript)),
         };
@@ -209,7 +217,7 @@ impl BodySource for Row {
             metadata: self.more.as_ref().map(|it| it.metadata.clone()).unwrap_or_default(),
             options: self.more.as_ref().map(|it| it.options.clone()).unwrap_or_default(),
             prompt_name: opening.and_then(|it| it.name.clone()),
-            is_chat: opening.is_some_and(|it| it.is_chat),
+            is_chat,
             expect: self.expect.clone(),
             recorded: self.more.as_ref().and_then(|it| it.recorded.clone()),
             workspace: shared.workspace.clone(),

@@ -6,6 +6,7 @@
 mod advice;
 mod agent;
 mod body;
+mod chat;
 mod compare;
 mod dataset;
 mod expect;

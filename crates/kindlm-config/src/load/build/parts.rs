@@ -200,6 +200,7 @@ impl Builder<'_> {
                     let written = Written { template, source, span: *span };
                     self.check_text(written, vars, missing, TextUse::Prompt);
                 }
+                self.check_chat(prompt, vars);
                 (Some(SubjectForm::Prompt(Arc::clone(&prompt.opening))), Some(prompt))
             }
             (None, Some(command)) => {

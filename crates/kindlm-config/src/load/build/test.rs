@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_assertions::Transform;
 use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase, Until};
 use kindlm_source::{Code, Node, Piece, meant_key};
-use kindlm_types::{MemberPart, SourcePlace};
+use kindlm_types::{CallForm, MemberPart, SourcePlace};
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -145,6 +145,7 @@ impl Builder<'_> {
             rule_files: &parts.rules.files,
             threshold,
             scripts: &scripts,
+            calls_as_output: entry.calls_as_output,
             compared: compared.as_ref(),
             more: more.as_deref(),
         };
@@ -157,6 +158,7 @@ impl Builder<'_> {
             until,
             threshold,
             compared,
+            calls_as_output: entry.calls_as_output,
             transforms,
             pass_rate_min: entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min),
             tags: self.pool.list(&entry.tags),
@@ -198,6 +200,11 @@ impl Builder<'_> {
         let files = decides.rule_files.iter().copied().chain(command_files);
         let digest = files.fold(digest, Digest::fingerprint);
         let digest = self.with_rules(digest, decides.threshold, decides.scripts);
+        // Without the key, the digest is the same as in versions that had no such key.
+        let digest = match decides.calls_as_output {
+            Some(form) => digest.text(&format!("calls as output: {form:?}")),
+            None => digest,
+        };
         let digest = match decides.compared {
             Some(Comparison::Named(group)) => digest.text(group),
             _ => digest,
@@ -310,6 +317,7 @@ struct Deciding<'a> {
     threshold: Option<f64>,
     /// The scripts that transform the output.
     scripts: &'a [&'a str],
+    calls_as_output: Option<CallForm>,
     compared: Option<&'a Comparison>,
     more: Option<&'a More>,
 }

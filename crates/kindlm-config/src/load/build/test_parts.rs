@@ -47,6 +47,7 @@ pub(super) fn digests(
         SubjectForm::Prompt(opening) => {
             let parts = &opening.parts;
             let first = Digest::default().text("prompt").number(parts.len() as u64);
+            let first = if opening.reads_chat { first.text("chat") } else { first };
             let whole = parts
                 .iter()
                 .fold(first, |digest, (role, form)| form.digest(digest.text(&format!("{role:?}"))));

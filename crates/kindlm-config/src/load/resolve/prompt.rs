@@ -24,6 +24,8 @@ pub(in crate::load) struct Opening {
     pub(in crate::load) parts: Box<[(Role, Form)]>,
     /// True if the prompt is written as `messages`.
     pub(in crate::load) is_chat: bool,
+    /// True if the rendered text may be a list of messages.
+    pub(in crate::load) reads_chat: bool,
 }
 
 /// All prompts by name, in the order of the file. `None` for a prompt with errors.
@@ -123,6 +125,9 @@ impl Resolved<'_> {
         let entry: PromptEntry = self.sink.read(piece, at, value)?;
         let (language, threshold) = (entry.template, entry.threshold);
         let assertion_sets = entry.assertion_sets.clone();
+        if language == Language::Chat {
+            self.check_chat(piece, at, node)?;
+        }
         let texts = self.texts(piece, at, node, entry)?;
         let digest = texts
             .iter()
@@ -139,7 +144,7 @@ impl Resolved<'_> {
             self.check_no_file(piece.source, span, &text);
             let read = match language {
                 Language::Plain => Template::parse(&text),
-                Language::Jinja => Template::jinja(&text),
+                Language::Jinja | Language::Chat => Template::jinja(&text),
                 Language::Json => Template::json(&text),
             };
             let template = match read {
@@ -158,9 +163,25 @@ impl Resolved<'_> {
             name: Some(name_of(at).into()),
             parts: parts.iter().map(form).collect::<Option<_>>()?,
             is_chat: node.get("messages").is_some(),
+            reads_chat: language == Language::Chat,
         };
         let opening = Arc::new(opening);
         Some(Prompt { parts, opening, rules, threshold })
+    }
+
+    /// Reports keys beside `user` in a prompt with `template: chat`. Returns `None` after an error.
+    fn check_chat(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<()> {
+        let other = |it: &&str| node.get(it).is_some();
+        let Some(key) = ["system", "assistant", "messages"].into_iter().find(other) else {
+            return Some(());
+        };
+        let message = format!("a prompt with `template: chat` has no `{key}`");
+        let at = format!("{at}/{key}");
+        let diagnostic = piece
+            .error(Code::INVALID_VALUE, &at, MemberPart::Key, message)
+            .with_help("write the list of messages as the text of `user`");
+        self.sink.push(diagnostic);
+        None
     }
 
     /// Reports a text that is only a `file://` path.
