@@ -3,6 +3,7 @@
 use super::Translator;
 use super::build::{list, map, number, text};
 use super::expected::{Value, read};
+use super::graders::is_graded;
 use std::rc::Rc;
 
 use kindlm_source::{Key, Kind, Node, Span};
@@ -29,6 +30,8 @@ impl Translator<'_> {
 
     pub(super) fn assertion(&mut self, node: &Node) -> Node {
         let Kind::Mapping(entries) = &node.kind else { return node.clone() };
+        let merged = self.graded_template(node);
+        let entries = merged.as_ref().unwrap_or(entries);
         let mut translated = Vec::with_capacity(entries.len());
         for (key, value) in entries.iter() {
             match &*key.name {
@@ -51,6 +54,22 @@ impl Translator<'_> {
             }
         }
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
+    }
+
+    /// Returns the entries of a reference to a template that a model judges: those of the template and its own.
+    ///
+    /// Such a check needs a grader beside its other keys, so the reference is replaced. Returns `None` for other checks.
+    fn graded_template(&self, node: &Node) -> Option<Rc<Vec<(Key, Node)>>> {
+        let name = node.get("$ref")?.text()?.strip_prefix("#/assertionTemplates/")?;
+        let template = self.assertion_templates.as_ref()?.get(name)?;
+        let kind = template.get("type").and_then(Node::text)?;
+        let plain = kind.strip_prefix("not-").unwrap_or(kind);
+        if !is_graded(plain) && !plain.starts_with("similar") {
+            return None;
+        }
+        let own = node.entries().iter().filter(|(key, _)| &*key.name != "$ref");
+        let own: Vec<(Key, Node)> = own.cloned().collect();
+        Some(Rc::new(super::vars::merged(template.entries(), &own)))
     }
 
     /// Fills in the variables of the `env` block in a value, and returns the result.

@@ -51,6 +51,7 @@ impl Translator<'_> {
         names: &mut HashSet<String>,
         nodes: &mut Vec<Node>,
     ) {
+        let said = &self.with_default_graders(said);
         let vars = self.transformed(said);
         let combinations = self.combinations(&vars, said.expand.unwrap_or(true));
         let several = combinations.len() > 1;
@@ -193,6 +194,9 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
     // A scoring function gets the threshold as an argument and decides itself.
     if let (Some(threshold), None) = (&said.threshold, &said.scoring) {
         entries.push(("threshold", threshold.clone()));
+    }
+    if let Some(form) = group.call_form {
+        entries.push(("callsAsOutput", text(span, form)));
     }
     // The transform of the provider runs first. The transform of the test gets its result.
     match (&group.transform, &said.transform) {

@@ -9,7 +9,7 @@ use super::build::unique;
 use super::files::{extension, is_script, path};
 use super::prompts::Prompt;
 use super::test_settings::TestSettings;
-use super::vars::Vars;
+use super::vars::{Vars, without_last_break};
 
 /// The parts of a test for one model, after the programs of the test have run.
 #[derive(Clone, Debug)]
@@ -108,7 +108,8 @@ impl Translator<'_> {
                 self.error(value.span, why, Some(help));
                 return None;
             };
-            computed.push((key.clone(), Node::at(value.span, output)));
+            let output = without_last_break(Node::at(value.span, output));
+            computed.push((key.clone(), output));
         }
         Some(computed)
     }

@@ -46,6 +46,12 @@ fn usual(kind: &str) -> Option<f64> {
     }
 }
 
+/// True if promptfoo uses the threshold in brackets for a type.
+fn takes_threshold(kind: &str) -> bool {
+    let plain = kind.strip_prefix("not-").unwrap_or(kind);
+    usual(kind).is_some() || plain == "starts-with"
+}
+
 /// Parses a threshold in brackets. Returns an error for text other than a number without sign or exponent.
 fn bracketed(kind: &str, text: &str) -> Result<f64, String> {
     let plain = text.trim();
@@ -89,7 +95,8 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
         return Ok(Expected { kind: "equals", value: Some(Value::Text(text)), threshold: None });
     }
     let threshold = match threshold {
-        Some(number) => Some(bracketed(kind, number)?),
+        // promptfoo reads the threshold and ignores it for types that have no usual threshold.
+        Some(number) => Some(bracketed(kind, number)?).filter(|_| takes_threshold(kind)),
         None => usual(kind),
     };
     let value = value.filter(|it| !it.is_empty());
@@ -157,7 +164,7 @@ mod tests {
             ("levenshtein: Hello Bo", "levenshtein", text("Hello Bo"), Some(0.75)),
             ("not-levenshtein: Hello Bo", "not-levenshtein", text("Hello Bo"), Some(0.75)),
             ("similar: x", "similar", text("x"), Some(0.8)),
-            ("javascript(.5): 1", "javascript", text("1"), Some(0.5)),
+            ("javascript(.5): 1", "javascript", text("1"), None),
             ("bogus(abc): x", "equals", text("bogus(abc): x"), None),
             ("similar:dot: x", "similar:dot", text("x"), Some(0.8)),
             ("unknown: x", "equals", text("unknown: x"), None),

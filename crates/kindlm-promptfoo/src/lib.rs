@@ -32,11 +32,14 @@ mod build;
 mod cases;
 mod dynamic;
 mod expected;
+mod extras;
 mod files;
 mod filters;
+mod graders;
 mod http;
 mod keys;
 mod nested;
+mod packages;
 mod programs;
 mod prompts;
 mod provider;
@@ -142,6 +145,7 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         named_env: BTreeSet::new(),
         delay: None,
         filters: None,
+        assertion_templates: root.get("assertionTemplates").cloned(),
         providers: Providers::default(),
         embraced: Vec::new(),
         made: MadePrompts::default(),
@@ -165,6 +169,8 @@ struct Translator<'a> {
     /// The pause after each request for all providers, in milliseconds.
     delay: Option<Node>,
     filters: Option<OwnFilters>,
+    /// The `assertionTemplates` of the config, as written.
+    assertion_templates: Option<Node>,
     providers: Providers,
     /// Variants of prompts with the prefix or suffix of a test, by name.
     embraced: Vec<(String, Node)>,
@@ -194,6 +200,9 @@ const READ: [&str; 16] = [
     "scripts",
 ];
 
+/// The keys of promptfoo without an equivalent.
+const UNSUPPORTED: [&str; 4] = ["redteam", "extensions", "tracing", "outputs"];
+
 /// The keys that have no effect in KindLM.
 const INERT: [&str; 4] = ["sharing", "writeLatestResults", "metadata", "tags"];
 
@@ -208,8 +217,13 @@ impl Translator<'_> {
             let name = &*key.name;
             if INERT.contains(&name) {
                 self.warn(key.span, format!("`{name}` has no effect here"), None);
-            } else if !READ.contains(&name) {
+            } else if UNSUPPORTED.contains(&name) {
                 self.unsupported(key.span, &format!("`{name}`"), advice(name));
+            } else if !READ.contains(&name) {
+                let near = kindlm_types::nearest(name, READ.iter().copied());
+                let help = near.map(|it| format!("did you mean `{it}`?"));
+                let message = format!("`{name}` is not a key of promptfoo: it has no effect");
+                self.warn(key.span, message, help.as_deref());
             }
         }
         let span = root.span;

@@ -15,6 +15,9 @@ const SEPARATOR: &str = "\n---\n";
 const PATHS: [&str; 12] =
     ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py"];
 
+/// The beginnings of prompts that promptfoo gets from a store of prompts.
+const STORES: [&str; 3] = ["langfuse://", "portkey://", "helicone://"];
+
 /// The prompts of a config, in order.
 #[derive(Default)]
 pub(super) struct Prompts(Vec<Prompt>);
@@ -168,7 +171,8 @@ impl Translator<'_> {
             return prompt.name.clone();
         };
         let user = format!("{prefix}{user}{suffix}");
-        let entry = [("template", text(span, "jinja")), ("user", text(span, &user))];
+        let language = if may_be_chat(&user) { "chat" } else { "jinja" };
+        let entry = [("template", text(span, language)), ("user", text(span, &user))];
         self.embraced.push((name.clone(), map(span, entry)));
         name
     }
@@ -264,8 +268,17 @@ impl Translator<'_> {
             self.unsupported(span, "the variable `_conversation`", Some(help));
             return None;
         }
+        if let Some(store) = STORES.iter().find(|it| written.starts_with(**it)) {
+            let help = "save the prompt beside the config, and name that: `file://prompt.txt`";
+            self.unsupported(span, &format!("a prompt from `{store}`"), Some(help));
+            return None;
+        }
         let Some(Value::Array(messages)) = chat(written) else {
-            let language = if is_json(written) { "json" } else { "jinja" };
+            let language = match written {
+                it if is_json(it) => "json",
+                it if may_be_chat(it) => "chat",
+                _ => "jinja",
+            };
             let entry = [("template", text(span, language)), ("user", text(span, written))];
             return Some(map(span, entry));
         };
@@ -299,6 +312,15 @@ fn is_function(node: &Node) -> bool {
 /// promptfoo renders the texts inside of the JSON, so that the JSON stays valid.
 fn is_json(written: &str) -> bool {
     written.trim_start().starts_with(['{', '[']) && serde_json::from_str::<Value>(written).is_ok()
+}
+
+/// True if a template can be a chat after its variables are filled in.
+///
+/// Its text begins like a list of messages, or with a variable, a tag or a comment.
+fn may_be_chat(written: &str) -> bool {
+    let begin = written.trim_start();
+    let is_template = kindlm_template::is_template(written);
+    is_template && ["[", "- role:", "{{", "{%", "{#"].iter().any(|it| begin.starts_with(it))
 }
 
 /// Parses a chat from a JSON or YAML list of messages. Returns `None` for other text.

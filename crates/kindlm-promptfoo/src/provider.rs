@@ -46,6 +46,26 @@ const COMPATIBLE: [(&str, &str, &str); 12] = [
     ("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
 ];
 
+/// Kinds of endpoints other than chats, in the ids of compatible servers.
+const NO_CHAT: [&str; 16] = [
+    "audio",
+    "completion",
+    "completions",
+    "embedding",
+    "embeddings",
+    "image",
+    "moderation",
+    "realtime",
+    "rerank",
+    "responses",
+    "speech",
+    "stt",
+    "transcription",
+    "tts",
+    "video",
+    "voice",
+];
+
 /// Parses a provider id.
 pub(super) fn read(id: &str) -> Provider<'_> {
     if id.starts_with("http://") || id.starts_with("https://") {
@@ -93,6 +113,9 @@ pub(super) fn read(id: &str) -> Provider<'_> {
             Provider::Azure { deployment: model }
         }
         _ => match COMPATIBLE.iter().find(|(name, ..)| *name == prefix) {
+            Some(_) if !model.is_empty() && NO_CHAT.contains(&part) => {
+                Provider::Unknown(format!("`{prefix}:{part}`"))
+            }
             Some(&(name, base_url, key)) if !rest.is_empty() => {
                 // Some ids also contain the kind of endpoint, such as `chat:`.
                 let model = rest.strip_prefix("chat:").unwrap_or(rest);
@@ -149,6 +172,7 @@ mod tests {
             ("file://p/a.mjs", node("p/a.mjs", None)),
             ("file://a.ts:callIt", node("a.ts", Some("callIt"))),
             ("azure:chat:mine", Provider::Azure { deployment: "mine" }),
+            ("xai:image:grok-2-image", Provider::Unknown("`xai:image`".to_owned())),
             ("bedrock:x", Provider::Unknown("the provider `bedrock:x`".to_owned())),
         ] {
             assert_eq!(read(id), expected, "{id}");

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use kindlm_source::{Key, Kind, Node, Span};
+use kindlm_types::script::ScriptRuntime;
 use serde_json::Value;
 
 use super::Translator;
@@ -34,6 +35,8 @@ pub(super) struct Group {
     pub(super) tools: Option<Node>,
     /// True if the models may call functions that are not tools of the test.
     pub(super) calls: bool,
+    /// The form of tool calls in outputs. `None` if the models get no tools or functions.
+    pub(super) call_form: Option<&'static str>,
     pub(super) transform: Option<Node>,
 }
 
@@ -109,6 +112,7 @@ impl Providers {
         let same = self.groups.iter_mut().find(|it| {
             it.prompts == how.prompts
                 && it.calls == how.calls
+                && it.call_form == how.call_form
                 && json(&it.tools) == json(&how.tools)
                 && json(&it.transform) == json(&how.transform)
         });
@@ -127,6 +131,30 @@ fn typed(node: &Node, kind: &str) -> Node {
     let mut entries = vec![(key(node.span, "type"), text(node.span, kind))];
     entries.extend(node.entries().iter().cloned());
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
+}
+
+/// Returns the known price of a model whose provider has another key than its usual name.
+///
+/// The suite finds a price by the key of the provider. Returns `None` if the suite finds it, and if it is unknown.
+fn usual_price(span: Span, name: &str, key: &str, model: &str) -> Option<Node> {
+    if name == key {
+        return None;
+    }
+    let price = kindlm_providers::pricing::price(name, model)?;
+    Some(Node::at(span, &serde_json::to_value(price).ok()?))
+}
+
+/// Returns the form in which promptfoo shows the tool calls of a provider to checks.
+///
+/// Returns `None` for providers without tool calls.
+fn call_form(kind: &str) -> Option<&'static str> {
+    match kind {
+        "openai" | "mistral" => Some("openai"),
+        "anthropic" => Some("anthropic"),
+        "gemini" => Some("gemini"),
+        "ollama" => Some("ollama"),
+        _ => None,
+    }
 }
 
 /// Returns the path of the file of providers that an item names.
@@ -262,14 +290,23 @@ impl Translator<'_> {
         if !settings.params.is_empty() {
             node.push(("params", map(span, settings.params)));
         }
-        if let Some(price) = settings.price {
+        let price = settings.price.or_else(|| usual_price(span, &name, &key, &model));
+        if let Some(price) = price {
             node.push(("price", price));
         }
         if let Some(limits) = self.limits(entry.delay.as_ref()) {
             node.push(("limits", limits));
         }
         let transform = entry.group.transform.clone().or(settings.transform);
-        let how = Group { tools: settings.tools, calls: settings.calls, transform, ..entry.group };
+        let offers = settings.tools.is_some() || settings.calls;
+        let call_form = call_form(kind).filter(|_| offers);
+        let how = Group {
+            tools: settings.tools,
+            calls: settings.calls,
+            call_form,
+            transform,
+            ..entry.group
+        };
         self.providers.add(&id, &entry.id, map(span, node), how, extra.cloned());
     }
 
@@ -293,10 +330,7 @@ impl Translator<'_> {
             Provider::Known { kind, model } | Provider::Embedding { kind, model } => {
                 let mut settings = self.settings(kind, &entry.config);
                 let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
-                if kind != "echo" {
-                    // The default temperature is 0 in promptfoo, but not in KindLM.
-                    or_else(&mut settings.params, "temperature", || number(span, 0.0));
-                }
+                self.usual_params((kind, kind), model, entry, &mut settings);
                 if kind == "echo" {
                     let yes = Node { span, used_at: None, kind: Kind::Bool(true) };
                     settings.provider.push(("whole", yes));
@@ -308,14 +342,14 @@ impl Translator<'_> {
             }
             Provider::Compatible { name, base_url, key, model } => {
                 let mut settings = self.settings("openai", &entry.config);
-                or_else(&mut settings.params, "temperature", || number(span, 0.0));
+                self.usual_params(("openai", name), model, entry, &mut settings);
                 or_else(&mut settings.provider, "baseUrl", || text(span, base_url));
                 or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
                 Some(("openai", name.to_owned(), model.to_owned(), settings))
             }
             Provider::Azure { deployment } => {
                 let mut settings = self.settings("azure", &entry.config);
-                or_else(&mut settings.params, "temperature", || number(span, 0.0));
+                self.usual_params(("openai", "azure"), deployment, entry, &mut settings);
                 or_else(&mut settings.provider, "apiKeyEnv", || text(span, "AZURE_API_KEY"));
                 if !settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
                     let help = "add `config: { apiHost: my-resource.openai.azure.com }`";
@@ -340,7 +374,8 @@ impl Translator<'_> {
                 Some(("command", "exec".to_owned(), command.to_owned(), settings))
             }
             Provider::Script { runtime, path, function } => {
-                self.content(span, path)?;
+                let program = self.content(span, path)?;
+                self.check_packages(span, path, runtime, &program);
                 let function = function.or((runtime == Runtime::Python).then_some("call_api"));
                 let mut provider = vec![("file", text(span, path.trim_start_matches("./")))];
                 if let Some(function) = function {
@@ -361,6 +396,79 @@ impl Translator<'_> {
                 self.unsupported(span, &what, Some(help));
                 None
             }
+        }
+    }
+
+    /// Warns of npm packages that a provider imports, if its runtime is the sandbox.
+    fn check_packages(&mut self, span: Span, path: &str, runtime: Runtime, program: &str) {
+        let is_sandbox = self.scripts.runtime == ScriptRuntime::QuickJs;
+        if runtime != Runtime::JavaScript || !is_sandbox {
+            return;
+        }
+        let names: Vec<String> =
+            super::packages::packages(program).iter().map(|it| format!("`{it}`")).collect();
+        if names.is_empty() {
+            return;
+        }
+        let (packages, them) =
+            if names.len() == 1 { ("package", "it") } else { ("packages", "them") };
+        let message = format!(
+            "`{path}` imports the npm {packages} {}: the sandbox does not load {them}",
+            names.join(", ")
+        );
+        let help = "`scripts: { runtime: node }` lets Node.js run programs, with packages and without a sandbox";
+        self.warn(span, message, Some(help));
+    }
+
+    /// Adds the parameters that promptfoo sends without a setting, and none besides them.
+    ///
+    /// `kind` is the provider here, `name` that of promptfoo.
+    fn usual_params(
+        &mut self,
+        (kind, name): (&str, &str),
+        model: &str,
+        entry: &Entry,
+        settings: &mut Settings,
+    ) {
+        let span = entry.span;
+        let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
+        let none = || super::build::node(span, Kind::Null);
+        let omits = set("omitDefaults").is_some_and(|(_, it)| it.to_json() == Value::Bool(true));
+        match kind {
+            "openai" if kindlm_types::reasons(model) => {
+                if let (Some((key, _)), None) = (set("max_tokens"), set("max_completion_tokens")) {
+                    settings.params.retain(|(it, _)| *it != "maxTokens");
+                    let message = "`config.max_tokens` has no effect on a reasoning model";
+                    let help = "promptfoo ignores it too; write `max_completion_tokens`";
+                    self.warn(key.span, message.to_owned(), Some(help));
+                }
+                settings.params.retain(|(it, _)| *it != "temperature");
+                settings.params.push(("temperature", none()));
+                or_else(&mut settings.params, "maxTokens", none);
+            }
+            "gemini" | "ollama" => {
+                or_else(&mut settings.params, "temperature", none);
+                or_else(&mut settings.params, "maxTokens", none);
+            }
+            "openai" if omits || name == "litellm" => {
+                or_else(&mut settings.params, "temperature", none);
+                or_else(&mut settings.params, "maxTokens", none);
+            }
+            "mistral" => {
+                or_else(&mut settings.params, "temperature", none);
+                or_else(&mut settings.params, "topP", || number(span, 1.0));
+            }
+            "cohere" => {
+                or_else(&mut settings.params, "temperature", || number(span, 0.3));
+                or_else(&mut settings.params, "maxTokens", none);
+            }
+            // Anthropic's API rejects a temperature beside `thinking`.
+            "anthropic" if set("thinking").is_some() => {
+                or_else(&mut settings.params, "temperature", none);
+                or_else(&mut settings.params, "maxTokens", || number(span, 2048.0));
+            }
+            "echo" => {}
+            _ => or_else(&mut settings.params, "temperature", || number(span, 0.0)),
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Settings {
     pub(super) transform: Option<Node>,
     pub(super) price: Option<Node>,
     pub(super) body: Vec<(String, Node)>,
+    /// The settings that the API is not known to have, with their places.
+    pub(super) unknown: Vec<(Span, String)>,
 }
 
 /// Keys that OpenAI's API accepts in the body of a request under the same name.
@@ -150,16 +152,11 @@ impl Translator<'_> {
                 name if is_openai && BODY.contains(&name) => {
                     settings.body.push((name.to_owned(), value.clone()));
                 }
-                name => {
-                    let help = if is_openai {
-                        "if the API has this setting, put it into `config.passthrough`"
-                    } else {
-                        "supported by every provider: temperature, max_tokens, top_p, stop, seed, tools"
-                    };
-                    self.unsupported(key.span, &format!("`config.{name}`"), Some(help));
-                }
+                "omitDefaults" if is_openai => {}
+                _ => self.extra_setting(kind, key, value, &mut settings),
             }
         }
+        self.warn_of_unknown(&mut settings);
         if !settings.body.is_empty() {
             let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
             let body = std::mem::take(&mut settings.body);

@@ -1,14 +1,13 @@
 //! The settings of a test, or of the default test.
 
 use kindlm_source::{Key, Kind, Node};
-use kindlm_types::Class;
 use serde_json::Value;
 
 use super::Translator;
 use super::asserts::accepts;
 use super::build::with;
-use super::build::{list, map};
-use super::provider::{Provider, read};
+use super::build::{list, map, number};
+use super::graders::{Graders, is_graded};
 use super::vars::{Vars, merged};
 
 /// The settings of a test, or of the default test. Settings of the test override those of the default test, but its
@@ -41,13 +40,8 @@ pub(super) struct TestSettings {
     pub(super) graders: Graders,
     /// The prompt for grading models.
     pub(super) rubric: Option<Node>,
-}
-
-/// References to the grading models for assertions that do not name a model.
-#[derive(Clone, Default)]
-pub(super) struct Graders {
-    text: Option<Node>,
-    embedding: Option<Node>,
+    /// The scores of `factuality`, by the letter of the judge's finding.
+    pub(super) factuality: Option<Node>,
 }
 
 impl Translator<'_> {
@@ -99,6 +93,7 @@ impl Translator<'_> {
                 }
                 "rubricPrompt" => said.rubric = Some(self.permitted(value)),
                 "provider" => self.graders(value, &mut said.graders),
+                "factuality" => said.factuality = Some(self.factuality_scores(value)),
                 // `test_settings` handles `disableDefaultAsserts`. The other two options have no effect, because tests
                 // do not share any state.
                 "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
@@ -119,30 +114,39 @@ impl Translator<'_> {
             }
         }
     }
+}
 
-    /// Sets the grading models for texts and embeddings.
-    ///
-    /// The config names a single model for both, or a model for each of them.
-    fn graders(&mut self, node: &Node, graders: &mut Graders) {
-        let typed = ["text", "embedding", "classification", "moderation"];
-        if !node.entries().iter().any(|(key, _)| typed.contains(&&*key.name)) {
-            let model = self.grader(node);
-            let id = node.text().or_else(|| node.get("id").and_then(Node::text));
-            // An embedding model can only grade by similarity.
-            if id.is_some_and(|it| matches!(read(it), Provider::Embedding { .. })) {
-                graders.embedding = model;
-            } else {
-                *graders = Graders { embedding: model.clone(), text: model };
+/// The names of `factuality`.
+const FACTUALITY: [&str; 2] = ["factuality", "model-graded-factuality"];
+
+/// The findings of `factuality`: promptfoo's name, the letter here, and promptfoo's default score.
+const FINDINGS: [(&str, &str, f64); 5] = [
+    ("subset", "A", 1.0),
+    ("superset", "B", 1.0),
+    ("agree", "C", 1.0),
+    ("disagree", "D", 0.0),
+    ("differButFactual", "E", 1.0),
+];
+
+fn plain_of(kind: &str) -> &str {
+    kind.strip_prefix("not-").unwrap_or(kind)
+}
+
+impl Translator<'_> {
+    /// Translates `options.factuality` into the `scores` of the check. Reports unknown findings.
+    fn factuality_scores(&mut self, block: &Node) -> Node {
+        for (key, _) in block.entries() {
+            if !FINDINGS.iter().any(|(name, ..)| *name == &*key.name) {
+                let message = format!("there is no finding `{}`", key.name);
+                let help = "the findings are subset, superset, agree, disagree, differButFactual";
+                self.error(key.span, message, Some(help));
             }
-            return;
         }
-        for (key, value) in node.entries() {
-            match &*key.name {
-                "text" => graders.text = self.grader(value),
-                "embedding" => graders.embedding = self.grader(value),
-                name => self.unsupported(key.span, &format!("a grader for `{name}`"), None),
-            }
-        }
+        let score = |(name, letter, usual): (&str, &'static str, f64)| {
+            let node = block.get(name).cloned();
+            (letter, node.unwrap_or_else(|| number(block.span, usual)))
+        };
+        map(block.span, FINDINGS.map(score))
     }
 }
 
@@ -173,6 +177,11 @@ impl TestSettings {
         if let Some(model) = embedding.filter(|_| accepts(kind, "embeddingModel")) {
             check = with(&check, "embeddingModel", model.clone());
         }
+        check = as_in_promptfoo(&check, kind);
+        let scores = self.factuality.as_ref().filter(|_| check.get("scores").is_none());
+        if let Some(scores) = scores.filter(|_| FACTUALITY.contains(&plain_of(kind))) {
+            check = with(&check, "scores", scores.clone());
+        }
         let rubric = self.rubric.as_ref();
         let rubric = rubric.filter(|_| check.get("rubricPrompt").is_none());
         match rubric.filter(|_| accepts(kind, "rubricPrompt")) {
@@ -199,9 +208,19 @@ impl TestSettings {
     }
 }
 
-/// True if a model judges assertions of this type.
-fn is_graded(kind: &str) -> bool {
-    kindlm_assertions::find(kind).is_some_and(|it| it.meta.class == Class::Probabilistic)
+/// Adds the settings with which a check is promptfoo's, where the usual behaviour differs.
+fn as_in_promptfoo(check: &Node, kind: &str) -> Node {
+    const TASK: [&str; 5] =
+        ["factuality", "model-graded-factuality", "model-graded-closedqa", "g-eval", "select-best"];
+    let (key, value) = match plain_of(kind) {
+        plain if TASK.contains(&plain) => ("input", "prompt"),
+        "context-relevance" => ("units", "lines"),
+        _ => return check.clone(),
+    };
+    if check.get(key).is_some() {
+        return check.clone();
+    }
+    with(check, key, super::build::text(check.span, value))
 }
 
 /// Merges two objects. Entries of the second object override entries of the first object.

@@ -26,6 +26,14 @@ pub(super) fn merged(defaults: &[(Key, Node)], own: &[(Key, Node)]) -> Vars {
     vars
 }
 
+/// Removes the line break at the end of a text, as promptfoo does. Other values stay the same.
+pub(super) fn without_last_break(value: Node) -> Node {
+    match value.text().and_then(|it| it.strip_suffix('\n')) {
+        Some(text) => Node { kind: Kind::Text(Rc::from(text)), ..value },
+        None => value,
+    }
+}
+
 impl Translator<'_> {
     /// Reads a `vars` block: a mapping, a file, or a list of both.
     pub(super) fn vars(&mut self, block: Option<&Node>) -> Vars {
@@ -92,7 +100,7 @@ impl Translator<'_> {
             }
             _ => vec![value.clone()],
         };
-        items.iter().flat_map(|it| self.contents(it)).collect()
+        items.iter().flat_map(|it| self.contents(it)).map(without_last_break).collect()
     }
 
     /// Returns the value itself, or the contents of the files that it names. Reports errors in files.

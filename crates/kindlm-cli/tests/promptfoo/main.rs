@@ -9,3 +9,4 @@ mod imported;
 mod programs;
 mod projects;
 mod ran;
+mod verdicts;

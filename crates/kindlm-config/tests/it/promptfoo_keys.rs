@@ -37,6 +37,21 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "prompts: ['file://prompt.js:fn']",
         As(&["user: made by prompt.js fn"]),
     ),
+    (
+        "prompts",
+        "prompts: ['{{ messages | dump }}', '[{% for m in x %}{% endfor %}]', 'Hi {{x}}']",
+        As(&["template: chat user: '{{ messages | dump }}'", "template: jinja user: Hi {{x}}"]),
+    ),
+    (
+        "prompts: langfuse://…",
+        "prompts: ['langfuse://a:1']",
+        Refused("a prompt from `langfuse://`"),
+    ),
+    (
+        "prompts: langfuse://…",
+        "prompts: [{ raw: 'helicone://a:1', label: l }]",
+        Refused("a prompt from `helicone://`"),
+    ),
     ("prompts: exec:…", "prompts: ['exec:./p.sh']", Refused("a prompt that a command writes")),
     ("providers", "providers: echo", As(&["id: echo"])),
     ("providers", "targets: [{ echo: { label: e } }]", As(&["id: e"])),
@@ -61,6 +76,16 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["provider: openai", "model: gpt-4o"]),
     ),
     ("providers: openai:…", "providers: ['openai:responses:gpt-5']", Refused("`openai:responses`")),
+    (
+        "providers: openai:…",
+        "providers: ['openai:gpt-5']",
+        As(&["temperature: null", "maxTokens: null"]),
+    ),
+    (
+        "providers: openai:…",
+        "providers: [{ id: 'openai:o3', config: { max_tokens: 9 } }]",
+        Warned("`config.max_tokens` has no effect on a reasoning model"),
+    ),
     (
         "providers: anthropic:…",
         "providers: ['anthropic:messages:claude-sonnet-4-5']",
@@ -189,7 +214,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "config.tools",
         "providers: [{ id: 'openai:x', config: { tools: [{ type: function, function: { name: f } }] } }]",
-        As(&["name: f", "answerTools: false"]),
+        As(&["name: f", "answerTools: false", "callsAsOutput: openai"]),
     ),
     (
         "config.response_format",
@@ -214,7 +239,32 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "config.…",
         "providers: [{ id: 'openai:x', config: { nobody_knows: 1 } }]",
-        Refused("`config.nobody_knows`"),
+        Warned("`config.nobody_knows` is not known here"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'anthropic:x', config: { thinking: { type: enabled, budget_tokens: 1024 }, nobody_knows: 1 } }]",
+        As(&["body:", "budget_tokens: 1024", "nobody_knows: 1", "temperature: null"]),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'google:x', config: { topK: 3, generationConfig: { topP: 1 }, safetySettings: [] } }]",
+        As(&["generationConfig: topK: 3 topP: 1", "safetySettings: []"]),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'openai:x', config: { functionToolCallbacks: { f: x } } }]",
+        Refused("`config.functionToolCallbacks`"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'openai:x', config: { my_secret: abc } }]",
+        Refused("a key must not be in a file"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'openai:x', config: { tone: '{{ x }}' } }]",
+        Refused("a template in `config.tone`"),
     ),
     (
         "tests",
@@ -314,6 +364,19 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "options.provider",
+        "tests: [{ assert: [{ type: llm-rubric, value: a }, { type: similar, value: b }] }]",
+        As(&[
+            "value: a model: openai:chat:gpt-5.6-sol",
+            "value: b model: openai:embedding:text-embedding-3-large",
+        ]),
+    ),
+    (
+        "options.provider",
+        "assertionTemplates: { t: { type: llm-rubric, value: a } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/t' }] }]",
+        As(&["value: a model: openai:chat:gpt-5.6-sol"]),
+    ),
+    (
+        "options.provider",
         "defaultTest: { options: { provider: { id: 'openai:j', config: { temperature: 0.7 } } } }\ntests: [{ assert: [{ type: similar, value: a }] }]",
         As(&["id: openai:j", "temperature: 0.7", "model: openai:j"]),
     ),
@@ -341,6 +404,16 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Warned("`options.tone` is only seen by scripts"),
     ),
     ("options.…", "tests: [{ options: { temperature: 1 } }]", Refused("`options.temperature`")),
+    (
+        "options.factuality",
+        "tests: [{ options: { factuality: { subset: 0.5 } }, assert: [{ type: factuality, value: a }] }]",
+        As(&["scores: A: 0.5 B: 1 C: 1 D: 0 E: 1", "input: prompt"]),
+    ),
+    (
+        "options.factuality",
+        "tests: [{ options: { factuality: { subsets: 0.5 } } }]",
+        Refused("there is no finding `subsets`"),
+    ),
     ("options.rubricPrompt", "tests: [{ options: { rubricPrompt: x } }]", As(&["prompt: hi"])),
     (
         "options.disableVarExpansion",
@@ -425,6 +498,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("$ref", "defaultTest: { $ref: '#/defaultTest' }", Refused("is circular")),
     ("scripts", "scripts: { net: [a.example] }", As(&["net:\n  - a.example"])),
     ("tags", "tags: { a: b }", Warned("`tags` has no effect here")),
+    ("…", "test: []", Warned("`test` is not a key of promptfoo")),
     ("redteam", "redteam: {}", Refused("`redteam`")),
     ("extensions", "extensions: [file://hook.js:all]", Refused("`extensions`")),
     ("tracing", "tracing: { enabled: true }", Refused("`tracing`")),

@@ -1,0 +1,169 @@
+//! The models that grade checks without a grader of their own: those of the test, or promptfoo's default.
+
+use kindlm_source::{Node, Span};
+use kindlm_types::Class;
+
+use super::Translator;
+use super::asserts::accepts;
+use super::build::{map, text};
+use super::provider::{Provider, read};
+use super::test_settings::TestSettings;
+
+/// References to the grading models for assertions that do not name a model.
+#[derive(Clone, Default)]
+pub(super) struct Graders {
+    pub(super) text: Option<Node>,
+    pub(super) embedding: Option<Node>,
+}
+
+/// The kinds of graders that the checks of a test need and do not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Needs {
+    text: Option<Span>,
+    embedding: Option<Span>,
+}
+
+/// The environment variables of a vendor's key, and the vendor's default grader in promptfoo 0.123.
+///
+/// The first vendor with a key grades. Without any key, it is the first one.
+const TEXT: [(&[&str], &str); 5] = [
+    (&["OPENAI_API_KEY"], "openai:chat:gpt-5.6-sol"),
+    (&["ANTHROPIC_API_KEY"], "anthropic:messages:claude-sonnet-4-6"),
+    (&["GEMINI_API_KEY", "GOOGLE_API_KEY", "PALM_API_KEY"], "google:gemini-3.8-flash"),
+    (&["MISTRAL_API_KEY"], "mistral:mistral-large-latest"),
+    (&["XAI_API_KEY"], "xai:grok-4.3"),
+];
+
+/// The embedding model of promptfoo if no vendor with its own embeddings grades.
+const EMBEDDING: &str = "openai:embedding:text-embedding-3-large";
+
+impl Translator<'_> {
+    /// Sets the grading models for texts and embeddings.
+    ///
+    /// The config names a single model for both, or a model for each of them.
+    pub(super) fn graders(&mut self, node: &Node, graders: &mut Graders) {
+        let typed = ["text", "embedding", "classification", "moderation"];
+        if !node.entries().iter().any(|(key, _)| typed.contains(&&*key.name)) {
+            let model = self.grader(node);
+            let id = node.text().or_else(|| node.get("id").and_then(Node::text));
+            // An embedding model can only grade by similarity.
+            if id.is_some_and(|it| matches!(read(it), Provider::Embedding { .. })) {
+                graders.embedding = model;
+            } else {
+                *graders = Graders { embedding: model.clone(), text: model };
+            }
+            return;
+        }
+        for (key, value) in node.entries() {
+            match &*key.name {
+                "text" => graders.text = self.grader(value),
+                "embedding" => graders.embedding = self.grader(value),
+                name => self.unsupported(key.span, &format!("a grader for `{name}`"), None),
+            }
+        }
+    }
+
+    /// Returns the settings of a test, with promptfoo's default graders for checks that need them.
+    ///
+    /// Without them, KindLM would ask the first model of the suite, which is the application under test.
+    pub(super) fn with_default_graders(&mut self, said: &TestSettings) -> TestSettings {
+        let mut said = said.clone();
+        let mut needs = Needs::default();
+        said.asserts.iter().for_each(|it| needs.add(it, &said.graders));
+        if let Some(span) = needs.text {
+            said.graders.text = self.default_grader(span);
+        }
+        if let Some(span) = needs.embedding {
+            said.graders.embedding = self.default_embedding(span);
+        }
+        said
+    }
+
+    /// True if an environment variable has a value, in the `env` block or in the environment.
+    fn has_env(&self, name: &str) -> bool {
+        let own = self.own_env.get(name).and_then(serde_json::Value::as_str);
+        let value = own.map(str::to_owned).or_else(|| (self.inputs.env)(name));
+        value.is_some_and(|it| !it.is_empty())
+    }
+
+    /// Returns the reference to promptfoo's default grader. Returns `None` after an error, which is reported.
+    fn default_grader(&mut self, span: Span) -> Option<Node> {
+        let key = TEXT
+            .iter()
+            .find_map(|(keys, id)| keys.iter().find(|it| self.has_env(it)).map(|key| (*key, *id)));
+        let is_azure = || {
+            ["AZURE_OPENAI_API_KEY", "AZURE_API_KEY"].iter().any(|it| self.has_env(it))
+                && self.has_env("AZURE_OPENAI_DEPLOYMENT_NAME")
+        };
+        // promptfoo prefers Azure to every vendor but OpenAI.
+        if key.is_none_or(|(key, _)| key != "OPENAI_API_KEY") && is_azure() {
+            let help = "name it: `defaultTest: { options: { provider: { id: 'azure:chat:…', config: { apiHost: … } } } }`";
+            self.unsupported(span, "a default grader at Azure", Some(help));
+            return None;
+        }
+        let node = match key {
+            Some((key @ ("GOOGLE_API_KEY" | "PALM_API_KEY"), id)) => {
+                let config = map(span, [("apiKeyEnvar", text(span, key))]);
+                map(span, [("id", text(span, id)), ("config", config)])
+            }
+            Some((_, id)) => text(span, id),
+            None => text(span, TEXT.first().map_or("", |(_, id)| id)),
+        };
+        self.extra(&node)
+    }
+
+    /// Returns the reference to promptfoo's default embedding model.
+    ///
+    /// Returns `None` after an error, which is reported.
+    fn default_embedding(&mut self, span: Span) -> Option<Node> {
+        let first = TEXT.iter().find(|(keys, _)| keys.iter().any(|it| self.has_env(it)));
+        let id = match first.map(|(_, id)| *id) {
+            Some(id) if id.starts_with("google:") => {
+                let help = "name it: `defaultTest: { options: { provider: { embedding: 'openai:embedding:…' } } }`";
+                self.unsupported(span, "the default embedding model at Google Vertex", Some(help));
+                return None;
+            }
+            Some(id) if id.starts_with("mistral:") => "mistral:embedding:mistral-embed",
+            _ => EMBEDDING,
+        };
+        self.extra(&text(span, id))
+    }
+
+    fn extra(&mut self, node: &Node) -> Option<Node> {
+        let group = self.extra_group(node)?;
+        group.models.first().map(|it| Node { span: node.span, ..it.clone() })
+    }
+}
+
+impl Needs {
+    /// Adds the graders that a check needs, and that neither the check nor the test names.
+    fn add(&mut self, check: &Node, graders: &Graders) {
+        if let Some(parts) = check.get("assert") {
+            parts.items().iter().for_each(|it| self.add(it, graders));
+            return;
+        }
+        let kind = check.get("type").and_then(Node::text).unwrap_or_default();
+        let plain = kind.strip_prefix("not-").unwrap_or(kind);
+        let is_open = check.get("model").is_none();
+        if plain.starts_with("similar") {
+            if is_open && graders.embedding.is_none() {
+                self.embedding.get_or_insert(check.span);
+            }
+        } else if is_graded(plain) {
+            if is_open && graders.text.is_none() {
+                self.text.get_or_insert(check.span);
+            }
+            let is_open = check.get("embeddingModel").is_none() && graders.embedding.is_none();
+            if is_open && accepts(kind, "embeddingModel") {
+                self.embedding.get_or_insert(check.span);
+            }
+        }
+    }
+}
+
+/// True if a model judges assertions of this type.
+pub(super) fn is_graded(kind: &str) -> bool {
+    // `pi` sends its question to its own service.
+    let found = kindlm_assertions::find(kind).filter(|_| kind != "pi");
+    found.is_some_and(|it| it.meta.class == Class::Probabilistic)
+}
