@@ -52,6 +52,13 @@ fn takes_threshold(kind: &str) -> bool {
     usual(kind).is_some() || plain == "starts-with"
 }
 
+/// True if a text in short form has a threshold that promptfoo ignores. `kind` is the type that was read from it.
+pub(super) fn ignores_threshold(text: &str, kind: Option<&str>) -> bool {
+    let Some(kind) = kind.filter(|it| !takes_threshold(it)) else { return false };
+    let rest = text.strip_prefix(kind).and_then(|it| it.strip_prefix('('));
+    rest.is_some_and(|it| it.contains(')'))
+}
+
 /// Parses a threshold in brackets. Returns an error for text other than a number without sign or exponent.
 fn bracketed(kind: &str, text: &str) -> Result<f64, String> {
     let plain = text.trim();

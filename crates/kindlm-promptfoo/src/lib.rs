@@ -40,6 +40,7 @@ mod http;
 mod keys;
 mod nested;
 mod packages;
+mod prices;
 mod programs;
 mod prompts;
 mod provider;
@@ -242,6 +243,8 @@ impl Translator<'_> {
             self.filters.as_ref().is_none_or(|own| !own.are_within(node))
         };
         let prompts = prompts.entries().filter(is_written).chain(embraced).chain(made.prompts);
+        let reads_chats = self.providers.read_chats();
+        let prompts = prompts.map(|(name, it)| (name, prompts::for_providers(it, reads_chats)));
         let prompts: Vec<(String, Node)> = prompts.collect();
         let providers = &self.providers;
 

@@ -301,6 +301,16 @@ impl Translator<'_> {
     }
 }
 
+/// Returns a prompt for the providers of a config: without messages in its text, if no provider reads them.
+pub(super) fn for_providers(prompt: Node, reads_chats: bool) -> Node {
+    let is_chat = prompt.get("template").and_then(Node::text) == Some("chat");
+    if reads_chats || !is_chat {
+        return prompt;
+    }
+    let user = prompt.get("user").cloned().into_iter().map(|it| ("user", it));
+    map(prompt.span, [("template", text(prompt.span, "jinja"))].into_iter().chain(user))
+}
+
 /// True if an entry names a program file.
 fn is_function(node: &Node) -> bool {
     let named = ["raw", "id"].into_iter().find_map(|it| node.get(it).and_then(Node::text));

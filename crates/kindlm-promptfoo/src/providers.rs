@@ -65,6 +65,16 @@ impl Providers {
         self.models.iter().cloned()
     }
 
+    /// True if the API of a model takes messages. Other models get the text of a prompt as it is.
+    pub(super) fn read_chats(&self) -> bool {
+        let kind = |(name, config): &(String, Node)| {
+            let kind = config.get("type").and_then(Node::text).map(str::to_owned);
+            kind.unwrap_or_else(|| name.clone())
+        };
+        let takes_text = ["echo", "http", "command", "script"];
+        self.configs.iter().any(|it| !takes_text.contains(&kind(it).as_str()))
+    }
+
     pub(super) fn groups(&self) -> &[Rc<Group>] {
         &self.groups
     }
@@ -133,14 +143,17 @@ fn typed(node: &Node, kind: &str) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
 }
 
-/// Returns the known price of a model whose provider has another key than its usual name.
+/// Returns the price of a model that the suite does not find by the key of the provider.
 ///
-/// The suite finds a price by the key of the provider. Returns `None` if the suite finds it, and if it is unknown.
+/// It is the price under the vendor's usual name, or that of promptfoo. Returns `None` if the suite finds a price, and if
+/// it is unknown.
 fn usual_price(span: Span, name: &str, key: &str, model: &str) -> Option<Node> {
-    if name == key {
-        return None;
-    }
-    let price = kindlm_providers::pricing::price(name, model)?;
+    let known = kindlm_providers::pricing::price(name, model);
+    let price = match known {
+        Some(_) if name == key => return None,
+        Some(price) => price,
+        None => super::prices::price(name, model)?,
+    };
     Some(Node::at(span, &serde_json::to_value(price).ok()?))
 }
 
@@ -331,6 +344,7 @@ impl Translator<'_> {
                 let mut settings = self.settings(kind, &entry.config);
                 let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
                 self.usual_params((kind, kind), model, entry, &mut settings);
+                self.address_of_env(span, kind, &mut settings);
                 if kind == "echo" {
                     let yes = Node { span, used_at: None, kind: Kind::Bool(true) };
                     settings.provider.push(("whole", yes));
@@ -420,6 +434,28 @@ impl Translator<'_> {
         self.warn(span, message, Some(help));
     }
 
+    /// Sets the address of a provider from the environment variables of promptfoo, if the config has no address.
+    fn address_of_env(&self, span: Span, kind: &str, settings: &mut Settings) {
+        if settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
+            return;
+        }
+        let value = |name: &&str| {
+            let own = self.own_env.get(*name).and_then(Value::as_str).map(str::to_owned);
+            own.or_else(|| (self.inputs.env)(name)).filter(|it| !it.is_empty())
+        };
+        let (hosts, addresses): (&[&str], &[&str]) = match kind {
+            "openai" => (&["OPENAI_API_HOST"], &["OPENAI_API_BASE_URL", "OPENAI_BASE_URL"]),
+            "anthropic" => (&[], &["ANTHROPIC_BASE_URL"]),
+            "mistral" => (&["MISTRAL_API_HOST"], &["MISTRAL_API_BASE_URL"]),
+            "ollama" => (&[], &["OLLAMA_BASE_URL"]),
+            _ => return,
+        };
+        let host = hosts.iter().find_map(value).map(|it| format!("https://{it}/v1"));
+        if let Some(url) = host.or_else(|| addresses.iter().find_map(value)) {
+            settings.provider.push(("baseUrl", text(span, &url)));
+        }
+    }
+
     /// Adds the parameters that promptfoo sends without a setting, and none besides them.
     ///
     /// `kind` is the provider here, `name` that of promptfoo.
@@ -432,8 +468,8 @@ impl Translator<'_> {
     ) {
         let span = entry.span;
         let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
-        let none = || super::build::node(span, Kind::Null);
         let omits = set("omitDefaults").is_some_and(|(_, it)| it.to_json() == Value::Bool(true));
+        let yes = || super::build::node(span, Kind::Bool(true));
         match kind {
             "openai" if kindlm_types::reasons(model) => {
                 if let (Some((key, _)), None) = (set("max_tokens"), set("max_completion_tokens")) {
@@ -442,30 +478,25 @@ impl Translator<'_> {
                     let help = "promptfoo ignores it too; write `max_completion_tokens`";
                     self.warn(key.span, message.to_owned(), Some(help));
                 }
-                settings.params.retain(|(it, _)| *it != "temperature");
-                settings.params.push(("temperature", none()));
-                or_else(&mut settings.params, "maxTokens", none);
+                settings.params.push(("omitDefaults", yes()));
             }
-            "gemini" | "ollama" => {
-                or_else(&mut settings.params, "temperature", none);
-                or_else(&mut settings.params, "maxTokens", none);
-            }
+            "gemini" | "ollama" => settings.params.push(("omitDefaults", yes())),
             "openai" if omits || name == "litellm" => {
-                or_else(&mut settings.params, "temperature", none);
-                or_else(&mut settings.params, "maxTokens", none);
+                settings.params.push(("omitDefaults", yes()));
             }
             "mistral" => {
-                or_else(&mut settings.params, "temperature", none);
+                or_else(&mut settings.params, "maxTokens", || number(span, 1024.0));
                 or_else(&mut settings.params, "topP", || number(span, 1.0));
+                settings.params.push(("omitDefaults", yes()));
             }
             "cohere" => {
                 or_else(&mut settings.params, "temperature", || number(span, 0.3));
-                or_else(&mut settings.params, "maxTokens", none);
+                settings.params.push(("omitDefaults", yes()));
             }
             // Anthropic's API rejects a temperature beside `thinking`.
             "anthropic" if set("thinking").is_some() => {
-                or_else(&mut settings.params, "temperature", none);
                 or_else(&mut settings.params, "maxTokens", || number(span, 2048.0));
+                settings.params.push(("omitDefaults", yes()));
             }
             "echo" => {}
             _ => or_else(&mut settings.params, "temperature", || number(span, 0.0)),

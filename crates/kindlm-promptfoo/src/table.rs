@@ -9,6 +9,7 @@ use super::Translator;
 use super::asserts::expected;
 use super::build::with;
 use super::build::{entries, key, number, text};
+use super::expected::ignores_threshold;
 use super::test_settings::TestSettings;
 use super::vars::merged;
 
@@ -164,7 +165,15 @@ impl Translator<'_> {
         let span = place.span;
         if let Some(number) = number_of(column) {
             match expected(span, cell) {
-                Ok(node) => row.asserts.push((number, node)),
+                Ok(node) => {
+                    if ignores_threshold(cell, node.get("type").and_then(Node::text)) {
+                        let message = format!("promptfoo ignores the threshold of `{cell}`");
+                        let help = format!("set it in a column `__config:{column}:threshold`");
+                        let warning = place.error_at(message, Some(&help)).into_warning();
+                        self.diagnostics.push(warning);
+                    }
+                    row.asserts.push((number, node));
+                }
                 Err(problem) => {
                     let help = "write a number such as 0.5 between the brackets, or leave them out";
                     self.diagnostics.push(place.error_at(problem, Some(help)));

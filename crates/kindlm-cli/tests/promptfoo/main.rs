@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod custom;
+mod differential;
 mod eval_level;
 mod graded;
 mod http;

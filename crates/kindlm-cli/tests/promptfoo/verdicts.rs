@@ -57,10 +57,10 @@ fn text_checks_see_the_calls_of_openai_as_json() {
     assert_eq!(
         checks(&rows),
         [
-            "not-contains failed",
+            "contains failed",
             "contains passed",
             "is-json passed",
-            "not-regex failed",
+            "regex failed",
             "is-valid-openai-tools-call passed",
             "javascript passed",
         ],
@@ -89,10 +89,10 @@ fn checks_see_the_calls_of_anthropic_as_its_blocks() {
     assert_eq!(
         checks(&rows),
         [
-            "not-contains failed",
+            "contains failed",
             "contains passed",
             "is-json passed",
-            "not-regex failed",
+            "regex failed",
             "is-valid-openai-tools-call failed",
             "javascript passed",
         ],
@@ -139,7 +139,7 @@ fn the_application_is_never_its_own_grader() {
 fn chats_are_rendered_before_they_are_read() {
     let server = MockServer::start().unwrap();
     let provider = "providers: [{ id: 'openai:gpt-4o', config: { apiBaseUrl: 'URL/v1', apiKeyEnvar: KEY } }]\n";
-    let chat = "  [\n    {% for it in history %}{ \"role\": \"{{ it.role }}\", \"content\": {{ it.text | dump }} },{% endfor %}\n    \
+    let chat = "      [\n        {% for it in history %}{ \"role\": \"{{ it.role }}\", \"content\": {{ it.text | dump }} },{% endfor %}\n    \
         { \"role\": \"user\", \"content\": {{ q | dump }} }\n  ]\n";
     let vars = "tests: [{ vars: { q: 'say \"hi\"', history: [{ role: user, text: a }, { role: assistant, text: b }] } }]\n";
     for (prompt, expected) in [
@@ -152,14 +152,13 @@ fn chats_are_rendered_before_they_are_read() {
             ]),
         ),
         (
-            "  - role: system\n    content: Be brief.\n  - role: user\n    content: {{ q }}\n",
+            "      - role: system\n        content: Be brief.\n      - role: user\n        content: {{ q }}\n",
             json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "say \"hi\""}]),
         ),
-        ("  {{ q }}!\n", json!([{"role": "user", "content": "say \"hi\"!"}])),
-        ("  [see] {{ q }}\n", json!([{"role": "user", "content": "[see] say \"hi\""}])),
+        ("      {{ q }}!\n", json!([{"role": "user", "content": "say \"hi\"!"}])),
+        ("      [see] {{ q }}\n", json!([{"role": "user", "content": "[see] say \"hi\""}])),
     ] {
-        let config =
-            format!("prompts:\n  - |-\n{}{provider}{vars}", prompt.replace("  ", "      "));
+        let config = format!("prompts:\n  - |-\n{}{provider}{vars}", prompt);
         let (ran, rows, sent) = run(&server, &config, &[("KEY", "k")]);
         assert_eq!(rows.len(), 1, "{ran:?}");
         assert_eq!(sent[0]["messages"], expected, "{prompt}");
@@ -275,6 +274,8 @@ fn a_threshold_of_a_script_in_a_table_is_ignored() {
     let (ran, rows) = rows(folder.path(), CONFIG, &[]);
     assert_eq!(rows[0]["results"][0]["status"], "passed", "{ran:?}");
     assert_eq!(rows[0]["results"][0]["score"], 0.4);
+    let ran = kindlm_with(folder.path(), &["validate", "-c", CONFIG], &[]);
+    assert!(ran.stderr.contains("promptfoo ignores the threshold"), "{ran:?}");
 }
 
 #[test]

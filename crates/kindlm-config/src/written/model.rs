@@ -30,16 +30,18 @@ pub(crate) struct ModelEntry {
 }
 
 /// The sampling parameters of a model.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ParamsBlock {
-    /// The temperature: 0 is the least random, 2 the most. Default: 0.2. With `null`, no temperature is sent.
-    #[schemars(range(min = 0.0, max = 2.0))]
+    /// The temperature: 0 is the least random, 2 the most. Default: 0.2.
+    #[schemars(range(min = 0.0, max = 2.0), extend("default" = 0.2))]
     pub(crate) temperature: Option<f64>,
-    /// The maximum number of tokens in an answer. Default: 1024. With `null`, no maximum is sent, except to Anthropic,
-    /// whose API requires one.
-    #[schemars(range(min = 1, max = 10_000_000))]
+    /// The maximum number of tokens in an answer. Default: 1024.
+    #[schemars(range(min = 1, max = 10_000_000), extend("default" = 1024))]
     pub(crate) max_tokens: Option<u32>,
+    /// True to send no temperature and no maximum of tokens, unless they are given. Anthropic's API requires a maximum,
+    /// so it always gets one. Default: false.
+    pub(crate) omit_defaults: bool,
     /// The probability mass for nucleus sampling, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) top_p: Option<f64>,
@@ -49,15 +51,18 @@ pub(crate) struct ParamsBlock {
     pub(crate) seed: Option<i64>,
 }
 
-impl Default for ParamsBlock {
-    fn default() -> Self {
-        Self {
-            temperature: Some(0.2),
-            max_tokens: Some(1024),
-            top_p: None,
-            stop_sequences: Vec::new(),
-            seed: None,
-        }
+impl ParamsBlock {
+    const TEMPERATURE: f64 = 0.2;
+    const MAX_TOKENS: u32 = 1024;
+
+    /// Returns the temperature to send; `None` to send none.
+    pub(crate) fn temperature(&self) -> Option<f64> {
+        self.temperature.or((!self.omit_defaults).then_some(Self::TEMPERATURE))
+    }
+
+    /// Returns the maximum number of tokens to send; `None` to send none.
+    pub(crate) fn max_tokens(&self) -> Option<u32> {
+        self.max_tokens.or((!self.omit_defaults).then_some(Self::MAX_TOKENS))
     }
 }
 

@@ -39,8 +39,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "prompts",
-        "prompts: ['{{ messages | dump }}', '[{% for m in x %}{% endfor %}]', 'Hi {{x}}']",
-        As(&["template: chat user: '{{ messages | dump }}'", "template: jinja user: Hi {{x}}"]),
+        "providers: ['openai:gpt-4o']\nprompts: ['{{ x | dump }}', 'Hi {{x}}']",
+        As(&["template: chat user: '{{ x | dump }}'", "template: jinja user: Hi {{x}}"]),
     ),
     (
         "prompts: langfuse://…",
@@ -76,11 +76,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["provider: openai", "model: gpt-4o"]),
     ),
     ("providers: openai:…", "providers: ['openai:responses:gpt-5']", Refused("`openai:responses`")),
-    (
-        "providers: openai:…",
-        "providers: ['openai:gpt-5']",
-        As(&["temperature: null", "maxTokens: null"]),
-    ),
+    ("providers: openai:…", "providers: ['openai:gpt-5']", As(&["params: omitDefaults: true"])),
     (
         "providers: openai:…",
         "providers: [{ id: 'openai:o3', config: { max_tokens: 9 } }]",
@@ -244,7 +240,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "config.…",
         "providers: [{ id: 'anthropic:x', config: { thinking: { type: enabled, budget_tokens: 1024 }, nobody_knows: 1 } }]",
-        As(&["body:", "budget_tokens: 1024", "nobody_knows: 1", "temperature: null"]),
+        As(&["body:", "budget_tokens: 1024", "nobody_knows: 1", "omitDefaults: true"]),
     ),
     (
         "config.…",

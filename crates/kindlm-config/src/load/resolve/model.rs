@@ -229,8 +229,8 @@ fn configured(
         provider: provider.to_owned(),
         name: name.to_owned(),
         params: Params {
-            temperature: params.temperature,
-            max_tokens: params.max_tokens,
+            temperature: params.temperature(),
+            max_tokens: params.max_tokens(),
             top_p: params.top_p,
             stop_sequences: params.stop_sequences,
             seed: params.seed,

@@ -1,0 +1,214 @@
+//! The same configs by promptfoo and by KindLM, against the same server.
+//!
+//! The configs are those in `fixtures/promptfoo/differential`. promptfoo must be on the `PATH`
+//! (`npm install --prefix DIR promptfoo@0.123.1`, then `DIR/node_modules/.bin`). Without it, the test prints `NOT RUN`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use kindlm_testing::mock::{Dialect, MockRequest, dialect_body};
+use kindlm_testing::{MockReply, MockServer, installed};
+use serde_json::{Map, Value, json};
+
+use crate::ran::rows;
+
+/// Differences on purpose: the config, the row or `requests`, and the reason.
+const ON_PURPOSE: &[(&str, &str, &str)] =
+    &[("graded", "requests", "KindLM has its own prompts for graders")];
+
+/// The result of one row: the verdict, the score and the named scores.
+type Rows = BTreeMap<String, Value>;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/promptfoo/differential")
+}
+
+/// Answers as a model, as a model with tools, and as a grader.
+fn answer(request: &MockRequest) -> MockReply {
+    let body = request.json();
+    let dialect = Dialect::at(&request.path);
+    let asked = body["messages"].to_string();
+    if body["model"] == "grader" {
+        return MockReply::json(&dialect_body(dialect, &graded(&asked)));
+    }
+    let last = body["messages"].as_array().and_then(|it| it.last());
+    let text = last.map(|it| match &it["content"] {
+        Value::Array(parts) => parts[0]["text"].as_str().unwrap_or_default().to_owned(),
+        text => text.as_str().unwrap_or_default().to_owned(),
+    });
+    let text = text.unwrap_or_default();
+    if body["tools"].is_null() {
+        return MockReply::json(&dialect_body(dialect, &text));
+    }
+    let said = if text.contains("aloud") { "On it." } else { "" };
+    let mut reply = dialect_body(dialect, said);
+    let call = json!({"name": "delete_account", "arguments": "{\"id\":7}"});
+    match dialect {
+        Dialect::Anthropic => {
+            let block = json!({"type": "tool_use", "id": "c1", "name": "delete_account", "input": {"id": 7}});
+            let text = (!said.is_empty()).then(|| json!({"type": "text", "text": said}));
+            reply["content"] = text.into_iter().chain([block]).collect();
+            reply["stop_reason"] = json!("tool_use");
+        }
+        Dialect::Ollama => {
+            reply["message"]["tool_calls"] =
+                json!([{"function": {"name": "delete_account", "arguments": {"id": 7}}}]);
+        }
+        _ => {
+            let content = if said.is_empty() { Value::Null } else { json!(said) };
+            reply["choices"][0]["message"] = json!({"role": "assistant", "content": content,
+                "tool_calls": [{"id": "c1", "type": "function", "function": call}]});
+            reply["choices"][0]["finish_reason"] = json!("tool_calls");
+        }
+    }
+    MockReply::json(&reply)
+}
+
+/// Returns the reply of a grader, in a form that both tools read.
+fn graded(asked: &str) -> String {
+    if asked.contains("A second fact.") {
+        return "A second fact.".to_owned();
+    }
+    let letter = ["A", "B", "D"].into_iter().find(|it| asked.contains(&format!("Answer: {it}")));
+    json!({"category": letter.unwrap_or("D"), "reason": "because"}).to_string()
+}
+
+/// The environment of both tools.
+const ENV: [(&str, &str); 7] = [
+    ("KEY", "k"),
+    ("OLLAMA_API_KEY", ""),
+    ("PROMPTFOO_DISABLE_TELEMETRY", "1"),
+    ("PROMPTFOO_DISABLE_UPDATE", "1"),
+    ("PROMPTFOO_DISABLE_REMOTE_GENERATION", "1"),
+    ("PROMPTFOO_CACHE_ENABLED", "false"),
+    ("NO_COLOR", "1"),
+];
+
+/// Runs promptfoo in a folder, and returns its rows by description and provider.
+fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
+    let mut command = Command::new("promptfoo");
+    command.args(["eval", "-c", config, "--no-cache", "--no-write", "--no-table", "-j", "1"]);
+    command.args(["-o", "out.json"]).current_dir(folder).envs(ENV);
+    command
+        .env("OLLAMA_BASE_URL", url)
+        .env("HOME", folder)
+        .env("PROMPTFOO_CONFIG_DIR", folder.join("settings"));
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text =
+        std::fs::read(folder.join("out.json")).unwrap_or_else(|_| panic!("{config}: {said}"));
+    let report: Value = serde_json::from_slice(&text).unwrap();
+    let row = |it: &Value| {
+        let provider = it["provider"]["label"].as_str().filter(|it| !it.is_empty());
+        let provider = provider.or(it["provider"]["id"].as_str()).unwrap_or_default();
+        let name =
+            format!("{} on {provider}", it["testCase"]["description"].as_str().unwrap_or_default());
+        let parts = it["gradingResult"]["componentResults"].as_array().into_iter().flatten();
+        let parts = parts.map(|it| json!([it["assertion"]["type"], it["pass"]]));
+        (name, result(it["success"] == true, &it["score"], &it["namedScores"], parts.collect()))
+    };
+    report["results"]["results"].as_array().unwrap().iter().map(row).collect()
+}
+
+/// Runs KindLM in a folder, and returns its rows by description and model.
+fn by_kindlm(folder: &Path, config: &str) -> Rows {
+    let (ran, rows) = rows(folder, config, &ENV);
+    assert!(!rows.is_empty(), "{config}: {ran:?}");
+    let row = |it: &Value| {
+        let test = it["test"].as_str().unwrap();
+        let test = test.split(" (").next().unwrap();
+        let name = format!("{test} on {}", it["model"].as_str().unwrap());
+        let parts = it["results"].as_array().unwrap().iter();
+        let parts = parts.map(|it| json!([it["type"], it["status"] == "passed"]));
+        (name, result(it["status"] == "passed", &it["score"], &it["namedScores"], parts.collect()))
+    };
+    rows.iter().map(row).collect()
+}
+
+fn result(passed: bool, score: &Value, named: &Value, parts: Vec<Value>) -> Value {
+    let rounded = |it: &Value| json!((it.as_f64().unwrap_or(f64::NAN) * 1e6).round() / 1e6);
+    let named: Map<String, Value> = named
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, it)| (name.clone(), rounded(it)))
+        .collect();
+    // The checks of a set have results of their own in promptfoo only.
+    let parts: Vec<Value> = if parts.iter().any(|it| it[0] == "assert-set" || it[0].is_null()) {
+        Vec::new()
+    } else {
+        parts
+    };
+    json!({"passed": passed, "score": rounded(score), "named": named, "checks": parts})
+}
+
+/// Returns the bodies of some requests, sorted, with whole numbers in one form.
+fn requests(server: &MockServer, range: Range<usize>) -> Vec<String> {
+    fn plain(value: Value) -> Value {
+        match value {
+            Value::Number(it) if it.as_f64().is_some_and(|it| it.fract() == 0.0) => {
+                json!(it.as_f64().unwrap_or_default().round().to_string())
+            }
+            Value::Array(items) => items.into_iter().map(plain).collect(),
+            Value::Object(map) => {
+                let map: BTreeMap<String, Value> =
+                    map.into_iter().map(|(key, it)| (key, plain(it))).collect();
+                json!(map)
+            }
+            other => other,
+        }
+    }
+    let sent = server.requests();
+    let mut bodies: Vec<String> =
+        sent[range].iter().map(|it| plain(it.json()).to_string()).collect();
+    bodies.sort();
+    bodies
+}
+
+#[test]
+fn configs_have_the_same_results_in_promptfoo() {
+    if !installed("promptfoo") {
+        return;
+    }
+    let mut differences = Vec::new();
+    let mut names: Vec<PathBuf> =
+        std::fs::read_dir(folder()).unwrap().map(|it| it.unwrap().path()).collect();
+    names.retain(|it| it.extension().is_some_and(|it| it == "yaml"));
+    names.sort();
+    assert!(names.len() > 10, "{names:?}");
+    for path in names {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let server = MockServer::answering(answer).unwrap();
+        let work = tempfile::tempdir().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap().replace("URL", &server.url());
+        std::fs::write(work.path().join("promptfooconfig.yaml"), text).unwrap();
+        std::fs::copy(folder().join("table.csv"), work.path().join("table.csv")).unwrap();
+        let theirs = by_promptfoo(work.path(), "promptfooconfig.yaml", &server.url());
+        let sent = server.count();
+        let ours = by_kindlm(work.path(), "promptfooconfig.yaml");
+        let mut found: Vec<(String, String)> = Vec::new();
+        for row in theirs.keys().chain(ours.keys().filter(|it| !theirs.contains_key(*it))) {
+            if theirs.get(row) != ours.get(row) {
+                let both =
+                    format!("promptfoo {:?}\n  kindlm    {:?}", theirs.get(row), ours.get(row));
+                found.push((row.clone(), both));
+            }
+        }
+        let (first, own) = (requests(&server, 0..sent), requests(&server, sent..server.count()));
+        if first != own {
+            found.push((
+                "requests".to_owned(),
+                format!("promptfoo {first:#?}\n  kindlm    {own:#?}"),
+            ));
+        }
+        for (row, both) in found {
+            let is_meant = |it: &&(&str, &str, &str)| it.0 == name && it.1 == row;
+            if !ON_PURPOSE.iter().any(|it| is_meant(&it)) {
+                differences.push(format!("{name}: {row}\n  {both}"));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
