@@ -139,8 +139,9 @@ fn the_application_is_never_its_own_grader() {
 fn chats_are_rendered_before_they_are_read() {
     let server = MockServer::start().unwrap();
     let provider = "providers: [{ id: 'openai:gpt-4o', config: { apiBaseUrl: 'URL/v1', apiKeyEnvar: KEY } }]\n";
-    let chat = "      [\n        {% for it in history %}{ \"role\": \"{{ it.role }}\", \"content\": {{ it.text | dump }} },{% endfor %}\n    \
-        { \"role\": \"user\", \"content\": {{ q | dump }} }\n  ]\n";
+    let chat = "      [\n        {% for it in history %}{ \"role\": \"{{ it.role }}\", \
+        \"content\": {{ it.text | dump }} },{% endfor %}\n        \
+        { \"role\": \"user\", \"content\": {{ q | dump }} }\n      ]\n";
     let vars = "tests: [{ vars: { q: 'say \"hi\"', history: [{ role: user, text: a }, { role: assistant, text: b }] } }]\n";
     for (prompt, expected) in [
         (
