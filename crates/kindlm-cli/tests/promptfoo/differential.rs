@@ -76,7 +76,8 @@ fn graded(asked: &str) -> String {
 }
 
 /// The environment of both tools.
-const ENV: [(&str, &str); 9] = [
+const ENV: [(&str, &str); 10] = [
+    ("ANTHROPIC_API_KEY", "k"),
     ("KEY", "k"),
     ("DEEPSEEK_API_KEY", "k"),
     ("XAI_API_KEY", "k"),
