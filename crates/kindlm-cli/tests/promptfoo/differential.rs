@@ -76,11 +76,10 @@ fn graded(asked: &str) -> String {
 }
 
 /// The environment of both tools.
-const ENV: [(&str, &str); 10] = [
+const ENV: [(&str, &str); 9] = [
     ("ANTHROPIC_API_KEY", "k"),
     ("KEY", "k"),
     ("DEEPSEEK_API_KEY", "k"),
-    ("XAI_API_KEY", "k"),
     ("OLLAMA_API_KEY", ""),
     ("PROMPTFOO_DISABLE_TELEMETRY", "1"),
     ("PROMPTFOO_DISABLE_UPDATE", "1"),
