@@ -129,7 +129,7 @@ mod tests {
                     assert_eq!(read, expected, "{text}");
                 }
                 (Err(err), Err(part)) => assert!(err.contains(part), "{text}: {err}"),
-                (read, expected) => assert!(false, "{text}: {read:?}, not {expected:?}"),
+                (read, expected) => panic!("{text}: {read:?}, not {expected:?}"),
             }
         }
     }
