@@ -76,7 +76,7 @@ pub enum MergeError {
 pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Report, MergeError> {
     let whole = merge_streamed(parts, gates)?;
     let cases = whole.each().map(|it| it.map(Cow::into_owned)).collect::<Result<_, _>>()?;
-    Ok(with_cases(whole, cases).0)
+    Ok(whole.with_cases(cases).0)
 }
 
 /// Merges reports like [`merge`], but loads the cases one at a time on request.
@@ -97,7 +97,9 @@ pub fn merge_streamed<Cases: CaseSource>(
     let mut heads = Vec::with_capacity(parts.len());
     let mut sources = Vec::with_capacity(parts.len());
     for (_, report) in parts {
-        let (head, cases) = with_cases(report, ());
+        let (mut head, cases) = report.with_cases(());
+        // Each shard was compared on its own.
+        head.comparison = None;
         heads.push(head);
         sources.push(cases);
     }
@@ -123,7 +125,7 @@ pub fn merge_streamed<Cases: CaseSource>(
     sort_tests(&mut whole.suite.tests, &positions);
     cases.tally = tally;
     whole.gates = measurements.finish();
-    let mut whole = with_cases(whole, cases).0;
+    let mut whole = whole.with_cases(cases).0;
     let derivations: Vec<Derivation> = whole
         .derived
         .iter()
@@ -164,40 +166,6 @@ impl<Cases: CaseSource> CaseSource for Merged<Cases> {
     fn tally(&self) -> Cow<'_, Tally> {
         Cow::Borrowed(&self.tally)
     }
-}
-
-/// Replaces the cases of a report; returns the new report and the former cases.
-fn with_cases<Before, Cases>(report: Report<Before>, cases: Cases) -> (Report<Cases>, Before) {
-    let Report {
-        run,
-        suite,
-        models,
-        skipped,
-        gates,
-        derived,
-        compliance,
-        warnings,
-        shard,
-        comparison: _,
-        cases: before,
-    } = report;
-    (
-        Report {
-            run,
-            suite,
-            models,
-            skipped,
-            gates,
-            derived,
-            compliance,
-            warnings,
-            shard,
-            // The comparison of a shard with the baseline covers only the shard.
-            comparison: None,
-            cases,
-        },
-        before,
-    )
 }
 
 fn check_same_run<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeError> {

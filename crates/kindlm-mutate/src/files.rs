@@ -2,7 +2,7 @@
 
 use kindlm_types::Execution;
 use kindlm_types::workspace::{ChangeKind, FileChange};
-use kindlm_wire::mutation::{Family, MutatedEvidence};
+use kindlm_wire::mutation::MutatedEvidence;
 
 use crate::Original;
 use crate::choice::Choice;
@@ -11,36 +11,23 @@ use crate::operator::Operator;
 /// The file of `add-file`, and its text.
 const ADDED: (&str, &str) = ("unrequested-notes.md", "Notes that the task does not ask for.\n");
 
-const fn operator(
-    id: &'static str,
-    summary: &'static str,
-    advice: &'static str,
-    change: fn(&Original<'_>, &mut Choice) -> Option<Execution>,
-) -> Operator {
-    Operator {
-        id,
-        family: Family::Harmful,
-        evidence: MutatedEvidence::Files,
-        summary,
-        advice,
-        change,
-    }
-}
-
 pub(crate) static FILES: [Operator; 3] = [
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Files,
         "drop-file",
         "removes the change of a file",
         "no check requires this change: add `file-changed`",
         drop_file,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Files,
         "change-file",
         "changes an added line of a file",
         "no check looks at this line: add `file-matches`, `in-diff` or `tests`",
         change_file,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Files,
         "add-file",
         "adds a file that the task does not ask for",
         "no check limits the changed files: add `type: not-file-changed` for what the agent must not change",

@@ -4,7 +4,7 @@
 //! exact.
 
 use kindlm_types::Execution;
-use kindlm_wire::mutation::{Family, MutatedEvidence};
+use kindlm_wire::mutation::MutatedEvidence;
 
 use crate::Original;
 use crate::choice::Choice;
@@ -12,48 +12,38 @@ use crate::edit::with_output;
 use crate::operator::Operator;
 use crate::prose::{numbers, prose, replaced, sentences};
 
-const fn operator(
-    id: &'static str,
-    evidence: MutatedEvidence,
-    summary: &'static str,
-    advice: &'static str,
-    change: fn(&Original<'_>, &mut Choice) -> Option<Execution>,
-) -> Operator {
-    Operator { id, family: Family::Harmless, evidence, summary, advice, change }
-}
-
 pub(crate) static HARMLESS: [Operator; 5] = [
-    operator(
-        "spaces",
+    Operator::harmless(
         MutatedEvidence::Text,
+        "spaces",
         "doubles a space between two sentences",
         "the check depends on white space: require single facts, or use `regex` with `\\s+`",
         spaces,
     ),
-    operator(
-        "greeting",
+    Operator::harmless(
         MutatedEvidence::Text,
+        "greeting",
         "changes or adds a greeting",
         "the check depends on the greeting: require single facts, not the whole answer",
         greeting,
     ),
-    operator(
-        "sentence-order",
+    Operator::harmless(
         MutatedEvidence::Text,
+        "sentence-order",
         "swaps two sentences without numbers",
         "the check depends on the order of sentences: require each fact on its own",
         sentence_order,
     ),
-    operator(
-        "markdown",
+    Operator::harmless(
         MutatedEvidence::Text,
+        "markdown",
         "makes a number bold",
         "the check depends on markdown: require the number itself, or remove the markup with `transform`",
         markdown,
     ),
-    operator(
-        "json-layout",
+    Operator::harmless(
         MutatedEvidence::Json,
+        "json-layout",
         "writes the JSON with other white space",
         "the check depends on the layout of the JSON: use a schema (`output`), or `on` with a path",
         json_layout,

@@ -1,7 +1,7 @@
 //! Harmful operators on answers in JSON.
 
 use kindlm_types::{Execution, ecma, pointer};
-use kindlm_wire::mutation::{Family, MutatedEvidence};
+use kindlm_wire::mutation::MutatedEvidence;
 use serde_json::{Value, json};
 
 use crate::Original;
@@ -10,24 +10,9 @@ use crate::edit::with_output;
 use crate::evidence::answer_json;
 use crate::operator::Operator;
 
-const fn operator(
-    id: &'static str,
-    summary: &'static str,
-    advice: &'static str,
-    change: fn(&Original<'_>, &mut Choice) -> Option<Execution>,
-) -> Operator {
-    Operator {
-        id,
-        family: Family::Harmful,
-        evidence: MutatedEvidence::Json,
-        summary,
-        advice,
-        change,
-    }
-}
-
 pub(crate) static JSON: [Operator; 4] = [
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Json,
         "json-drop-key",
         "removes a key",
         "no check requires this key: list it under `required` in a schema (`output`)",
@@ -41,7 +26,8 @@ pub(crate) static JSON: [Operator; 4] = [
             Some(with_json(original.execution, &value))
         },
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Json,
         "json-change-type",
         "changes the type of a value",
         "no check requires the type of this value: give it in a schema (`output`)",
@@ -49,7 +35,8 @@ pub(crate) static JSON: [Operator; 4] = [
             replace(original, choice, &|it| !it.is_null(), |value, _, _| other_type(value))
         },
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Json,
         "json-change-value",
         "changes a value to another of the same type",
         "no check requires this value: give it as `enum` or `const` in a schema (`output`), or compare it with `on`",
@@ -58,7 +45,8 @@ pub(crate) static JSON: [Operator; 4] = [
             replace(original, choice, &is_scalar, other_value)
         },
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Json,
         "json-null",
         "sets a value to null",
         "no check forbids null here: give the type of the value in a schema (`output`)",

@@ -40,10 +40,35 @@ pub struct Operator {
     /// For a harmful operator, the kind of check that notices the change. For a harmless one, the way to make a check
     /// less strict.
     pub advice: &'static str,
-    pub(crate) change: fn(&Original<'_>, &mut Choice) -> Option<Execution>,
+    pub(crate) change: Change,
 }
 
+/// Makes the changed execution; `None` if there is nothing to change.
+type Change = fn(&Original<'_>, &mut Choice) -> Option<Execution>;
+
 impl Operator {
+    /// Creates an operator whose mutants are worse than the original.
+    pub(crate) const fn harmful(
+        evidence: MutatedEvidence,
+        id: &'static str,
+        summary: &'static str,
+        advice: &'static str,
+        change: Change,
+    ) -> Self {
+        Self { id, family: Family::Harmful, evidence, summary, advice, change }
+    }
+
+    /// Creates an operator whose mutants are as good as the original.
+    pub(crate) const fn harmless(
+        evidence: MutatedEvidence,
+        id: &'static str,
+        summary: &'static str,
+        advice: &'static str,
+        change: Change,
+    ) -> Self {
+        Self { id, family: Family::Harmless, evidence, summary, advice, change }
+    }
+
     /// Returns the mutant of an execution, which is always the same for the same data.
     ///
     /// Returns `None` if the execution has nothing to change, if its evidence is [`unusable`], or if the mutant would

@@ -1,7 +1,7 @@
 //! Harmful operators on the text of the last answer.
 
 use kindlm_types::Execution;
-use kindlm_wire::mutation::{Family, MutatedEvidence};
+use kindlm_wire::mutation::MutatedEvidence;
 
 use crate::Original;
 use crate::choice::Choice;
@@ -12,79 +12,79 @@ use crate::prose::{days, names, numbers, other_number, prose, replaced, sentence
 const FACTS: &str =
     "no check requires this statement: add `contains` with its facts, or a `judge` that names it";
 
-const fn operator(
-    id: &'static str,
-    summary: &'static str,
-    advice: &'static str,
-    change: fn(&Original<'_>, &mut Choice) -> Option<Execution>,
-) -> Operator {
-    Operator {
-        id,
-        family: Family::Harmful,
-        evidence: MutatedEvidence::Text,
-        summary,
-        advice,
-        change,
-    }
-}
-
 pub(crate) static TEXT: [Operator; 11] = [
-    operator("drop-sentence", "drops a sentence that is not the last", FACTS, drop_sentence),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
+        "drop-sentence",
+        "drops a sentence that is not the last",
+        FACTS,
+        drop_sentence,
+    ),
+    Operator::harmful(
+        MutatedEvidence::Text,
         "negate",
         "turns a statement into its opposite",
         "no check notices the opposite: add `contains` with the whole statement, or `notContains` with its opposite",
         negate,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "change-number",
         "changes a digit of a number",
         "no check requires this number: add `contains` with it",
         change_number,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "change-date",
         "changes the day of a date",
         "no check requires this date: add `contains` with it",
         change_date,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "change-name",
         "replaces a name or value by that of another case",
         "no check requires this name or value: add `contains` with it",
         change_name,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "truncate",
         "cuts the answer in the middle",
         "no check looks at the end of the answer: add `contains` with its last facts, or `minLength`",
         truncate,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "empty",
         "removes the answer",
         "no check requires an answer: add `contains`, or `minLength: 1`",
         empty,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "refusal",
         "replaces the answer by a refusal",
         "no check notices a refusal: add `type: not-is-refusal`, or `contains` with the facts of the answer",
         refusal,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "other-answer",
         "replaces the answer by that of another case",
         "no check tells this case from others: add `contains` with a fact of this case only",
         other_answer,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "add-promise",
         "adds a promise that the agent did not make",
         "no check notices invented statements: add `notContains`, `maxLength`, or a `judge` for faithfulness",
         add_promise,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Text,
         "add-personal-data",
         "adds a payment card and an e-mail address",
         "no check notices personal data: add `guardrails: { pii: { enabled: true } }`",

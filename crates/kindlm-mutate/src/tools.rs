@@ -1,7 +1,7 @@
 //! Harmful operators on the tool calls.
 
 use kindlm_types::{Execution, ToolCall};
-use kindlm_wire::mutation::{Family, MutatedEvidence};
+use kindlm_wire::mutation::MutatedEvidence;
 use serde_json::{Value, json};
 
 use crate::Original;
@@ -13,24 +13,9 @@ use crate::operator::Operator;
 /// The tool of an added call, if neither the suite nor another case has a tool that this case does not call.
 const FORBIDDEN: &str = "delete_account";
 
-const fn operator(
-    id: &'static str,
-    summary: &'static str,
-    advice: &'static str,
-    change: fn(&Original<'_>, &mut Choice) -> Option<Execution>,
-) -> Operator {
-    Operator {
-        id,
-        family: Family::Harmful,
-        evidence: MutatedEvidence::Tools,
-        summary,
-        advice,
-        change,
-    }
-}
-
 pub(crate) static TOOLS: [Operator; 6] = [
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Tools,
         "drop-call",
         "removes a tool call",
         "no check requires this call: add the tool to `toolCalls`",
@@ -39,7 +24,8 @@ pub(crate) static TOOLS: [Operator; 6] = [
             without_call(execution, choice.index(execution.tool_calls.len()))
         },
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Tools,
         "rename-call",
         "calls another tool with the same arguments",
         "no check requires this tool: add it to `toolCalls`",
@@ -53,13 +39,15 @@ pub(crate) static TOOLS: [Operator; 6] = [
             with_call(execution, at, ToolCall { name, ..call.clone() })
         },
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Tools,
         "change-argument",
         "changes an argument of a tool call",
         "no check requires this argument: add `argsMatch` to the tool in `toolCalls`",
         change_argument,
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Tools,
         "swap-calls",
         "swaps two neighbouring tool calls",
         "no check requires the order: add `order` to the tools in `toolCalls`, or ignore this operator if the order is free",
@@ -69,7 +57,8 @@ pub(crate) static TOOLS: [Operator; 6] = [
             with_swapped_calls(execution, choice.index(pairs))
         },
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Tools,
         "repeat-call",
         "repeats a tool call",
         "no check limits the calls: add `max-tool-calls`, or `tool-trajectory`",
@@ -79,7 +68,8 @@ pub(crate) static TOOLS: [Operator; 6] = [
             Some(with_last_call(original.execution, &ToolCall { id, ..call.clone() }))
         },
     ),
-    operator(
+    Operator::harmful(
+        MutatedEvidence::Tools,
         "add-call",
         "adds a call of a tool that the case does not use",
         "no check forbids this call: add the tool with `shouldNotCall` to `toolCalls`, or `max-tool-calls`",

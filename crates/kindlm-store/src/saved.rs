@@ -56,7 +56,7 @@ pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
         cases.push(Saved { at, model, outcome: case.outcome, plan_index: case.plan_index });
     })?;
     let (path, file) = (path.to_owned(), Mutex::new(file));
-    Ok(with_cases(report, SavedCases { path, file, cases, models, tally }))
+    Ok(report.with_cases(SavedCases { path, file, cases, models, tally }).0)
 }
 
 /// Reads a report file, and passes each case to `on_case`.
@@ -91,35 +91,6 @@ fn seekable(path: &Path) -> io::Result<File> {
     io::copy(&mut file, &mut held)?;
     held.rewind()?;
     Ok(held)
-}
-
-fn with_cases<Cases>(report: Report, cases: Cases) -> Report<Cases> {
-    let Report {
-        run,
-        suite,
-        models,
-        skipped,
-        gates,
-        derived,
-        compliance,
-        warnings,
-        shard,
-        comparison,
-        cases: _,
-    } = report;
-    Report {
-        run,
-        suite,
-        models,
-        skipped,
-        gates,
-        derived,
-        compliance,
-        warnings,
-        shard,
-        comparison,
-        cases,
-    }
 }
 
 impl SavedCases {

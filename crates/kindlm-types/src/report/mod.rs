@@ -273,6 +273,39 @@ impl Default for Report {
     }
 }
 
+impl<Before> Report<Before> {
+    /// Replaces the cases; returns the new report and the former cases.
+    pub fn with_cases<Cases>(self, cases: Cases) -> (Report<Cases>, Before) {
+        let Self {
+            run,
+            suite,
+            models,
+            skipped,
+            gates,
+            derived,
+            compliance,
+            warnings,
+            shard,
+            comparison,
+            cases: before,
+        } = self;
+        let report = Report {
+            run,
+            suite,
+            models,
+            skipped,
+            gates,
+            derived,
+            compliance,
+            warnings,
+            shard,
+            comparison,
+            cases,
+        };
+        (report, before)
+    }
+}
+
 impl<Cases: CaseSource + ?Sized> Report<Cases> {
     /// Returns the cases in the order of the plan, and loads them one at a time.
     pub fn each(&self) -> impl Iterator<Item = Result<Cow<'_, CaseResult>, CaseError>> {
