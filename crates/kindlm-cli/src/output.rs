@@ -12,6 +12,7 @@ use kindlm_run::reports::{
     NotRendered, ReporterSpec, check_format, check_target, render, resolved, write_file,
 };
 use kindlm_run::suite_files::SuiteFiles;
+use kindlm_wire::mutation::MutationReport;
 
 /// The default reporter.
 const DEFAULT: &str = "pretty";
@@ -35,6 +36,8 @@ pub(crate) struct Output {
     verbosity: Verbosity,
     /// The maximum size of an HTML page in bytes.
     html_limit: usize,
+    /// The mutation result of the run, for the reporter `html`.
+    mutation: Option<MutationReport>,
 }
 
 /// Returns the verbosity from the flags `-q` and `-v`.
@@ -86,7 +89,13 @@ impl Output {
                 taken.push((target, id));
             }
         }
-        Ok(Self { specs, verbosity, html_limit: html.megabytes as usize * 1_000_000 })
+        let html_limit = html.megabytes as usize * 1_000_000;
+        Ok(Self { specs, verbosity, html_limit, mutation: None })
+    }
+
+    /// Adds the mutation result of the run, if there is one.
+    pub(crate) fn with_mutation(self, mutation: Option<MutationReport>) -> Self {
+        Self { mutation, ..self }
     }
 
     /// Returns true if a report is written to a file.
@@ -139,7 +148,7 @@ impl Output {
     ) -> Result<(), Failure> {
         let style = self.style(io.color_stdout(), io.width());
         let mut out = BufWriter::with_capacity(1 << 16, &mut io.stdout);
-        match render(reporter, report, &style, &mut out) {
+        match render(reporter, (report, self.mutation.as_ref()), &style, &mut out) {
             Ok(()) => Failure::of_stdout(out.flush()),
             Err(NotRendered::Written(err)) => Failure::of_stdout(Err(err)),
             Err(NotRendered::Report(err)) => Err(Failure::internal(err.to_string())),
@@ -157,6 +166,7 @@ impl Output {
     ) -> Result<(), Failure> {
         // A file may be read on another screen, so its layout does not depend on this terminal.
         let style = self.style(false, 100);
+        let report = (report, self.mutation.as_ref());
         write_file(&io.working_dir.join(path), reporter, report, &style)?;
         if self.verbosity != Verbosity::Quiet {
             io.notify(&format!("report `{}` written to {}", reporter.meta.id, path.display()));

@@ -148,7 +148,8 @@ impl kindlm_run::Progress for Progress {
                     "{attempts} answer{s} {were} lost: the provider may charge for the attempt{s}, so ${amount} counts against the budget"
                 ));
             }
-            RunProgress::ExecutionStarted { .. } | RunProgress::CaseFinished(_) => {}
+            RunProgress::CaseFinished(case) => state.leave_out(case.unneeded_repeats()),
+            RunProgress::ExecutionStarted { .. } => {}
         }
     }
 
@@ -192,6 +193,18 @@ impl Drop for Progress {
 }
 
 impl State {
+    /// Reduces the total by repeats that are not carried out.
+    fn leave_out(&mut self, repeats: u64) {
+        if repeats == 0 {
+            return;
+        }
+        self.total = self.total.saturating_sub(usize::try_from(repeats).unwrap_or(usize::MAX));
+        if let View::Bar(bar) = &self.view {
+            bar.set_length(self.total as u64);
+        }
+        self.show();
+    }
+
     fn show(&mut self) {
         let now = Instant::now();
         self.show_failed(now);
@@ -342,6 +355,15 @@ mod tests {
         resumed.done += 5;
         let later = resumed.began + Duration::from_secs(10);
         assert_eq!(resumed.text(later), "1,005 of 1,010 executions  0.5/s  0:10 left");
+    }
+
+    #[test]
+    fn an_early_end_reduces_the_total() {
+        let mut shown = progress(|it| (it.done, it.total) = (3, 61));
+        let state = shown.state.get_mut().unwrap();
+        state.leave_out(57);
+        let begun = state.began;
+        assert_eq!(state.text(begun), "3 of 4 executions");
     }
 
     #[test]

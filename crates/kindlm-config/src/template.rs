@@ -450,9 +450,14 @@ impl Jinja {
         })?;
         for (name, it) in read.alone {
             if !read.entangled.iter().any(|(it, _)| *it == name) {
-                // Without a known position, the range is empty, and the place is near the start of the text.
-                let range = start.map_or(0..0, |at| it.start + at..it.end + at);
-                self.plain_env.push((name, range));
+                // Escape sequences stand outside of the variable, so the variable itself is in the text.
+                let alone = || {
+                    let variable = template.get(it.clone())?;
+                    text.find(variable).map(|at| at..at + variable.len())
+                };
+                let whole = start.map(|at| it.start + at..it.end + at);
+                // Without a known position, the place is that of the whole text.
+                self.plain_env.push((name, whole.or_else(alone).unwrap_or(0..text.len())));
             }
         }
         Ok(())
@@ -678,6 +683,22 @@ mod tests {
         }
         for text in ["{% if a %}", "{{ a | uper }}{% if a %}{% endif %}"] {
             assert!(Template::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn environment_variables_have_their_place() {
+        for text in [
+            r#"{"a": "{{ env.KEY }}"}"#,
+            r#"{"a": "line\nbreak {{ env.KEY }}", "b": 1}"#,
+            r#"["caf\u00e9 \"{{env.KEY}}\""]"#,
+        ] {
+            let template = Template::json(text).unwrap();
+            let found: Vec<_> = template.plain_env().collect();
+            let [(name, range)] = found[..] else { panic!("{text}: {found:?}") };
+            assert_eq!(name, "KEY");
+            assert!(text[range.clone()].contains("env.KEY"), "{text}: {range:?}");
+            assert!(range.len() < 20, "{text}: {range:?}");
         }
     }
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_types::{
@@ -21,8 +20,10 @@ pub struct Streamed {
     groups: Groups,
     /// The outcomes of the cases, by position.
     outcomes: Vec<Outcome>,
-    /// The numbers of executions of the cases that ended their repeats early, by position.
-    ended_early: HashMap<usize, usize>,
+    /// The repeats of the cases that ended their repeats early, by position.
+    ///
+    /// A damaged line of the record can leave a gap, so these are not always the first repeats.
+    ended_early: HashMap<usize, Box<[u32]>>,
     /// The executions that are not in the record, by position in the plan.
     missing: HashMap<usize, Missing>,
     /// The distinct reasons for executions that were not run.
@@ -64,15 +65,6 @@ impl Streamed {
         self.measurements.finish()
     }
 
-    /// Returns the positions of the executions of a case in the plan, without those that were unnecessary.
-    fn units(&self, position: usize) -> Range<usize> {
-        let units = self.groups.units(position);
-        match self.ended_early.get(&position) {
-            Some(executions) => units.start..(units.start + executions).min(units.end),
-            None => units,
-        }
-    }
-
     fn reason(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.reasons.get(text) {
             return Arc::clone(known);
@@ -99,7 +91,8 @@ impl Sink for Streamed {
 
     fn take(&mut self, position: usize, case: CaseResult) {
         if case.executions.len() < self.groups.units(position).len() {
-            self.ended_early.insert(position, case.executions.len());
+            let repeats = case.executions.iter().map(|it| it.execution.repeat);
+            self.ended_early.insert(position, repeats.collect());
         }
         self.tally.observe(position, &case);
         self.measurements.observe(&case);
@@ -125,6 +118,17 @@ impl<'a> Recorded<'a> {
         streamed: Streamed,
     ) -> Self {
         Self { suite, plan, record, streamed }
+    }
+
+    /// Returns the positions of the executions of a case in the plan, without those that were unnecessary.
+    fn units(&self, position: usize) -> Vec<usize> {
+        let units = self.streamed.groups.units(position);
+        let Some(repeats) = self.streamed.ended_early.get(&position) else {
+            return units.collect();
+        };
+        let is_carried_out =
+            |at: &usize| self.plan.units.get(*at).is_some_and(|it| repeats.contains(&it.repeat));
+        units.filter(is_carried_out).collect()
     }
 
     fn execution(&self, at: usize) -> Result<ExecutionResult, CaseError> {
@@ -158,10 +162,10 @@ impl CaseSource for Recorded<'_> {
 
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
         let planned = self.streamed.groups.units(position).len();
-        let units = self.streamed.units(position);
-        let first = self.plan.units.get(units.start).copied();
+        let units = self.units(position);
+        let first = units.first().and_then(|at| self.plan.units.get(*at)).copied();
         let executions: Vec<ExecutionResult> =
-            units.map(|at| self.execution(at)).collect::<Result<_, _>>()?;
+            units.into_iter().map(|at| self.execution(at)).collect::<Result<_, _>>()?;
         let of = (self.suite, self.plan);
         let case = first.and_then(|unit| case_of(of, (unit, planned), executions));
         let mut case =
@@ -172,14 +176,17 @@ impl CaseSource for Recorded<'_> {
     }
 
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
-        let units = self.streamed.units(position);
+        let units = self.units(position);
+        let (Some(first), Some(last)) = (units.first(), units.last()) else { return Ok(None) };
+        let range = *first..*last + 1;
         // The stored JSON of a case lacks `planIndex`, which the report of a shard needs.
         if self.plan.part.is_some()
-            || units.clone().any(|at| self.streamed.missing.contains_key(&at))
+            || range.len() != units.len()
+            || units.iter().any(|at| self.streamed.missing.contains_key(at))
         {
             return Ok(None);
         }
-        self.record.written(position, units).map_err(|err| CaseError::new(err.to_string()))
+        self.record.written(position, range).map_err(|err| CaseError::new(err.to_string()))
     }
 
     fn tally(&self) -> Cow<'_, Tally> {

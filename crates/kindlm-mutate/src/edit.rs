@@ -28,7 +28,7 @@ pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Valu
 
 /// Returns the execution without a tool call.
 ///
-/// Returns `None` if the events do not show the call.
+/// Returns `None` if the events do not show the call, or show several calls with its id.
 pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
     let call = execution.tool_calls.get(at)?;
@@ -47,7 +47,7 @@ pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution
 
 /// Returns the execution with another name and other arguments of a tool call.
 ///
-/// Returns `None` if the events do not show the call.
+/// Returns `None` if the events do not show the call, or show several calls with its id.
 pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Option<Execution> {
     let mut mutant = execution.clone();
     let old = mutant.tool_calls.get_mut(at)?;
@@ -93,7 +93,7 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
 
 /// Returns the execution with two neighbouring tool calls in the other order.
 ///
-/// Returns `None` if the events do not show both calls.
+/// Returns `None` if the events do not show both calls, or show several calls with one of their ids.
 pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
     let (a, b) = (execution.tool_calls.get(first)?, execution.tool_calls.get(first + 1)?);
@@ -116,8 +116,14 @@ fn position_of(events: &[Event], id: &str) -> Option<usize> {
     position_of_call(events, id).or_else(|| position_of_result(events, id))
 }
 
+/// Returns the position of the call with this id; `None` if there is none, or if several calls have the id.
+///
+/// The events of calls with the same id cannot be told apart.
 fn position_of_call(events: &[Event], id: &str) -> Option<usize> {
-    events.iter().position(|it| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id))
+    let is_call = |it: &Event| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id);
+    let mut found = events.iter().enumerate().filter(|(_, it)| is_call(it)).map(|(at, _)| at);
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
 }
 
 fn position_of_result(events: &[Event], id: &str) -> Option<usize> {

@@ -71,6 +71,20 @@ struct Mutant {
     diff: Option<(String, String)>,
 }
 
+impl Mutant {
+    /// Creates a mutant without a result.
+    fn new(operator: &'static Operator) -> Self {
+        Self {
+            operator,
+            verdict: None,
+            failed: Vec::new(),
+            alone: Vec::new(),
+            errored: Vec::new(),
+            diff: None,
+        }
+    }
+}
+
 impl Tally {
     /// Adds a case with the operators of its mutants, and returns its index.
     pub fn add_case(
@@ -79,21 +93,13 @@ impl Tally {
         threshold: Option<f64>,
         operators: impl IntoIterator<Item = &'static Operator>,
     ) -> usize {
-        let mutant = |operator| Mutant {
-            operator,
-            verdict: None,
-            failed: Vec::new(),
-            alone: Vec::new(),
-            errored: Vec::new(),
-            diff: None,
-        };
         self.cases.push(CaseTally {
             case: original.case.clone(),
             model: original.model.clone(),
             threshold,
             checks: Vec::new(),
             original: None,
-            mutants: operators.into_iter().map(mutant).collect(),
+            mutants: operators.into_iter().map(Mutant::new).collect(),
         });
         self.cases.len() - 1
     }
@@ -159,15 +165,29 @@ impl Tally {
 
     /// Computes the scores. `min` is the minimum score of the gate.
     ///
-    /// Mutants without a result count as not judged. A case whose original does not hold is left out.
+    /// Mutants without a result count as not judged, like all mutants of an original without a result. A case whose
+    /// original does not hold is left out.
     pub fn report(mut self, run: &str, suite: &str, min: Option<f64>) -> MutationReport {
-        let (kept, failing): (Vec<CaseTally>, Vec<CaseTally>) =
+        let (mut kept, failing): (Vec<CaseTally>, Vec<CaseTally>) =
             self.cases.drain(..).partition(|it| !matches!(it.original, Some(Err(_))));
         for case in failing {
             if let Some(Err(why)) = &case.original {
                 let reason = format!("the recorded execution does not pass the checks: {why}");
                 self.leave_out(&case.case, Some(&case.model), reason);
             }
+        }
+        for case in kept.iter_mut().filter(|it| it.original.is_none()) {
+            // The checks may fail on the original, too, so a kill would prove nothing.
+            for mutant in &mut case.mutants {
+                *mutant = Mutant::new(mutant.operator);
+            }
+            let reason = "the recorded execution was not judged, so its mutants do not count";
+            let left_out = LeftOut {
+                case: case.case.clone(),
+                model: Some(case.model.clone()),
+                reason: reason.to_owned(),
+            };
+            self.left_out.push(left_out);
         }
         let mut report = MutationReport {
             schema_version: VERSION,

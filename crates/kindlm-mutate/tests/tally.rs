@@ -92,6 +92,21 @@ fn a_failed_check_decides_even_beside_an_errored_one() {
 }
 
 #[test]
+fn mutants_of_an_original_without_a_result_do_not_count() {
+    let mut tally = Tally::default();
+    let execution =
+        Execution { case: "refund".to_owned(), model: "m".to_owned(), ..Execution::default() };
+    let case = tally.add_case(&execution, None, operators(&["empty", "truncate"]));
+    tally.add_original(case, &not_run());
+    tally.add_mutant(case, 0, &execution, &judged(vec![fail("a")], None));
+    let report = tally.report("run", "suite", Some(0.5));
+    assert_eq!(report.harmful, MutantCounts { not_judged: 2, ..MutantCounts::default() });
+    assert_eq!((report.score, report.gate.map(|it| it.held)), (None, Some(false)));
+    let reason = "the recorded execution was not judged, so its mutants do not count";
+    assert_eq!(report.left_out[0].reason, reason);
+}
+
+#[test]
 fn errored_and_missing_mutants_are_not_in_the_score() {
     let original = vec![pass("a"), pass("b")];
     let report = tallied(

@@ -53,7 +53,9 @@ pub use bisect::{bisect_candidate, bisect_step, bisect_text};
 pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
 pub use history::history_text;
-pub use html::{HtmlShell, ServedRun, case_difference, html_shell, serve_run};
+pub use html::{
+    HtmlShell, ServedRun, case_difference, html_shell, html_without_runs, serve_run, write_html,
+};
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use manual::write_manual;
 pub use page::wrapped;
@@ -169,6 +171,11 @@ pub static REGISTRY: &[&Registration] = &[
 ];
 
 impl Registration {
+    /// Returns true if this is the reporter `html`, whose page can show a mutation result ([`write_html`]).
+    pub fn is_html(&self) -> bool {
+        std::ptr::eq(self, &raw const html::REGISTRATION)
+    }
+
     /// Returns true if the text is the source of a PDF.
     ///
     /// A caller that writes files passes this text to `kindlm_pdf::pdf`, which returns the PDF.

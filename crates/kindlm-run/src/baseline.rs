@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kindlm_assertions::Check;
 use kindlm_engine::{Baseline, Suite, TestCase};
 use kindlm_store::{Baselines, Digest, StoreError};
-use kindlm_types::suggest;
+use kindlm_types::{SuiteInfo, suggest};
 
 use crate::{Failure, SuiteFolder, World};
 
@@ -22,8 +22,46 @@ pub(crate) struct Reference {
     pub(crate) outputs: Baseline,
     /// The digest of the outputs; `None` without a baseline.
     pub(crate) digest: Option<Digest>,
-    /// The baseline with its label, for the comparison of pass rates.
-    pub(crate) baseline: Option<(String, kindlm_store::Baseline)>,
+    /// The baseline that pass rates are compared with.
+    pub(crate) baseline: PassRates,
+}
+
+/// The baseline that pass rates are compared with.
+#[derive(Debug, Default)]
+pub(crate) enum PassRates {
+    /// There is no baseline.
+    #[default]
+    Absent,
+    /// The default baseline belongs to another suite. The text says so.
+    OfOtherSuite(String),
+    /// The baseline with its label.
+    Known(String, kindlm_store::Baseline),
+}
+
+impl PassRates {
+    /// Loads the baseline with this label for a suite.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the baseline cannot be read.
+    pub(crate) fn load(
+        place: &SuiteFolder,
+        label: &str,
+        suite: &SuiteInfo,
+    ) -> Result<Self, Failure> {
+        let found = Baselines::new(place.state()).find(label);
+        Ok(match found.map_err(|err| Failure::input(err.to_string()))? {
+            None => Self::Absent,
+            Some(it) if it.is_of(&suite.project, &suite.name) => Self::Known(label.to_owned(), it),
+            Some(it) => Self::of_other(label, &it.suite_name, &suite.name),
+        })
+    }
+
+    fn of_other(label: &str, other: &str, own: &str) -> Self {
+        Self::OfOtherSuite(format!(
+            "the baseline `{label}` belongs to the suite `{other}`, and this is `{own}`"
+        ))
+    }
 }
 
 /// Loads the baseline that a run is measured against.
@@ -69,7 +107,8 @@ pub(crate) fn baseline_for(
             }
             suite.warnings.push(warning);
         }
-        return Ok(Reference::default());
+        let baseline = PassRates::of_other(DEFAULT, &found.suite_name, &suite.info.name);
+        return Ok(Reference { baseline, ..Reference::default() });
     }
     let mut text = String::new();
     for entry in found.entries().filter(|it| it.run_count > 0) {
@@ -83,7 +122,11 @@ pub(crate) fn baseline_for(
         }
     }
     let label = label.unwrap_or(DEFAULT).to_owned();
-    Ok(Reference { outputs, digest: Some(Digest::of(text)), baseline: Some((label, found)) })
+    Ok(Reference {
+        outputs,
+        digest: Some(Digest::of(text)),
+        baseline: PassRates::Known(label, found),
+    })
 }
 
 /// True if a check of the case, or of its conversation, measures drift.

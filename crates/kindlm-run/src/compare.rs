@@ -2,11 +2,15 @@
 
 use std::collections::HashSet;
 
-use kindlm_engine::gates::no_regression;
+use kindlm_engine::gates::{Gate, RegressionDemand, no_regression};
 use kindlm_engine::{CaseKind, Plan, Suite};
 use kindlm_store::{Baseline, Baselines, CompareOptions};
-use kindlm_types::{CaseSource, Comparison, ComparisonVerdict, ExitStatus, Report, SuiteInfo};
+use kindlm_types::{
+    CaseError, CaseSource, Comparison, ComparisonVerdict, ExitStatus, GateOutcome, Report,
+    SuiteInfo,
+};
 
+use crate::baseline::{DEFAULT, PassRates};
 use crate::saved::Saved;
 use crate::suites::SuiteKey;
 use crate::{Failure, SuiteFolder, World, saved};
@@ -72,6 +76,11 @@ impl Side {
 
 fn baseline_name(label: &str) -> String {
     format!("baseline `{label}`")
+}
+
+/// Returns the label in the name of a baseline; `None` for the name of anything else.
+fn label_of(name: &str) -> Option<&str> {
+    name.strip_prefix("baseline `")?.strip_suffix('`')
 }
 
 /// Compares two sides.
@@ -142,24 +151,93 @@ pub fn check_suite(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Resul
 pub(crate) fn measure<Cases: CaseSource>(
     report: &mut Report<Cases>,
     (suite, plan): (&Suite, &Plan),
-    baseline: Option<&(String, Baseline)>,
+    baseline: &PassRates,
 ) {
     let demand = suite.gates.iter().find_map(|it| it.no_regression());
-    if let Some((label, baseline)) = baseline {
-        match Baseline::of(report) {
-            Ok(results) => {
-                let name = format!("run `{}`", report.run.id);
-                let after = Side { name, results };
-                let before = selected(baseline, suite, plan);
-                let before = Side { name: baseline_name(label), results: before };
-                let margin = demand.and_then(|it| it.margin);
-                report.comparison = Some(compare(&before, &after, margin));
-            }
-            Err(err) => report.warnings.push(format!("not compared with the baseline: {err}")),
-        }
+    if let PassRates::Known(label, baseline) = baseline {
+        let margin = demand.and_then(|it| it.margin);
+        compare_with(report, label, selected(baseline, suite, plan), margin);
     }
+    decide(report, demand, baseline);
+}
+
+/// Compares a report with the baseline again, and decides the gate `noRegression` again.
+///
+/// The baseline is that of the first comparison, or else the default one. Cases that are not in the report are left
+/// out, because the report does not name the selection of its run. `gates` are those of the report's results.
+///
+/// A report does not record the margin of a demand. Unless the caller knows it from the suite, a result that only a
+/// margin explains stays.
+///
+/// # Errors
+///
+/// Fails if the baseline or a case cannot be read.
+pub fn measure_again<Cases: CaseSource>(
+    place: &SuiteFolder,
+    report: &mut Report<Cases>,
+    earlier: &[Comparison],
+    (gates, knows_margin): (&[Box<dyn Gate>], bool),
+) -> Result<(), Failure> {
+    let demand = gates.iter().find_map(|it| it.no_regression());
+    if demand.is_none() && earlier.is_empty() {
+        return Ok(());
+    }
+    let label = earlier.iter().find_map(|it| label_of(&it.before.name));
+    let baseline = PassRates::load(place, label.unwrap_or(DEFAULT), &report.suite)?;
+    // The earlier comparison is not replaced if its baseline is gone.
+    if let PassRates::Known(label, baseline) = &baseline {
+        let failed = |err: CaseError| Failure::input(err.to_string());
+        let results = Baseline::of(report).map_err(failed)?;
+        let has: HashSet<(&str, &str)> =
+            results.entries().map(|it| (it.case.as_str(), it.model.as_str())).collect();
+        let mut before = baseline.clone();
+        before.retain(|case, model| has.contains(&(case, model)));
+        compare_with(report, label, before, demand.and_then(|it| it.margin));
+    }
+    let needed_margin = !knows_margin
+        && report.gates.iter().any(|it| {
+            it.gate == REGRESSION
+                && it.outcome == GateOutcome::Broken
+                && earlier.iter().all(|it| it.verdict != ComparisonVerdict::Regression)
+        });
+    if !needed_margin {
+        decide(report, demand, &baseline);
+    }
+    Ok(())
+}
+
+/// The id of the gate that a comparison decides.
+const REGRESSION: &str = "noRegression";
+
+/// Sets the comparison of a report with a baseline. If a case cannot be read, the report has a warning instead.
+fn compare_with<Cases: CaseSource>(
+    report: &mut Report<Cases>,
+    label: &str,
+    baseline: Baseline,
+    margin: Option<f64>,
+) {
+    match Baseline::of(report) {
+        Ok(results) => {
+            let after = Side { name: format!("run `{}`", report.run.id), results };
+            let before = Side { name: baseline_name(label), results: baseline };
+            report.comparison = Some(compare(&before, &after, margin));
+        }
+        Err(err) => report.warnings.push(format!("not compared with the baseline: {err}")),
+    }
+}
+
+/// Replaces the result of the gate `noRegression` by that of the comparison.
+fn decide<Cases>(
+    report: &mut Report<Cases>,
+    demand: Option<RegressionDemand>,
+    baseline: &PassRates,
+) {
     let Some(demand) = demand else { return };
-    let result = no_regression(demand, report.comparison.as_ref());
+    let comparison = report.comparison.as_ref().ok_or(match baseline {
+        PassRates::OfOtherSuite(why) => Some(why.as_str()),
+        PassRates::Absent | PassRates::Known(..) => None,
+    });
+    let result = no_regression(demand, comparison);
     if let Some(gate) = report.gates.iter_mut().find(|it| it.gate == result.gate) {
         *gate = result;
     }
@@ -186,6 +264,12 @@ fn selected(baseline: &Baseline, suite: &Suite, plan: &Plan) -> Baseline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_baseline_is_found_by_its_name() {
+        assert_eq!(label_of(&baseline_name("main")), Some("main"));
+        assert_eq!(label_of("run `main`"), None);
+    }
 
     #[test]
     fn a_margin_has_a_unit() {

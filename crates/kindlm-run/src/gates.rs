@@ -46,18 +46,41 @@ pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
 ///
 /// A missing gate is added in the order of the registry.
 fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {
-    // A gate that compares the lower end of an interval is replaced, too.
     let plain = gates::kind_of_result;
     let order = |id: &str| gates::REGISTRY.iter().position(|it| it.meta.id == id);
     let Some(registration) = gates::find(id) else { return };
     let found: Vec<_> = gates.iter().map(|it| it.evaluate(&[])).collect();
     if let Some(at) = found.iter().position(|it| plain(&it.gate) == id) {
-        let before = found.get(at).map(|it| it.threshold);
-        if let Some(place) = gates.get_mut(at) {
-            *place = (registration.build)(threshold(before));
-        }
+        let (Some(before), Some(place)) = (found.get(at), gates.get_mut(at)) else { return };
+        let threshold = threshold(Some(before.threshold));
+        // A gate that compares the lower end of an interval still does so with the new threshold.
+        let same = GateResult { threshold, ..before.clone() };
+        let built_in = gates::built_in();
+        let gate = gates::of_result(&built_in, &same);
+        *place = gate.unwrap_or_else(|| (registration.build)(threshold));
     } else {
         let at = found.iter().filter(|it| order(plain(&it.gate)) < order(id)).count();
         gates.insert(at, (registration.build)(threshold(None)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_threshold_keeps_the_bound() {
+        for (written, id) in [
+            (serde_json::json!({"passRateMin": 0.5}), "passRateMin"),
+            (serde_json::json!({"passRateMin": {"value": 0.5, "bound": "low"}}), "passRateMin.low"),
+        ] {
+            let (mut all, problems) = gates::compile(written.as_object().unwrap());
+            assert!(problems.is_empty(), "{problems:?}");
+            set_pass_rate(&mut all, 0.8);
+            let results = all.iter().map(|it| it.evaluate(&[]));
+            let found: Vec<_> = results.filter(|it| it.gate.starts_with(PASS_RATE)).collect();
+            assert_eq!(found.len(), 1);
+            assert_eq!((found[0].gate.as_str(), found[0].threshold), (id, 0.8));
+        }
     }
 }

@@ -8,6 +8,7 @@ use kindlm_pdf::PdfError;
 use kindlm_reporters::{Registration, RenderError, Style};
 use kindlm_store::{Draft, StoreError};
 use kindlm_types::AnyReport;
+use kindlm_wire::mutation::MutationReport;
 use serde::Serialize;
 
 use crate::Failure;
@@ -68,7 +69,7 @@ fn not_built(id: &str) -> Failure {
         )
 }
 
-/// Writes one report to a file. The old file is replaced only after the report is complete.
+/// Writes one report to a file, with the mutation result of its run if the format can show it. The old file is replaced only after the report is complete.
 ///
 /// # Errors
 ///
@@ -76,12 +77,12 @@ fn not_built(id: &str) -> Failure {
 pub fn write_file(
     path: &Path,
     reporter: &'static Registration,
-    report: &AnyReport<'_>,
+    (report, mutation): (&AnyReport<'_>, Option<&MutationReport>),
     style: &Style,
 ) -> Result<(), Failure> {
     let failed = |err: &StoreError| Failure::internal(err.to_string());
     let mut draft = Draft::begin(path).map_err(|err| failed(&err))?;
-    render(reporter, report, style, &mut draft).map_err(|err| match err {
+    render(reporter, (report, mutation), style, &mut draft).map_err(|err| match err {
         NotRendered::Written(err) => failed(&draft.failed(&err)),
         NotRendered::Report(err) => Failure::internal(err.to_string()),
         NotRendered::Pdf(PdfError::NotBuilt) => not_built(reporter.meta.id),
@@ -102,12 +103,14 @@ pub enum NotRendered {
 
 /// Writes the report to `out` in the reporter's format, in small pieces. A PDF is written in one piece.
 ///
+/// The page of `html` also shows the mutation result of the run.
+///
 /// # Errors
 ///
 /// Fails if the output or the reporter fails. A part of the report may have been written.
 pub fn render(
     reporter: &'static Registration,
-    report: &AnyReport<'_>,
+    (report, mutation): (&AnyReport<'_>, Option<&MutationReport>),
     style: &Style,
     out: &mut dyn io::Write,
 ) -> Result<(), NotRendered> {
@@ -118,7 +121,11 @@ pub fn render(
         return out.write_all(&pdf.bytes).map_err(NotRendered::Written);
     }
     let mut text = Text { out, failure: None };
-    let rendered = (reporter.render)(report, style, &mut text);
+    let rendered = if reporter.is_html() {
+        kindlm_reporters::write_html(report, mutation, style, &mut text)
+    } else {
+        (reporter.render)(report, style, &mut text)
+    };
     match (rendered, text.failure) {
         (_, Some(err)) => Err(NotRendered::Written(err)),
         (Err(err), None) => Err(NotRendered::Report(err)),

@@ -12,7 +12,7 @@ use kindlm_store::{Digest, Folder};
 use kindlm_types::{AnyReport, CaseResult, ExitStatus, Ports, RunInfo};
 use kindlm_workspace::Folders;
 
-use crate::baseline::{Reference, baseline_for};
+use crate::baseline::{PassRates, Reference, baseline_for};
 use crate::compliance::{self, write_documents};
 use crate::gates::{set_cost_max, set_pass_rate};
 use crate::interrupt::{Abortable, attend};
@@ -284,8 +284,8 @@ pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) options: RunOptions,
     pub(crate) baseline: Baseline,
-    /// The baseline that pass rates are compared with, and its label.
-    pub(crate) reference: Option<(String, kindlm_store::Baseline)>,
+    /// The baseline that pass rates are compared with.
+    pub(crate) reference: PassRates,
     pub(crate) quiet: bool,
     /// True if the report is stored in `.kindlm/runs`.
     pub(crate) stores_report: bool,
@@ -418,7 +418,7 @@ impl Run {
             (Done::Streamed(streamed), Some(kept)) => {
                 let mut report = report_streamed(suite, plan, *streamed, kept, info);
                 secrets.redact_summary(&mut report);
-                compare::measure(&mut report, (suite, plan), self.reference.as_ref());
+                compare::measure(&mut report, (suite, plan), &self.reference);
                 self.finish(world, &report, failure, take)
             }
             (Done::Streamed(_), None) => {
@@ -427,7 +427,7 @@ impl Run {
             (Done::Held(cases), _) => {
                 let mut report = report(suite, plan, cases, info);
                 secrets.redact(&mut report);
-                compare::measure(&mut report, (suite, plan), self.reference.as_ref());
+                compare::measure(&mut report, (suite, plan), &self.reference);
                 self.finish(world, &report, failure, take)
             }
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kindlm_store::journal::{self, Journal, JournalError};
 use kindlm_store::{ReportError, Runs, SavedCases, StoreError, open_report};
 use kindlm_types::{AnyReport, Report};
+use kindlm_wire::mutation::MutationReport;
 use kindlm_wire::v1;
 
 use crate::project::SuiteFolder;
@@ -19,9 +20,30 @@ pub struct Saved {
     pub report: Report<SavedCases>,
     /// The name for error messages, such as ``run `20261120-…` ``.
     pub name: String,
+    /// The file of the report.
+    pub(crate) path: PathBuf,
 }
 
 impl Saved {
+    /// Returns the result of `kindlm mutate` that is stored beside the report; `None`, after a notice, if it cannot be
+    /// read.
+    pub fn mutation(&self, world: &World) -> Option<MutationReport> {
+        mutation_beside(world, &self.path, &self.report.run.id)
+    }
+
+    /// Stores the result of `kindlm mutate` beside the report, if that is in the folder of its run.
+    pub(crate) fn keep_mutation(&self, world: &World, result: &MutationReport) {
+        let folder = self.path.parent().and_then(Path::file_name);
+        // The user's own folders are not changed.
+        if folder.is_none_or(|it| it != self.report.run.id.as_str()) {
+            return;
+        }
+        match Runs::save_mutation(&self.path, result) {
+            Ok(()) => world.notify("the page of the run shows this result, too: `kindlm view`"),
+            Err(err) => world.notify(&format!("warning: the mutation result was not saved: {err}")),
+        }
+    }
+
     /// Checks that the report is of a whole run.
     ///
     /// # Errors
@@ -33,6 +55,14 @@ impl Saved {
         Err(Failure::input(format!("{} is shard {index} of {count}", self.name))
             .with_help("gates apply to a complete run; merge all shards with `kindlm merge` first"))
     }
+}
+
+/// Returns the mutation result beside a report; `None`, after a notice, if it cannot be read.
+pub(crate) fn mutation_beside(world: &World, report: &Path, run: &str) -> Option<MutationReport> {
+    Runs::mutation(report, run).unwrap_or_else(|err| {
+        world.notify(&format!("warning: the mutation result is not shown: {err}"));
+        None
+    })
 }
 
 /// Finds the report of a run: by its id, in a file, or the newest report.
@@ -87,6 +117,25 @@ fn newest(
     })
 }
 
+/// Returns true if a folder has no run that can be shown, and none that stopped without a report.
+///
+/// With `of`, only the runs of that suite count.
+pub(crate) fn has_none(place: &SuiteFolder, of: Option<&SuiteKey>) -> Result<bool, Failure> {
+    let runs = Runs::new(place.state());
+    for run in newest_first(&runs, of)? {
+        let is_running = match run? {
+            PastRun::Unfinished(journal) => {
+                journal.holder().map_err(|err| Failure::journal(&err))?.is_some()
+            }
+            PastRun::Finished(_) | PastRun::Unreadable(..) => false,
+        };
+        if !is_running {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// A run in the folder of runs.
 pub(crate) enum PastRun {
     /// The run has a report.
@@ -133,7 +182,10 @@ fn past_run(
     let name = format!("run `{id}`");
     Ok(match runs.open(&id) {
         Ok(report) if of.is_some_and(|it| !it.has_report(&report)) => None,
-        Ok(report) => Some(PastRun::Finished(Box::new(Saved { report, name }))),
+        Ok(report) => {
+            let path = runs.path(&id).map_err(|err| Failure::store(&err))?;
+            Some(PastRun::Finished(Box::new(Saved { report, name, path })))
+        }
         Err(err) => Some(PastRun::Unreadable(id, err)),
     })
 }
@@ -214,7 +266,7 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
         }
         err => unusable(&name, &err),
     })?;
-    Ok(Saved { report, name })
+    Ok(Saved { report, name, path })
 }
 
 /// Returns the failure for a run without a report. The journal must not be used in place of a report.
@@ -275,7 +327,8 @@ fn by_id(runs: &Runs, id: &str) -> Result<Saved, Failure> {
             }
         }
     })?;
-    Ok(Saved { report, name })
+    let path = runs.path(id).map_err(|err| Failure::store(&err))?;
+    Ok(Saved { report, name, path })
 }
 
 fn unusable(name: &str, err: &ReportError) -> Failure {

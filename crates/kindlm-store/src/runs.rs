@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use kindlm_types::{CaseResult, Report};
+use kindlm_wire::mutation::{self, MutationReport};
 use kindlm_wire::v1::RunHead;
 
 use crate::io_error::is_absent;
@@ -23,7 +24,8 @@ const NAMED: usize = 5;
 
 /// The reports of past runs in a state folder.
 ///
-/// A report is stored as `runs/<run-id>/report.json`, and its totals as `runs/<run-id>/head.json`.
+/// A report is stored as `runs/<run-id>/report.json`, and its totals as `runs/<run-id>/head.json`. The result of
+/// `kindlm mutate` is `runs/<run-id>/mutation.json`.
 ///
 /// Reports are JSON text in the wire format.
 ///
@@ -39,6 +41,8 @@ impl Runs {
     pub const REPORT: &str = "report.json";
     /// The file name of the totals of a report in the folder of its run.
     pub const HEAD: &str = "head.json";
+    /// The file name of the mutation result in the folder of its run.
+    pub const MUTATION: &str = "mutation.json";
 
     /// Creates a store in the state folder, which need not exist.
     ///
@@ -144,11 +148,13 @@ impl Runs {
         self.make_folder()?;
         let mut draft = Draft::begin(&path)?;
         write(&mut draft).map_err(|err| draft.failed(&err))?;
-        // The head of an earlier report of this run must not outlive that report.
-        let head = path.with_file_name(Self::HEAD);
-        match fs::remove_file(&head) {
-            Err(err) if !is_absent(&err) => return Err(StoreError::io("remove", &head, &err)),
-            _ => {}
+        // The data about an earlier report of this run must not outlive that report.
+        for name in [Self::HEAD, Self::MUTATION] {
+            let file = path.with_file_name(name);
+            match fs::remove_file(&file) {
+                Err(err) if !is_absent(&err) => return Err(StoreError::io("remove", &file, &err)),
+                _ => {}
+            }
         }
         draft.finish()?;
         if !self.order()?.contains_key(id) {
@@ -235,6 +241,28 @@ impl Runs {
         // The head only saves time, so a folder that is not writable is no error.
         let _ = self.save_head(&head);
         Ok(head)
+    }
+
+    /// Stores the mutation result of a run beside its report, which is at `report`.
+    pub fn save_mutation(report: &Path, result: &MutationReport) -> Result<(), StoreError> {
+        let path = report.with_file_name(Self::MUTATION);
+        let json = serde_json::to_string(result).map_err(io::Error::from);
+        let json = json.map_err(|err| StoreError::io("write", &path, &err))?;
+        crate::write(&path, json.as_bytes())
+    }
+
+    /// Returns the mutation result beside a report; `None` without one, or if it is about another run.
+    pub fn mutation(report: &Path, run: &str) -> Result<Option<MutationReport>, StoreError> {
+        let path = report.with_file_name(Self::MUTATION);
+        let failed = |err: io::Error| StoreError::io("read", &path, &err);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(err) if is_absent(&err) => return Ok(None),
+            Err(err) => return Err(failed(err)),
+        };
+        let found: MutationReport =
+            serde_json::from_str(&text).map_err(|err| failed(io::Error::from(err)))?;
+        Ok(Some(found).filter(|it| it.run == run && it.schema_version == mutation::VERSION))
     }
 
     /// Opens the report of a run. Its cases are read from the file on demand.

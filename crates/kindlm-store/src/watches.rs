@@ -69,9 +69,13 @@ impl WatchLog {
             StoreError::calibration(&self.path, format!("it cannot be written: {err}"))
         })?;
         let start = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        file.write_all(format!("{start}{line}\n").as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(|err| failed(&err))?;
+        let written =
+            file.write_all(format!("{start}{line}\n").as_bytes()).and_then(|()| file.sync_all());
+        written.map_err(|err| {
+            // A cut line would make the whole file unreadable. The first error is the one to report.
+            let _ = file.set_len(text.len() as u64);
+            failed(&err)
+        })?;
         Ok(watch)
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Matcher {
     pub(crate) name: Option<String>,
     /// A pattern for the name: `*` is any text, `?` is one character. Case does not matter.
     pub(crate) pattern: Option<String>,
-    /// The type of the step; `tool` by default.
+    /// The type of the step. Only `tool` is possible here.
     #[serde(rename = "type")]
     pub(crate) types: Option<Types>,
 }
@@ -52,25 +52,35 @@ impl Types {
     }
 }
 
-/// A pattern for the names of steps, with the allowed types.
+/// A pattern for the names of tools.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     pub(crate) pattern: String,
-    types: Vec<StepType>,
 }
 
 impl Pattern {
     /// Creates a pattern for tools with this name or pattern.
     pub(crate) fn tool(pattern: &str) -> Self {
-        Self { pattern: pattern.to_owned(), types: vec![StepType::Tool] }
+        Self { pattern: pattern.to_owned() }
     }
 
-    /// Builds a pattern from the conditions, for tools by default. `at` is their place.
+    /// Builds a pattern from the conditions. `at` is their place.
+    ///
+    /// Fails for other types than `tool`, because these checks compare only tool calls.
     pub(crate) fn new(matcher: &Matcher, at: &str) -> Result<Self, Vec<Problem>> {
-        let types = matcher.types.as_ref().map_or(&[StepType::Tool][..], Types::as_slice).to_vec();
+        let types = matcher.types.as_ref().map_or(&[StepType::Tool][..], Types::as_slice);
+        if types.is_empty() || types.iter().any(|it| *it != StepType::Tool) {
+            let problem =
+                Problem::new(format!("{at}/type"), "only steps of the type `tool` are compared");
+            return Err(vec![
+                problem.with_help(
+                    "remove `type`; `trajectory:step-count` counts steps of other types",
+                ),
+            ]);
+        }
         let given = [&matcher.pattern, &matcher.name];
         match given.into_iter().flatten().find(|it| !it.is_empty()) {
-            Some(pattern) => Ok(Self { pattern: pattern.clone(), types }),
+            Some(pattern) => Ok(Self { pattern: pattern.clone() }),
             None => Err(vec![nameless(at)]),
         }
     }
@@ -83,7 +93,7 @@ impl Pattern {
     }
 
     pub(crate) fn matches(&self, step: &Step) -> bool {
-        self.types.contains(&step.kind) && step.is_called(&self.pattern)
+        step.kind == StepType::Tool && step.is_called(&self.pattern)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::values;
 /// should pass; one that fails shows a brittle check. Nothing is sent without `--judges`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  kindlm mutate\n  kindlm mutate --only refund --ops truncate,negate\n  kindlm mutate --min 90% --html mutation.html\n  kindlm mutate --judges --budget-usd 1\n\nExit codes: 0 measured, 1 the score is below `gates.mutationScoreMin` or `--min`, 2 nothing can be mutated or an argument is invalid, 130 interrupted"
+    after_help = "Examples:\n  kindlm mutate\n  kindlm mutate --only refund --ops truncate,negate\n  kindlm mutate --min 90% --html mutation.html\n  kindlm mutate --judges --budget-usd 1\n\nExit codes: 0 measured, 1 the score is below `gates.mutationScoreMin` or `--min`, 2 nothing can be mutated or an argument is invalid, 3 a provider that should judge did not answer, 130 interrupted"
 )]
 pub(crate) struct MutateArgs {
     /// The run: an id or its beginning, or the file of a report [default: the newest run of the suite]

@@ -9,7 +9,7 @@ use kindlm_run::project::{CONFIG, SuiteFolder};
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_run::suites::SuiteKey;
 use kindlm_run::{OpenOptions, Outcome};
-use kindlm_run::{saved, trust};
+use kindlm_run::{compare, saved, trust};
 
 pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
@@ -34,6 +34,7 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let key = suite.as_ref().map(|it| SuiteKey::new(&place, &it.info));
     let saved = saved::find(io, &place, args.run.as_deref(), key.as_ref())?;
     saved.require_whole_run()?;
+    let output = output.with_mutation(saved.mutation(io));
     let mut report = saved.report;
     let (mut gates, models) = match suite {
         Some(suite) => (suite.gates, Some(suite.models)),
@@ -51,6 +52,8 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
         trust::carry_over(io, &mut results, &report.gates);
     }
     report.gates = results;
+    let earlier: Vec<_> = report.comparison.iter().cloned().collect();
+    compare::measure_again(&place, &mut report, &earlier, (&gates, models.is_some()))?;
     output.write(io, &report)?;
     Ok(report.exit_status())
 }

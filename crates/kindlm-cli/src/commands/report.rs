@@ -25,6 +25,7 @@ pub(crate) fn run(args: &ReportArgs, io: &mut Io) -> Outcome {
         output.spare(io, &SuiteFiles::beside(io, &place))?;
     }
     let saved = saved::find(io, &place, args.run.as_deref(), suite.as_ref())?;
+    let output = output.with_mutation(saved.mutation(io));
     output.write(io, &saved.report)?;
     Ok(ExitStatus::Success)
 }

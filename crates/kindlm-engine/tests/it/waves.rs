@@ -44,6 +44,8 @@ fn at_once(concurrency: usize) -> RunOptions {
 
 #[derive(Default)]
 struct Memory {
+    /// A stored repeat that cannot be loaded, like a damaged line.
+    damaged: Option<u32>,
     places: Mutex<HashMap<usize, ExecutionResult>>,
     kept: Mutex<HashMap<u32, ExecutionResult>>,
 }
@@ -56,6 +58,9 @@ impl Record for Memory {
         _: &str,
         repeat: u32,
     ) -> Result<Option<ExecutionResult>, RecordError> {
+        if self.damaged == Some(repeat) {
+            return Err(RecordError(format!("line of repeat {repeat} is damaged")));
+        }
         let found = self.kept.lock().unwrap().get(&repeat).cloned();
         let found = found.filter(|it| it.outcome != Outcome::Errored);
         if let Some(found) = &found {
@@ -114,6 +119,7 @@ async fn repeats_end_when_decided() {
             let end = case.early_end.unwrap();
             assert_eq!(fake.asked().len(), requests, "{until:?} {text} {concurrency}");
             assert_eq!((end.max, end.decision, case.outcome), (max, decision, outcome), "{text}");
+            assert_eq!(case.unneeded_repeats(), u64::from(max) - requests as u64, "{text}");
             let is_undecided = outcome == Outcome::Failed && decision.is_none();
             assert_eq!(case.is_undecided(), is_undecided);
             assert_eq!(case.failure_codes.contains(&FailureCode::UNDECIDED), is_undecided);
@@ -142,6 +148,28 @@ async fn a_streamed_report_has_only_the_carried_out_repeats() {
     assert_eq!(*streamed.cases.read(0).unwrap(), held.cases[0]);
     assert_eq!(streamed.summary(), held.summary());
     assert_eq!((held.totals().saved_repeats, held.totals().failed), (55, 1));
+}
+
+/// The repeats after the gap must not be taken for those in it.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_report_keeps_gaps_of_damaged_lines() {
+    let (suite, options) = (suite_of(decided(), 60, 1.0), at_once(1));
+    let plan = plan(&suite, &options).unwrap();
+    let mut memory = Memory::default();
+    case_of(&suite, &options, &following("pppfpfff"), &memory).await;
+    memory.kept.lock().unwrap().remove(&1);
+    memory.places.lock().unwrap().clear();
+    memory.damaged = Some(2);
+    let fake = Fake::saying("yes");
+    let run = Run { record: &memory, ..Run::new(&suite, &plan, &options, &fake) };
+    let streamed = execute_streamed(run).await;
+    assert!(streamed.failure.is_some() && fake.asked().is_empty());
+    let again = execute(Run { record: &memory, ..run }).await;
+    let held = report(&suite, &plan, again.cases, RunInfo::default());
+    let repeats = held.cases[0].executions.iter().map(|it| it.execution.repeat);
+    assert_eq!(repeats.take(3).collect::<Vec<_>>(), [0, 2, 3], "repeat 1 was not carried out");
+    let streamed = report_streamed(&suite, &plan, streamed, &memory, RunInfo::default());
+    assert_eq!(*streamed.cases.read(0).unwrap(), held.cases[0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,13 +18,14 @@ mod rows;
 mod served;
 mod view;
 
-pub use served::{HtmlShell, ServedRun, case_difference, html_shell, serve_run};
+pub use served::{HtmlShell, ServedRun, case_difference, html_shell, html_without_runs, serve_run};
 
 use std::fmt::{self, Display};
 
 use askama::Template as _;
 use data_encoding::BASE64;
 use kindlm_types::{AnyReport, Outcome, Summary};
+use kindlm_wire::mutation::MutationReport;
 use sha2::{Digest as _, Sha256};
 
 use crate::{Meta, Registration, RenderError, Style};
@@ -54,9 +55,24 @@ fn render(
     style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
+    write_html(report, None, style, out)
+}
+
+/// Writes the page of a run like the reporter `html`, with the mutation result of the run if there is one.
+///
+/// # Errors
+///
+/// Fails if the writer fails, or a case cannot be read.
+pub fn write_html(
+    report: &AnyReport<'_>,
+    mutation: Option<&MutationReport>,
+    style: &Style,
+    out: &mut dyn fmt::Write,
+) -> Result<(), RenderError> {
     let summary = report.summary();
     let has_comparison = report.comparison.is_some();
     let mut page = overview::Page::of(report, &summary, has_comparison)?;
+    page.measure(mutation)?;
     let mut cases = String::new();
     rows::write(report, &mut cases)?;
     let compared = data::comparison(report)?;

@@ -7,12 +7,13 @@ use kindlm_types::{
     AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, ModelInfo,
     ModelTotals, Outcome, RateCount, SuiteTotals, Summary, ecma,
 };
+use kindlm_wire::mutation::MutationReport;
 
 use super::{Look, STYLE, data, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
 use crate::comparison::headline;
 use crate::plain::{head, one_line, visible};
-use crate::{RenderError, score, verdict};
+use crate::{RenderError, mutation, score, verdict};
 
 /// The maximum number of causes on the overview.
 const CAUSES: usize = 12;
@@ -49,6 +50,10 @@ pub(super) struct Page {
     metrics: Vec<Metric>,
     skipped: Vec<Skipped>,
     more_skipped: String,
+    /// The mutation score; `None` without a mutation result.
+    mutation_score: Option<String>,
+    /// The section about the mutation result as HTML; empty without one.
+    strength: String,
 }
 
 /// A segment of the bar of outcomes, in thousandths of the bar's width.
@@ -202,7 +207,16 @@ impl Page {
             metrics: metrics(report, summary),
             skipped: report.skipped.iter().take(SKIPPED).map(skipped).collect(),
             more_skipped: more(report.skipped.len(), SKIPPED, "more skipped test"),
+            mutation_score: None,
+            strength: String::new(),
         })
+    }
+
+    /// Adds the mutation result of the run, if there is one.
+    pub(super) fn measure(&mut self, result: Option<&MutationReport>) -> Result<(), RenderError> {
+        self.mutation_score = result.map(mutation::score_line);
+        self.strength = result.map(mutation::section).transpose()?.unwrap_or_default();
+        Ok(())
     }
 
     /// Adds a warning.

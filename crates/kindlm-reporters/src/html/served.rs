@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use askama::Template as _;
 use kindlm_types::{AnyReport, CaseResult, ExecutionResult};
+use kindlm_wire::mutation::MutationReport;
 use serde_json::{Value, json};
 
 use super::data::{Blocks, Data};
 use super::fit::Cut;
-use super::{STYLE, end, failed, overview, policy, view};
+use super::{STYLE, end, failed, overview, policy, source_hash, view};
 use crate::{RenderError, diff};
 
 /// The maximum number of reasons that are shown of one side of a case.
@@ -56,6 +57,23 @@ pub fn html_shell() -> HtmlShell {
     HtmlShell { html, policy }
 }
 
+/// Returns the page of a server that has no run to show yet. It has no data and no script.
+pub fn html_without_runs() -> HtmlShell {
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>No run yet</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main class=\"wrap\">\n\
+         <h1>There is no finished run yet</h1>\n<p>Run <code>kindlm test</code> in the folder of the suite, and load \
+         this page again.</p>\n<p class=\"soft\">Runs are stored in <code>.kindlm/runs</code> beside the suite. For \
+         the runs of another folder, start <code>kindlm view FOLDER</code>.</p>\n</main>\n</body>\n</html>\n"
+    );
+    let policy = format!(
+        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        source_hash(STYLE)
+    );
+    HtmlShell { html, policy }
+}
+
 /// The data of a run for the page.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -80,16 +98,21 @@ impl Blocks for ServedRun {
     }
 }
 
-/// Renders the data of a run for the page.
+/// Renders the data of a run for the page, with the mutation result of the run if there is one.
 ///
 /// # Errors
 ///
 /// Fails if a case cannot be read.
-pub fn serve_run(report: &AnyReport<'_>) -> Result<ServedRun, RenderError> {
+pub fn serve_run(
+    report: &AnyReport<'_>,
+    mutation: Option<&MutationReport>,
+) -> Result<ServedRun, RenderError> {
     let summary = report.summary();
     let mut served = ServedRun::default();
     let page = &mut served.page;
-    overview::Page::of(report, &summary, true)?.render_into(page).map_err(|err| failed(&err))?;
+    let mut overview = overview::Page::of(report, &summary, true)?;
+    overview.measure(mutation)?;
+    overview.render_into(page).map_err(|err| failed(&err))?;
     overview::End::of(report, "").render_into(page).map_err(|err| failed(&err))?;
     write!(page, "</body>\n</html>\n")?;
     let mut data = Data::new(&summary, Cut::default());

@@ -129,7 +129,7 @@ fn reasons(case: &CaseResult) -> String {
         let line = line(&result.label, facts, result.verdict.message().unwrap_or_default());
         line + &reasoning(result)
     });
-    let end = repeated::end(case).map(|it| line("Repeats", Vec::new(), &it));
+    let end = repeated::end(case).map(|it| line("Ran", Vec::new(), &it));
     let errors = case.errors();
     let of_errors = errors.iter().map(|it| {
         let code = it.error.code().map_or_else(|| "not run".to_owned(), |it| it.to_string());

@@ -10,6 +10,7 @@ use kindlm_wire::mutation::{CheckScore, MutantCounts, MutationReport};
 use crate::amount::{count, percent, plural};
 
 pub use page::html;
+pub(crate) use page::{score_line, section};
 pub use text::text;
 
 /// The numbers of checks and of killed mutants of one assertion.
@@ -77,15 +78,19 @@ fn score(counts: &MutantCounts) -> String {
     }
 }
 
-/// Formats the mutants without a result; `None` if there are none.
-fn undecided(counts: &MutantCounts) -> Option<String> {
-    let parts = [(counts.errored, "errored"), (counts.not_judged, "not judged")];
-    let shown: Vec<String> = parts
-        .into_iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, word)| format!("{} {word}", plural(number, "mutant")))
-        .collect();
-    (!shown.is_empty()).then(|| format!("{}: not in the score", shown.join(", ")))
+/// Formats the mutants without a result: one line for the harmful and one for the harmless ones.
+fn undecided_lines(report: &MutationReport) -> impl Iterator<Item = String> {
+    let families =
+        [("harmful", report.harmful, "score"), ("harmless", report.harmless, "brittle ones")];
+    families.into_iter().filter_map(|(family, counts, of)| {
+        let parts = [(counts.errored, "errored"), (counts.not_judged, "not judged")];
+        let shown: Vec<String> = parts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, word)| format!("{} {word}", plural(number, &format!("{family} mutant"))))
+            .collect();
+        (!shown.is_empty()).then(|| format!("{}: not in the {of}", shown.join(", ")))
+    })
 }
 
 /// Returns the verdict of the gate as a word and a sentence; `None` without a gate.

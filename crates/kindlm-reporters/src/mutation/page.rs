@@ -1,9 +1,11 @@
 //! The result of `kindlm mutate` as one HTML page that loads nothing and runs no script.
 
 use askama::Template;
-use kindlm_wire::mutation::{Family, MutantDiff, MutationReport, OperatorScore};
+use kindlm_wire::mutation::{
+    CaseScore, Family, LeftOut, MutantDiff, MutationReport, OperatorScore,
+};
 
-use super::{by_assertion, gate, idle, score, undecided};
+use super::{by_assertion, gate, idle, score, undecided_lines};
 use crate::RenderError;
 use crate::amount::{count, plural};
 use crate::diff::{DiffLine, between};
@@ -33,12 +35,38 @@ struct Page {
     left_out: Vec<String>,
 }
 
+/// The section of the page of a run.
+#[derive(Template)]
+#[template(path = "mutation/section.html")]
+struct Section {
+    tone: &'static str,
+    gate_word: Option<&'static str>,
+    score: String,
+    brittle: String,
+    strength: String,
+    notes: Vec<String>,
+    operators: Vec<[String; 4]>,
+    weak: Vec<[String; 3]>,
+    more_weak: String,
+    groups: Vec<Group>,
+    left_out: Vec<String>,
+    more_left_out: String,
+}
+
+/// The maximum number of cases, and of parts that are left out, in the section of a run's page.
+const LISTED: usize = 20;
+
+/// The maximum number of mutants of one operator in the section of a run's page.
+const SHOWN: usize = 3;
+
 /// The survivors, or the brittle mutants, of one operator.
 struct Group {
     title: String,
     summary: String,
     advice: String,
     mutants: Vec<(String, Vec<DiffLine>)>,
+    /// The number of mutants that are not shown, as text; empty if all are.
+    more: String,
 }
 
 /// Returns the result as an HTML page.
@@ -52,17 +80,83 @@ pub fn html(report: &MutationReport) -> Result<String, RenderError> {
     page(report).render().map_err(failed)
 }
 
-fn page(report: &MutationReport) -> Page {
-    let gate = gate(report);
-    let (tone, word) = match &gate {
+/// Returns the section "How strong are the checks" for the page of the run, which needs no script.
+///
+/// It lists the weakest cases, and a few mutants of each operator.
+pub(crate) fn section(report: &MutationReport) -> Result<String, RenderError> {
+    let (tone, word) = look(report);
+    let mut weak: Vec<&CaseScore> = report.cases.iter().filter(|it| is_weak(it)).collect();
+    let by_score = |it: &CaseScore| it.score.unwrap_or(0.0);
+    weak.sort_by(|a, b| by_score(a).total_cmp(&by_score(b)));
+    let more = |all: usize, most: usize, word: &str| match all.saturating_sub(most) {
+        0 => String::new(),
+        more => format!("… and {}", plural(more as u64, word)),
+    };
+    let left_out = left_out(report);
+    let section = Section {
+        tone,
+        gate_word: report.gate.map(|_| word),
+        score: score(&report.harmful),
+        brittle: brittle(report),
+        strength: strength(report),
+        notes: notes(report),
+        operators: report.operators.iter().map(operator).collect(),
+        more_weak: more(weak.len(), LISTED, "more case"),
+        weak: weak.into_iter().take(LISTED).map(case).collect(),
+        groups: groups(report, SHOWN),
+        more_left_out: more(left_out.len(), LISTED, "more part"),
+        left_out: left_out.into_iter().take(LISTED).collect(),
+    };
+    let failed =
+        |err: askama::Error| RenderError::Format { format: "html", message: err.to_string() };
+    section.render().map_err(failed)
+}
+
+/// Returns the score for the head of the page of the run.
+pub(crate) fn score_line(report: &MutationReport) -> String {
+    score(&report.harmful)
+}
+
+/// Returns true if a check missed a harmful mutant of the case, or failed on a harmless one.
+fn is_weak(case: &CaseScore) -> bool {
+    case.harmful.killed < case.harmful.all() || case.harmless.killed > 0
+}
+
+/// Returns the color class and the word of the verdict.
+fn look(report: &MutationReport) -> (&'static str, &'static str) {
+    match gate(report) {
         Some((true, _)) => ("good", "PASSED"),
         Some((false, _)) => ("bad", "FAILED"),
         None => ("none", "MEASURED"),
-    };
-    let notes = gate.map(|(_, sentence)| sentence).into_iter();
-    let notes = notes.chain([&report.harmful, &report.harmless].into_iter().filter_map(undecided));
+    }
+}
+
+/// Returns the reason of the verdict, and the numbers of mutants without a result.
+fn notes(report: &MutationReport) -> Vec<String> {
+    let notes = gate(report).map(|(_, sentence)| sentence).into_iter();
+    notes.chain(undecided_lines(report)).collect()
+}
+
+fn brittle(report: &MutationReport) -> String {
     let harmless = report.harmless.killed + report.harmless.survived;
-    let name = |case: &str, model: &str| format!("{} · {}", one_line(case), one_line(model));
+    format!("{} of {harmless}", report.harmless.killed)
+}
+
+fn case(it: &CaseScore) -> [String; 3] {
+    let name = format!("{} · {}", one_line(&it.case), one_line(&it.model));
+    [name, score(&it.harmful), it.harmless.killed.to_string()]
+}
+
+fn left_out(report: &MutationReport) -> Vec<String> {
+    let line = |it: &LeftOut| {
+        let model = it.model.as_ref().map(|it| format!(" · {}", one_line(it)));
+        format!("{}{}: {}", one_line(&it.case), model.unwrap_or_default(), one_line(&it.reason))
+    };
+    report.left_out.iter().map(line).collect()
+}
+
+fn page(report: &MutationReport) -> Page {
+    let (tone, word) = look(report);
     Page {
         style: STYLE,
         style_hash: source_hash(STYLE),
@@ -71,15 +165,9 @@ fn page(report: &MutationReport) -> Page {
         tone,
         word,
         score: score(&report.harmful),
-        brittle: format!("{} of {harmless}", report.harmless.killed),
-        notes: notes.collect(),
-        cases: report
-            .cases
-            .iter()
-            .map(|it| {
-                [name(&it.case, &it.model), score(&it.harmful), it.harmless.killed.to_string()]
-            })
-            .collect(),
+        brittle: brittle(report),
+        notes: notes(report),
+        cases: report.cases.iter().map(case).collect(),
         operators: report.operators.iter().map(operator).collect(),
         assertions: by_assertion(&report.checks)
             .into_iter()
@@ -94,20 +182,8 @@ fn page(report: &MutationReport) -> Page {
             .map(|it| [one_line(it.label), it.checks.to_string(), it.kills.to_string()])
             .collect(),
         strength: strength(report),
-        groups: groups(report),
-        left_out: report
-            .left_out
-            .iter()
-            .map(|it| {
-                let model = it.model.as_ref().map(|it| format!(" · {}", one_line(it)));
-                format!(
-                    "{}{}: {}",
-                    one_line(&it.case),
-                    model.unwrap_or_default(),
-                    one_line(&it.reason)
-                )
-            })
-            .collect(),
+        groups: groups(report, usize::MAX),
+        left_out: left_out(report),
     }
 }
 
@@ -149,7 +225,8 @@ fn operator(it: &OperatorScore) -> [String; 4] {
     [one_line(&it.operator), family.to_owned(), one_line(&it.summary), share]
 }
 
-fn groups(report: &MutationReport) -> Vec<Group> {
+/// Returns the survivors and the brittle mutants by operator, at most `most` of each.
+fn groups(report: &MutationReport, most: usize) -> Vec<Group> {
     let group = |operator: &OperatorScore| {
         let (all, word) = match operator.family {
             Family::Harmful => (&report.survivors, "survives"),
@@ -169,7 +246,11 @@ fn groups(report: &MutationReport) -> Vec<Group> {
             title: format!("{} {word} ×{}", one_line(&operator.operator), own.len()),
             summary: one_line(&operator.summary),
             advice: one_line(&operator.advice),
-            mutants: own.iter().map(shown).collect(),
+            mutants: own.iter().take(most).map(shown).collect(),
+            more: match own.len().saturating_sub(most) {
+                0 => String::new(),
+                more => format!("… and {}", plural(more as u64, "more mutant")),
+            },
         })
     };
     report.operators.iter().filter_map(group).collect()

@@ -4,7 +4,7 @@ use std::fmt;
 
 use kindlm_wire::mutation::{Family, MutantDiff, MutationReport, OperatorScore};
 
-use super::{by_assertion, gate, idle, score, undecided};
+use super::{by_assertion, gate, idle, score, undecided_lines};
 use crate::amount::plural;
 use crate::diff;
 use crate::page::{Ink, Page};
@@ -47,10 +47,8 @@ fn head(page: &mut Page<'_>, report: &MutationReport) -> fmt::Result {
         (report.harmless.killed, report.harmless.killed + report.harmless.survived);
     let ink = if brittle > 0 { Ink::Warning } else { Ink::Plain };
     page.text(0, ink, &format!("brittle {brittle} of {harmless}"))?;
-    for counts in [&report.harmful, &report.harmless] {
-        if let Some(words) = undecided(counts) {
-            page.text(0, Ink::Trouble, &words)?;
-        }
+    for line in undecided_lines(report) {
+        page.text(0, Ink::Trouble, &line)?;
     }
     Ok(())
 }

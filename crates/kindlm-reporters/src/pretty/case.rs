@@ -115,7 +115,7 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
     page.between(2, 2, &[mark_of(case), (strong, &name)], &facts.join("  "))?;
     let is_clear = !case.is_flaky() && case.early_end.is_none() && case.outcome.held();
     let rate = repeated::rate(case).filter(|_| !is_clear || verbosity == Verbosity::Verbose);
-    for (name, text) in [("repeats ", repeated::end(case)), ("rate    ", rate)] {
+    for (name, text) in [("ran     ", repeated::end(case)), ("rate    ", rate)] {
         if let Some(text) = text {
             field(page, 4, name, &text)?;
         }

@@ -1,6 +1,7 @@
 //! Tests of the result of `kindlm mutate`, as text and as a page.
 
 use kindlm_reporters::{Style, Verbosity, mutation};
+use kindlm_testing::sample_report;
 use kindlm_wire::mutation::{
     CaseScore, CheckScore, Family, LeftOut, MutantCounts, MutantDiff, MutatedEvidence,
     MutationReport, OperatorScore, ScoreGate, VERSION,
@@ -164,6 +165,30 @@ fn the_page_says_how_strong_the_checks_are() {
             format!("<h2>How strong are the checks</h2>\n<p class=\"soft\">{expected}</p>");
         assert!(page.contains(&section), "{page}");
     }
+}
+
+#[test]
+fn the_page_of_the_run_has_the_section() {
+    let page = |mutation: Option<&MutationReport>| {
+        let mut page = String::new();
+        let style = Style::default();
+        kindlm_reporters::write_html(&sample_report(), mutation, &style, &mut page).unwrap();
+        crate::html::check(&page);
+        page
+    };
+    let plain = page(None);
+    assert!(!plain.contains("How strong are the checks"));
+    let mut many = sample();
+    let survivor = many.survivors[0].clone();
+    many.survivors.extend(vec![survivor; 8]);
+    let page = page(Some(&many));
+    let (_, section) = page.split_once("<section aria-labelledby=\"strength\">").unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    // The section needs no script, and texts of users are escaped.
+    assert!(!section.contains("<script>alert") && !section.contains('\u{1b}'));
+    assert!(page.contains("<a href=\"#strength\">Mutation score 75.0% (3 of 4)</a>"));
+    assert!(section.contains("… and 7 more mutants"), "{section}");
+    insta::assert_snapshot!(section);
 }
 
 #[test]

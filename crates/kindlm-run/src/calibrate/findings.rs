@@ -163,11 +163,13 @@ impl Findings {
     pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let judged = || self.samples.iter().filter(|it| it.human.is_some());
-        let answered: BTreeSet<&String> = judged().flat_map(|it| &it.answered).collect();
+        // A watch accepts every model that answered, so those of second answers count, too.
+        let mut answered: BTreeSet<String> = template.answered.iter().cloned().collect();
+        answered.extend(judged().flat_map(|it| it.answered.iter().cloned()));
         Calibration {
             counts: self.confusion.into(),
             criteria: self.criteria(&template.calibrated_at),
-            answered: answered.into_iter().cloned().collect(),
+            answered: answered.into_iter().collect(),
             // Only calibrations without errors are stored, so a stored value is always 0.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),

@@ -1,9 +1,9 @@
 //! Calibrates a judge: plans the questions, asks them, and corrects pass rates.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use kindlm_assertions::JudgeBlock;
+use kindlm_assertions::{JudgeBlock, answered_by};
 use kindlm_config::Programs;
 use kindlm_engine::{Model, Suite};
 use kindlm_stats::Tally;
@@ -247,7 +247,7 @@ impl Subject {
         panel: &Panel<'_>,
         known: &[StoredCalibration],
     ) -> Result<Vec<Correction>, Failure> {
-        let Some(Saved { report, name }) = run else { return Ok(Vec::new()) };
+        let Some(Saved { report, name, .. }) = run else { return Ok(Vec::new()) };
         let report: &AnyReport<'_> = report;
         // A report lists only the models under test. The names of the other judges are in the suite.
         let of_report =
@@ -278,6 +278,8 @@ struct Asked {
     samples: Vec<Sample>,
     own_noise: Option<OwnNoise>,
     canaries: BTreeMap<String, String>,
+    /// The names of the models that gave the second answers.
+    answered: BTreeSet<String>,
     cost_usd: Option<f64>,
     usage: UsageSum,
 }
@@ -335,7 +337,7 @@ impl Planned<'_> {
             labels_digest: labels_digest.clone(),
             counts: Counts::default(),
             criteria: Vec::new(),
-            answered: Vec::new(),
+            answered: asked.answered.into_iter().collect(),
             errored: 0,
             base_rate: 0.0,
             agreement: 0.0,
@@ -386,6 +388,7 @@ impl Planned<'_> {
             samples: first.samples(),
             own_noise: None,
             canaries: BTreeMap::new(),
+            answered: BTreeSet::new(),
             cost_usd: first.cost_usd.zip(second.cost_usd).map(|(a, b)| a + b),
             usage: first.usage,
         };
@@ -396,6 +399,7 @@ impl Planned<'_> {
             noise.asked += 1;
             noise.different += u64::from(other != *verdict);
             asked.canaries.insert(case.digest.clone(), verdict.clone());
+            asked.answered.extend(results.iter().flat_map(answered_by).map(str::to_owned));
         }
         asked.own_noise = Some(noise).filter(|it| it.asked > 0);
         let missing = judged.len() - asked.canaries.len();

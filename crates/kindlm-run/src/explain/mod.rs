@@ -42,7 +42,7 @@ pub fn text(topic: Option<&str>) -> Result<String, Failure> {
         None => Ok(overview()),
         Some("codes") => Ok(codes()),
         Some(topic) => lists(topic)
-            .or_else(|| gate_and_keys(topic))
+            .or_else(|| key_and_entry(topic))
             .or_else(|| page(topic))
             .or_else(|| code(topic))
             .map_or_else(|| key(topic), Ok),
@@ -78,15 +78,18 @@ fn key(topic: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns the pages of a topic that is both a key and a gate with a threshold for each name, such as `tags`: first the
-/// page of the keys, then the page of the gate.
-fn gate_and_keys(topic: &str) -> Option<String> {
-    let gate = kindlm_engine::gates::find(topic)?;
-    if gate.meta.threshold != kindlm_engine::gates::Threshold::Names {
+/// Returns the page of a key at the top of `kindlm.yaml` or of a gate per name, followed by the page of the registry
+/// entry with the same name, such as `tests` or `tags`. Returns `None` if one of the pages is missing.
+fn key_and_entry(topic: &str) -> Option<String> {
+    let per_name = kindlm_engine::gates::find(topic)
+        .is_some_and(|it| it.meta.threshold == kindlm_engine::gates::Threshold::Names);
+    let schema = kindlm_config::json_schema();
+    let keys = Keys::of(&schema);
+    if !per_name && keys.all.iter().all(|it| it.path != topic) {
         return None;
     }
-    let keys = Keys::of(&kindlm_config::json_schema()).page(topic)?;
-    Some(format!("{keys}\n{}", page(topic)?))
+    let entry = page(topic)?;
+    Some(format!("{}\n{entry}", keys.page(topic)?))
 }
 
 fn pages() -> impl Iterator<Item = Page> {
@@ -250,6 +253,14 @@ mod tests {
             assert_eq!(page(topic).unwrap(), without_fixtures(docs), "{topic}");
         }
         assert_eq!(page("nothing"), None);
+    }
+
+    #[test]
+    fn a_top_level_key_is_not_hidden_by_an_entry() {
+        let both = text(Some("tests")).unwrap();
+        assert!(both.starts_with("# tests\n\n"), "{both}");
+        assert!(both.contains("## Keys of each item"), "{both}");
+        assert!(both.contains(page("tests").unwrap().trim_end()), "{both}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Judges mutants with the engine, like the executions of a run, and counts the results.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kindlm_engine::{
@@ -29,14 +30,23 @@ pub(super) struct Judging<'a> {
     pub(super) asks_models: bool,
 }
 
+/// The counted mutants, and what went wrong.
+pub(super) struct Judged {
+    pub(super) tally: Tally,
+    /// True if the user interrupted the judging.
+    pub(super) is_interrupted: bool,
+    /// True if a judge's provider did not answer.
+    pub(super) failed_by_provider: bool,
+}
+
 impl Judging<'_> {
-    /// Judges all mutants. The flag is true if the user interrupted it.
+    /// Judges all mutants.
     pub(super) fn run(
         &self,
         world: &World,
         session: Session,
         progress: Box<dyn Progress + '_>,
-    ) -> Result<(Tally, bool), Failure> {
+    ) -> Result<Judged, Failure> {
         let Session { client, runner, responses, waits, .. } = session;
         let recorded = Recorded::new(&client, responses);
         let all = ports(&client, &recorded, &runner);
@@ -46,7 +56,12 @@ impl Judging<'_> {
             .build()
             .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
         let (tally, places) = self.originals.tally();
-        let counting = Counting { tally: Mutex::new(tally), places, originals: self.originals };
+        let counting = Counting {
+            tally: Mutex::new(tally),
+            places,
+            originals: self.originals,
+            failed_by_provider: AtomicBool::new(false),
+        };
         let control = Control::default();
         let (abortable, abort) = Abortable::new(ports);
         let watch = |event: RunProgress<'_>| progress.on(event);
@@ -73,7 +88,8 @@ impl Judging<'_> {
             report_use(world, recorded.responses(), false);
         }
         let tally = counting.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((tally, is_interrupted))
+        let failed_by_provider = counting.failed_by_provider.into_inner();
+        Ok(Judged { tally, is_interrupted, failed_by_provider })
     }
 }
 
@@ -101,6 +117,7 @@ struct Counting<'a> {
     /// The case in the tally and the repeat, for each position of the plan.
     places: Vec<(usize, usize)>,
     originals: &'a Originals,
+    failed_by_provider: AtomicBool,
 }
 
 impl Record for Counting<'_> {
@@ -118,6 +135,9 @@ impl Record for Counting<'_> {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         for (at, result) in finished {
             let Some((case, repeat)) = self.places.get(*at).copied() else { continue };
+            if result.failed_by_provider() {
+                self.failed_by_provider.store(true, Ordering::Relaxed);
+            }
             let Execution { case: name, model, .. } = &result.execution;
             match (repeat.checked_sub(1), self.originals.original(name, model)) {
                 (None, _) => tally.add_original(case, result),

@@ -114,9 +114,14 @@ pub fn mutate(
         originals: &originals,
         asks_models: config.judges,
     };
-    let (tally, is_interrupted) = judging.run(world, session, progress)?;
+    let judged = judging.run(world, session, progress)?;
+    let judging::Judged { tally, is_interrupted, failed_by_provider } = judged;
     let mut report = tally.report(&saved.report.run.id, &suite.info.name, min);
     redact(&Secrets::of(world, &suite.providers), &mut report);
+    // The page of the run shows only a result over all cases and operators.
+    if config.only.is_empty() && config.operators.is_empty() && !is_interrupted {
+        saved.keep_mutation(world, &report);
+    }
     if let Some(path) = &config.html {
         let page = mutation::html(&report).map_err(|err| Failure::internal(err.to_string()))?;
         kindlm_store::write(&world.working_dir.join(path), page.as_bytes())
@@ -125,6 +130,7 @@ pub fn mutate(
     }
     let status = match report.gate {
         _ if is_interrupted => ExitStatus::Interrupted,
+        _ if failed_by_provider => ExitStatus::ProviderError,
         Some(gate) if !gate.held => ExitStatus::GatesFailed,
         _ => ExitStatus::Success,
     };

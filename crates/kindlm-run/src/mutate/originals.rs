@@ -69,7 +69,6 @@ impl Originals {
             })
             .map(|(of, unit)| (of, Unit { repeat: 0, ..unit }))
             .collect();
-        let names: HashSet<&str> = suite.cases.iter().map(|it| it.name.as_str()).collect();
         let mut found = Vec::new();
         let mut this = Self {
             executions: Vec::new(),
@@ -82,16 +81,24 @@ impl Originals {
             let of = (case.case.as_str(), case.model.as_str());
             if let Some(unit) = units.get(&of) {
                 found.push((*unit, RecordedCase::new(case.into_owned())));
-            } else if !names.contains(of.0) {
+            } else if let Some(it) = suite.cases.iter().find(|it| it.name == of.0) {
+                let alone = it.kind.alone().filter(|_| it.models.is_empty());
+                if alone != Some(of.1) && it.models.iter().all(|model| model != of.1) {
+                    let reason = "the suite does not run the case on this model";
+                    this.leave_out(&case.case, Some(&case.model), reason);
+                }
+            } else {
                 this.leave_out(&case.case, None, "the suite has no such test case");
             }
         }
         let read: HashSet<(&str, &str)> =
             found.iter().map(|(_, it)| (it.name.as_str(), it.model.as_str())).collect();
-        let missing: HashSet<&str> =
-            units.keys().filter(|it| !read.contains(*it)).map(|(case, _)| *case).collect();
-        for case in suite.cases.iter().filter(|it| missing.contains(it.name.as_str())) {
-            this.leave_out(&case.name, None, "the run does not have all its executions");
+        for unit in &selected.units {
+            let Some(case) = suite.cases.get(unit.case) else { continue };
+            let model = unit.target(suite);
+            if !read.contains(&(case.name.as_str(), model)) {
+                this.leave_out(&case.name, Some(model), "the run has no execution of it");
+            }
         }
         for (unit, case) in found {
             this.add_case(suite, unit, case, judges)?;
@@ -130,7 +137,10 @@ impl Originals {
             case.body = Arc::new(body.clone());
         }
         if body.checks.is_empty() && body.conversation.iter().all(|it| it.checks.is_empty()) {
-            if dropped.is_none() {
+            // The body has lost its checks already if another model of the case was added before.
+            let is_known =
+                self.left_out.iter().any(|(it, model, _)| *it == name && model.is_none());
+            if !is_known {
                 self.leave_out(&name, None, "it has no check");
             }
             return Ok(());

@@ -6,18 +6,18 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, Response, StatusCode};
-use kindlm_reporters::html_shell;
+use kindlm_reporters::{HtmlShell, html_shell, html_without_runs};
 use sha2::{Digest as _, Sha256};
 use url::form_urlencoded;
 
-use super::library::{Library, NotServed};
+use super::library::{NotServed, Shelf};
 
 /// The header with the token.
 const TOKEN: &str = "x-kindlm-token";
 
 /// The server: the runs, the port and the token.
 pub(super) struct Server {
-    library: Library,
+    shelf: Shelf,
     port: u16,
     token: String,
 }
@@ -70,8 +70,8 @@ impl Parameters {
 }
 
 impl Server {
-    pub(super) fn new(library: Library, port: u16, token: String) -> Self {
-        Self { library, port, token }
+    pub(super) fn new(shelf: Shelf, port: u16, token: String) -> Self {
+        Self { shelf, port, token }
     }
 
     /// Returns the URL of the page. The fragment with the token is not sent to servers.
@@ -90,8 +90,8 @@ impl Server {
             let answer = self.check(&parts.method, &parts.headers).and_then(|()| {
                 let query = Parameters::parse(parts.uri.query().unwrap_or_default());
                 match parts.uri.path() {
-                    "/" => Ok(None),
-                    path => self.data(path, &parts.headers, &query).map(Some),
+                    "/" => self.start().map(Answer::Page),
+                    path => self.data(path, &parts.headers, &query).map(Answer::Data),
                 }
             });
             respond(answer, is_head)
@@ -123,6 +123,15 @@ impl Server {
         Ok(())
     }
 
+    /// Returns the page without data.
+    fn start(&self) -> Result<HtmlShell, (StatusCode, String)> {
+        match self.shelf.library() {
+            Ok(Some(_)) => Ok(html_shell()),
+            Ok(None) => Ok(html_without_runs()),
+            Err(err) => Err(err.status()),
+        }
+    }
+
     fn check_token(&self, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
         let Some(given) = headers.get(TOKEN) else {
             let why = format!("the header `{TOKEN}` is missing");
@@ -146,25 +155,26 @@ impl Server {
             Some(name) => self.wire(name, query),
             None => Err(NotServed::Absent("there is no such page".to_owned())),
         };
-        found.map_err(|err| match err {
-            NotServed::Absent(why) => (StatusCode::NOT_FOUND, why),
-            NotServed::Failed(why) => (StatusCode::INTERNAL_SERVER_ERROR, why),
-        })
+        found.map_err(NotServed::status)
     }
 
     fn wire(&self, name: &str, query: &Parameters) -> Result<Body, NotServed> {
         let Parameters { run, base, case, model } = query;
+        let library = self.shelf.library()?;
+        let library = library.ok_or_else(|| {
+            NotServed::Absent("there is no run yet: run `kindlm test`".to_owned())
+        })?;
         if name == "heads" {
-            return Body::json(&self.library.heads());
+            return Body::json(&library.heads());
         }
-        let shown = self.library.open(run)?;
+        let shown = library.open(run)?;
         match name {
             "page" => Ok(Body::new("text/html; charset=utf-8", shown.served()?.page.clone())),
             "head" => Body::json(shown.head()),
             "index" => Ok(Body::gzip(&shown.served()?.index)),
-            "compare" => Body::json(&self.library.compare(base, &shown)?),
-            "difference" => Body::json(&self.library.difference(base, &shown, case, model)?),
-            "history" => Body::json(&self.library.history(case, model)),
+            "compare" => Body::json(&library.compare(base, &shown)?),
+            "difference" => Body::json(&library.difference(base, &shown, case, model)?),
+            "history" => Body::json(&library.history(case, model)),
             _ => {
                 let number = name.strip_prefix("chunk/").and_then(|it| it.parse::<usize>().ok());
                 let chunk = match number {
@@ -179,16 +189,29 @@ impl Server {
     }
 }
 
-/// Makes the response; `None` is the page without data.
-fn respond(
-    answer: Result<Option<Body>, (StatusCode, String)>,
-    is_head: bool,
-) -> Response<Full<Bytes>> {
+/// The answer to a request.
+enum Answer {
+    /// The page without data.
+    Page(HtmlShell),
+    /// Data of a run.
+    Data(Body),
+}
+
+impl NotServed {
+    fn status(self) -> (StatusCode, String) {
+        match self {
+            Self::Absent(why) => (StatusCode::NOT_FOUND, why),
+            Self::Failed(why) => (StatusCode::INTERNAL_SERVER_ERROR, why),
+        }
+    }
+}
+
+/// Makes the response.
+fn respond(answer: Result<Answer, (StatusCode, String)>, is_head: bool) -> Response<Full<Bytes>> {
     let mut policy = "default-src 'none'; frame-ancestors 'none'".to_owned();
     let (status, body) = match answer {
-        Ok(Some(body)) => (StatusCode::OK, body),
-        Ok(None) => {
-            let shell = html_shell();
+        Ok(Answer::Data(body)) => (StatusCode::OK, body),
+        Ok(Answer::Page(shell)) => {
             policy = shell.policy;
             (StatusCode::OK, Body::new("text/html; charset=utf-8", shell.html))
         }

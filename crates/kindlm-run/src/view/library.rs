@@ -1,6 +1,7 @@
 //! The runs that the server shows.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kindlm_reporters::{ServedRun, case_difference, one_line, serve_run};
@@ -12,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::compare::{self, Side};
 use crate::history::PastRuns;
-use crate::saved::Saved;
+use crate::saved::{self, Saved};
 use crate::suites::SuiteKey;
-use crate::{SuiteFolder, World};
+use crate::{Failure, SuiteFolder, World};
 
 /// The maximum number of runs in the history.
 const HISTORY: usize = 30;
@@ -34,13 +35,15 @@ pub(super) enum NotServed {
 pub(super) struct OpenRun {
     report: Report<SavedCases>,
     head: RunHead,
+    /// The file of the report, beside which a mutation result may be.
+    path: PathBuf,
     served: OnceLock<ServedRun>,
 }
 
 impl OpenRun {
-    fn new(report: Report<SavedCases>) -> Self {
+    fn new(report: Report<SavedCases>, path: PathBuf) -> Self {
         let head = RunHead::of(&report);
-        Self { report, head, served: OnceLock::new() }
+        Self { report, head, path, served: OnceLock::new() }
     }
 
     pub(super) fn head(&self) -> &RunHead {
@@ -52,7 +55,10 @@ impl OpenRun {
         if let Some(served) = self.served.get() {
             return Ok(served);
         }
-        let served = serve_run(&self.report).map_err(|err| NotServed::Failed(err.to_string()))?;
+        let mutation = Runs::mutation(&self.path, &self.report.run.id)
+            .map_err(|err| NotServed::Failed(err.to_string()))?;
+        let served = serve_run(&self.report, mutation.as_ref());
+        let served = served.map_err(|err| NotServed::Failed(err.to_string()))?;
         Ok(self.served.get_or_init(|| served))
     }
 
@@ -76,6 +82,48 @@ impl OpenRun {
     }
 }
 
+/// The library of a folder, which opens when the folder has a run.
+pub(super) struct Shelf {
+    world: World,
+    place: SuiteFolder,
+    of: Option<SuiteKey>,
+    library: OnceLock<Library>,
+}
+
+impl Shelf {
+    /// Opens the library of a run: the named one, or the newest of the folder. A folder without runs has no library yet.
+    pub(super) fn new(
+        world: &World,
+        place: SuiteFolder,
+        of: Option<&SuiteKey>,
+        run: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let library = OnceLock::new();
+        if run.is_some() || !saved::has_none(&place, of)? {
+            let saved = saved::find(world, &place, run, of)?;
+            library.get_or_init(|| Library::new(world, &place, saved));
+        }
+        Ok(Self { world: world.clone(), place, of: of.cloned(), library })
+    }
+
+    /// Returns the library; `None` as long as the folder has no run.
+    pub(super) fn library(&self) -> Result<Option<&Library>, NotServed> {
+        if let Some(library) = self.library.get() {
+            return Ok(Some(library));
+        }
+        let failed = |failure: Failure| {
+            let why = failure.message.unwrap_or_else(|| "the run cannot be read".to_owned());
+            NotServed::Failed(why)
+        };
+        let (place, of) = (&self.place, self.of.as_ref());
+        if saved::has_none(place, of).map_err(failed)? {
+            return Ok(None);
+        }
+        let saved = saved::find(&self.world, place, None, of).map_err(failed)?;
+        Ok(Some(self.library.get_or_init(|| Library::new(&self.world, place, saved))))
+    }
+}
+
 /// The run to show, and the other runs of its suite.
 pub(super) struct Library {
     runs: Runs,
@@ -91,7 +139,7 @@ impl Library {
         Self {
             past: PastRuns::new(world, runs.clone(), of),
             runs,
-            shown: Arc::new(OpenRun::new(saved.report)),
+            shown: Arc::new(OpenRun::new(saved.report, saved.path)),
             open: Mutex::new(LruCache::new(OPEN)),
         }
     }
@@ -111,7 +159,8 @@ impl Library {
             }
             err => NotServed::Failed(format!("cannot read the run `{id}`: {err}")),
         })?;
-        let run = Arc::new(OpenRun::new(report));
+        let path = self.runs.path(id).map_err(|err| NotServed::Failed(err.to_string()))?;
+        let run = Arc::new(OpenRun::new(report, path));
         open.put(id.to_owned(), Arc::clone(&run));
         Ok(run)
     }

@@ -1,4 +1,4 @@
-//! Shows runs in a browser: a server on 127.0.0.1 that only reads.
+//! Shows runs in a browser: a server on 127.0.0.1 that only answers requests that read.
 //!
 //! The page without data is public. Each request for data needs the token of the server, so that neither other users of
 //! the machine nor pages of other sites can read a run.
@@ -13,14 +13,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
-use kindlm_store::Runs;
+use kindlm_store::{Runs, journal};
 use kindlm_types::ExitStatus;
 use tokio::net::TcpListener;
 
 use self::answer::Server;
-use self::library::Library;
+use self::library::Shelf;
 use crate::suites::SuiteKey;
-use crate::{Failure, Outcome, SuiteFolder, World, http, saved};
+use crate::{Failure, Outcome, SuiteFolder, World, http};
 
 /// The settings of the server.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct ViewConfig {
 }
 
 /// Serves a run and the other runs of its suite until an interrupt. `ready` receives the URL of the page.
+///
+/// For a folder without runs, the page says what to do, and shows the first run when there is one.
 ///
 /// # Errors
 ///
@@ -52,8 +54,7 @@ pub fn view(
         },
         None => (place, None),
     };
-    let saved = saved::find(world, &place, run, of)?;
-    let library = Library::new(world, &place, saved);
+    let shelf = Shelf::new(world, place, of, run)?;
     let token = new_token()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -62,7 +63,7 @@ pub fn view(
     let served = runtime.block_on(async {
         let listener = bind(config.port).await?;
         let port = listener.local_addr().map_err(|err| cannot_listen(config.port, &err))?.port();
-        let server = Arc::new(Server::new(library, port, token));
+        let server = Arc::new(Server::new(shelf, port, token));
         // The signal handlers can only be installed inside the runtime.
         let mut interrupts = (world.interrupts)();
         ready(&server.url())?;
@@ -100,12 +101,11 @@ pub fn open_browser(url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the folder of a suite if `named` is a folder with runs, and not the folder of one run.
+/// Returns the folder of a suite if `named` is a folder, and not the folder of one run.
 fn folder_of_runs(world: &World, named: &str) -> Option<SuiteFolder> {
-    let place = SuiteFolder::new(world, Path::new(named));
     let folder = world.working_dir.join(named);
-    let is_run = folder.join(Runs::REPORT).is_file();
-    (folder.is_dir() && !is_run && place.state().join("runs").is_dir()).then_some(place)
+    let is_run = [Runs::REPORT, journal::FILE].iter().any(|it| folder.join(it).is_file());
+    (folder.is_dir() && !is_run).then(|| SuiteFolder::new(world, Path::new(named)))
 }
 
 fn new_token() -> Result<String, Failure> {

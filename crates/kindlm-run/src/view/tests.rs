@@ -119,6 +119,59 @@ fn data_needs_the_token() {
 }
 
 #[test]
+fn a_folder_without_runs_has_a_page_until_the_first_run() {
+    let served = serve(tempfile::tempdir().unwrap());
+    let start = || {
+        let (status, head, body) = served.send("GET /", &[("host", &served.host())]);
+        assert_eq!(status, 200);
+        (head, String::from_utf8(body).unwrap())
+    };
+    let (head, page) = start();
+    assert!(
+        page.contains("There is no finished run yet") && page.contains("kindlm test"),
+        "{page}"
+    );
+    assert!(!page.contains("<script") && !head.contains("script-src"), "{head}");
+    assert_eq!(served.get("/wire/page").0, 404);
+    save(served.folder.path(), &report(FIRST));
+    assert!(!start().1.contains("There is no finished run yet"));
+    assert_eq!(served.json("/wire/head")["run"], FIRST);
+}
+
+#[test]
+fn the_page_has_the_mutation_result_beside_the_run() {
+    use kindlm_wire::mutation::{MutantCounts, MutationReport};
+    let served = served();
+    let page = |run: &str| {
+        let (status, _, body) = served.get(&format!("/wire/page?run={run}"));
+        assert_eq!(status, 200);
+        String::from_utf8(body).unwrap()
+    };
+    let path = |run: &str| Runs::new(served.folder.path().join(".kindlm")).path(run).unwrap();
+    let result = MutationReport {
+        schema_version: 1,
+        run: FIRST.to_owned(),
+        suite: "s".to_owned(),
+        score: Some(0.75),
+        harmful: MutantCounts { killed: 3, survived: 1, ..MutantCounts::default() },
+        harmless: MutantCounts::default(),
+        gate: None,
+        operators: Vec::new(),
+        cases: Vec::new(),
+        checks: Vec::new(),
+        survivors: Vec::new(),
+        brittle: Vec::new(),
+        left_out: Vec::new(),
+    };
+    // The result of another run is not shown.
+    Runs::save_mutation(&path(SECOND), &result).unwrap();
+    Runs::save_mutation(&path(FIRST), &result).unwrap();
+    let (first, second) = (page(FIRST), page(SECOND));
+    assert!(first.contains("How strong are the checks") && first.contains("75.0% (3 of 4)"));
+    assert!(!second.contains("How strong are the checks"));
+}
+
+#[test]
 fn foreign_hosts_and_origins_are_refused() {
     let served = served();
     let token = served.token.as_str();
@@ -333,8 +386,9 @@ fn runs_are_found_by_id_file_and_folder() {
         assert!(shown.starts_with("http://127.0.0.1:"), "{shown}");
     }
     let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
-    let failed = view(&world, place, None, &ViewConfig::default(), &mut |_| Ok(())).unwrap_err();
-    assert!(failed.message.unwrap().contains("there is no run yet"));
+    let config = ViewConfig { run: Some("20261103".to_owned()), port: 0 };
+    let failed = view(&world, place, None, &config, &mut |_| Ok(())).unwrap_err();
+    assert!(failed.message.unwrap().contains("20261103"));
 }
 
 /// A source with an interrupt at once.

@@ -409,6 +409,9 @@ mod tests {
                 // An incomplete line is ignored, even if it could not be cut off.
                 assert_eq!(Journal::open(folder.path()).unwrap().index().unwrap().len(), 1);
             }
+            // The half that is written has a complete line and a cut one.
+            let several = ["e", "f", "g"].map(result);
+            assert!(writer.append_all(&several).is_err());
             full.store(false, Ordering::SeqCst);
             let place = writer.append(&result("d")).unwrap().unwrap();
             let journal = Journal::open(folder.path()).unwrap();

@@ -97,7 +97,8 @@ impl Usage {
         let counts = self.input_tokens > 0
             || self.output_tokens > 0
             || self.total_tokens > 0
-            || self.cached_input_tokens.is_some_and(|it| it > 0);
+            || self.cached_input_tokens.is_some_and(|it| it > 0)
+            || self.cache_write_tokens.is_some_and(|it| it > 0);
         if counts {
             self
         } else {
@@ -337,6 +338,14 @@ mod tests {
             let again = serde_json::to_string(&usage).unwrap();
             assert_eq!(read(&again), usage, "{again}");
         }
+    }
+
+    #[test]
+    fn written_cache_tokens_are_counted_alone() {
+        let usage = Usage::default().with_cache_writes(Some(7));
+        assert_eq!(usage.cache_write_tokens, Some(7));
+        let usage = Usage::default().with_cache_writes(Some(0));
+        assert_eq!(usage, Usage::default(), "a lone 0 was not counted");
     }
 
     #[test]

@@ -179,6 +179,12 @@ impl CaseResult {
         kindlm_stats::Tally::new(held, held + failed).ok()
     }
 
+    /// Returns the number of planned repeats that will not be carried out, with or without a decision.
+    pub fn unneeded_repeats(&self) -> u64 {
+        let planned = self.early_end.map_or(0, |it| u64::from(it.max));
+        planned.saturating_sub(self.executions.len() as u64)
+    }
+
     /// Returns the number of repeats that an early end made unnecessary.
     pub fn saved_repeats(&self) -> u64 {
         let decided = self.early_end.filter(|it| it.decision.is_some());

@@ -77,11 +77,17 @@ impl Assertion for MessageIncludes {
         if answers == 0 && evidence.execution.exit_code().is_some() {
             return missing(ID, &self.label, SILENT);
         }
-        let text = said.join("\n");
-        let seen = match self.phrase.is_in(&text) {
-            Ok(seen) => seen,
-            Err(err) => return given_up(ID, &self.label, &err),
-        };
+        // Each message is searched on its own: no message contains a text that is split over two of them.
+        let mut found = None;
+        for message in &said {
+            match self.phrase.is_in(message) {
+                Ok(true) => found = Some(*message),
+                Ok(false) => continue,
+                Err(err) => return given_up(ID, &self.label, &err),
+            }
+            break;
+        }
+        let seen = found.is_some();
         let of = match said.len() {
             1 => "the agent's message".to_owned(),
             count => format!("the agent's {count} messages"),
@@ -93,6 +99,7 @@ impl Assertion for MessageIncludes {
         };
         let finding = Finding::occurs(evidence.execution, Channel::Messages, seen, reason);
         finding.result_with((ID, &self.label), self.own, || {
+            let text = found.map_or_else(|| said.join("\n"), str::to_owned);
             let is_output = text == evidence.execution.output;
             let of = if is_output { CheckedText::Output } else { other("the agent's messages") };
             [self.phrase.evidence(of, &text)]

@@ -68,7 +68,7 @@ struct Call {
     /// A pattern for the tool's name: `*` is any text, `?` is one character. Case does not matter.
     #[serde(default)]
     pattern: Option<String>,
-    /// The type of the step; `tool` by default. Steps of other types are ignored.
+    /// The type of the step. Only `tool` is possible here.
     #[serde(default, rename = "type")]
     types: Option<Types>,
     /// The expected arguments. `arguments` is another name for this key.

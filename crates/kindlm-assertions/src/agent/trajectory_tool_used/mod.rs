@@ -74,7 +74,7 @@ struct Counted {
     name: Option<String>,
     /// A pattern for the tool's name: `*` is any text, `?` is one character. Case does not matter.
     pattern: Option<String>,
-    /// The type of the step; `tool` by default. Steps of other types are ignored.
+    /// The type of the step. Only `tool` is possible here.
     #[serde(rename = "type")]
     types: Option<Types>,
     /// The lowest number of uses that passes; 1 by default.

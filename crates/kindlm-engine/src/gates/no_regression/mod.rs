@@ -86,26 +86,35 @@ impl Measurement for NoRegression {
     fn observe(&mut self, _case: &CaseResult) {}
 
     fn finish(&self) -> GateResult {
-        no_regression(self.demand, None)
+        no_regression(self.demand, Err(None))
     }
 }
 
 /// Decides the gate by the comparison of the run with its baseline.
 ///
 /// The engine has no baseline with pass rates, so the caller of a run replaces the gate's result by this one. Without a
-/// comparison there is nothing to measure; a demand with a margin is violated then, because it demands evidence.
-pub fn no_regression(demand: RegressionDemand, comparison: Option<&Comparison>) -> GateResult {
+/// comparison there is nothing to measure, for the reason in the error if it is not the missing baseline. A demand with
+/// a margin is violated then, because it demands evidence.
+pub fn no_regression(
+    demand: RegressionDemand,
+    comparison: Result<&Comparison, Option<&str>>,
+) -> GateResult {
     let id = REGISTRATION.meta.id;
     let nothing = |why: &str| {
         nothing_to_measure(id, ALPHA, format!("No regression: nothing to measure: {why}"))
     };
     let needs_data = demand.margin.is_some();
-    let Some(comparison) = comparison else {
-        let why = "the run was not compared with a baseline; `kindlm baseline set` creates one";
-        if needs_data {
-            return missing_evidence(id, ALPHA, format!("No regression: {why}"));
+    let comparison = match comparison {
+        Ok(comparison) => comparison,
+        Err(reason) => {
+            let why = reason.unwrap_or(
+                "the run was not compared with a baseline; `kindlm baseline set` creates one",
+            );
+            if needs_data {
+                return missing_evidence(id, ALPHA, format!("No regression: {why}"));
+            }
+            return nothing(why);
         }
-        return nothing(why);
     };
     let (is_broken, verdict) = match &comparison.verdict {
         ComparisonVerdict::Regression => (true, "regression".to_owned()),
@@ -206,12 +215,14 @@ mod tests {
             ),
         ] {
             let is_measured = !matches!(verdict, V::NotComparable { .. });
-            let result = no_regression(demand, Some(&comparison(verdict, is_measured)));
+            let result = no_regression(demand, Ok(&comparison(verdict, is_measured)));
             assert_eq!((result.outcome, result.message.as_str()), (outcome, message));
         }
-        assert_eq!(no_regression(margin, None).outcome, GateOutcome::Broken);
+        assert_eq!(no_regression(margin, Err(None)).outcome, GateOutcome::Broken);
         let plain = RegressionDemand { margin: None };
-        assert_eq!(no_regression(plain, None).outcome, GateOutcome::NothingToMeasure);
+        assert_eq!(no_regression(plain, Err(None)).outcome, GateOutcome::NothingToMeasure);
+        let other = no_regression(plain, Err(Some("the baseline is of another suite")));
+        assert_eq!(other.message, format!("{nothing}the baseline is of another suite"));
     }
 
     #[test]
