@@ -39,6 +39,7 @@ pub struct Judges<'a> {
     models: &'a [Model],
     default: Option<&'a str>,
     timeout: Duration,
+    first_sample: u32,
     remembered: Mutex<LruCache<String, Arc<OnceCell<Answer>>>>,
 }
 
@@ -61,6 +62,7 @@ impl<'a> Judges<'a> {
             models,
             default,
             timeout,
+            first_sample: 0,
             remembered: Mutex::new(LruCache::new(REMEMBERED)),
         }
     }
@@ -80,6 +82,15 @@ impl<'a> Judges<'a> {
         if let Some(usd) = usd {
             self.calls = self.calls.with_budget(usd);
         }
+        self
+    }
+
+    /// Sets the number of the first sample, 0 by default, so that answers are stored apart from earlier ones.
+    ///
+    /// Providers receive the same requests.
+    #[must_use]
+    pub fn with_first_sample(mut self, sample: u32) -> Self {
+        self.first_sample = sample;
         self
     }
 
@@ -135,7 +146,7 @@ impl<'a> Judges<'a> {
             tools: Vec::new(),
             tool_choice: None,
             response_format: question.response_format.clone(),
-            sample: question.sample,
+            sample: question.sample.saturating_add(self.first_sample),
             shared: question.shared,
             ..Prompt::default()
         };

@@ -1,11 +1,8 @@
 //! Sends the questions of a calibration or a watch to the judge.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use kindlm_engine::{Judges, Model};
 use kindlm_providers::transport::Waits;
-use kindlm_types::{AttemptBudget, BoxFuture, Models, Ports, Prompt, ProviderError, Reply};
+use kindlm_types::Ports;
 use tokio::runtime::Runtime;
 
 use super::ask::{self, Answers, Case};
@@ -33,68 +30,28 @@ pub(super) struct Asking<'a> {
 impl Asking<'_> {
     /// Asks about the output of each case for the first time.
     pub(super) fn ask<'p>(&self, cases: Vec<&'p Case>) -> Answers<'p> {
-        self.ask_with(self.ports, cases, self.budget_usd)
+        self.ask_with(0, cases, self.budget_usd)
     }
 
     /// Asks about the output of each case again, after `spent_usd` US dollars of the budget.
     pub(super) fn ask_again<'p>(&self, cases: Vec<&'p Case>, spent_usd: f64) -> Answers<'p> {
-        let again = Again(self.ports.models);
         let budget = self.budget_usd.map(|it| (it - spent_usd).max(0.0));
-        self.ask_with(Ports { models: &again, ..self.ports }, cases, budget)
+        self.ask_with(SECOND, cases, budget)
     }
 
     fn ask_with<'p>(
         &self,
-        ports: Ports<'_>,
+        first_sample: u32,
         cases: Vec<&'p Case>,
         budget_usd: Option<f64>,
     ) -> Answers<'p> {
-        let judges = Judges::new(ports, self.models, self.default)
+        let judges = Judges::new(self.ports, self.models, self.default)
+            .with_first_sample(first_sample)
             .with_concurrency(self.concurrency)
             .with_budget(budget_usd);
         let on_judged = |is_judged| self.progress.output_judged(is_judged);
         let asking = ask::ask(cases, &judges, self.concurrency, &on_judged);
         let show = |text: &str| self.progress.show_notice(text);
         self.runtime.block_on(report_waits(asking, self.waits, show))
-    }
-}
-
-/// Models whose second answers are stored apart from their first ones. Providers receive the same requests.
-struct Again<'a>(&'a dyn Models);
-
-impl Again<'_> {
-    fn second(prompt: &Prompt) -> Prompt {
-        Prompt { sample: prompt.sample.saturating_add(SECOND), ..prompt.clone() }
-    }
-}
-
-impl Models for Again<'_> {
-    fn complete<'a>(
-        &'a self,
-        provider: &'a str,
-        prompt: &'a Prompt,
-        timeout: Duration,
-        budget: &'a dyn AttemptBudget,
-    ) -> BoxFuture<'a, Result<Reply, ProviderError>> {
-        let prompt = Self::second(prompt);
-        Box::pin(async move { self.0.complete(provider, &prompt, timeout, budget).await })
-    }
-
-    fn embed<'a>(
-        &'a self,
-        provider: &'a str,
-        model: &'a str,
-        text: &'a str,
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
-        self.0.embed(provider, model, text, timeout)
-    }
-
-    fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool {
-        self.0.has_answer(provider, &Self::second(prompt))
-    }
-
-    fn limits_calls(&self) -> bool {
-        self.0.limits_calls()
     }
 }
