@@ -9,7 +9,7 @@ use kindlm_types::{AnyReport, ExitStatus, Outcome};
 use crate::args::HtmlArgs;
 use crate::{Failure, Io};
 use kindlm_run::reports::{
-    NotRendered, ReporterSpec, check_format, check_target, render, resolved, write_file,
+    NotRendered, ReporterSpec, check_format, check_target, render, resolved, write_file_with,
 };
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_wire::mutation::MutationReport;
@@ -167,7 +167,7 @@ impl Output {
         // A file may be read on another screen, so its layout does not depend on this terminal.
         let style = self.style(false, 100);
         let report = (report, self.mutation.as_ref());
-        write_file(&io.working_dir.join(path), reporter, report, &style)?;
+        write_file_with(&io.working_dir.join(path), reporter, report, &style)?;
         if self.verbosity != Verbosity::Quiet {
             io.notify(&format!("report `{}` written to {}", reporter.meta.id, path.display()));
         }

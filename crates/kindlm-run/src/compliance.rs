@@ -41,7 +41,7 @@ pub(crate) fn write_documents(
         let name = format!("kindlm-compliance-{}.{}", report.run.id, reporter.meta.extension);
         let folder = Path::new(&compliance.output_dir);
         let path = folder.strip_prefix(".").unwrap_or(folder).join(name);
-        write_file(&place.folder.join(&path), reporter, (report, None), &Style::default())?;
+        write_file(&place.folder.join(&path), reporter, report, &Style::default())?;
         if !quiet {
             world.notify(&format!("compliance document written to {}", path.display()));
         }

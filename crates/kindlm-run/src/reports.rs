@@ -69,12 +69,26 @@ fn not_built(id: &str) -> Failure {
         )
 }
 
-/// Writes one report to a file, with the mutation result of its run if the format can show it. The old file is replaced only after the report is complete.
+/// Writes one report to a file. The old file is replaced only after the report is complete.
 ///
 /// # Errors
 ///
 /// Fails if the file cannot be written, or the reporter cannot render the report.
 pub fn write_file(
+    path: &Path,
+    reporter: &'static Registration,
+    report: &AnyReport<'_>,
+    style: &Style,
+) -> Result<(), Failure> {
+    write_file_with(path, reporter, (report, None), style)
+}
+
+/// Writes one report to a file like [`write_file`]. The page of `html` also shows the mutation result of the run.
+///
+/// # Errors
+///
+/// Fails like [`write_file`].
+pub fn write_file_with(
     path: &Path,
     reporter: &'static Registration,
     (report, mutation): (&AnyReport<'_>, Option<&MutationReport>),

@@ -65,7 +65,7 @@ reports: {{ lines: lines.txt }}
     let mut gates = Vec::new();
     let status = prepared.run(&world, Box::new(()), &mut |report| {
         gates.extend(report.gates.iter().map(|it| it.message.clone()));
-        write_file(&target, specs[0].reporter, (report, None), &Style::default())
+        write_file(&target, specs[0].reporter, report, &Style::default())
     });
     assert_eq!(status.unwrap(), ExitStatus::GatesFailed);
     assert!(gates.contains(&"Cases: 1 (max: 0)".to_owned()), "{gates:?}");
