@@ -10,7 +10,9 @@ use kindlm_types::{Outcome, Report, RunInfo};
 use kindlm_wire::v1;
 use serde_json::Value;
 
+use super::library::Library;
 use super::*;
+use crate::saved;
 
 const FIRST: &str = "20261101-100000-000-aaaa";
 const SECOND: &str = "20261102-100000-000-bbbb";
