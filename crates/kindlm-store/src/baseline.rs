@@ -420,11 +420,11 @@ impl Counts {
             return;
         }
         let id = match result.assertion.as_str() {
-            PROMPT_ASSERTION => prompt_assertion_id(result),
-            id => id,
+            PROMPT_ASSERTION => prompt_assertion_id(result).to_owned(),
+            _ => result.written_id().into_owned(),
         };
-        let rate = self.assertions.entry(id.to_owned()).or_insert_with(|| EntryRate {
-            assertion: id.to_owned(),
+        let rate = self.assertions.entry(id.clone()).or_insert_with(|| EntryRate {
+            assertion: id,
             passed: 0,
             judged: 0,
         });

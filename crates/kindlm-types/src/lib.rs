@@ -52,9 +52,9 @@ pub use present::present;
 pub use problem::{MemberPart, Problem, ProblemKind, nearest, nearest_few, suggest};
 pub use registry::{DuplicateId, Registered, Registry};
 pub use report::{
-    AnyReport, AssertionChange, AssertionSetInfo, AssertionSummary, Breakdown, CaseChange,
-    CaseChangeKind, CaseError, CaseMark, CaseResult, CaseSource, CauseTotals, CheckCounts,
-    CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition,
+    AnyReport, AssertionChange, AssertionSetInfo, AssertionSummary, Breakdown, CanaryWatch,
+    CaseChange, CaseChangeKind, CaseError, CaseMark, CaseResult, CaseSource, CauseTotals,
+    CheckCounts, CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition,
     ConditionChange, Cost, DerivedMetric, DerivedValue, EarlyEnd, ErrorFinding, ExitStatus,
     FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo, JudgeInfo,
     MAX_SPECIFIED_TESTS, ModelInfo, ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION,
@@ -66,7 +66,7 @@ pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};
 pub use verdict::{
     AGGREGATE_SCORE, ASSERT_SET, AssertionResult, Bound, CheckedText, Class, CodeFamily,
-    DiffFormat, FailedTest, FailureCode, JudgePanel, JudgeVote, Judging, Mismatch, NamedScore,
+    DiffFormat, FailedTest, FailureCode, JudgePanel, JudgeVote, Judging, Mismatch, NOT, NamedScore,
     Outcome, ResultEvidence, Score, ScoreError, SetRule, Severity, TextSpan, Verdict, VoteStatus,
     named_scores, weighted_score,
 };

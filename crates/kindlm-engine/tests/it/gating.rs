@@ -8,7 +8,7 @@ use kindlm_engine::{evaluate_gates, gates};
 use kindlm_testing::examples;
 use kindlm_types::{
     AssertionResult, CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError,
-    ExecutionResult, FailureCode, GateOutcome, GateResult, Outcome, PROMPT_ASSERTION,
+    ExecutionResult, FailureCode, GateOutcome, GateResult, NOT, Outcome, PROMPT_ASSERTION,
     ProviderErrorKind, Score, ScoreSummary, Usage,
 };
 use serde::Deserialize;
@@ -123,6 +123,8 @@ struct Written {
     scores: indexmap::IndexMap<String, Vec<f64>>,
     /// The results of rules, by id: `passed`, `failed`, `errored` or `skipped`.
     rules: indexmap::IndexMap<String, Vec<Outcome>>,
+    /// The results of checks, by id: `contains`, or `not-contains` if negated.
+    checks: indexmap::IndexMap<String, Vec<Outcome>>,
     /// The scores by the name of their metric.
     metrics: indexmap::IndexMap<String, Vec<f64>>,
     /// The number of passed checks, and the total.
@@ -148,6 +150,7 @@ impl Default for Written {
             codes: Vec::new(),
             scores: indexmap::IndexMap::new(),
             rules: indexmap::IndexMap::new(),
+            checks: indexmap::IndexMap::new(),
             metrics: indexmap::IndexMap::new(),
             deterministic: (0, 0),
             probabilistic: (0, 0),
@@ -179,6 +182,7 @@ impl Written {
         let error = ExecutionError::Provider(failure(ProviderErrorKind::Server));
         let mut executions = vec![execution(Some(error), 0.0); self.provider_errors];
         let mut results = rules(&self.rules);
+        results.extend(checks(&self.checks));
         results.extend(metrics(&self.metrics));
         executions.push(ExecutionResult { results, ..execution(None, self.judge_cost_usd) });
         let errored = ExecutionResult { outcome: Outcome::Errored, ..execution(None, 0.0) };
@@ -220,6 +224,23 @@ fn rules(written: &indexmap::IndexMap<String, Vec<Outcome>>) -> Vec<AssertionRes
         Outcome::Errored => AssertionResult::errored(PROMPT_ASSERTION, id, CODE, "no verdict"),
         Outcome::Skipped => AssertionResult::skipped(PROMPT_ASSERTION, id, "does not apply"),
         Outcome::Passed | Outcome::Scored => AssertionResult::pass(PROMPT_ASSERTION, id),
+    };
+    let each = written.iter().flat_map(|(id, all)| all.iter().map(move |it| (id, *it)));
+    each.map(|(id, outcome)| result(id, outcome)).collect()
+}
+
+fn checks(written: &indexmap::IndexMap<String, Vec<Outcome>>) -> Vec<AssertionResult> {
+    const CODE: FailureCode = FailureCode::new("ASSERTION_FAILED");
+    let result = |id: &str, outcome: Outcome| {
+        let plain = id.strip_prefix(NOT);
+        let name = plain.unwrap_or(id);
+        let result = match outcome {
+            Outcome::Failed => AssertionResult::fail(name, name, CODE, "violated"),
+            Outcome::Errored => AssertionResult::errored(name, name, CODE, "no verdict"),
+            Outcome::Skipped => AssertionResult::skipped(name, name, "does not apply"),
+            Outcome::Passed | Outcome::Scored => AssertionResult::pass(name, name),
+        };
+        AssertionResult { is_negated: plain.is_some(), ..result }
     };
     let each = written.iter().flat_map(|(id, all)| all.iter().map(move |it| (id, *it)));
     each.map(|(id, outcome)| result(id, outcome)).collect()

@@ -232,6 +232,7 @@ fn shallow(result: &AssertionResult, depth: usize) -> AssertionResult {
     AssertionResult {
         components: parts.map(|it| shallow(it, depth - 1)).collect(),
         assertion: result.assertion.clone(),
+        is_negated: result.is_negated,
         label: result.label.clone(),
         verdict: result.verdict.clone(),
         score: result.score,

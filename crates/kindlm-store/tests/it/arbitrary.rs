@@ -330,6 +330,7 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
             let judging = judging.filter(|_| class == Class::Probabilistic).map(Box::new);
             AssertionResult {
                 assertion: "keywords".to_owned(),
+                is_negated: severity == Severity::Soft,
                 label,
                 verdict,
                 score,

@@ -15,7 +15,7 @@ pub use evidence::{
     Bound, CheckedText, DiffFormat, FailedTest, Mismatch, ResultEvidence, TextSpan,
 };
 pub use judging::{JudgePanel, JudgeVote, Judging, VoteStatus};
-pub use result::{AGGREGATE_SCORE, ASSERT_SET, AssertionResult, NamedScore, SetRule};
+pub use result::{AGGREGATE_SCORE, ASSERT_SET, AssertionResult, NOT, NamedScore, SetRule};
 pub use scores::{named_scores, weighted_score};
 
 /// The score of a check: a finite number.

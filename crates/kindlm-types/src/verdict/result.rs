@@ -1,5 +1,7 @@
 //! The results of checks.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,11 +16,16 @@ pub const ASSERT_SET: &str = "assert-set";
 /// The id of the result that compares the mean score with the test's threshold.
 pub const AGGREGATE_SCORE: &str = "threshold";
 
+/// The prefix of the id of a negated check.
+pub const NOT: &str = "not-";
+
 /// The result of one check of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertionResult {
     /// The assertion's id, such as `tool-calls`; `type` in JSON.
     pub assertion: String,
+    /// True if the check must not hold, as with `not-tool-calls`.
+    pub is_negated: bool,
     /// A label that identifies the check, such as `Tool called: lookup_order`.
     pub label: String,
     /// The verdict.
@@ -92,6 +99,7 @@ impl AssertionResult {
         };
         Self {
             assertion: assertion.into(),
+            is_negated: false,
             label: label.into(),
             verdict,
             score,
@@ -144,6 +152,15 @@ impl AssertionResult {
         reason: impl Into<String>,
     ) -> Self {
         Self::new(assertion, label, Verdict::Skipped { reason: reason.into() })
+    }
+
+    /// Returns the id of the check as the suite writes it: `contains`, or `not-contains` if it is negated.
+    pub fn written_id(&self) -> Cow<'_, str> {
+        if self.is_negated {
+            Cow::Owned(format!("{NOT}{}", self.assertion))
+        } else {
+            Cow::Borrowed(&self.assertion)
+        }
     }
 
     /// Returns the checks of a set; empty for all other results.

@@ -44,6 +44,9 @@ pub struct AssertionResult {
     /// The assertion's id.
     #[serde(rename = "type")]
     pub assertion: String,
+    /// True if the check must not hold, as with `not-contains`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub negated: bool,
     /// A label that identifies the check.
     pub label: String,
     /// The status.
@@ -126,6 +129,7 @@ impl From<kindlm_types::AssertionResult> for AssertionResult {
         };
         Self {
             assertion: result.assertion,
+            negated: result.is_negated,
             label: result.label,
             status,
             pass,
@@ -178,6 +182,7 @@ impl TryFrom<AssertionResult> for kindlm_types::AssertionResult {
             wire.score.map(Score::new).transpose().map_err(|err| invalid(&err.to_string()))?;
         Ok(Self {
             assertion: wire.assertion,
+            is_negated: wire.negated,
             label: wire.label,
             verdict,
             score,

@@ -264,6 +264,7 @@ impl Check {
 
     fn apply(&self, result: &mut AssertionResult) {
         let options = &self.options;
+        result.is_negated = self.is_negated;
         result.class = self.meta.class;
         result.severity = options.severity;
         // If a check gives several results, each may have its own weight.

@@ -137,7 +137,8 @@ impl<'a> Compiler<'a> {
             self.problems.push(problem);
             return None;
         }
-        Some(Check { views, rendered: rendered.filter(|_| !check.traits.hides_value), ..check })
+        let rendered = rendered.filter(|_| !check.traits.hides_value);
+        Some(Check { views, rendered, is_negated: negate, ..check })
     }
 
     /// Removes problems that only follow from a missing variable at the same place.

@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use kindlm_schema::normalise_numbers;
-use kindlm_types::{Problem, nearest_few, pointer};
+use kindlm_types::{NOT, Problem, nearest_few, pointer};
 use serde_json::{Map, Value};
 
 use crate::core::assertion::RegisteredAssertion;
@@ -28,9 +28,6 @@ const LIST: &str = "assert";
 
 /// The key for the options about judges in a block.
 pub(crate) const JUDGING: &str = "judging";
-
-/// The prefix of a negated id.
-const NOT: &str = "not-";
 
 /// Returns the checks of a whole `expect` block, and all of its problems.
 ///

@@ -6,7 +6,7 @@ use kindlm_assertions::{Check, Evidence};
 use kindlm_engine::gates::Subject;
 use kindlm_source::{Code, Piece};
 use kindlm_types::{
-    Answers, AssertionResult, Execution, MemberPart, PROMPT_ASSERTION, pointer,
+    Answers, AssertionResult, Execution, MemberPart, NOT, PROMPT_ASSERTION, pointer,
     prompt_assertion_id, suggest,
 };
 
@@ -27,7 +27,7 @@ impl Names {
     /// Adds the names of a check.
     fn add(&mut self, check: &Check) {
         for leaf in check.leaves() {
-            self.assertions.insert(leaf.meta.id.to_owned());
+            self.assertions.insert(id_of(leaf));
             self.has_open_metrics |= leaf.traits.names_scores;
         }
         self.add_options(check);
@@ -40,7 +40,7 @@ impl Names {
 
     /// Adds the id, label and metric of a check and of the checks inside a set.
     fn add_options(&mut self, check: &Check) {
-        self.assertions.insert(check.meta.id.to_owned());
+        self.assertions.insert(id_of(check));
         self.assertions.extend(check.options.label.clone());
         self.metrics.extend(check.options.metric.clone());
         check.traits.parts.iter().flat_map(|it| it.iter()).for_each(|it| self.add_options(it));
@@ -53,6 +53,11 @@ impl Names {
         }
         result.parts().iter().for_each(|it| self.add_rule(it));
     }
+}
+
+/// Returns the id of a check as the suite writes it, such as `not-contains`.
+fn id_of(check: &Check) -> String {
+    format!("{}{}", if check.is_negated { NOT } else { "" }, check.meta.id)
 }
 
 impl Builder<'_> {

@@ -59,5 +59,5 @@ fn is_named(result: &AssertionResult, name: &str) -> bool {
     let is_rule = || result.assertion == PROMPT_ASSERTION && prompt_assertion_id(result) == name;
     result.is_check()
         && !is_unknown
-        && (result.assertion == name || result.label == name || is_rule())
+        && (result.written_id() == name || result.label == name || is_rule())
 }

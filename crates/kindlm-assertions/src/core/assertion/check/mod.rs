@@ -62,6 +62,8 @@ pub struct Check {
     pub traits: Arc<Traits>,
     /// The options of this check.
     pub options: Options,
+    /// True if the check must not hold, whether the assertion or the check applies `not-`.
+    pub is_negated: bool,
     /// The changes to the output before the assertion sees it, in order.
     pub views: Vec<View>,
     /// The `value` after its templates were rendered or its file was read.
@@ -95,6 +97,7 @@ impl Check {
             traits: Arc::new(assertion.traits()),
             assertion,
             options,
+            is_negated: false,
             views,
             rendered: None,
             config: None,
