@@ -111,7 +111,7 @@ pub enum StepVerdict {
     Bad,
     /// It could not be decided.
     Skipped,
-    /// The user interrupted the search, or the limit of executions was reached.
+    /// The user interrupted the search, or the limit of executions or the budget was reached.
     Stopped,
 }
 

@@ -56,6 +56,14 @@ pub(crate) struct BisectArgs {
     #[arg(long, value_name = "N", value_parser = values::count::<1_000_000>)]
     pub(crate) max_executions: Option<u32>,
 
+    /// The maximum cost of all executions and judges, in US dollars; the lower of this and `gates.costMaxUsd` applies
+    #[arg(long, value_name = "USD", value_parser = values::usd)]
+    pub(crate) budget_usd: Option<f64>,
+
+    /// Allow a budget although the price of a model is unknown; its cost is not counted
+    #[arg(long)]
+    pub(crate) allow_unpriced: bool,
+
     /// Show the candidates and the expected number of executions; send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

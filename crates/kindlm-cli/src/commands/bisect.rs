@@ -21,6 +21,8 @@ pub(crate) fn run(args: BisectArgs, io: &mut Io) -> Outcome {
         fail: args.fail,
         error: args.error,
         max_executions: args.max_executions.map(u64::from),
+        budget_usd: args.budget_usd,
+        allow_unpriced: args.allow_unpriced,
     };
     let world = io.world.clone();
     let prepared = PreparedBisection::new(&world, &options, &config)?;

@@ -7,7 +7,8 @@ mod search;
 mod trial;
 mod units;
 
-use kindlm_engine::{Pattern, Suite, TestCase, Until};
+use kindlm_engine::gates::dollars;
+use kindlm_engine::{Pattern, RunOptions, Suite, TestCase, Until, budget_usd};
 use kindlm_reporters::bisect_text;
 use kindlm_stats::{Decision, Sprt};
 use kindlm_types::ExitStatus;
@@ -59,6 +60,10 @@ pub struct BisectConfig {
     pub error: f64,
     /// The maximum number of executions; `None` for no limit.
     pub max_executions: Option<u64>,
+    /// The budget of all tries together in US dollars; the lower of this and the suite's `costMaxUsd` applies.
+    pub budget_usd: Option<f64>,
+    /// True if a search with a budget may start although a price is unknown.
+    pub allow_unpriced: bool,
 }
 
 /// A search that is ready to start.
@@ -113,7 +118,9 @@ impl<'a> PreparedBisection<'a> {
             commits @ Search::Commits(_) => commits,
         };
         let decisions = search.decisions();
-        let rule = rule(case, config, decisions)?;
+        let options = RunOptions { budget_usd: config.budget_usd, ..RunOptions::default() };
+        let budget_usd = budget_usd(&project.suite, &options);
+        let rule = Rule { budget_usd, ..rule(case, config, decisions)? };
         let suite = project.suite.info.name.clone();
         Ok(Self { world, suite, target, rule, decisions, search })
     }
@@ -150,6 +157,9 @@ impl<'a> PreparedBisection<'a> {
              usually at most {} executions, and up to {most} if the case is flaky; `--max-executions` sets a limit\n",
             good.max(bad) * u64::from(decisions),
         );
+        if let Some(usd) = self.rule.budget_usd {
+            let _ = writeln!(text, "the budget of all executions together is {}", dollars(usd));
+        }
         text
     }
 
@@ -334,7 +344,8 @@ fn rule(case: &TestCase, config: &BisectConfig, decisions: u32) -> Result<Rule, 
         ))
         .with_help("lower `--fail`")
     })?;
-    Ok(Rule { test, error, max_repeats, max_executions: config.max_executions })
+    let BisectConfig { max_executions, budget_usd, allow_unpriced, .. } = *config;
+    Ok(Rule { test, error, max_repeats, max_executions, budget_usd, allow_unpriced })
 }
 
 #[cfg(test)]

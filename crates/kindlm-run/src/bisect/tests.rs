@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
+use kindlm_testing::{MockReply, MockServer};
+use kindlm_types::BoxFuture;
 use kindlm_wire::bisect::{Step, StepVerdict};
 
 use super::search::first_bad;
 use super::*;
-use crate::git;
+use crate::{Interrupt, git};
 
 /// The number of simulated searches.
 const ROUNDS: u32 = 2_000;
@@ -153,6 +155,8 @@ fn config(range: Range) -> BisectConfig {
         fail: None,
         error: 0.05,
         max_executions: None,
+        budget_usd: None,
+        allow_unpriced: false,
     }
 }
 
@@ -284,4 +288,116 @@ fn refuses_what_cannot_be_searched() {
         let message = suites.bisect(&config).unwrap_err().message.unwrap();
         assert!(message.contains(text), "{message}");
     }
+}
+
+/// A suite whose model is at `url`, and costs a tenth of a US dollar for each answer of the mock.
+fn served(url: &str, prompt: &str, gates: &str) -> String {
+    format!(
+        r#"kindlm: 1
+project: shop
+suite: {{ name: orders }}
+providers: {{ openai: {{ baseUrl: "{url}", apiKeyEnv: KEY }} }}
+models:
+  - {{ id: model, provider: openai, model: m, price: {{ input: 0, output: 20000 }}, params: {{ maxTokens: 5 }} }}
+prompts: {{ support: {{ user: "{prompt}" }} }}
+tests:
+  - {{ name: refund, prompt: support, expect: {{ output: {{ contains: [polite] }} }} }}
+{gates}"#
+    )
+}
+
+impl Suites {
+    /// Writes two versions for a server that answers with the prompt's own word.
+    fn write_served(&self, server: &MockServer, gates: &str) {
+        let url = server.url();
+        fs::write(self.path("old.yaml"), served(&url, "Be polite.", gates)).unwrap();
+        fs::write(self.path("kindlm.yaml"), served(&url, "Be brief.", gates)).unwrap();
+    }
+
+    fn served_world(&self) -> World {
+        World { env: Arc::new(|name| (name == "KEY").then(|| "k".to_owned())), ..self.world() }
+    }
+}
+
+fn changes() -> BisectConfig {
+    config(Range::Changes { from: "old.yaml".to_owned() })
+}
+
+fn polite_server() -> MockServer {
+    MockServer::answering(|request| {
+        let body = String::from_utf8_lossy(&request.body).into_owned();
+        MockReply::text(if body.contains("polite") { "polite" } else { "brief" })
+    })
+    .unwrap()
+}
+
+fn prepared<'a>(world: &'a World, config: &BisectConfig) -> PreparedBisection<'a> {
+    PreparedBisection::new(world, &OpenOptions::new("kindlm.yaml"), config).unwrap()
+}
+
+#[test]
+fn a_provider_error_has_its_own_exit_code() {
+    let suites = Suites::new();
+    let server = MockServer::answering(|_| MockReply::error(400, "no")).unwrap();
+    suites.write_served(&server, "");
+    let world = suites.served_world();
+    let (report, status) = prepared(&world, &changes()).run().unwrap();
+    assert_eq!((status, status.code()), (ExitStatus::ProviderError, 3));
+    let Answer::NotReproduced { reason } = &report.answer else { panic!("{:?}", report.answer) };
+    assert_eq!(reason, "the bad end is undecided");
+}
+
+/// A source with one interrupt, at once.
+struct AtOnce(bool);
+
+impl Interrupt for AtOnce {
+    fn next(&mut self) -> BoxFuture<'_, &'static str> {
+        if std::mem::replace(&mut self.0, true) {
+            return Box::pin(std::future::pending());
+        }
+        Box::pin(std::future::ready("interrupted"))
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_search_with_its_exit_code() {
+    let suites = Suites::new();
+    let server = polite_server();
+    suites.write_served(&server, "");
+    let world = World { interrupts: || Box::new(AtOnce(false)), ..suites.served_world() };
+    let (report, status) = prepared(&world, &changes()).run().unwrap();
+    assert_eq!((status, status.code()), (ExitStatus::Interrupted, 130));
+    let Answer::Among { reason, .. } = &report.answer else { panic!("{:?}", report.answer) };
+    assert_eq!(reason, "the user interrupted it");
+    assert!(report.steps.len() <= 2, "nothing is tried after an interrupt: {:?}", report.steps);
+    assert_eq!(server.count() as u64, report.executions, "only the first wave was sent");
+}
+
+#[test]
+fn a_budget_holds_for_all_tries_together() {
+    let suites = Suites::new();
+    // The reserve of a request is 5 tokens, which is 10 cents.
+    for (gates, budget_usd) in [("", Some(0.45)), ("gates: { costMaxUsd: 0.45 }\n", None)] {
+        let server = polite_server();
+        suites.write_served(&server, gates);
+        let config = BisectConfig { budget_usd, ..changes() };
+        let world = suites.served_world();
+        let text = prepared(&world, &config).describe();
+        assert!(text.contains("the budget of all executions together is $0.4500"), "{text}");
+        let (report, status) = prepared(&world, &config).run().unwrap();
+        assert_eq!(status, ExitStatus::GatesFailed, "{:?}", report.answer);
+        let Answer::Among { reason, .. } = &report.answer else { panic!("{:?}", report.answer) };
+        assert_eq!(reason, "the rest of the budget of $0.4500 is too low for another request");
+        assert_eq!(server.count(), 4, "{:?}", report.steps);
+    }
+    let server = polite_server();
+    suites.write_served(&server, "");
+    let text = fs::read_to_string(suites.path("kindlm.yaml")).unwrap();
+    let unpriced = text.replace("price: { input: 0, output: 20000 }, ", "");
+    fs::write(suites.path("kindlm.yaml"), unpriced).unwrap();
+    let config = BisectConfig { budget_usd: Some(1.0), ..changes() };
+    let world = suites.served_world();
+    let refused = prepared(&world, &config).run().unwrap_err().message.unwrap();
+    assert!(refused.contains("cannot enforce the budget: no price known"), "{refused}");
+    assert_eq!(server.count(), 0);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use kindlm_engine::gates::dollars;
 use kindlm_engine::{CaseKind, RunOptions, Suite, Until, plan};
 use kindlm_stats::{Decision, Sprt};
 use kindlm_store::Digest;
@@ -13,6 +14,9 @@ use crate::{Failure, Prepared, Progress, Project, RunConfig, Selection, World, r
 
 /// The kinds of providers that run a program, which is not a part of the suite's digest.
 const PROGRAMS: [&str; 3] = ["command", "mcp", "script"];
+
+/// The reason of a step after an interrupt.
+const INTERRUPTED: &str = "the user interrupted it";
 
 /// The case to try, on one model.
 #[derive(Clone, Debug)]
@@ -29,6 +33,9 @@ pub(super) struct Rule {
     pub(super) error: f64,
     pub(super) max_repeats: u32,
     pub(super) max_executions: Option<u64>,
+    /// The budget of all tries together, in US dollars.
+    pub(super) budget_usd: Option<f64>,
+    pub(super) allow_unpriced: bool,
 }
 
 impl Rule {
@@ -53,6 +60,8 @@ pub(super) struct Trials<'a> {
     pub(super) steps: Vec<Step>,
     /// The number of executions.
     pub(super) executions: u64,
+    /// The known cost of the executions and their judges, in US dollars.
+    spent_usd: f64,
     /// The number of decisions that needed executions.
     pub(super) decisions: u64,
     /// True if a provider error prevented a decision.
@@ -66,6 +75,8 @@ pub(super) struct Trials<'a> {
 struct Executed {
     case: Option<CaseResult>,
     is_interrupted: bool,
+    /// The known cost, in US dollars.
+    usd: f64,
 }
 
 impl<'a> Trials<'a> {
@@ -77,6 +88,7 @@ impl<'a> Trials<'a> {
             known: HashMap::new(),
             steps: Vec::new(),
             executions: 0,
+            spent_usd: 0.0,
             decisions: 0,
             has_provider_error: false,
             is_interrupted: false,
@@ -136,13 +148,17 @@ impl<'a> Trials<'a> {
         });
         let limit = "the maximum number of executions is reached";
         if max == 0 {
-            return Ok(Step { verdict: StepVerdict::Stopped, ..skipped(limit.to_owned()) });
+            return Ok(stopped(limit));
+        }
+        if self.is_interrupted {
+            return Ok(stopped(INTERRUPTED));
         }
         for case in &mut project.suite.cases {
             (case.repeat, case.until) = (max, Some(Until::Decided(self.rule.test)));
         }
         let executed = self.execute(project)?;
         self.is_interrupted |= executed.is_interrupted;
+        self.spent_usd += executed.usd;
         let Some(case) = executed.case else {
             return Ok(skipped("the case was not run".to_owned()));
         };
@@ -163,6 +179,11 @@ impl<'a> Trials<'a> {
     fn execute(&self, project: Project) -> Result<Executed, Failure> {
         let config = RunConfig {
             select: Selection { models: vec![self.target.model.clone()], ..Selection::default() },
+            options: RunOptions {
+                budget_usd: self.rule.budget_usd.map(|it| (it - self.spent_usd).max(0.0)),
+                ..RunOptions::default()
+            },
+            allow_unpriced: self.rule.allow_unpriced,
             no_journal: true,
             no_report: true,
             quiet: true,
@@ -175,6 +196,8 @@ impl<'a> Trials<'a> {
         let mut failed = None;
         let mut take = |report: &AnyReport<'_>| {
             executed.is_interrupted = report.run.interrupted;
+            let totals = report.totals();
+            executed.usd = totals.cost.known_usd + totals.judge_cost.known_usd;
             match report.each().next() {
                 Some(Ok(case)) => executed.case = Some(case.into_owned()),
                 Some(Err(err)) => failed = Some(Failure::internal(err.to_string())),
@@ -196,8 +219,14 @@ impl<'a> Trials<'a> {
         let (verdict, reason) = match decision {
             Some(Decision::Pass) => (StepVerdict::Good, None),
             Some(Decision::Fail) => (StepVerdict::Bad, None),
-            None if is_interrupted => {
-                (StepVerdict::Stopped, Some("the user interrupted it".to_owned()))
+            None if is_interrupted => (StepVerdict::Stopped, Some(INTERRUPTED.to_owned())),
+            None if self.rule.budget_usd.is_some() && errors().any(is_not_run) => {
+                let budget = self.rule.budget_usd.unwrap_or_default();
+                let reason = format!(
+                    "the rest of the budget of {} is too low for another request",
+                    dollars(budget)
+                );
+                (StepVerdict::Stopped, Some(reason))
             }
             None => {
                 self.has_provider_error |=
@@ -230,6 +259,14 @@ impl Progress for Notices<'_> {
     fn show_notice(&self, text: &str) {
         self.0.notify(text);
     }
+}
+
+fn is_not_run(err: &ExecutionError) -> bool {
+    matches!(err, ExecutionError::NotRun { .. })
+}
+
+fn stopped(reason: &str) -> Step {
+    Step { verdict: StepVerdict::Stopped, ..skipped(reason.to_owned()) }
 }
 
 fn skipped(reason: String) -> Step {
