@@ -60,6 +60,9 @@ fn blocks(page: &Path) -> Vec<Example> {
     examples::parse(&fs::read_to_string(root().join("docs").join(page)).unwrap())
 }
 
+/// The folder of the quickstart whose model is not always right.
+const VARYING: &str = "varying/";
+
 /// A temporary folder with the files that a page shows. The name of a file follows the language of its block.
 struct Folder(tempfile::TempDir);
 
@@ -70,6 +73,17 @@ impl Folder {
             let path = folder.path().join(&file.info);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, &file.text).unwrap();
+        }
+        // Pages that run commands in it have the folder of the quickstart with a model that is not always right.
+        let shows = |it: &Example| it.language == "console" && it.text.contains(VARYING);
+        if files.iter().any(shows) {
+            let source = root().join("fixtures/quickstart").join(VARYING);
+            fs::create_dir_all(folder.path().join(VARYING)).unwrap();
+            for item in fs::read_dir(source).unwrap() {
+                let path = item.unwrap().path();
+                let name = path.file_name().unwrap();
+                fs::copy(&path, folder.path().join(VARYING).join(name)).unwrap();
+            }
         }
         Self(folder)
     }
