@@ -57,7 +57,9 @@ pub use core::codes::{self, Code};
 pub use core::comparison::first_questions;
 pub use core::entry_options::EntryOptions;
 pub use core::expect::{compile, compile_with, expect_schema};
-pub use core::judging::{Agg, Criterion, Instructions, JudgeBlock, Jury, answered_by, judged_by};
+pub use core::judging::{
+    Agg, Criterion, Instructions, JudgeBlock, Jury, answered_by, fingerprints_of, judged_by,
+};
 pub use core::on::Selector;
 pub use core::scripting::{ScriptSettings, ScriptsBlock, Transform, View};
 pub use safety::Redactor;

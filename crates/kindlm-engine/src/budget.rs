@@ -11,7 +11,7 @@ use crate::aggregate::TOLERANCE;
 use crate::gates::dollars;
 
 /// The assumed maximum length of an answer if the request does not limit it, in tokens.
-pub(crate) const LONGEST_ANSWER: u32 = 16_384;
+pub const LONGEST_ANSWER: u32 = 16_384;
 
 /// The budget of a run, with the money spent and reserved.
 ///

@@ -129,6 +129,7 @@ mod until;
 
 pub use aggregate::{AggregateError, aggregate};
 pub use baseline::Baseline;
+pub use budget::LONGEST_ANSWER;
 pub use case::{
     BodyError, BodySource, COMMAND, CaseBody, CaseKind, Comparison, ConversationTurn,
     SimulatedAnswer, SimulatedResponse, SimulatedTool, Subject, TRANSCRIPT, TestCase,

@@ -112,7 +112,8 @@ pub fn merge_streamed<Cases: CaseSource>(
     put_in_order(&mut whole, &shard)?;
     let order = order(&sources, &shard)?;
     let mut cases = Merged { parts: sources, order, tally: Tally::default() };
-    let (mut tally, mut measurements) = (Tally::default(), Measurements::begin(gates));
+    let (mut tally, mut measurements) =
+        (Tally::default(), Measurements::after(gates, &whole.canaries));
     let mut positions: HashMap<String, usize> = HashMap::new();
     for position in 0..cases.len() {
         let case = cases.read(position)?;
@@ -235,6 +236,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
         }
     }
     whole.suite.tests.extend(part.suite.tests);
+    whole.canaries.extend(part.canaries);
     let run = &mut whole.run;
     run.interrupted |= part.run.interrupted;
     run.duration_ms = run.duration_ms.max(part.run.duration_ms);

@@ -16,14 +16,14 @@ pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<Gate
     gates.iter().map(|gate| gate.evaluate(cases)).collect()
 }
 
-/// Evaluates gates like [`evaluate_gates`], but loads one case at a time.
-pub fn measure_gates(
+/// Evaluates gates over a report like [`evaluate_gates`], but loads one case at a time.
+pub fn measure_gates<C: CaseSource + ?Sized>(
     gates: &[Box<dyn Gate>],
-    cases: &dyn CaseSource,
+    report: &Report<C>,
 ) -> Result<Vec<GateResult>, CaseError> {
-    let mut measurements = Measurements::begin(gates);
-    for position in 0..cases.len() {
-        measurements.observe(cases.read(position)?.as_ref());
+    let mut measurements = Measurements::after(gates, &report.canaries);
+    for case in report.each() {
+        measurements.observe(case?.as_ref());
     }
     Ok(measurements.finish())
 }
@@ -91,6 +91,7 @@ fn with_cases<C: CaseSource>(
         compliance: suite.compliance.as_ref().map(|it| it.info.clone()),
         warnings: suite.warnings.clone(),
         comparison: None,
+        canaries: Vec::new(),
     };
     if !suite.derived_metrics.is_empty() {
         report.derived = derive(&suite.derived_metrics, &report.summary().models);

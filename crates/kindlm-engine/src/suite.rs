@@ -40,6 +40,8 @@ pub struct Suite {
     ///
     /// Without a panel, the single judge of `defaults` answers.
     pub judging: JudgeBlock,
+    /// The number of canaries that a run asks each calibrated judge about; 0 for none.
+    pub canaries: u32,
     /// The judges of each kind of check, with their locations in the file.
     ///
     /// The entries have no duplicates. Empty for a suite that is built in code.

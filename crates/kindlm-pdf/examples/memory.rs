@@ -91,6 +91,7 @@ fn measure(cases: usize, target: Option<&String>) {
         warnings: report.warnings,
         shard: report.shard,
         comparison: report.comparison,
+        canaries: report.canaries,
         cases,
     };
     let started = Instant::now();

@@ -9,6 +9,7 @@ use kindlm_engine::{
     CaseBody, Model, Plan, RunOptions, Subject, Suite, budget_usd, judge_of, reserve_usd,
 };
 use kindlm_reporters::one_line;
+use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::{Answers, Execution, Question, Usage};
 
 use crate::Failure;
@@ -17,13 +18,18 @@ use crate::budget::unpriced_names;
 /// The estimated number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
 
+/// The number of tokens of an answer whose length is not limited. Budgets reserve the same.
+const LONGEST_ANSWER: u32 = kindlm_engine::LONGEST_ANSWER;
+
 /// Returns the text of a dry run.
 ///
 /// The text lists the cases with models and repeats, the number of requests, the maximum cost and the budget.
+/// `canaries` are the questions about outputs of the judges' calibrations.
 pub(crate) fn describe(
     suite: &Suite,
     plan: &Plan,
     options: &RunOptions,
+    canaries: &[JudgeQuestion],
 ) -> Result<String, Failure> {
     let mut text =
         format!("suite `{}`: {}\n\n", one_line(&suite.info.name), executions(plan.units.len()));
@@ -52,6 +58,10 @@ pub(crate) fn describe(
         for _ in 0..group.repeats {
             sum.add_case(suite, &body, model, is_first);
         }
+    }
+    sum.canaries = canaries.len();
+    for question in canaries {
+        sum.add_question(suite, question, 0);
     }
     for skipped in &plan.skipped {
         let skipped = one_line(&format!("{} ({})", skipped.case, skipped.reason));
@@ -136,7 +146,13 @@ struct Estimate {
     agents: u64,
     requests: u64,
     questions: u64,
+    /// The number of questions that are canaries. They are not part of `questions`.
+    canaries: usize,
     usd: f64,
+    /// True if all requests have a known price, or a part of them.
+    has_price: bool,
+    /// The models whose answers are counted with the longest answer.
+    unlimited: BTreeSet<String>,
     unknown: BTreeSet<String>,
 }
 
@@ -181,13 +197,11 @@ impl Estimate {
                 .insert(format!("the price of `{}` ({}:{})", model.id, model.provider, model.name));
             return;
         };
-        let Some(most) = model.params.max_tokens else {
-            self.unknown.insert(format!(
-                "the length of the answers of `{}`: it has no `maxTokens`",
-                model.id
-            ));
-            return;
-        };
+        self.has_price = true;
+        let most = model.params.max_tokens.unwrap_or_else(|| {
+            self.unlimited.insert(model.id.clone());
+            LONGEST_ANSWER
+        });
         for turn in 0..u64::from(requests) {
             let input_tokens = input + turn * u64::from(most);
             self.usd +=
@@ -208,21 +222,28 @@ impl Estimate {
                 Question::Judge(question) => Some(question),
             };
             self.questions += 1;
-            let Some(question) = question else { continue };
-            let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());
-            let judge = judge_of(&suite.models, id);
-            let Some((judge, price)) = judge.and_then(|it| Some((it, it.price?))) else {
-                let name = judge.map_or("the judge", |it| it.id.as_str());
-                self.unknown.insert(format!("the price of the judge `{name}`"));
-                continue;
-            };
-            let asked = tokens(question.system.len() + question.user.len());
-            self.usd += price.cost(&Usage {
-                input_tokens: asked + u64::from(output),
-                output_tokens: judge.judge_params(&question).max_tokens.unwrap_or(0).into(),
-                ..Usage::default()
-            });
+            if let Some(question) = question {
+                self.add_question(suite, &question, output);
+            }
         }
+    }
+
+    /// Adds the cost of a question, whose text still lacks an output of `output` tokens.
+    fn add_question(&mut self, suite: &Suite, question: &JudgeQuestion, output: u32) {
+        let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());
+        let judge = judge_of(&suite.models, id);
+        let Some((judge, price)) = judge.and_then(|it| Some((it, it.price?))) else {
+            let name = judge.map_or("the judge", |it| it.id.as_str());
+            self.unknown.insert(format!("the price of the judge `{name}`"));
+            return;
+        };
+        self.has_price = true;
+        let asked = tokens(question.system.len() + question.user.len());
+        self.usd += price.cost(&Usage {
+            input_tokens: asked + u64::from(output),
+            output_tokens: judge.judge_params(question).max_tokens.unwrap_or(0).into(),
+            ..Usage::default()
+        });
     }
 }
 
@@ -244,10 +265,14 @@ impl std::fmt::Display for Estimate {
             let questions = if self.questions == 1 { "question" } else { "questions" };
             writeln!(f, "judges: about {} {questions}", self.questions)?;
         }
+        if self.canaries > 0 {
+            let canaries = if self.canaries == 1 { "canary" } else { "canaries" };
+            writeln!(f, "judges: about {} {canaries} before the first test", self.canaries)?;
+        }
         for unknown in &self.unknown {
             writeln!(f, "unknown: {}", one_line(unknown))?;
         }
-        if self.usd > 0.0 {
+        if self.has_price {
             let more = if self.unknown.is_empty() { "" } else { ", plus the unknown costs" };
             writeln!(f, "cost: at most about ${:.4}{more}", self.usd)?;
             writeln!(
@@ -255,6 +280,14 @@ impl std::fmt::Display for Estimate {
                 "  (a token for every {CHARS_PER_TOKEN} characters sent, answers as long as `maxTokens` allows;\n  \
                  without the results of tools, retries, and second questions to judges)"
             )?;
+            for id in &self.unlimited {
+                let most = kindlm_reporters::count(LONGEST_ANSWER.into());
+                writeln!(
+                    f,
+                    "  (`{}` has no `maxTokens`: counted with {most} tokens for each answer)",
+                    one_line(id)
+                )?;
+            }
         } else if !self.unknown.is_empty() {
             writeln!(f, "cost: unknown")?;
         }

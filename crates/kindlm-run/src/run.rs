@@ -9,10 +9,13 @@ use kindlm_engine::{
 use kindlm_providers::transport::Waits;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Digest, Folder};
-use kindlm_types::{AnyReport, CaseResult, ExitStatus, Ports, RunInfo};
+use kindlm_types::{
+    AnyReport, CanaryWatch, CaseResult, CaseSource, ExitStatus, Ports, Report, RunInfo,
+};
 use kindlm_workspace::Folders;
 
 use crate::baseline::{PassRates, Reference, baseline_for};
+use crate::calibrate::{Canaries, CanaryRun};
 use crate::compliance::{self, write_documents};
 use crate::gates::{set_cost_max, set_pass_rate};
 use crate::interrupt::{Abortable, attend};
@@ -174,7 +177,15 @@ impl Prepared {
             });
         }
         let open = self.open.as_ref().unwrap_or(&self.plan);
-        dry_run::describe(&self.project.suite, open, &self.config.options)
+        let Project { place, suite, files, .. } = &self.project;
+        let canaries = match canaries_of(&self.config.responses, suite.canaries) {
+            Some(Ok(count)) => {
+                let of = (count, self.info.id.as_str());
+                Canaries::plan(world, place, (suite, files), &self.plan, of)?.questions()
+            }
+            _ => Vec::new(),
+        };
+        dry_run::describe(suite, open, &self.config.options, &canaries)
     }
 
     /// Returns the budget of the run in US dollars: the lowest of all gates' and the user's budgets.
@@ -219,6 +230,7 @@ impl Prepared {
             Session::new(world, &place, (&suite, &files), concurrency, &config.responses)?;
         let keeping = (allow_outside, config.keep_workspaces);
         let workspaces = workspaces::open(world, &files, &suite, &plan, keeping)?;
+        let suite_canaries = suite.canaries;
         let run = Run {
             place,
             suite,
@@ -232,6 +244,7 @@ impl Prepared {
             waits: session.waits.clone(),
             workspaces,
             observed: None,
+            canaries: canaries_of(&config.responses, suite_canaries),
         };
         let journal = !config.no_journal;
         let arguments = config.arguments;
@@ -299,12 +312,23 @@ pub(crate) struct Run {
     ///
     /// This is `None` for other runs.
     pub(crate) observed: Option<Observations>,
+    /// The canaries to ask each judge about, or the reason why none is asked; `None` if the suite asks for none.
+    pub(crate) canaries: Option<Result<usize, &'static str>>,
+}
+
+/// Returns the number of canaries of a run, or the reason why no judge is asked about any.
+fn canaries_of(responses: &ResponseSource, count: u32) -> Option<Result<usize, &'static str>> {
+    if count == 0 {
+        return None;
+    }
+    let why = "canaries are not asked about, because the run may not send requests";
+    Some(if responses.may_ask() { Ok(count as usize) } else { Err(why) })
 }
 
 impl Run {
     /// Performs the executions, stores the results, and passes the report to `take`.
     pub(crate) fn complete(
-        self,
+        mut self,
         world: &World,
         progress: Box<dyn Progress + '_>,
         take: &mut TakeReport<'_>,
@@ -314,6 +338,9 @@ impl Run {
         let Around { session, files, digest, past, arguments, journal, dirty } = around;
         let Session { client, runner, responses, secrets, .. } = session;
         let recorded = Recorded::new(&client, responses);
+        // Canaries never come from the response store, because a stored answer does not show a change of the judge.
+        let live = Ports { models: &client, ..ports(&client, &recorded, &runner) };
+        let canaries = self.watch_judges(world, live, (&files, &secrets), &*progress, &info.id)?;
         let mut kept = if journal {
             let of = (&self.suite, &files, &self.plan);
             let identity = Identity::new(&mut info, of, digest, arguments);
@@ -326,12 +353,70 @@ impl Run {
             ports(&client, &recorded, &runner),
             (progress, &secrets),
             &mut info,
-            kept.as_mut(),
+            (kept.as_mut(), canaries.iter().filter_map(|it| it.cost_usd).sum()),
         )?;
         info.git_dirty = dirty.and_then(|it| it.join().ok().flatten());
-        let outcome = self.report(world, done, kept.as_ref(), info, &secrets, take);
+        let outcome = self.report(world, (done, canaries), kept.as_ref(), info, &secrets, take);
         responses::report_use(world, recorded.responses(), self.quiet);
         outcome
+    }
+
+    /// Asks the judges about canaries before the executions, and passes an alarm and the cost to the gates.
+    fn watch_judges(
+        &mut self,
+        world: &World,
+        ports: Ports<'_>,
+        (files, secrets): (&Folder, &Secrets),
+        progress: &(dyn Progress + '_),
+        run: &str,
+    ) -> Result<Vec<CanaryWatch>, Failure> {
+        let Some(Ok(count)) = self.canaries else { return Ok(Vec::new()) };
+        let Self { place, suite, plan, options, .. } = &*self;
+        let canaries = Canaries::plan(world, place, (suite, files), plan, (count, run))?;
+        if let Some(notice) = canaries.notice().filter(|_| !self.quiet) {
+            world.notify(&notice);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|err| Failure::internal(format!("cannot start: {err}")))?;
+        let (abortable, abort) = Abortable::new(ports);
+        let asking = CanaryRun {
+            ports: abortable.ports(),
+            suite,
+            concurrency: options.concurrency.unwrap_or(suite.defaults.concurrency).max(1),
+            budget_usd: engine::budget_usd(suite, options),
+            run,
+            now: identity::begin((world.now)(), &place.folder).started_at,
+            secrets,
+        };
+        let say = |text: &str| progress.show_notice(text);
+        let attended = async {
+            let interrupts = (world.interrupts)();
+            let control = Control::default();
+            attend(canaries.ask(&asking), &control, &self.waits, abort, interrupts, say).await
+        };
+        let (watches, interrupted) = runtime.block_on(attended);
+        runtime.shutdown_background();
+        let watches = watches?;
+        if interrupted {
+            let message =
+                "interrupted while the judges were asked about canaries; no test was started";
+            return Err(Failure { status: ExitStatus::Interrupted, ..Failure::input(message) });
+        }
+        let gates = &mut self.suite.gates;
+        for gate in gates.iter_mut() {
+            for watch in &watches {
+                if let Some(spent) = gate.with_spent(watch.cost_usd) {
+                    *gate = spent;
+                }
+            }
+        }
+        if watches.iter().any(|it| it.alarm.is_some()) {
+            let models = trust::models_of(&self.suite.models);
+            trust::settle((world.now)(), &self.place.state(), models, gates)?;
+        }
+        Ok(watches)
     }
 
     /// Performs the executions in a new runtime, and handles interrupts.
@@ -343,7 +428,7 @@ impl Run {
         ports: Ports<'_>,
         (progress, secrets): (Box<dyn Progress + '_>, &Secrets),
         info: &mut RunInfo,
-        mut kept: Option<&mut Kept>,
+        (mut kept, spent_usd): (Option<&mut Kept>, f64),
     ) -> Result<(Done, Option<RecordError>), Failure> {
         let Self { suite, plan, options, baseline, .. } = self;
         let was_complete = kept.as_ref().is_some_and(|it| it.was_complete());
@@ -367,6 +452,7 @@ impl Run {
             control: Some(&control),
             watch: &watch,
             observed: self.observed.as_ref().map(|it| it as &dyn Observed),
+            spent_usd,
             ..engine::Run::new(suite, plan, options, abortable.ports())
         };
         let run = async {
@@ -407,7 +493,7 @@ impl Run {
     fn report(
         &self,
         world: &World,
-        (done, failure): (Done, Option<RecordError>),
+        ((done, failure), canaries): ((Done, Option<RecordError>), Vec<CanaryWatch>),
         kept: Option<&Kept>,
         info: RunInfo,
         secrets: &Secrets,
@@ -418,6 +504,7 @@ impl Run {
             (Done::Streamed(streamed), Some(kept)) => {
                 let mut report = report_streamed(suite, plan, *streamed, kept, info);
                 secrets.redact_summary(&mut report);
+                self.note_canaries(&mut report, canaries);
                 compare::measure(&mut report, (suite, plan), &self.reference);
                 self.finish(world, &report, failure, take)
             }
@@ -427,10 +514,20 @@ impl Run {
             (Done::Held(cases), _) => {
                 let mut report = report(suite, plan, cases, info);
                 secrets.redact(&mut report);
+                self.note_canaries(&mut report, canaries);
                 compare::measure(&mut report, (suite, plan), &self.reference);
                 self.finish(world, &report, failure, take)
             }
         }
+    }
+
+    /// Adds the watches of the judges to the report, and warnings about them.
+    fn note_canaries<C: CaseSource>(&self, report: &mut Report<C>, canaries: Vec<CanaryWatch>) {
+        report.warnings.extend(canaries.iter().filter_map(CanaryWatch::warning));
+        if let Some(Err(why)) = self.canaries {
+            report.warnings.push(why.to_owned());
+        }
+        report.canaries = canaries;
     }
 
     /// Stores the report, passes it to `take`, and writes the compliance documents.

@@ -7,8 +7,8 @@ use kindlm_engine::{Comparison, Suite};
 use kindlm_template::{environment, is_template};
 use kindlm_types::{
     AssertionResult, CaseResult, CheckedText, Event, Execution, ExecutionError, ExecutionResult,
-    FinishReason, InputOption, InputRequest, Judging, Message, Mismatch, Report, ResultEvidence,
-    SuiteInfo, ToolCall, Trace, Turn, Verdict, Workspace,
+    FinishReason, InputOption, InputRequest, JudgeVote, Judging, Message, Mismatch, Report,
+    ResultEvidence, SuiteInfo, ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 
@@ -189,14 +189,15 @@ impl Secrets {
     }
 
     fn judging(&self, judging: &mut Judging) {
-        for text in [&mut judging.model, &mut judging.answered] {
+        for text in [&mut judging.model, &mut judging.answered, &mut judging.fingerprint] {
             self.texts(text);
         }
         if let Some(settings) = &mut judging.settings {
             self.map(settings);
         }
         for vote in judging.panel.iter_mut().flat_map(|it| &mut it.votes) {
-            for text in [&mut vote.judge, &mut vote.answered_model, &mut vote.reasoning] {
+            let JudgeVote { judge, answered_model, system_fingerprint, reasoning, .. } = vote;
+            for text in [judge, answered_model, system_fingerprint, reasoning] {
                 self.texts(text);
             }
         }

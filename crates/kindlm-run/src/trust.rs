@@ -164,16 +164,16 @@ fn labels(counts: &kindlm_stats::Confusion) -> Labels {
 }
 
 /// A kind of check in a plan, with its judges and instructions.
-struct CheckKind<'s> {
-    check: &'static str,
-    panel: Panel<'s>,
-    prompts: Vec<String>,
+pub(crate) struct CheckKind<'s> {
+    pub(crate) check: &'static str,
+    pub(crate) panel: Panel<'s>,
+    pub(crate) prompts: Vec<String>,
     /// The criteria; empty if the check has fixed instructions.
     criteria: Vec<Criterion>,
     /// The data that the verdict depends on, and that a file of labels does not contain.
     ///
     /// This is `None` if there is no such data.
-    further_evidence: Option<&'static str>,
+    pub(crate) further_evidence: Option<&'static str>,
     /// The name of the first test with this check.
     test: &'s str,
 }
@@ -257,7 +257,7 @@ impl CheckKind<'_> {
 }
 
 /// Returns the different checks of a plan that need a judge.
-fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<CheckKind<'s>> {
+pub(crate) fn judged<'s>(suite: &'s Suite, plan: &Plan) -> Vec<CheckKind<'s>> {
     let mut found: Vec<CheckKind<'s>> = Vec::new();
     let mut last = None;
     for unit in &plan.units {

@@ -72,6 +72,9 @@ pub struct Calibration {
     /// The model names that the provider returned, if they differ from the request. They are sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
+    /// The providers' names of the configurations of the models that answered. They are sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fingerprints: Vec<String>,
     /// The number of labelled outputs without a verdict of the judge. The other counts leave these outputs out.
     pub errored: u64,
     /// The share of outputs that people passed, from 0 to 1.
@@ -91,6 +94,31 @@ pub struct Calibration {
     /// A watch asks about these outputs again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub canaries: BTreeMap<String, String>,
+    /// The place of the labelled outputs, for runs that ask about canaries; absent if it is outside of the suite's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<CanarySource>,
+}
+
+/// The file of labels, and the question for the judge that the file does not contain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CanarySource {
+    /// The path of the file, relative to the folder of the suite, with `/`.
+    pub file: String,
+    /// The lowest label, from 0 to 1, that counts as a pass.
+    pub label_threshold: f64,
+    /// The criterion for rows without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub criteria: Option<String>,
+    /// The set of rules for rows without a question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assertions: Option<Value>,
+    /// The entry of the list form for rows without a question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Value>,
+    /// The lowest score that passes, from 0 to 1, for criteria.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_score: Option<f64>,
 }
 
 /// The disagreement of a judge with itself, over outputs that it was asked about twice.

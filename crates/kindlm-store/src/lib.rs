@@ -50,7 +50,7 @@ pub use baseline::{
 };
 pub use baselines::Baselines;
 pub use calibration::{
-    Calibration, Calibrations, Counts, CriterionCounts, Judge, JudgeModel, OwnNoise,
+    Calibration, Calibrations, CanarySource, Counts, CriterionCounts, Judge, JudgeModel, OwnNoise,
 };
 pub use compare::{ALPHA, CompareOptions, MARGIN};
 pub use digest::{Digest, DigestError};

@@ -29,9 +29,29 @@ pub struct Watch {
     pub errored: u64,
     /// The evidence that the judge has changed, over all watches up to this one: a likelihood ratio. 1 is no evidence.
     pub evidence: f64,
+    /// The model names that the provider returned, if they differ from the request. They are sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<String>,
+    /// The providers' names of the configurations of the models that answered. They are sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fingerprints: Vec<String>,
+    /// The id of the run that asked about the outputs; absent for `kindlm calibrate --watch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The cost in US dollars; absent if it is unknown, or for `kindlm calibrate --watch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// The tokens that the judge used; 0 for `kindlm calibrate --watch`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tokens: u64,
     /// The reason why the judge counts as changed; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The file with the watches of a judge, over all its calibrations.

@@ -280,6 +280,7 @@ fn a_reply_that_is_cut_off_is_no_verdict() {
                 text: text.to_owned(),
                 model: "judge".to_owned(),
                 answered: None,
+                fingerprint: None,
                 finish_reason: finish_reason.clone(),
                 usage: Usage::default(),
                 cost_usd: None,

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     if let Some(models) = &models {
         trust::settle((io.now)(), &place.state(), trust::models_of(models), &mut gates)?;
     }
-    let measured = kindlm_engine::measure_gates(&gates, &report.cases);
+    let measured = kindlm_engine::measure_gates(&gates, &report);
     let mut results = measured.map_err(|err| Failure::input(err.to_string()))?;
     if models.is_none() {
         trust::carry_over(io, &mut results, &report.gates);

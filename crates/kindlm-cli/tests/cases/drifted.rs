@@ -13,7 +13,7 @@ use crate::calibrated::{CALIBRATE, kindlm, labels, output_text, suite};
 
 /// The behaviour of the judge.
 #[derive(Clone, Copy)]
-enum Judge {
+pub(crate) enum Judge {
     /// Passes outputs with a plus.
     Strict,
     /// Passes all outputs.
@@ -24,17 +24,20 @@ enum Judge {
     Fickle,
     /// Cannot be reached.
     Absent,
+    /// Is strict, with one fingerprint or another.
+    Fingerprinted,
+    OtherFingerprint,
 }
 
 /// A judge whose behaviour can be changed, and a folder with a suite and labels.
-struct Bed {
-    server: MockServer,
+pub(crate) struct Bed {
+    pub(crate) server: MockServer,
     behaviour: Arc<AtomicUsize>,
     folder: tempfile::TempDir,
 }
 
 impl Bed {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let behaviour = Arc::new(AtomicUsize::new(Judge::Strict as usize));
         let (current, asked) = (Arc::clone(&behaviour), AtomicUsize::new(0));
         let server = MockServer::answering(move |request| {
@@ -51,7 +54,16 @@ impl Bed {
             } else {
                 r#"{"score": 0.1, "reasoning": "no"}"#
             });
-            if is(Judge::Renamed) { reply.from_model("gpt-4o-2026-11-01") } else { reply }
+            if is(Judge::Renamed) {
+                reply.from_model("gpt-4o-2026-11-01")
+            } else if is(Judge::Fingerprinted) {
+                // Several configurations answer at the same time.
+                reply.with_fingerprint(if has("[+]") { "fp_1" } else { "fp_2" })
+            } else if is(Judge::OtherFingerprint) {
+                reply.with_fingerprint("fp_3")
+            } else {
+                reply
+            }
         })
         .unwrap();
         let bed = Self { server, behaviour, folder: tempfile::tempdir().unwrap() };
@@ -60,16 +72,16 @@ impl Bed {
         bed
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn judge(&self, judge: Judge) {
+    pub(crate) fn judge(&self, judge: Judge) {
         self.behaviour.store(judge as usize, Ordering::SeqCst);
     }
 
     #[track_caller]
-    fn calibrate(&self, args: &[&str], code: i32) -> Output {
+    pub(crate) fn calibrate(&self, args: &[&str], code: i32) -> Output {
         let output = kindlm(self.path(), &[&CALIBRATE[..], args].concat());
         assert_eq!(
             output.status.code(),
@@ -88,7 +100,7 @@ impl Bed {
         output_text(&output)
     }
 
-    fn watches(&self) -> Vec<Value> {
+    pub(crate) fn watches(&self) -> Vec<Value> {
         let path = ".kindlm/calibrations/openai-gpt-4o-mini.watches.jsonl";
         let text = fs::read_to_string(self.path().join(path)).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -158,6 +170,26 @@ fn another_model_under_the_same_name_is_an_alarm_at_once() {
     assert!(stdout(&output).contains(words), "{}", stdout(&output));
     assert!(bed.watches()[0]["evidence"].as_f64() < Some(1.0), "the verdict is the same");
     assert!(bed.test(2).contains(words));
+}
+
+#[test]
+fn a_new_fingerprint_is_an_alarm_if_no_known_one_answers() {
+    let bed = Bed::new();
+    bed.judge(Judge::Fingerprinted);
+    bed.calibrate(&[], 0);
+    let output = bed.calibrate(&["--watch", "--canaries", "1"], 0);
+    assert!(stdout(&output).contains("0 of 1 differ"), "{}", stdout(&output));
+    bed.judge(Judge::OtherFingerprint);
+    let output = bed.calibrate(&["--watch", "--canaries", "1"], 1);
+    let words = "judge changed: the provider reports the fingerprint `fp_3` now, and `fp_1`, `fp_2` in the calibration; calibrate again";
+    assert!(stdout(&output).contains(words), "{}", stdout(&output));
+    assert_eq!(bed.watches()[1]["fingerprints"], serde_json::json!(["fp_3"]));
+    assert!(bed.test(2).contains(words));
+    bed.calibrate(&[], 0);
+    bed.calibrate(&["--watch", "--canaries", "1"], 0);
+    // A judge without fingerprints gives no evidence.
+    bed.judge(Judge::Strict);
+    bed.calibrate(&["--watch", "--canaries", "1"], 0);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod agent_workspaces;
 mod agents;
 mod calibrated;
+mod canaries;
 mod case;
 mod cheating;
 mod coding_agent;

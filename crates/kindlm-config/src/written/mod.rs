@@ -3,6 +3,7 @@
 //! Editors show these doc comments when a user points at a key. Diagnostics show their first paragraph as help.
 
 mod compliance;
+mod judge;
 mod model;
 mod mutate;
 mod repeat;
@@ -11,12 +12,12 @@ mod test;
 mod trace;
 mod workspace;
 
-use kindlm_assertions::JudgeBlock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
+pub(crate) use judge::JudgeDefaults;
 pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
 pub(crate) use mutate::MutateBlock;
 pub(crate) use repeat::{EarlyEntry, RepeatEntry, UntilEntry};
@@ -71,7 +72,7 @@ pub(crate) struct DefaultsBlock {
     #[schemars(length(min = 1))]
     pub(crate) judge_model: Option<String>,
     /// The judge models, the number of samples, and the rule for combining verdicts.
-    pub(crate) judge: JudgeBlock,
+    pub(crate) judge: JudgeDefaults,
     /// The share of a test's repeats that must pass, from 0 to 1. Default: 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) pass_rate_min: f64,
@@ -91,7 +92,7 @@ impl Default for DefaultsBlock {
             concurrency: 4,
             timeout_ms: 60_000,
             judge_model: None,
-            judge: JudgeBlock::default(),
+            judge: JudgeDefaults::default(),
             pass_rate_min: 1.0,
             threshold: None,
             workspace: None,

@@ -60,6 +60,8 @@ pub struct Run<'a> {
     pub record: &'a dyn Record,
     /// Executions from outside of the run. They are judged, and nothing is executed.
     pub observed: Option<&'a dyn Observed>,
+    /// The money that was spent before the executions, in US dollars. It counts in the budget.
+    pub spent_usd: f64,
 }
 
 /// Evidence that was recorded outside of the run.
@@ -91,6 +93,7 @@ impl<'a> Run<'a> {
             watch,
             record: &(),
             observed: None,
+            spent_usd: 0.0,
         }
     }
 }
@@ -152,6 +155,7 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
         .with_timeout(options.timeout.unwrap_or(suite.defaults.timeout))
         .with_concurrency(concurrency)
         .with_budget(budget_usd(suite, options));
+    judges.calls.spend(Some(run.spent_usd));
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 

@@ -10,7 +10,7 @@ mod named;
 
 use std::fmt;
 
-use kindlm_types::{CaseResult, GateResult, Outcome, Problem, Registered, Registry};
+use kindlm_types::{CanaryWatch, CaseResult, GateResult, Outcome, Problem, Registered, Registry};
 use serde_json::{Map, Value};
 
 pub use compare::{at_least, at_most, dollars, missing_evidence, nothing_to_measure, percent};
@@ -56,6 +56,13 @@ pub trait Gate: fmt::Debug + Send + Sync {
     ///
     /// The run then sends no request whose maximum cost exceeds the rest of the budget.
     fn budget_usd(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns the gate with a cost outside of the cases, such as that of canaries; `None` if the gate counts no cost.
+    ///
+    /// The cost is in US dollars; `None` is an unknown cost.
+    fn with_spent(&self, _usd: Option<f64>) -> Option<Box<dyn Gate>> {
         None
     }
 
@@ -107,7 +114,21 @@ pub struct Measurements(Vec<Box<dyn Measurement>>);
 impl Measurements {
     /// Starts the measurement of a run.
     pub fn begin(gates: &[Box<dyn Gate>]) -> Self {
-        Self(gates.iter().map(|it| it.begin()).collect())
+        Self::after(gates, &[])
+    }
+
+    /// Starts the measurement of a run whose judges were watched. The cost of the canaries counts.
+    pub fn after(gates: &[Box<dyn Gate>], canaries: &[CanaryWatch]) -> Self {
+        let begin = |gate: &Box<dyn Gate>| {
+            let gate = gate.as_ref();
+            let mut spent: Option<Box<dyn Gate>> = None;
+            for it in canaries {
+                let before = spent.as_deref().unwrap_or(gate);
+                spent = before.with_spent(it.cost_usd).or(spent);
+            }
+            spent.as_deref().unwrap_or(gate).begin()
+        };
+        Self(gates.iter().map(begin).collect())
     }
 
     /// Adds a case. Cases may be added in any order, each once. Skipped cases are ignored.

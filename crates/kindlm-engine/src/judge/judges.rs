@@ -160,6 +160,7 @@ impl<'a> Judges<'a> {
             usage: reply.usage,
             finish_reason: reply.finish_reason.clone(),
             model: model.id.clone(),
+            fingerprint: reply.fingerprint.clone(),
             answered: Some(reply.model.clone()).filter(|it| !it.is_empty() && *it != model.name),
             text: crate::answer_text(&reply).to_owned(),
         })

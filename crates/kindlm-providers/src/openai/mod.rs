@@ -154,6 +154,7 @@ impl OpenAi {
             usage: usage(&answer["usage"]),
             finish_reason: if refusal.is_some() { FinishReason::Refusal } else { finish_reason },
             model: chat::model(&answer["model"], prompt),
+            fingerprint: fingerprint(answer["system_fingerprint"].as_str()),
             refusal,
             log_probs: log_probs(&choice["logprobs"]),
             metadata: guardrails(&answer, choice),
@@ -226,6 +227,11 @@ impl Codec for OpenAi {
 fn log_probs(logprobs: &Value) -> Option<Vec<f64>> {
     let tokens = logprobs["content"].as_array().filter(|it| !it.is_empty())?;
     tokens.iter().map(|it| it["logprob"].as_f64()).collect()
+}
+
+/// Returns the fingerprint of the model's configuration. Some compatible servers send an empty text.
+fn fingerprint(fingerprint: Option<&str>) -> Option<String> {
+    fingerprint.filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
 /// Returns Azure's filter results, in the form that `guardrails` expects. They concern the prompt and the answer. The

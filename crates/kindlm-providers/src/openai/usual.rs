@@ -8,6 +8,7 @@ use kindlm_types::{Prompt, Reply, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::fingerprint;
 use crate::HttpResponse;
 use crate::dialect::answer::counted;
 use crate::dialect::chat;
@@ -18,6 +19,8 @@ struct Answer {
     choices: [Choice; 1],
     usage: Counted,
     model: String,
+    #[serde(default)]
+    system_fingerprint: Option<String>,
     #[serde(default)]
     error: (),
     #[serde(default)]
@@ -61,8 +64,14 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
     if response.status != 200 {
         return None;
     }
-    let Answer { choices: [choice], usage, model, error: (), prompt_filter_results: () } =
-        serde_json::from_slice(&response.body).ok()?;
+    let Answer {
+        choices: [choice],
+        usage,
+        model,
+        system_fingerprint,
+        error: (),
+        prompt_filter_results: (),
+    } = serde_json::from_slice(&response.body).ok()?;
     let Choice { message, finish_reason, logprobs: (), content_filter_results: () } = choice;
     let PlainMessage { content, refusal: (), tool_calls: (), function_call: () } = message;
     let Counted {
@@ -83,6 +92,7 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
         },
         finish_reason: chat::finish(Some(&finish_reason)),
         model: if model.is_empty() { prompt.model.clone() } else { model },
+        fingerprint: fingerprint(system_fingerprint.as_deref()),
         ..Reply::text(content)
     })
 }
@@ -97,6 +107,7 @@ mod tests {
     fn usual() -> Value {
         json!({
             "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": "gpt-4o",
+            "system_fingerprint": "fp_1",
             "choices": [{
                 "index": 0, "finish_reason": "stop", "logprobs": null,
                 "message": {"role": "assistant", "content": "It is \"on\" its way.", "refusal": null, "annotations": []},
@@ -145,6 +156,7 @@ mod tests {
             "/usage/prompt_cache_hit_tokens",
             "/model",
             "/error",
+            "/system_fingerprint",
             "/prompt_filter_results",
             "/id",
         ] {

@@ -13,7 +13,7 @@ mod verdict;
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, CaseMark, ModelTotals, Outcome};
+use kindlm_types::{AnyReport, CanaryWatch, CaseMark, ModelTotals, Outcome, ecma};
 
 use crate::comparison::{headline, lines, said};
 use crate::page::{Ink, Page};
@@ -80,6 +80,7 @@ fn render(
         skipped(&mut page, report)?;
     }
     compared(&mut page, report, style.verbosity)?;
+    watched(&mut page, report)?;
     verdict::render(&mut page, report, &summary, style.verbosity)?;
     Ok(())
 }
@@ -188,6 +189,45 @@ fn compared(page: &mut Page<'_>, report: &AnyReport<'_>, verbosity: Verbosity) -
         }
     }
     page.blank()
+}
+
+/// Writes the watches of the judges: how many of their verdicts changed, and the evidence.
+fn watched(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
+    if report.canaries.is_empty() {
+        return Ok(());
+    }
+    page.text(0, Ink::Strong, "Canaries")?;
+    for it in &report.canaries {
+        let (mark, ink) = if it.alarm.is_some() {
+            ("✗ ", Ink::Bad)
+        } else if it.not_asked.is_some() {
+            ("– ", Ink::Faint)
+        } else {
+            ("✓ ", Ink::Good)
+        };
+        let name = format!("{} for `{}`  ", one_line(&it.judge), one_line(&it.check));
+        page.spans(2, 2, &[(ink, mark), (Ink::Plain, &name), (Ink::Faint, &canaries(it))])?;
+    }
+    page.blank()
+}
+
+/// Returns the result of a watch in words.
+fn canaries(it: &CanaryWatch) -> String {
+    let Some(evidence) = it.evidence else { return "not asked".to_owned() };
+    let mut said = match it.asked {
+        0 if it.errored == 0 => "not asked".to_owned(),
+        asked => format!("{} of {asked} differ from the calibration", it.different),
+    };
+    if it.errored > 0 {
+        said = format!("{said}; {} could not be judged", it.errored);
+    }
+    let shown =
+        if evidence < 1e6 { ecma::to_fixed(evidence, 2) } else { "over 1000000".to_owned() };
+    let watches = match it.watches {
+        1 => "1 watch".to_owned(),
+        all => format!("{} watches", crate::amount::count(all)),
+    };
+    format!("{said}; evidence {shown} after {watches}, an alarm from 20")
 }
 
 fn skipped(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {

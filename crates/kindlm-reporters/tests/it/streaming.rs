@@ -62,6 +62,7 @@ fn elsewhere(report: &Report, unreadable: Option<usize>) -> Report<Elsewhere> {
         warnings: it.warnings,
         shard: it.shard,
         comparison: it.comparison,
+        canaries: it.canaries,
         cases: Elsewhere { cases: it.cases, unreadable, reads: Cell::new(0) },
     }
 }

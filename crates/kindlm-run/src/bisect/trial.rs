@@ -305,6 +305,7 @@ fn choose(mut project: Project, target: &Target) -> Result<Project, Failure> {
         return Err(Failure::input(format!("the case `{case}` does not run on `{model}`")));
     }
     suite.gates.clear();
+    suite.canaries = 0;
     suite.compliance = None;
     suite.reports.clear();
     Ok(project)

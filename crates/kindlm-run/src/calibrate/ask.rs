@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use futures_util::{StreamExt as _, stream};
-use kindlm_assertions::{Check, Evidence, JudgeBlock, Setup, answered_by, compile_with};
+use kindlm_assertions::{
+    Check, Evidence, JudgeBlock, Setup, answered_by, compile_with, fingerprints_of,
+};
 use kindlm_engine::{Judges, judge};
 use kindlm_store::Digest;
 use kindlm_types::{AssertionResult, Execution, Message, Outcome, Role, UsageSum, ecma};
@@ -63,6 +65,16 @@ impl Case {
     /// Returns true if people have labelled the output.
     pub(super) fn is_labelled(&self) -> bool {
         self.labels.iter().any(|(_, label)| label.human.is_some())
+    }
+
+    /// Returns the checks that ask about the output.
+    pub(super) fn checks(&self) -> &[Check] {
+        &self.checks
+    }
+
+    /// Returns the output as an execution.
+    pub(super) fn execution(&self) -> &Execution {
+        &self.execution
     }
 
     /// Returns the first line of the output in the file.
@@ -420,6 +432,7 @@ fn samples(
             case: at,
             criterion: result.judging.as_ref().and_then(|it| it.criterion.clone()),
             answered: answered_by(result).into_iter().map(str::to_owned).collect(),
+            fingerprints: fingerprints_of(result).into_iter().map(str::to_owned).collect(),
         })
     })
 }

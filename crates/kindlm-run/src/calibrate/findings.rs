@@ -166,10 +166,12 @@ impl Findings {
         // A watch accepts every model that answered, so those of second answers count, too.
         let mut answered: BTreeSet<String> = template.answered.iter().cloned().collect();
         answered.extend(judged().flat_map(|it| it.answered.iter().cloned()));
+        let fingerprints: BTreeSet<&String> = judged().flat_map(|it| &it.fingerprints).collect();
         Calibration {
             counts: self.confusion.into(),
             criteria: self.criteria(&template.calibrated_at),
             answered: answered.into_iter().collect(),
+            fingerprints: fingerprints.into_iter().cloned().collect(),
             // Only calibrations without errors are stored, so a stored value is always 0.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),

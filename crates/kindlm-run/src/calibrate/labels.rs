@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kindlm_config::{Source, Span};
-use kindlm_store::{Digest, MAX_FILE_BYTES};
+use kindlm_store::{CanarySource, Digest, MAX_FILE_BYTES};
 use kindlm_types::duplicate_key_pointer;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +23,10 @@ pub struct LabelFile {
     /// The digest of the file's content.
     pub(super) digest: String,
     pub(super) labels: Labels,
+    /// The whole path of the file.
+    pub(super) path: PathBuf,
+    /// The lowest label that counts as a pass.
+    pub(super) threshold: f64,
 }
 
 impl LabelFile {
@@ -46,8 +50,24 @@ impl LabelFile {
                 labels.joined
             ));
         }
-        Ok(Self { name, digest: Digest::of(&bytes).to_string(), labels })
+        let path = world.working_dir.join(path);
+        Ok(Self {
+            name,
+            digest: Digest::of(&bytes).to_string(),
+            labels,
+            path,
+            threshold: label_threshold,
+        })
     }
+}
+
+/// Reads the labels of a calibration again, without warnings.
+pub(super) fn load_source(
+    world: &World,
+    folder: &Path,
+    source: &CanarySource,
+) -> Result<Labels, Failure> {
+    read(&source.file, &load(world, &folder.join(&source.file))?, source.label_threshold)
 }
 
 /// Reads a set of rules from a JSON file.

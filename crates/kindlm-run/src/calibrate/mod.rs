@@ -7,6 +7,7 @@
 mod agreement;
 mod ask;
 mod asking;
+mod canaries;
 mod correct;
 mod findings;
 mod json;
@@ -19,6 +20,7 @@ use kindlm_types::{AssertionResult, FailureCode, Verdict};
 
 pub use agreement::Agreement;
 pub use ask::Question;
+pub(crate) use canaries::{Canaries, CanaryRun};
 use correct::Correction;
 use findings::Findings;
 pub use labels::{LabelFile, load_rules, parse_check};
@@ -44,6 +46,8 @@ struct Sample {
     criterion: Option<String>,
     /// The model names that the provider returned, if they differ from the request.
     answered: Vec<String>,
+    /// The providers' names of the configurations of the models that answered.
+    fingerprints: Vec<String>,
 }
 
 /// The answer of a judge about an output.

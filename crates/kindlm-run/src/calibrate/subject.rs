@@ -8,7 +8,7 @@ use kindlm_config::Programs;
 use kindlm_engine::{Model, Suite};
 use kindlm_stats::Tally;
 use kindlm_store::responses::Recorded;
-use kindlm_store::{Calibration, Calibrations, Counts, Folder, OwnNoise};
+use kindlm_store::{Calibration, Calibrations, CanarySource, Counts, Folder, OwnNoise};
 use kindlm_types::{AnyReport, UsageSum, suggest};
 use serde_json::{Map, Value};
 
@@ -158,13 +158,14 @@ impl Subject {
         question: &Question,
         file: LabelFile,
     ) -> Result<Planned<'_>, Failure> {
-        let LabelFile { name, digest, labels } = file;
+        let source = source_of(&self.place.folder, &file, question);
+        let LabelFile { name, digest, labels, .. } = file;
         let ids: Vec<String> = self.models.iter().map(|it| it.id.clone()).collect();
         let mut setup = project::setup(world, &self.files, Some(&ids), self.suite.as_ref());
         setup.judging = self.judging.clone();
         let plan = ask::plan(&name, labels, question, &setup)?;
         let panel = self.panel_of(&plan)?;
-        Ok(Planned { subject: self, plan, panel, labels: name, labels_digest: digest })
+        Ok(Planned { subject: self, plan, panel, labels: name, labels_digest: digest, source })
     }
 
     /// Corrects the pass rates of a run by the stored calibrations of the judge. No request is sent.
@@ -271,6 +272,22 @@ pub struct Planned<'s> {
     pub(super) panel: Panel<'s>,
     pub(super) labels: String,
     labels_digest: String,
+    source: Option<CanarySource>,
+}
+
+/// Returns the place of the labels for later runs; `None` if the file is outside of the suite's folder.
+fn source_of(folder: &Path, file: &LabelFile, question: &Question) -> Option<CanarySource> {
+    let (folder, path) = (folder.canonicalize().ok()?, file.path.canonicalize().ok()?);
+    let parts = path.strip_prefix(folder).ok()?.iter().map(|it| it.to_str());
+    let Question { criteria, assertions, check, min_score } = question.clone();
+    Some(CanarySource {
+        file: parts.collect::<Option<Vec<_>>>()?.join("/"),
+        label_threshold: file.threshold,
+        criteria,
+        assertions,
+        check,
+        min_score,
+    })
 }
 
 /// The judge's answers to all questions of a calibration.
@@ -312,7 +329,7 @@ impl Planned<'_> {
     ) -> Result<Agreement, Failure> {
         let started = identity::begin((world.now)(), &self.subject.place.folder).started_at;
         let asked = self.ask(world, config, progress)?;
-        let Self { subject, plan, panel, labels, labels_digest } = self;
+        let Self { subject, plan, panel, labels, labels_digest, source } = self;
         let mut findings = Findings::of(asked.samples, config.label_threshold);
         findings.own_noise = asked.own_noise;
         let known = StoredCalibration {
@@ -338,12 +355,14 @@ impl Planned<'_> {
             counts: Counts::default(),
             criteria: Vec::new(),
             answered: asked.answered.into_iter().collect(),
+            fingerprints: Vec::new(),
             errored: 0,
             base_rate: 0.0,
             agreement: 0.0,
             kappa: None,
             own_noise: None,
             canaries: asked.canaries,
+            source,
         });
         let about = About {
             judge: json::judge(&panel),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use kindlm_assertions::answered_by;
+use kindlm_assertions::{answered_by, fingerprints_of};
 use kindlm_config::Programs;
 use kindlm_reporters::one_line;
 use kindlm_stats::{Drift, Tally};
@@ -156,16 +156,26 @@ impl Planned<'_> {
                 "warning: {missing} of {all} outputs of the calibration are not in {file}"
             ));
         }
-        cases.sort_by_cached_key(|it| {
-            Digest::of(format!("{} {earlier} {}", calibration.calibrated_at, it.digest)).to_string()
-        });
-        cases.truncate(canaries);
+        draw(&mut cases, |it| &it.digest, (calibration, earlier), canaries);
         Ok(cases)
     }
 }
 
+/// Leaves a random sample of up to `canaries` cases, after `earlier` watches of the calibration.
+pub(super) fn draw<C>(
+    cases: &mut Vec<C>,
+    digest: impl Fn(&C) -> &str,
+    (calibration, earlier): (&Calibration, usize),
+    canaries: usize,
+) {
+    cases.sort_by_cached_key(|it| {
+        Digest::of(format!("{} {earlier} {}", calibration.calibrated_at, digest(it))).to_string()
+    });
+    cases.truncate(canaries);
+}
+
 /// Returns the upper end of the judge's own noise, and a drift test without any evidence yet.
-fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
+pub(super) fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
     let noise = calibration.own_noise.and_then(|it| it.upper().ok());
     let drift = noise.and_then(|it| Some((it, Drift::new(it).ok()?)));
     drift.ok_or_else(|| {
@@ -175,25 +185,29 @@ fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
 }
 
 /// The verdicts of a watch, compared with those of the calibration.
-struct Seen {
-    asked: u64,
+pub(super) struct Seen {
+    pub(super) asked: u64,
     errored: u64,
     changes: Vec<Change>,
+    /// The names of the models that answered, if they differ from the request.
+    answered: BTreeSet<String>,
+    fingerprints: BTreeSet<String>,
     /// The description of a change of the model that answers; `None` if there is no change.
-    other_model: Option<String>,
+    pub(super) other_model: Option<String>,
     failed_by_provider: bool,
 }
 
 impl Seen {
-    fn of(answers: &Answers<'_>, calibration: &Calibration) -> Self {
+    pub(super) fn of(answers: &Answers<'_>, calibration: &Calibration) -> Self {
         let mut seen = Self {
             asked: 0,
             errored: 0,
             changes: Vec::new(),
+            answered: BTreeSet::new(),
+            fingerprints: BTreeSet::new(),
             other_model: None,
             failed_by_provider: false,
         };
-        let mut names: BTreeSet<&str> = BTreeSet::new();
         for (case, results) in &answers.cases {
             let (Some(then), Some(now)) =
                 (calibration.canaries.get(&case.digest), verdicts(results))
@@ -203,26 +217,44 @@ impl Seen {
                 continue;
             };
             seen.asked += 1;
-            names.extend(results.iter().flat_map(answered_by));
+            seen.answered.extend(results.iter().flat_map(answered_by).map(str::to_owned));
+            seen.fingerprints.extend(results.iter().flat_map(fingerprints_of).map(str::to_owned));
             if *then != now {
                 seen.changes.push(Change { line: case.line(), then: then.clone(), now });
             }
         }
         seen.changes.sort_by_key(|it| it.line);
-        let before: BTreeSet<&str> = calibration.answered.iter().map(String::as_str).collect();
-        let is_known = names.is_subset(&before) && (names.is_empty() == before.is_empty());
-        if seen.asked > 0 && !is_known {
-            seen.other_model = Some(format!(
-                "judge changed: {} answers now, and {} answered in the calibration; calibrate again",
-                in_words(&names),
-                in_words(&before)
-            ));
-        }
+        seen.other_model = seen.other_model(calibration).filter(|_| seen.asked > 0);
         seen
     }
 
+    /// Returns the description of a change of the model that answers.
+    ///
+    /// A model may have several fingerprints at the same time. So a fingerprint counts as changed only if no answer has
+    /// one of the calibration.
+    fn other_model(&self, calibration: &Calibration) -> Option<String> {
+        let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
+        let (now, before) = (&self.answered, set(&calibration.answered));
+        if !now.is_subset(&before) || now.is_empty() != before.is_empty() {
+            return Some(format!(
+                "judge changed: {} answers now, and {} answered in the calibration; calibrate again",
+                in_words(now),
+                in_words(&before)
+            ));
+        }
+        let (now, before) = (&self.fingerprints, set(&calibration.fingerprints));
+        let is_other = !now.is_empty() && !before.is_empty() && now.is_disjoint(&before);
+        is_other.then(|| {
+            format!(
+                "judge changed: the provider reports the fingerprint {} now, and {} in the calibration; calibrate again",
+                in_words(now),
+                in_words(&before)
+            )
+        })
+    }
+
     /// Returns this watch for the store. Its evidence is that of all watches of the calibration.
-    fn watch(
+    pub(super) fn watch(
         &self,
         watched_at: String,
         calibration: &Calibration,
@@ -260,6 +292,11 @@ impl Seen {
             asked: own.1,
             errored: self.errored,
             evidence: drift.evidence(),
+            answered: self.answered.iter().cloned().collect(),
+            fingerprints: self.fingerprints.iter().cloned().collect(),
+            run: None,
+            cost_usd: None,
+            tokens: 0,
             alarm: self.other_model.clone().or(drifted),
         }
     }
@@ -269,11 +306,11 @@ fn is_of_provider(result: &AssertionResult) -> bool {
     matches!(JudgeOutcome::of(result), Some(JudgeOutcome::Errored { why: Obstacle::Provider, .. }))
 }
 
-fn in_words(names: &BTreeSet<&str>) -> String {
+fn in_words(names: &BTreeSet<String>) -> String {
     if names.is_empty() {
         return "the requested model".to_owned();
     }
-    let names: Vec<&str> = names.iter().copied().collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     format!("`{}`", names.join("`, `"))
 }
 

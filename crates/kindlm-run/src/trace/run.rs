@@ -139,6 +139,7 @@ pub fn judge_traces(
         // The agent uses its own folder, so it needs no workspace.
         workspaces: None,
         observed: Some(observed),
+        canaries: None,
     };
     let arguments = vec![TRACE.to_owned()];
     let journal = !config.no_journal;

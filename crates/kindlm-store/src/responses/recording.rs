@@ -54,6 +54,8 @@ pub(super) struct RecordedReply {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     refusal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     log_probs: Option<Vec<f64>>,
@@ -111,6 +113,7 @@ impl Answer for Reply {
             usage: self.usage,
             finish_reason: self.finish_reason.clone(),
             model: self.model.clone(),
+            fingerprint: self.fingerprint.clone(),
             refusal: self.refusal.clone(),
             log_probs: self.log_probs.clone(),
             metadata: self.metadata.clone(),
@@ -136,6 +139,7 @@ impl From<RecordedReply> for Reply {
             usage: recorded.usage,
             finish_reason: recorded.finish_reason,
             model: recorded.model,
+            fingerprint: recorded.fingerprint,
             refusal: recorded.refusal,
             log_probs: recorded.log_probs,
             metadata: recorded.metadata,

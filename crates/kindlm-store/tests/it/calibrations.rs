@@ -28,12 +28,14 @@ fn calibration(check: &str, both_pass: u64) -> Calibration {
         counts: counts.into(),
         criteria: Vec::new(),
         answered: Vec::new(),
+        fingerprints: vec!["fp_1".to_owned()],
         errored: 0,
         base_rate: counts.base_rate().unwrap().rate(),
         agreement: counts.agreement().unwrap().rate(),
         kappa: Some(kappa.value),
         own_noise: None,
         canaries: std::collections::BTreeMap::new(),
+        source: None,
     }
 }
 
@@ -149,6 +151,11 @@ fn watch(of: &Calibration, alarm: Option<&str>) -> Watch {
         asked: 50,
         errored: 0,
         evidence: 346.28,
+        answered: Vec::new(),
+        fingerprints: vec!["fp_2".to_owned()],
+        run: Some("20261201-000000-000-0a1b".to_owned()),
+        cost_usd: Some(0.002),
+        tokens: 812,
         alarm: alarm.map(str::to_owned),
     }
 }

@@ -261,6 +261,7 @@ fn answers_come_back_as_they_were() {
         usage: Usage { cached_input_tokens: Some(3), ..Usage::default() },
         finish_reason: FinishReason::Other("eos".to_owned()),
         model: "m".to_owned(),
+        fingerprint: Some("fp_1".to_owned()),
         refusal: Some("no".to_owned()),
         log_probs: Some(vec![-0.25, -1.5]),
         metadata: serde_json::Map::from_iter([(

@@ -15,6 +15,8 @@ pub struct MockReply {
     pub(super) body: Body,
     /// The name of the model that answers, for a reply with a text.
     pub(super) model: Option<String>,
+    /// The fingerprint of the model's configuration, for a reply with a text.
+    pub(super) fingerprint: Option<String>,
     pub(super) delay: Duration,
     pub(super) body_delay: Duration,
     /// The pause before each piece of the body.
@@ -65,6 +67,7 @@ impl MockReply {
             headers: Vec::new(),
             body,
             model: None,
+            fingerprint: None,
             delay: Duration::ZERO,
             body_delay: Duration::ZERO,
             drip: Duration::ZERO,
@@ -178,6 +181,12 @@ impl MockReply {
     #[must_use]
     pub fn from_model(self, name: &str) -> Self {
         Self { model: Some(name.to_owned()), ..self }
+    }
+
+    /// Sets the fingerprint of the model's configuration, as the `OpenAI` API reports it.
+    #[must_use]
+    pub fn with_fingerprint(self, fingerprint: &str) -> Self {
+        Self { fingerprint: Some(fingerprint.to_owned()), ..self }
     }
 
     /// Adds a header.

@@ -156,6 +156,9 @@ async fn send(stream: &mut TcpStream, path: &str, reply: MockReply) -> io::Resul
             if let Some(name) = reply.model {
                 body["model"] = name.into();
             }
+            if let Some(fingerprint) = reply.fingerprint {
+                body["system_fingerprint"] = fingerprint.into();
+            }
             (Some(body.to_string().into_bytes()), true)
         }
         Body::Bytes(bytes) => (Some(bytes), false),

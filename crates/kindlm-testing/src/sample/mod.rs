@@ -6,10 +6,45 @@ mod comparison;
 
 pub use comparison::sample_comparison;
 use kindlm_types::{
-    AssertionSetInfo, CheckInfo, Class, ComplianceInfo, DerivedMetric, DerivedValue, FileDigest,
-    GateOutcome, GateResult, InstructionsInfo, JudgeInfo, ModelInfo, Params, PromptInfo, Report,
-    RunInfo, Severity, SkippedCase, SuiteInfo, TestInfo,
+    AssertionSetInfo, CanaryWatch, CheckInfo, Class, ComplianceInfo, DerivedMetric, DerivedValue,
+    FileDigest, GateOutcome, GateResult, InstructionsInfo, JudgeInfo, ModelInfo, Params,
+    PromptInfo, Report, RunInfo, Severity, SkippedCase, SuiteInfo, TestInfo,
 };
+
+/// Returns watches of judges: one without a change, one with an alarm, and one that was not asked.
+fn canaries() -> Vec<CanaryWatch> {
+    let judge = |judge: &str| CanaryWatch {
+        judge: judge.to_owned(),
+        check: "judge".to_owned(),
+        cost_usd: Some(0.0),
+        ..CanaryWatch::default()
+    };
+    let unchanged = CanaryWatch {
+        asked: 5,
+        different: 0,
+        watches: 3,
+        evidence: Some(0.41),
+        tokens: 1_640,
+        ..judge("gpt-4o")
+    };
+    let changed = CanaryWatch {
+        asked: 4,
+        different: 3,
+        errored: 1,
+        watches: 1,
+        evidence: Some(31.5),
+        alarm: Some(
+            "judge changed: 3 of 4 differ from the calibration, own noise ≤ 6.3%; calibrate again"
+                .to_owned(),
+        ),
+        ..judge("gemini-2.5-pro")
+    };
+    let not_asked = CanaryWatch {
+        not_asked: Some("it was never calibrated for it".to_owned()),
+        ..judge("<script>alert(1)</script>")
+    };
+    vec![unchanged, changed, not_asked]
+}
 
 /// Returns a report with all variants:
 /// - cases that are passed, scored, failed, errored, not run, skipped, cached, truncated and flaky;
@@ -17,7 +52,8 @@ use kindlm_types::{
 /// - hostile and long outputs;
 /// - known and unknown costs;
 /// - gates that held, failed, and had nothing to measure;
-/// - a comparison with each kind of change.
+/// - a comparison with each kind of change;
+/// - watched judges with and without an alarm.
 ///
 /// The report is always the same, so that it can be used in snapshots.
 pub fn sample_report() -> Report {
@@ -68,6 +104,7 @@ pub fn sample_report() -> Report {
         cases: cases::cases(),
         shard: None,
         comparison: Some(sample_comparison()),
+        canaries: canaries(),
         skipped: vec![SkippedCase {
             case: "answers in French".to_owned(),
             tags: vec!["tone".to_owned(), "i18n".to_owned()],

@@ -159,6 +159,8 @@ pub enum Answer {
         model: String,
         /// The vendor's name of the model that answered, if it differs from the requested one.
         answered: Option<String>,
+        /// The provider's name of the model's configuration; `None` without one.
+        fingerprint: Option<String>,
         /// The reason why the reply ended. A reply that was cut off may lack the judge's verdict.
         finish_reason: FinishReason,
         /// The tokens of the reply.
@@ -179,6 +181,7 @@ impl Answer {
             text: text.into(),
             model: model.into(),
             answered: None,
+            fingerprint: None,
             finish_reason: FinishReason::Stop,
             usage: Usage::default(),
             cost_usd: Some(0.0),

@@ -357,6 +357,8 @@ pub struct Reply {
     pub finish_reason: FinishReason,
     /// The name of the model that answered, as the provider reports it.
     pub model: String,
+    /// The provider's name of the model's configuration, such as `system_fingerprint` of OpenAI; `None` without one.
+    pub fingerprint: Option<String>,
     /// The text of the model's refusal, if the provider marks one.
     pub refusal: Option<String>,
     /// The log probabilities of the answer's tokens (natural logarithms), if requested.
@@ -387,6 +389,7 @@ impl Reply {
             usage: Usage::default(),
             finish_reason: FinishReason::Stop,
             model: String::new(),
+            fingerprint: None,
             refusal: None,
             log_probs: None,
             metadata: Map::new(),

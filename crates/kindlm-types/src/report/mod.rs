@@ -1,5 +1,6 @@
 //! The report of one run.
 
+mod canaries;
 mod case;
 mod cases;
 mod comparison;
@@ -11,6 +12,7 @@ use std::borrow::Cow;
 
 use kindlm_stats::{Confidence, Interval};
 
+pub use canaries::CanaryWatch;
 pub use case::{
     CaseResult, CheckCounts, Cost, EarlyEnd, GateOutcome, GateResult, RateTest, ScoreSummary,
 };
@@ -247,6 +249,8 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     pub shard: Option<ShardInfo>,
     /// The comparison with the baseline; `None` if the run was not compared.
     pub comparison: Option<Comparison>,
+    /// The watches of the judges during the run; empty if the suite asks for none.
+    pub canaries: Vec<CanaryWatch>,
     /// The case results (test cases × models), in the order of the plan.
     pub cases: Cases,
 }
@@ -268,6 +272,7 @@ impl Default for Report {
             warnings: Vec::new(),
             shard: None,
             comparison: None,
+            canaries: Vec::new(),
             cases: Vec::new(),
         }
     }
@@ -287,6 +292,7 @@ impl<Before> Report<Before> {
             warnings,
             shard,
             comparison,
+            canaries,
             cases: before,
         } = self;
         let report = Report {
@@ -300,6 +306,7 @@ impl<Before> Report<Before> {
             warnings,
             shard,
             comparison,
+            canaries,
             cases,
         };
         (report, before)

@@ -19,6 +19,9 @@ pub struct Judging {
     /// The provider's name of the model that answered, if another model was requested.
     #[serde(rename = "answeredModel", skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
+    /// The provider's name of the configuration of the model that answered; `None` if it has none.
+    #[serde(rename = "systemFingerprint", skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// The number of requests to the judge, if it was asked more than once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
@@ -75,6 +78,9 @@ pub struct JudgeVote {
     /// The provider's name of the model that answered, if another model was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_model: Option<String>,
+    /// The provider's name of the configuration of the model that answered; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_fingerprint: Option<String>,
     /// The index of the sample, from 0, if a judge was asked several times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
@@ -105,9 +111,10 @@ pub enum VoteStatus {
 
 impl Judging {
     /// The keys of these facts in the `metadata` of a result.
-    pub const KEYS: [&str; 9] = [
+    pub const KEYS: [&str; 10] = [
         "judgeModel",
         "answeredModel",
+        "systemFingerprint",
         "asked",
         "promptDigest",
         "criterion",

@@ -46,7 +46,7 @@ pub use totals::{Cause, ModelCount, ModelTotals, Percentiles, Rate};
 
 use super::WireError;
 use kindlm_types::{
-    CaseSource, Comparison, FileDigest, InstructionsInfo, JudgeInfo, Params, TestInfo,
+    CanaryWatch, CaseSource, Comparison, FileDigest, InstructionsInfo, JudgeInfo, Params, TestInfo,
 };
 
 /// The `schemaVersion` of this module.
@@ -93,6 +93,9 @@ pub struct Report<Cases = Vec<Case>> {
     /// The comparison with the baseline; absent if the run was not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
+    /// The watches of the judges during the run; absent without `defaults.judge.canaries`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub canaries: Vec<CanaryWatch>,
     /// The models of the run, in the order of the suite.
     pub models: Vec<Model>,
     /// The case results (test cases × models), in the order of the plan.
@@ -339,6 +342,7 @@ impl<Cases> Report<Cases> {
             derived_metrics: report.derived.iter().map(DerivedMetric::from).collect(),
             gates: report.gates.iter().map(Gate::from).collect(),
             comparison: report.comparison.clone(),
+            canaries: report.canaries.clone(),
             models: report.models.iter().map(Model::from).collect(),
             cases,
             skipped: report.skipped.iter().map(SkippedCase::from).collect(),
@@ -385,6 +389,7 @@ impl TryFrom<Report> for kindlm_types::Report {
             compliance: wire.compliance.map(Into::into),
             warnings: wire.warnings,
             comparison: wire.comparison,
+            canaries: wire.canaries,
         })
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use grading::{
 };
 pub use instructions::{Criterion, Instructions};
 pub(crate) use panel::Panel;
-pub use panel::{answered_by, judged_by};
+pub use panel::{answered_by, fingerprints_of, judged_by};
 pub(crate) use prompt::{
     BuiltInQuestion, GradingPrompt, RubricPrompt, Slot, output_for_templates, short,
 };
@@ -121,12 +121,15 @@ pub(crate) struct Reading<'a> {
     pub(crate) judge: &'a str,
     /// The provider's name of the model that answered, if it is not the requested name.
     pub(crate) answered: Option<&'a str>,
+    /// The provider's name of the model's configuration.
+    pub(crate) fingerprint: Option<&'a str>,
 }
 
 impl<'a> Reading<'a> {
     /// Returns the model that gave the reply. `asked` is the number of requests to it.
     pub(crate) fn respondent(&self, asked: u32) -> Respondent<'a> {
-        Respondent { judge: self.judge, answered: self.answered, asked }
+        let Self { judge, answered, fingerprint, .. } = *self;
+        Respondent { judge, answered, fingerprint, asked }
     }
 
     /// Returns the start of the reply for an error message, without the mark.
@@ -156,6 +159,8 @@ pub(crate) struct Respondent<'a> {
     pub(crate) judge: &'a str,
     /// The provider's name of the model that answered, if it is not the requested name.
     pub(crate) answered: Option<&'a str>,
+    /// The provider's name of the model's configuration.
+    pub(crate) fingerprint: Option<&'a str>,
     /// The number of requests to the judge.
     pub(crate) asked: u32,
 }
@@ -173,6 +178,7 @@ impl Respondent<'_> {
         let judging = result.judging_mut();
         judging.model = Some(self.judge.to_owned());
         judging.answered = self.answered.map(str::to_owned);
+        judging.fingerprint = self.fingerprint.map(str::to_owned);
         judging.asked = Some(self.asked).filter(|it| *it > 1);
         result
     }
@@ -334,8 +340,9 @@ pub(crate) fn answer<'a>(
     question: &Question,
 ) -> Result<Reading<'a>, Obstacle<'a>> {
     match answers.get(question) {
-        Some(Ok(Answer::Text { text, model, answered, finish_reason, .. })) => {
-            Ok(Reading { text, finish_reason, judge: model, answered: answered.as_deref() })
+        Some(Ok(Answer::Text { text, model, answered, fingerprint, finish_reason, .. })) => {
+            let (answered, fingerprint) = (answered.as_deref(), fingerprint.as_deref());
+            Ok(Reading { text, finish_reason, judge: model, answered, fingerprint })
         }
         Some(Err(err)) => Err(Obstacle::Unanswered(Some(err))),
         Some(Ok(Answer::Vector(_) | Answer::Script(_))) | None => Err(Obstacle::Unanswered(None)),

@@ -38,6 +38,15 @@ pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
     names.into_iter().collect()
 }
 
+/// Returns the providers' names of the configurations of the models that judged a result.
+pub fn fingerprints_of(result: &AssertionResult) -> Vec<&str> {
+    let Some(judging) = result.judging.as_deref() else { return Vec::new() };
+    let votes = judging.panel.iter().flat_map(|it| &it.votes);
+    let votes = votes.filter_map(|it| it.system_fingerprint.as_deref());
+    let names: BTreeSet<&str> = judging.fingerprint.as_deref().into_iter().chain(votes).collect();
+    names.into_iter().collect()
+}
+
 /// The judges of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Panel {

@@ -101,6 +101,7 @@ fn one(
         // The votes name their judges. The combined verdict comes from several requests, so it names none.
         judging.model = None;
         judging.answered = None;
+        judging.fingerprint = None;
     }
     if is_split {
         judging.borderline = true;
@@ -221,6 +222,7 @@ fn panel(
         let mut summary = JudgeVote::default();
         summary.judge = judging.and_then(|it| it.model.clone()).or_else(|| juror.model.clone());
         summary.answered_model = judging.and_then(|it| it.answered.clone());
+        summary.system_fingerprint = judging.and_then(|it| it.fingerprint.clone());
         summary.sample = several.then_some(juror.sample);
         summary.status = status(&vote.verdict);
         summary.score = vote.score.map(Score::get);

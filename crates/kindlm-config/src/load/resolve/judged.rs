@@ -62,7 +62,7 @@ impl Resolved<'_> {
 
     /// Reports options of `defaults.judge` that have no effect.
     pub(in crate::load) fn idle_judging(&mut self, piece: Piece<'_>) {
-        let judge = self.defaults.judge.clone();
+        let judge = self.defaults.judge.block();
         // The method `judges` already reports these problems.
         if !judge.problems().is_empty() {
             return;

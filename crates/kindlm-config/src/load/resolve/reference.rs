@@ -10,7 +10,8 @@ use super::{Resolved, model};
 impl Resolved<'_> {
     /// Sets the default settings of judges.
     pub(in crate::load) fn judging(&mut self) {
-        let judge = self.defaults.judge.clone();
+        self.suite.canaries = self.defaults.judge.canaries.unwrap_or(0);
+        let judge = self.defaults.judge.block();
         // `judges` reports the problems once, at the block.
         if judge.problems().is_empty() {
             // `judges` stores a single judge in the defaults of the suite instead.
@@ -23,7 +24,7 @@ impl Resolved<'_> {
     pub(in crate::load) fn judges(&mut self, piece: Piece<'_>) {
         // If `judgeModel` has a wrong type, the defaults keep their built-in values. The check of the shape reports the
         // error.
-        let judge = self.defaults.judge.clone();
+        let judge = self.defaults.judge.block();
         let problems = judge.problems();
         for (index, id) in judge.models.iter().flatten().enumerate() {
             self.refer(piece, &format!("/defaults/judge/models/{index}"), id);

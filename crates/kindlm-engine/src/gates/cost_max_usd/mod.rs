@@ -42,6 +42,16 @@ impl Gate for CostMaxUsd {
     fn budget_usd(&self) -> Option<f64> {
         Some(self.threshold)
     }
+
+    fn with_spent(&self, usd: Option<f64>) -> Option<Box<dyn Gate>> {
+        let mut gate = self.clone();
+        match usd {
+            Some(usd) => gate.known_usd.add(usd),
+            None => gate.unknown += 1,
+        }
+        gate.measured |= usd != Some(0.0);
+        Some(Box::new(gate))
+    }
 }
 
 impl Measurement for CostMaxUsd {

@@ -61,6 +61,9 @@ fn shown(reply: &Reply) -> Value {
     if !reply.metadata.is_empty() {
         shown["metadata"] = json!(reply.metadata);
     }
+    if let Some(fingerprint) = &reply.fingerprint {
+        shown["fingerprint"] = json!(fingerprint);
+    }
     if let Some(refusal) = &reply.refusal {
         shown["refusal"] = json!(refusal);
     }

@@ -209,7 +209,15 @@ impl<C: CaseSource + ?Sized> Report<C> {
         if self.run.interrupted {
             status = status.or(ExitStatus::Interrupted);
         }
-        tally.summary(&self.models, &self.skipped, status)
+        let mut summary = tally.summary(&self.models, &self.skipped, status);
+        let spent = &mut summary.totals.judge_cost;
+        for watch in &self.canaries {
+            match watch.cost_usd {
+                Some(usd) => spent.known_usd += usd,
+                None => spent.unknown = spent.unknown.saturating_add(1),
+            }
+        }
+        summary
     }
 
     /// Returns the totals over all cases.

@@ -1,0 +1,200 @@
+//! Runs that ask their judges about canaries: outputs of the calibration.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::calibrated::{kindlm, output_text};
+use crate::drifted::{Bed, Judge};
+
+/// The cost of one answer of the mock: 10 input and 5 output tokens.
+const ANSWER_USD: f64 = 0.000_015;
+
+impl Bed {
+    /// Writes a suite with these default judges and gates. Each token costs a millionth of a US dollar.
+    fn write(&self, judge: &str, gates: &str) {
+        let url = self.server.url();
+        let yaml = format!(
+            "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+             providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{url}/v1\" }} }}\n\
+             models: [{{ id: m, provider: openai, model: gpt-4o-mini, price: {{ input: 1, output: 1 }} }}]\n\
+             prompts: {{ p: {{ user: hi }} }}\n\
+             defaults: {{ judge: {{ {judge} }} }}\n\
+             gates: {{ {gates} }}\n\
+             tests: [{{ name: one, prompt: p, expect: {{ judge: [{{ criteria: Is kind }}] }} }}]\n"
+        );
+        fs::write(self.path().join("kindlm.yaml"), yaml).unwrap();
+    }
+
+    /// Runs the suite, and returns the report.
+    #[track_caller]
+    fn report(&self, args: &[&str], code: i32) -> (Value, Output) {
+        let args = [&["test", "--reporter", "pretty", "--reporter", "json=report.json"], args];
+        let output = kindlm(self.path(), &args.concat());
+        assert_eq!(output.status.code(), Some(code), "{}{}", shown(&output), output_text(&output));
+        let text = fs::read_to_string(self.path().join("report.json")).unwrap();
+        (serde_json::from_str(&text).unwrap(), output)
+    }
+}
+
+fn shown(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+fn near(value: &Value, expected: f64) {
+    let value = value.as_f64().unwrap_or_else(|| panic!("{value} is no number"));
+    assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+}
+
+#[test]
+fn a_run_asks_about_canaries_only_if_the_suite_says_so() {
+    let bed = Bed::new();
+    bed.write("model: m", "passRateMin: 0");
+    bed.calibrate(&[], 0);
+    let before = bed.server.count();
+    let (report, _) = bed.report(&[], 0);
+    assert_eq!(bed.server.count(), before + 2, "the model, and the judge");
+    assert_eq!(report.get("canaries"), None);
+    assert!(bed.watches().is_empty());
+
+    bed.write("model: m, canaries: 10", "passRateMin: 0, costMaxUsd: 1");
+    let (report, output) = bed.report(&[], 0);
+    assert_eq!(bed.server.count(), before + 14, "ten canaries as well");
+    let canaries = &report["canaries"][0];
+    assert_eq!((&canaries["asked"], &canaries["different"]), (&10.into(), &0.into()));
+    assert_eq!((&canaries["watches"], &canaries["check"]), (&1.into(), &"judge".into()));
+    assert!(canaries["evidence"].as_f64() < Some(1.0), "{canaries}");
+    assert_eq!(canaries.get("alarm"), None);
+    assert_eq!(report["warnings"], serde_json::json!([]));
+    let words =
+        "m (openai:gpt-4o-mini) for `judge`  0 of 10 differ from the calibration; evidence ";
+    assert!(shown(&output).contains(words), "{}", shown(&output));
+    assert!(output_text(&output).contains("asking m (openai:gpt-4o-mini) about 10 canaries"));
+    assert_eq!(bed.watches()[0]["run"], report["run"]["id"]);
+    // The canaries are a part of the cost of judges, and of the gate.
+    near(&canaries["costUsd"], 10.0 * ANSWER_USD);
+    near(&report["totals"]["judgeCost"]["knownUsd"], 11.0 * ANSWER_USD);
+    let gate = |report: &Value, id: &str| {
+        let gates = report["gates"].as_array().unwrap();
+        gates.iter().find(|it| it["gate"] == id).unwrap().clone()
+    };
+    near(&gate(&report, "costMaxUsd")["actual"], 12.0 * ANSWER_USD);
+    // `kindlm gate` measures the same cost.
+    let again = kindlm(bed.path(), &["gate", "--reporter", "json"]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    near(&gate(&again, "costMaxUsd")["actual"], 12.0 * ANSWER_USD);
+
+    let (report, _) = bed.report(&[], 0);
+    assert_eq!(report["canaries"][0]["watches"], 2, "the evidence of all runs counts");
+}
+
+#[test]
+fn a_changed_judge_is_a_warning() {
+    let bed = Bed::new();
+    bed.write("model: m, canaries: 40", "passRateMin: 0");
+    bed.calibrate(&[], 0);
+    bed.judge(Judge::Lenient);
+    let (report, output) = bed.report(&[], 0);
+    let alarm =
+        "judge changed: 20 of 40 differ from the calibration, own noise ≤ 6.3%; calibrate again";
+    assert_eq!(report["canaries"][0]["alarm"], alarm);
+    assert_eq!(report["warnings"][0], format!("m (openai:gpt-4o-mini) for `judge`: {alarm}"),);
+    assert!(shown(&output).contains(alarm), "{}", shown(&output));
+    // The alarm stands until the next calibration, and costs nothing.
+    let before = bed.server.count();
+    let (report, _) = bed.report(&[], 0);
+    assert_eq!(bed.server.count(), before + 2);
+    assert_eq!(
+        (&report["canaries"][0]["asked"], &report["canaries"][0]["alarm"]),
+        (&0.into(), &alarm.into())
+    );
+    bed.calibrate(&[], 0);
+    let (report, _) = bed.report(&[], 0);
+    assert_eq!(report["canaries"][0].get("alarm"), None);
+}
+
+#[test]
+fn another_model_is_an_alarm_that_violates_the_gate() {
+    let bed = Bed::new();
+    bed.write("model: m, canaries: 1", "passRateMin: 0, judgeKappaMin: 0.5");
+    bed.calibrate(&[], 0);
+    bed.report(&[], 0);
+    bed.judge(Judge::Renamed);
+    let (report, _) = bed.report(&[], 1);
+    let alarm = "judge changed: `gpt-4o-2026-11-01` answers now, and `mock-1` answered in the calibration; calibrate again";
+    assert_eq!(report["canaries"][0]["alarm"], alarm);
+    let gates = report["gates"].as_array().unwrap();
+    let gate = gates.iter().find(|it| it["gate"] == "judgeKappaMin").unwrap();
+    assert_eq!(gate["passed"], false, "{gate}");
+    assert!(gate["message"].as_str().unwrap().contains("judge changed"), "{gate}");
+    // The next run is refused before anything is sent.
+    let before = bed.server.count();
+    let output = kindlm(bed.path(), &["test"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(bed.server.count(), before);
+}
+
+#[test]
+fn canaries_obey_the_budget() {
+    let bed = Bed::new();
+    bed.write("model: m, canaries: 10", "passRateMin: 0");
+    bed.calibrate(&[], 0);
+    let before = bed.server.count();
+    let (report, _) = bed.report(&["--budget-usd", "0.0000001"], 1);
+    assert_eq!(bed.server.count(), before, "nothing fits into the budget");
+    assert_eq!(report["canaries"][0]["errored"], 10);
+    let warning = report["warnings"][0].as_str().unwrap();
+    assert!(warning.ends_with("10 canaries could not be judged"), "{warning}");
+    assert!(bed.watches().is_empty(), "without a verdict there is no evidence");
+
+    // The canaries leave less than a request reserves, so the test is not sent.
+    let (report, _) = bed.report(&["--budget-usd", "0.0165"], 1);
+    assert_eq!(report["canaries"][0]["asked"], 10, "{report}");
+    assert_eq!(bed.server.count(), before + 10, "{}", report["cases"][0]);
+    assert_eq!(report["cases"][0]["outcome"], "errored", "{}", report["cases"][0]);
+
+    // A resumed run does not ask again.
+    let (report, _) = bed.report(&["--resume", report["run"]["id"].as_str().unwrap()], 0);
+    assert_eq!(bed.server.count(), before + 12);
+    assert_eq!(
+        (&report["canaries"][0]["asked"], &report["canaries"][0]["watches"]),
+        (&10.into(), &1.into())
+    );
+    near(&report["totals"]["judgeCost"]["knownUsd"], 11.0 * ANSWER_USD);
+}
+
+#[test]
+fn a_judge_that_cannot_be_watched_is_named() {
+    let bed = Bed::new();
+    bed.write("model: m, canaries: 3", "passRateMin: 0");
+    let warned = |bed: &Bed, args: &[&str], words: &str| {
+        let (report, _) = bed.report(args, 0);
+        let warning = report["warnings"][0].as_str().unwrap_or_default().to_owned();
+        assert!(warning.contains(words), "{warning}");
+        report
+    };
+    warned(&bed, &[], "was not watched: it was never calibrated for it");
+    bed.calibrate(&["--once"], 0);
+    warned(&bed, &[], "asked about each output only once");
+    bed.calibrate(&[], 0);
+    let before = bed.server.count();
+    let dry = kindlm(bed.path(), &["test", "--dry-run"]);
+    assert!(
+        shown(&dry).contains("judges: about 3 canaries before the first test"),
+        "{}",
+        shown(&dry)
+    );
+    assert_eq!(bed.server.count(), before);
+    bed.report(&["--responses", "cache"], 0);
+    let report = warned(&bed, &["--responses", "replay"], "the run may not send requests");
+    assert_eq!(report.get("canaries"), None);
+    assert_eq!(
+        bed.watches().len(),
+        1,
+        "stored answers are no evidence, so the judge was asked once"
+    );
+    fs::remove_file(bed.path().join("labels.csv")).unwrap();
+    warned(&bed, &[], "cannot read");
+}

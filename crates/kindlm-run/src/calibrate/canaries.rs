@@ -1,0 +1,316 @@
+//! Watches the judges of a run: asks each calibrated judge again about a few outputs of its calibration.
+
+use kindlm_assertions::{Evidence, first_questions};
+use kindlm_config::Programs;
+use kindlm_engine::{Judges, Plan, Suite};
+use kindlm_stats::Drift;
+use kindlm_store::{Calibration, Calibrations, CanarySource, Folder, Watch};
+use kindlm_types::ask::JudgeQuestion;
+use kindlm_types::{Answers, CanaryWatch, Ports, Question as AnyQuestion};
+
+use super::Question;
+use super::ask::{self, Case};
+use super::labels::load_source;
+use super::watch::{Seen, draw, noise_of};
+use crate::judge_setup::Panel;
+use crate::secrets::Secrets;
+use crate::trust::{self, CheckKind};
+use crate::{Failure, SuiteFolder, World, project};
+
+/// The canaries of a run: a sample for each judge and kind of check.
+pub(crate) struct Canaries<'s> {
+    store: Calibrations,
+    judges: Vec<Watched<'s>>,
+}
+
+/// A judge of the run, with one kind of check.
+struct Watched<'s> {
+    panel: Panel<'s>,
+    check: &'static str,
+    intent: Intent,
+}
+
+/// What to do about a judge.
+enum Intent {
+    /// Ask about these outputs.
+    Ask(Box<Sample>),
+    /// Report this watch, after this number of watches: the run was resumed, or an alarm stands.
+    Report { watch: Box<Watch>, count: usize, is_own: bool },
+    /// Do not ask, for this reason.
+    Refrain(String),
+}
+
+/// The outputs to ask about.
+struct Sample {
+    calibration: Calibration,
+    cases: Vec<Case>,
+    noise: f64,
+    drift: Drift,
+}
+
+/// The settings for asking the judges of a run.
+pub(crate) struct CanaryRun<'a> {
+    /// The models, without the response store.
+    pub(crate) ports: Ports<'a>,
+    pub(crate) suite: &'a Suite,
+    pub(crate) concurrency: usize,
+    /// The budget of the run, in US dollars.
+    pub(crate) budget_usd: Option<f64>,
+    /// The id of the run.
+    pub(crate) run: &'a str,
+    /// The time in RFC 3339.
+    pub(crate) now: String,
+    pub(crate) secrets: &'a Secrets,
+}
+
+impl<'s> Canaries<'s> {
+    /// Draws up to `count` canaries for each judge and kind of check in the plan. Nothing is sent.
+    ///
+    /// `run` is the id of the run. If it is resumed, its canaries are not asked about again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the stored calibrations cannot be read.
+    pub(crate) fn plan(
+        world: &World,
+        place: &SuiteFolder,
+        (suite, files): (&'s Suite, &Folder),
+        plan: &Plan,
+        (count, run): (usize, &str),
+    ) -> Result<Self, Failure> {
+        let store = Calibrations::new(place.state());
+        let mut judges: Vec<Watched<'s>> = Vec::new();
+        let mut known = Vec::new();
+        for kind in trust::judged(suite, plan) {
+            let key = (kind.check, kind.panel.judging.clone(), kind.prompts.clone());
+            // Labels cannot contain the evidence of such a check, so it has no calibration.
+            if kind.further_evidence.is_some() || known.contains(&key) {
+                continue;
+            }
+            known.push(key);
+            let planner = Planner { world, place, suite, files, store: &store, count, run };
+            let intent = planner.intent(&kind)?;
+            judges.push(Watched { panel: kind.panel, check: kind.check, intent });
+        }
+        Ok(Self { store, judges })
+    }
+
+    /// Returns the first questions that will be asked.
+    pub(crate) fn questions(&self) -> Vec<JudgeQuestion> {
+        let mut questions = Vec::new();
+        for judge in &self.judges {
+            let Intent::Ask(sample) = &judge.intent else { continue };
+            for case in &sample.cases {
+                let answers = Answers::default();
+                let execution = case.execution();
+                let evidence =
+                    Evidence { execution, answers: &answers, baseline: None, comparison: None };
+                let asked = first_questions(case.checks(), &evidence).into_iter();
+                questions.extend(asked.filter_map(|(_, it)| match it {
+                    AnyQuestion::Judge(mut question) => {
+                        question.model =
+                            question.model.or_else(|| judge.panel.judging.model.clone());
+                        Some(question)
+                    }
+                    AnyQuestion::Embedding(_) | AnyQuestion::Script(_) => None,
+                }));
+            }
+        }
+        questions
+    }
+
+    /// Describes the questions for the user; `None` if no judge is asked.
+    pub(crate) fn notice(&self) -> Option<String> {
+        let asked = self.judges.iter().filter_map(|it| match &it.intent {
+            Intent::Ask(sample) => {
+                let canaries = if sample.cases.len() == 1 { "canary" } else { "canaries" };
+                Some(format!("{} about {} {canaries}", it.panel.name(), sample.cases.len()))
+            }
+            _ => None,
+        });
+        let asked: Vec<String> = asked.collect();
+        (!asked.is_empty()).then(|| format!("asking {}", asked.join(", and ")))
+    }
+
+    /// Asks the judges, and stores the watches beside the calibrations.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a watch cannot be stored.
+    pub(crate) async fn ask(self, run: &CanaryRun<'_>) -> Result<Vec<CanaryWatch>, Failure> {
+        let (mut watches, mut spent) = (Vec::new(), 0.0);
+        for Watched { panel, check, intent } in self.judges {
+            let base = CanaryWatch {
+                judge: panel.name(),
+                check: check.to_owned(),
+                cost_usd: Some(0.0),
+                ..CanaryWatch::default()
+            };
+            let watch = match intent {
+                Intent::Refrain(why) => CanaryWatch { not_asked: Some(why), ..base },
+                Intent::Report { watch, count, is_own: true } => reported(base, *watch, count),
+                Intent::Report { watch, count, is_own: false } => CanaryWatch {
+                    watches: count as u64,
+                    evidence: Some(watch.evidence),
+                    alarm: watch.alarm,
+                    ..base
+                },
+                Intent::Ask(sample) => {
+                    let left = run.budget_usd.map(|it| (it - spent).max(0.0));
+                    ask_one(&self.store, &panel, *sample, base, (run, left)).await?
+                }
+            };
+            spent += watch.cost_usd.unwrap_or_default();
+            watches.push(watch);
+        }
+        Ok(watches)
+    }
+}
+
+/// Asks one judge, and stores the watch.
+async fn ask_one(
+    store: &Calibrations,
+    panel: &Panel<'_>,
+    sample: Sample,
+    base: CanaryWatch,
+    (run, budget_usd): (&CanaryRun<'_>, Option<f64>),
+) -> Result<CanaryWatch, Failure> {
+    let Sample { calibration, cases, noise, drift } = sample;
+    let CanaryRun { ports, suite, concurrency, .. } = *run;
+    let judges = Judges::new(ports, &suite.models, panel.judging.model.as_deref())
+        .with_timeout(suite.defaults.timeout)
+        .with_concurrency(concurrency)
+        .with_budget(budget_usd);
+    let answers = ask::ask(cases.iter().collect(), &judges, concurrency, &|_| {}).await;
+    let mut seen = Seen::of(&answers, &calibration);
+    if let Some(alarm) = &mut seen.other_model {
+        run.secrets.redact_text(alarm);
+    }
+    let usage = answers.usage.total();
+    let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+    let mut count = 1;
+    let mut make = |earlier: &[Watch]| {
+        count += earlier.len();
+        Watch {
+            run: Some(run.run.to_owned()),
+            cost_usd: answers.cost_usd,
+            tokens,
+            ..seen.watch(run.now.clone(), &calibration, earlier, drift, noise)
+        }
+    };
+    // Without any verdict there is no evidence to store.
+    let watch = if seen.asked == 0 && seen.other_model.is_none() {
+        make(&[])
+    } else {
+        let added = store.add_watch(&panel.stored(), &calibration, make);
+        added.map_err(|err| Failure::store(&err))?
+    };
+    Ok(reported(base, watch, count))
+}
+
+fn reported(base: CanaryWatch, watch: Watch, count: usize) -> CanaryWatch {
+    CanaryWatch {
+        asked: watch.asked,
+        different: watch.different,
+        errored: watch.errored,
+        watches: count as u64,
+        evidence: Some(watch.evidence),
+        alarm: watch.alarm,
+        cost_usd: watch.cost_usd,
+        tokens: watch.tokens,
+        ..base
+    }
+}
+
+/// Decides what to do about each judge.
+struct Planner<'a, 's> {
+    world: &'a World,
+    place: &'a SuiteFolder,
+    suite: &'s Suite,
+    files: &'a Folder,
+    store: &'a Calibrations,
+    count: usize,
+    run: &'a str,
+}
+
+impl Planner<'_, '_> {
+    fn intent(&self, kind: &CheckKind<'_>) -> Result<Intent, Failure> {
+        let stored = kind.panel.stored();
+        let failed = |err| Failure::store(&err);
+        let mut known = self.store.of(&stored).map_err(failed)?.into_iter();
+        let found = known.find(|it| it.check == kind.check && it.prompts == kind.prompts);
+        let Some(calibration) = found else {
+            return Ok(Intent::Refrain(format!(
+                "it was never calibrated for it; `kindlm calibrate labels.csv -c {}` does that",
+                self.place.name
+            )));
+        };
+        let watches = self.store.watches(&stored, &calibration).map_err(failed)?;
+        let count = watches.len();
+        let own = watches.iter().find(|it| it.run.as_deref() == Some(self.run));
+        if let Some(watch) = own.or_else(|| watches.iter().find(|it| it.alarm.is_some())) {
+            let is_own = own.is_some();
+            return Ok(Intent::Report { watch: Box::new(watch.clone()), count, is_own });
+        }
+        Ok(match self.sample(kind, calibration, count) {
+            Ok(sample) => Intent::Ask(Box::new(sample)),
+            Err(why) => Intent::Refrain(why),
+        })
+    }
+
+    /// Draws the outputs to ask about, or returns the reason why there are none.
+    fn sample(
+        &self,
+        kind: &CheckKind<'_>,
+        calibration: Calibration,
+        earlier: usize,
+    ) -> Result<Sample, String> {
+        let decided = kind.panel.decided(&self.suite.providers, &Programs::new(self.files));
+        if calibration.providers != decided {
+            return Err("it was calibrated with other settings of its provider, or with another program; calibrate again".to_owned());
+        }
+        if calibration.canaries.is_empty() {
+            return Err(
+                "its calibration asked about each output only once; calibrate again without `--once`"
+                    .to_owned(),
+            );
+        }
+        let source = calibration.source.clone().ok_or(
+            "its file of labels is not in the folder of the suite; calibrate again with a file there",
+        )?;
+        let said = |failure: Failure| {
+            let message = failure.message.unwrap_or_default();
+            message.lines().next().unwrap_or_default().to_owned()
+        };
+        let (noise, drift) = noise_of(&calibration).map_err(said)?;
+        let plan = self.cases(kind, &source).map_err(said)?;
+        let default = self.suite.defaults.judge_model.as_deref();
+        let panel = Panel::of(&self.suite.models, default, &plan.judging);
+        let is_same = plan.check == kind.check
+            && plan.prompts == kind.prompts
+            && panel.is_some_and(|it| it.judging == kind.panel.judging);
+        if !is_same {
+            let file = &source.file;
+            return Err(format!("{file} now asks another judge or check; calibrate again"));
+        }
+        let mut cases = plan.cases;
+        cases.retain(|it| calibration.canaries.contains_key(&it.digest));
+        if cases.is_empty() {
+            let file = &source.file;
+            return Err(format!("no output of {file} is in the calibration; calibrate again"));
+        }
+        draw(&mut cases, |it| &it.digest, (&calibration, earlier), self.count);
+        Ok(Sample { calibration, cases, noise, drift })
+    }
+
+    /// Compiles the questions of the labelled outputs, for the judge of the check.
+    fn cases(&self, kind: &CheckKind<'_>, source: &CanarySource) -> Result<ask::Plan, Failure> {
+        let labels = load_source(self.world, &self.place.folder, source)?;
+        let CanarySource { criteria, assertions, check, min_score, .. } = source.clone();
+        let question = Question { criteria, assertions, check, min_score };
+        let ids: Vec<String> = self.suite.models.iter().map(|it| it.id.clone()).collect();
+        let mut setup = project::setup(self.world, self.files, Some(&ids), Some(self.suite));
+        setup.judging = kind.panel.judging.clone();
+        ask::plan(&source.file, labels, &question, &setup)
+    }
+}

@@ -1,0 +1,50 @@
+//! The watch of a judge during a run.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The result of asking a judge again about outputs of its calibration, during a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryWatch {
+    /// The judge, such as `judge (openai:gpt-4o-mini)`.
+    pub judge: String,
+    /// The id of the assertion that the judge was calibrated for.
+    pub check: String,
+    /// The number of outputs with a verdict; 0 if the judge was not asked.
+    pub asked: u64,
+    /// The number of outputs with another verdict than in the calibration.
+    pub different: u64,
+    /// The number of outputs without a readable verdict, which are not evidence.
+    pub errored: u64,
+    /// The number of watches of the calibration, with this one.
+    pub watches: u64,
+    /// The evidence of a change after all watches: 1 is no evidence, and 20 is the alarm. `null` if there is no calibration.
+    pub evidence: Option<f64>,
+    /// The reason why the judge counts as changed; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<String>,
+    /// The reason why the judge was not asked; absent if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_asked: Option<String>,
+    /// The cost in US dollars; `null` if a price is unknown. It is part of the run's cost of judges.
+    pub cost_usd: Option<f64>,
+    /// The tokens that the judge used.
+    pub tokens: u64,
+}
+
+impl CanaryWatch {
+    /// Returns the message for the user: the alarm, or the reason why the judge was not asked.
+    pub fn warning(&self) -> Option<String> {
+        let Self { judge, check, errored, .. } = self;
+        if let Some(alarm) = &self.alarm {
+            return Some(format!("{judge} for `{check}`: {alarm}"));
+        }
+        if let Some(why) = &self.not_asked {
+            return Some(format!("{judge} for `{check}` was not watched: {why}"));
+        }
+        let canaries = if *errored == 1 { "canary" } else { "canaries" };
+        (*errored > 0)
+            .then(|| format!("{judge} for `{check}`: {errored} {canaries} could not be judged"))
+    }
+}
