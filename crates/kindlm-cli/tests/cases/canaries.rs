@@ -18,11 +18,13 @@ impl Bed {
         let yaml = format!(
             "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
              providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{url}/v1\" }} }}\n\
-             models: [{{ id: m, provider: openai, model: gpt-4o-mini, price: {{ input: 1, output: 1 }} }}]\n\
+             models:\n\
+             \x20 - {{ id: m, provider: openai, model: gpt-4o-mini, price: {{ input: 1, output: 1 }} }}\n\
+             \x20 - {{ id: agent, provider: openai, model: gpt-4o, price: {{ input: 1, output: 1 }} }}\n\
              prompts: {{ p: {{ user: hi }} }}\n\
              defaults: {{ judge: {{ {judge} }} }}\n\
              gates: {{ {gates} }}\n\
-             tests: [{{ name: one, prompt: p, expect: {{ judge: [{{ criteria: Is kind }}] }} }}]\n"
+             tests: [{{ name: one, prompt: p, models: [agent], expect: {{ judge: [{{ criteria: Is kind }}] }} }}]\n"
         );
         fs::write(self.path().join("kindlm.yaml"), yaml).unwrap();
     }
@@ -128,7 +130,7 @@ fn another_model_is_an_alarm_that_violates_the_gate() {
     let gates = report["gates"].as_array().unwrap();
     let gate = gates.iter().find(|it| it["gate"] == "judgeKappaMin").unwrap();
     assert_eq!(gate["passed"], false, "{gate}");
-    assert!(gate["message"].as_str().unwrap().contains("judge changed"), "{gate}");
+    assert!(gate["message"].as_str().unwrap().contains("another model answered"), "{gate}");
     // The next run is refused before anything is sent.
     let before = bed.server.count();
     let output = kindlm(bed.path(), &["test"]);
