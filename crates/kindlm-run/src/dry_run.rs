@@ -149,7 +149,7 @@ struct Estimate {
     /// The number of questions that are canaries. They are not part of `questions`.
     canaries: usize,
     usd: f64,
-    /// True if all requests have a known price, or a part of them.
+    /// True if some requests have a known price, which may be 0.
     has_price: bool,
     /// The models whose answers are counted with the longest answer.
     unlimited: BTreeSet<String>,
@@ -272,7 +272,7 @@ impl std::fmt::Display for Estimate {
         for unknown in &self.unknown {
             writeln!(f, "unknown: {}", one_line(unknown))?;
         }
-        if self.has_price {
+        if self.usd > 0.0 {
             let more = if self.unknown.is_empty() { "" } else { ", plus the unknown costs" };
             writeln!(f, "cost: at most about ${:.4}{more}", self.usd)?;
             writeln!(
@@ -290,6 +290,8 @@ impl std::fmt::Display for Estimate {
             }
         } else if !self.unknown.is_empty() {
             writeln!(f, "cost: unknown")?;
+        } else if self.has_price {
+            writeln!(f, "cost: $0, because all prices are 0")?;
         }
         Ok(())
     }
