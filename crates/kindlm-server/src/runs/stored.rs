@@ -8,6 +8,7 @@ use kindlm_run::saved::{self, Saved};
 use kindlm_run::stored_runs::{self, StoredRun};
 use kindlm_run::{Failure, SuiteFolder, compare, reporter};
 use kindlm_store::Runs;
+use kindlm_types::AnyReport;
 use kindlm_wire::v1::RunHead;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -186,8 +187,9 @@ impl RunService {
             return Ok(found);
         }
         let (_, saved) = self.open(id)?;
-        let served = serve_run(&saved.report).map_err(|err| NotRead::Failed(err.to_string()))?;
-        let served = Arc::new(served);
+        let mutation = saved.mutation(&self.inner.world);
+        let served = serve_run(&saved.report, mutation.as_ref());
+        let served = Arc::new(served.map_err(|err| NotRead::Failed(err.to_string()))?);
         let mut pages = self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.put(id.to_owned(), Arc::clone(&served));
         Ok(served)
@@ -196,8 +198,10 @@ impl RunService {
     /// Renders the report of a finished run.
     pub(crate) fn report(&self, id: &str, format: &str) -> Result<Vec<u8>, NotRead> {
         let (_, saved) = self.open(id)?;
+        let mutation = saved.mutation(&self.inner.world);
+        let of: (&AnyReport<'_>, _) = (&saved.report, mutation.as_ref());
         let mut bytes = Vec::new();
-        match render(reporter(format)?, &saved.report, &Style::default(), &mut bytes) {
+        match render(reporter(format)?, of, &Style::default(), &mut bytes) {
             Ok(()) => Ok(bytes),
             Err(NotRendered::Written(err)) => Err(NotRead::Failed(err.to_string())),
             Err(NotRendered::Report(err)) => Err(NotRead::Failed(err.to_string())),
