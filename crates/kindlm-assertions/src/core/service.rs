@@ -77,7 +77,9 @@ pub(crate) fn question(
     })
 }
 
-/// Returns the body of a service's answer; any HTTP status but 2xx is an error.
+/// Returns the body of a service's answer.
+///
+/// Fails if the service could not be reached or did not answer, or if the HTTP status is not 2xx.
 ///
 /// The error message is the rest of a sentence that starts with the service's name.
 pub(crate) fn body(outcome: &ScriptOutcome) -> Result<String, String> {

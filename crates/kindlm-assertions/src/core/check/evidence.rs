@@ -28,8 +28,9 @@ impl Check {
 
     /// Removes the evidence of a result that did not fail, and adds evidence to a failure without any.
     ///
-    /// Checks that ask judges add no evidence themselves: a score below `wanted` becomes the evidence, else the reason
-    /// of the judge. The same holds for scripts, services and assertions of other crates.
+    /// Checks that ask judges add no evidence themselves, and neither do scripts, services and assertions of other
+    /// crates. A score below `wanted` becomes the evidence, else the reasoning or the message. A judge panel and a set
+    /// with a failed check get no reason, because their votes and checks show it.
     pub(super) fn complete_evidence(&self, wanted: Option<f64>, result: &mut AssertionResult) {
         let Verdict::Fail { message, .. } = &result.verdict else {
             result.evidence.clear();

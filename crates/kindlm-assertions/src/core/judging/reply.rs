@@ -24,8 +24,9 @@ pub(crate) struct Scored {
 
 /// Returns the outermost JSON objects in a text: bare, in code fences, in arrays or in prose.
 ///
-/// Fails if an object follows an incomplete object. The later object may be a part of the incomplete object, such as a
-/// quotation in its reason, so it must not be taken for the answer. An object with a duplicate key contradicts itself.
+/// Fails if an object follows an incomplete object, or for too many braces. The later object may be a part of the
+/// incomplete object, such as a quotation in its reason, so it must not be taken for the answer. Also fails for an
+/// object with a duplicate key, because it contradicts itself.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {
@@ -101,8 +102,11 @@ pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
 
 /// Returns the score from 0 to `max` under `key` of a reply, with the reason.
 ///
-/// Objects without the key are ignored. Several different scores are a contradiction, because one of them may be a
-/// quotation of the judged text.
+/// Objects without the key are ignored, unless they have it in another case. Several different scores are a
+/// contradiction, because one of them may be a quotation of the judged text. So are `pass: true` with the lowest score
+/// and `pass: false` with the highest score.
+///
+/// Fails for a contradiction, without an object that has the key, or if the score is out of range.
 pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, String), Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

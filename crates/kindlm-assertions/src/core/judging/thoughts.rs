@@ -83,9 +83,12 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns the text before the first channel and in the `final` channels, or a reply without channels unchanged.
+/// Returns the text before the first channel and in the `final` channels. A reply without channels stays unchanged.
 ///
-/// It is an error if no text remains.
+/// If a server has removed the special tokens, the reply starts with the name `analysis`, and the answer is the text
+/// after the last `assistantfinal`.
+///
+/// Fails if the reply has channels, and no text remains.
 fn final_channel(reply: &str) -> Result<Cow<'_, str>, String> {
     if let Some((before, rest)) = reply.split_once(CHANNEL) {
         let before = ENDS.iter().fold(before, |text, end| text.split(end).next().unwrap_or(text));

@@ -140,9 +140,9 @@ fn statement(item: &Value) -> Result<Statement, Flaw> {
     }
 }
 
-/// Reads the statements in lines with labels.
+/// Reads the statements in lines with labels. Returns no statement if no line has a label.
 ///
-/// A list line without a label is an unclassified statement, which is an error.
+/// If there are fewer labels than list items, a statement is unclassified, which is an error.
 fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let mut found = Vec::new();
     for line in reply.lines() {
@@ -160,7 +160,8 @@ fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
 /// Returns the statement of a line with a label; `None` if the line has no label.
 ///
 /// If a line has several labels, the last one is used; different labels are an error. A variant such as
-/// `[Partly Attributed]` is an error too. Text in other brackets belongs to the statement.
+/// `[Partly Attributed]` is an error too, and so is a label after a negation, as in `not [Attributed]`. Text in other
+/// brackets belongs to the statement.
 fn tagged(line: &str) -> Result<Option<Statement>, Flaw> {
     let lower = line.to_ascii_lowercase();
     let mut found: Option<(usize, bool)> = None;

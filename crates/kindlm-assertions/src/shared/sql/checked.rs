@@ -171,10 +171,14 @@ impl Sql {
         (!faults.is_empty()).then(|| Fault::Wrong(faults.join(" ")))
     }
 
-    /// Parses the statements; returns `None` if the text is not SQL only.
+    /// Parses the statements; returns `None` if there is no statement, or if any part of the text is not SQL.
     ///
-    /// A text that looks like prose, lacks a comma, calls an unknown function or uses a reserved word as a name is
-    /// rejected as well.
+    /// Also returns `None` for valid SQL that is probably a mistake:
+    ///
+    /// - prose, such as `show me the tables`;
+    /// - a column list without its comma;
+    /// - a call of `generate_series` in `MySQL` or `MariaDB`;
+    /// - a reserved word as a name, or a `TOP` that the database does not know.
     fn parse(&self, dialect: &dyn Dialect, tokens: Vec<Token>) -> Option<Vec<Statement>> {
         if lacks_comma(&tokens) || self.calls_unknown(&tokens) || self.has_foreign_top(&tokens) {
             return None;
@@ -218,12 +222,12 @@ const WITHOUT_TOP: [Database; 6] = [
     Database::Hive,
 ];
 
-/// Returns true if the statement may be a sentence, such as "Show me the tables".
+/// Returns true if the statement may be a sentence: `SHOW` and more than two words, such as "Show me the tables".
 fn is_prose(statement: &Statement) -> bool {
     matches!(statement, Statement::ShowVariable { variable } if variable.len() > 2)
 }
 
-/// Returns true if a column list lacks its comma, as in `SELECT a b FROM t`.
+/// Returns true if a list of two columns lacks its comma, as in `SELECT a b FROM t`. Longer lists are not checked.
 ///
 /// This is valid SQL with an alias, but `a, b` was probably meant. An intended alias is written with `AS`.
 fn lacks_comma(tokens: &[Token]) -> bool {
