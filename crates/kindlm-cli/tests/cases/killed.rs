@@ -1,6 +1,6 @@
 //! Runs that are killed at random moments and resumed.
 //!
-//! No result is lost, and no request is paid for twice.
+//! No stored result is lost, and no request with a stored result is sent again.
 #![cfg(unix)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,10 @@ fn work(folder: &Path, counting: &Counting, key: &str, kill: Option<&mut Random>
     code.is_none()
 }
 
-/// Runs processes one after the other, and kills all except the last. Counts the results in `counts`.
+/// Runs one suite in processes, each of which resumes the run of the one before. Counts the results in `counts`.
+///
+/// Kills each process at a random moment, until one ends before it is killed, or until `KILLS` processes were killed in
+/// all runs. Panics if a stored result is lost or requested again.
 fn run(counting: &Counting, random: &mut Random, expected: &[String; 2], counts: &mut Counts) {
     counts.runs += 1;
     let folder = tempfile::tempdir().unwrap();
