@@ -43,7 +43,7 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     gaps
 }
 
-/// Returns the spans whose parent span did not arrive.
+/// Returns the spans whose parent span did not arrive. A parent in another process does not count.
 fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     let ids: HashSet<(&str, &str)> =
         spans.iter().map(|it| (it.trace_id.as_str(), it.span_id.as_str())).collect();
@@ -54,7 +54,7 @@ fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     })
 }
 
-/// Returns true if the parent of a span did not arrive.
+/// Returns true if the parent of a span did not arrive. A parent in another process does not count.
 ///
 /// The start and the end of the trace are unknown then.
 pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
@@ -68,7 +68,7 @@ pub(crate) struct Shown<'t, 's> {
     pub(crate) calls: &'t [Call],
     /// The spans that the filter excludes.
     pub(crate) left_out: &'t [&'s OtlpSpan],
-    /// True if the trace has no known gaps, such as missing spans or a tool call without a result.
+    /// False if the trace is known to be incomplete, for example because a span or a requested tool call is missing.
     pub(crate) is_whole: bool,
 }
 

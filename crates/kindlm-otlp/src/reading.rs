@@ -149,12 +149,17 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 
 /// Returns the output of the execution, and a description of unsupported parts.
 ///
-/// The output is the text of the mapped attribute in all spans, one text per line, as in the original KindLM. Without
-/// that attribute, the output is the last text of a top-level agent, of a model, or of the trace.
+/// The output is the first of these that is recorded:
 ///
-/// If the last answer is not recorded, an earlier answer is not used.
+/// 1. the texts of the mapped attribute in all spans, one per line;
+/// 2. the last text, or else the whole output, of the last top-level agent;
+/// 3. the last text of a model;
+/// 4. the whole output of the last root span that has one.
 ///
-/// The description is `None` if all parts are supported.
+/// If the last model request succeeded and its answer is not recorded, 1 and 3 are left out, because they would be an
+/// earlier answer.
+///
+/// The description is about the messages of 2 and 3. It is `None` if all their parts are supported.
 fn output(
     tree: &Tree<'_>,
     conversation: &Conversation,
@@ -218,11 +223,10 @@ fn last_answer<'t, 's, 'c>(
     Some((tree.steps.get(*at)?, messages))
 }
 
-/// Returns the reason why a trace that ends with a tool call is incomplete.
+/// Returns the reason why a trace is incomplete whose last model answer requests a tool that does not run.
 ///
-/// Returns `None` for any other trace.
-///
-/// Without reliable times, the last model request is unknown, so the result is `None`.
+/// Returns `None` for any other trace. Without reliable times, the last model request is unknown, so the result is
+/// `None`.
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;
