@@ -1,10 +1,10 @@
-//! Sets the compliance document of a run as a PDF: PDF/A-2a, tagged, with embedded fonts.
+//! Typesets the compliance document of a run as a PDF: PDF/A-2a, tagged, with embedded fonts.
 //!
 //! The input is the text of the reporter `compliance-pdf`: one JSON document with the blocks of the document. Its texts
 //! reach the template as data, so that no text can act as markup. The fonts are part of this crate, and nothing is read
 //! from the disk or the network.
 //!
-//! typst, which sets the pages, is behind the feature `typst`, because it takes minutes to compile. Without the feature,
+//! The typesetter typst is behind the feature `typst`, because it takes minutes to compile. Without the feature,
 //! [`pdf`] returns [`PdfError::NotBuilt`].
 #![deny(clippy::disallowed_methods)]
 
@@ -15,7 +15,7 @@ mod set;
 #[cfg(feature = "typst")]
 mod world;
 
-/// True if this build can set a PDF.
+/// True if this build can typeset a PDF.
 pub const IS_BUILT: bool = cfg!(feature = "typst");
 
 /// A PDF.
@@ -46,11 +46,12 @@ pub enum PdfError {
     Set(String),
 }
 
-/// Sets the text of the reporter `compliance-pdf` as a PDF.
+/// Typesets the text of the reporter `compliance-pdf` as a PDF.
 ///
 /// # Errors
 ///
-/// Fails if this build has no typesetter, if the source is incomplete, or if the result would not be a valid PDF/A.
+/// Fails if this build has no typesetter, if the source is incomplete or has an invalid start time, if the typesetter
+/// rejects the document, or if the result would not be a valid PDF/A.
 pub fn pdf(source: &str) -> Result<Pdf, PdfError> {
     #[cfg(feature = "typst")]
     return set::pdf(source);

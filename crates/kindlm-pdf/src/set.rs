@@ -1,4 +1,4 @@
-//! Sets the document: checks its texts, lays out the pages, writes the PDF/A.
+//! Typesets the document: checks its texts, lays out the pages, writes the PDF/A.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,7 +13,7 @@ use crate::glyphs::Glyphs;
 use crate::world::{Sealed, fonts};
 use crate::{Pdf, PdfError};
 
-/// Sets the source as a PDF.
+/// Typesets the source as a PDF.
 pub(crate) fn pdf(source: &str) -> Result<Pdf, PdfError> {
     let mut document: Value =
         serde_json::from_str(source).map_err(|err| PdfError::Source(err.to_string()))?;
