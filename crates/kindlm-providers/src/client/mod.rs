@@ -110,7 +110,7 @@ impl ClientOptions {
 /// later calls fail at once, with an error of the same kind and 0 attempts. The circuit opens for all models of a
 /// provider if:
 ///
-/// - the provider refuses the key, or its account has no credit left;
+/// - the provider refuses the key with another status than 403, or its account has no credit left;
 /// - three calls in a row cannot reach the provider (over at least 3 minutes, if it has answered before).
 ///
 /// It opens for one model if:

@@ -58,7 +58,8 @@ pub(crate) fn text(content: &Value) -> Result<String, Malformed> {
     }
 }
 
-/// Returns the text of a part; empty for a type without text, such as reasoning. Fails for an unsupported type.
+/// Returns the text of a part; empty for a type without text, such as reasoning. Fails for a malformed part, and for an
+/// unsupported type.
 fn text_of_part(part: &Value) -> Result<&str, Malformed> {
     match part {
         Value::String(text) => Ok(text),

@@ -81,8 +81,8 @@ impl Config {
     }
 }
 
-/// Returns the prompt as one text. It is the content of the only message, or else the messages as JSON. A prompt that
-/// is written as messages is always indented JSON.
+/// Returns the prompt as one text. It is the content of the only message, if that has no tool calls, or else the
+/// messages as JSON. A prompt that is written as messages is always indented JSON.
 pub(crate) fn prompt_text(prompt: &Prompt) -> String {
     match prompt.messages.as_slice() {
         messages if prompt.is_chat => {

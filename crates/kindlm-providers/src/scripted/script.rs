@@ -18,9 +18,11 @@ use super::{Config, ScriptedError, ScriptedReply, check};
 /// The maximum number of unmatched replies that an error explains.
 const MOST_EXPLAINED: usize = 8;
 
-/// An ordered list of replies; the first match answers a request.
-/// The same requests get the same replies, even if requests run concurrently: `times` is counted for each conversation
-/// separately. A conversation is identified by its model and its opening messages.
+/// An ordered list of replies; the first match that is not used up answers a request.
+///
+/// The uses of a reply with `times` are counted for each conversation. A conversation is identified by its model and
+/// its opening messages, which are those before the first answer of the model. So other conversations do not affect its
+/// replies, even if requests run concurrently. Conversations with the same opening share the counts.
 #[derive(Debug)]
 pub struct Script {
     /// The source of the replies, for error messages.
@@ -48,7 +50,9 @@ struct Document {
 }
 
 impl Script {
-    /// Loads the replies of a configuration, from its list or from its file. Fails with all problems of the file.
+    /// Loads the replies of a configuration, from its list or from its file.
+    ///
+    /// Fails if the file cannot be read or parsed, or with all problems of its replies.
     pub fn load(config: &Config, files: &dyn Files) -> Result<Self, Vec<Problem>> {
         if let Some(replies) = &config.replies {
             return Ok(Self::new("`replies`", replies.clone()));
@@ -92,7 +96,8 @@ impl Script {
         answer(provider, chosen, |it| it.embedding.clone().unwrap_or_default())
     }
 
-    /// Selects the first matching reply that is not used up, and counts the use. Fails if no reply is left.
+    /// Selects the first matching reply that is not used up, and counts the use of a reply with `times`. Fails if no
+    /// reply is left.
     fn choose(
         &self,
         provider: &str,
