@@ -12,7 +12,7 @@ use crate::plain::{head, one_line, visible};
 /// GitHub and GitLab search the rendered text for patterns, and this space breaks the patterns.
 const APART: &str = "&#8203;";
 
-/// Returns the first `bytes` bytes of a text as one line of Markdown.
+/// Returns at most the first `bytes` bytes of a text as one line of Markdown.
 ///
 /// Markdown shows the line literally. A cut text ends with an ellipsis.
 ///
@@ -72,6 +72,7 @@ pub(super) fn fenced(language: &str, text: &str, bytes: usize) -> String {
     format!("{fence}{language}\n{}\n{fence}\n", shown.trim_end_matches('\n'))
 }
 
+/// Adds a zero-width space after each [`token`] that the platforms would turn into a mention, a reference or a link.
 fn apart(escaped: &str) -> String {
     let mut out = String::with_capacity(escaped.len());
     let mut rest = escaped;
@@ -90,9 +91,10 @@ fn apart(escaped: &str) -> String {
     out
 }
 
-/// Returns the token at the start of a text that must be separated.
+/// Returns the token at the start of `text` after which a zero-width space is necessary.
 ///
-/// Examples are `@` and the `:` of `://`. Returns `None` for any other text.
+/// Examples are `@` and the `:` of `://`. Returns `None` for any other text. `before` is the character before `text`,
+/// because `gh-` in a word such as `high-9` refers to no issue.
 fn token(text: &str, before: Option<char>) -> Option<&str> {
     let starts = |token: &str| {
         text.get(..token.len()).filter(|it| it.eq_ignore_ascii_case(token)).map(str::len)

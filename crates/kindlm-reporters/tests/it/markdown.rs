@@ -125,7 +125,10 @@ fn bars(line: &str) -> usize {
     count
 }
 
-/// Returns a comment without its blocks of code, in which nothing acts. Panics if a block has no end.
+/// Returns the Markdown of a comment without its fenced code blocks. In these blocks, Markdown, mentions and links have
+/// no effect.
+///
+/// Panics if a block has no end, or if a line in it would end it too early.
 fn without_fences(comment: &str) -> String {
     let mut rest = String::new();
     let mut open: Option<&str> = None;
@@ -133,7 +136,7 @@ fn without_fences(comment: &str) -> String {
         let ticks = line.len() - line.trim_start_matches('`').len();
         match open {
             Some(fence) if line == fence => open = None,
-            // A longer fence would end the block, too.
+            // A line of at least as many backticks, and nothing else, would end the block, too.
             Some(fence) => assert!(ticks < fence.len() || line.len() > ticks, "{line}"),
             None if ticks >= 3 && ["text", "sh", "diff"].contains(&&line[ticks..]) => {
                 open = Some(&line[..ticks]);
