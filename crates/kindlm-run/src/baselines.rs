@@ -26,8 +26,12 @@ pub struct Insist {
 ///
 /// # Errors
 ///
-/// Fails if the label is invalid, the run is unsuitable and not accepted by `insist`, a baseline of another suite has
-/// the label, or the baseline cannot be written.
+/// Fails if:
+///
+/// - the label is invalid, or a baseline of another suite has it;
+/// - the run is incomplete or unsuitable, or lacks cases of the baseline that it replaces, and `insist` does not accept
+///   that;
+/// - a case of the run or the replaced baseline cannot be read, or the new baseline cannot be written.
 pub fn set(
     place: &SuiteFolder,
     label: &str,
@@ -69,7 +73,7 @@ pub fn set(
 ///
 /// Returns `None` if no baseline has this label, or if the baseline is damaged.
 ///
-/// Fails if the baseline belongs to another suite.
+/// Fails if the label is invalid, or if the baseline cannot be read or belongs to another suite.
 fn replaced(
     baselines: &Baselines,
     label: &str,

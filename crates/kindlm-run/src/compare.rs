@@ -35,7 +35,8 @@ pub struct Side {
 ///
 /// # Errors
 ///
-/// Fails if the word names nothing, or the results cannot be read.
+/// Fails if the word names nothing, the run belongs to another suite than `of`, or the results or the folder of the
+/// baselines cannot be read.
 pub fn find(
     world: &World,
     place: &SuiteFolder,

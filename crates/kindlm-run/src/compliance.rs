@@ -147,7 +147,8 @@ impl fmt::Display for Verified {
 ///
 /// # Errors
 ///
-/// Fails if the document or the report cannot be read.
+/// Fails if the document cannot be read, is a PDF, or is no compliance document. Also fails if the report that `config`
+/// names cannot be found, or if the report that is compared cannot be read completely.
 pub fn verify(
     world: &World,
     place: &SuiteFolder,

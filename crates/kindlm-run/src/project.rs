@@ -34,7 +34,7 @@ pub struct OpenOptions {
     pub config: PathBuf,
     /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
-    /// True if programs may leave the sandbox even without a run.
+    /// True if programs may leave the sandbox and use the network even without a run.
     ///
     /// These programs generate prompts, tests and variables.
     pub allow_programs: bool,
@@ -75,8 +75,8 @@ impl Project {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or the suite has errors. The error message has a line for each error. [`load`]
-    /// returns errors with their locations instead.
+    /// Fails if the file or its folder cannot be read, or if the suite has errors. The error message has a line for
+    /// each error. [`load`] returns errors with their locations instead.
     pub fn open(world: &World, options: &OpenOptions, purpose: Purpose) -> Result<Self, Failure> {
         let opened = load(world, options, purpose)?;
         Self::of_loaded(world, opened, options.allow_outside)
@@ -250,7 +250,7 @@ fn load_text(
 ///
 /// # Errors
 ///
-/// Fails if the file does not exist or cannot be read.
+/// Fails if the file does not exist, or if the file or its folder cannot be read.
 pub fn import(world: &World, args: &OpenOptions) -> Result<(SuiteFolder, Imported), Failure> {
     let place = SuiteFolder::new(world, &args.config);
     if !place.path.exists() {

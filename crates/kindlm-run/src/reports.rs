@@ -73,7 +73,7 @@ fn not_built(id: &str) -> Failure {
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be written, or the reporter cannot render the report.
+/// Fails if the file cannot be written, if the reporter cannot render the report, or if a PDF cannot be typeset.
 pub fn write_file(
     path: &Path,
     reporter: &'static Registration,
@@ -121,7 +121,8 @@ pub enum NotRendered {
 ///
 /// # Errors
 ///
-/// Fails if the output or the reporter fails. A part of the report may have been written.
+/// Fails if the output or the reporter fails, or if a PDF cannot be typeset. A part of the report may have been
+/// written.
 pub fn render(
     reporter: &'static Registration,
     (report, mutation): (&AnyReport<'_>, Option<&MutationReport>),

@@ -56,7 +56,7 @@ impl Progress for () {
 
 /// A function that receives the report of a run.
 ///
-/// The report was already stored in `.kindlm/runs`.
+/// The report was already stored in `.kindlm/runs`, unless [`RunConfig::no_report`] is set or storing it failed.
 ///
 /// A failure of the function changes the exit status.
 pub type TakeReport<'a> = dyn FnMut(&AnyReport<'_>) -> Result<(), Failure> + 'a;
@@ -104,7 +104,7 @@ pub struct Prepared {
 impl Prepared {
     /// Plans a run, or the rest of the run `past`.
     ///
-    /// Returns `None`, after a notice, if a selection by earlier runs is empty.
+    /// Returns `None`, after a notice, if a selection by earlier runs is empty. With `past`, that is a failure instead.
     ///
     /// # Errors
     ///
@@ -207,7 +207,15 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// Fails if a key, a price or a calibration is missing, the run cannot be stored, or `take` fails.
+    /// Fails if:
+    ///
+    /// - a judge lacks the calibration that the gate `judgeKappaMin` requires;
+    /// - a budget is set and a price is unknown, unless [`RunConfig::allow_unpriced`] is set;
+    /// - a key is missing and every answer must be requested;
+    /// - the configuration of a provider is invalid, or the response store or a workspace cannot be used;
+    /// - the journal, a result or a compliance document cannot be written, or `take` fails.
+    ///
+    /// A report that cannot be stored only causes a warning.
     pub fn run(
         self,
         world: &World,

@@ -77,7 +77,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails if the judge's key is not set, or the response store cannot be used.
+    /// Fails if the judge's key is not set and every answer must be requested, or if the response store cannot be used.
     pub fn without_suite(
         world: &World,
         judge: Option<&NamedJudge>,

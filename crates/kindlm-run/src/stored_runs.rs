@@ -91,7 +91,7 @@ impl RunOutcome {
 ///
 /// # Errors
 ///
-/// Fails if the folder of runs or a baseline cannot be read.
+/// Fails if the folder of runs, the folder of baselines or a baseline cannot be read.
 pub fn list(
     place: &SuiteFolder,
     of: Option<&SuiteKey>,
@@ -249,7 +249,7 @@ pub struct Prune {
 ///
 /// # Errors
 ///
-/// Fails if runs or baselines cannot be read, or a run cannot be removed.
+/// Fails if runs or baselines cannot be read, if the lock of a run cannot be checked, or if a run cannot be removed.
 pub fn prune(
     world: &World,
     place: &SuiteFolder,
@@ -312,7 +312,7 @@ pub struct Leftovers {
 ///
 /// # Errors
 ///
-/// Fails if the folder of runs cannot be read.
+/// Fails if the folder of runs cannot be read, or if the lock of a run cannot be checked.
 pub fn leftovers(world: &World, place: &SuiteFolder) -> Result<Leftovers, Failure> {
     let state = place.state();
     let store = Runs::new(&state);

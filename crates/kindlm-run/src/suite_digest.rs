@@ -67,7 +67,7 @@ pub fn suite_digest(files: &[FileDigest]) -> String {
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read.
+/// Fails if the file or the folder cannot be read.
 pub fn digest_of(folder: &Path, path: &str) -> io::Result<String> {
     let at = folder.join(path);
     if path.ends_with('/') {

@@ -28,7 +28,7 @@ const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
 ///
 /// # Errors
 ///
-/// Fails if the calibrations cannot be read.
+/// Fails if the calibrations or their watches cannot be read.
 pub fn settle<'m>(
     now: Timestamp,
     state: &Path,
@@ -116,9 +116,9 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
     }
 }
 
-/// Refuses a run if a judge has no calibration, or too little agreement.
+/// Refuses a run if the gate `judgeKappaMin` is set, and a judge has no calibration or too little agreement.
 ///
-/// The gate `judgeKappaMin` sets the minimum.
+/// The gate sets the minimum.
 pub(crate) fn check(
     now: Timestamp,
     state: &Path,

@@ -94,8 +94,14 @@ impl<'a> PreparedBisection<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if a version does not exist, the suite of the bad version cannot be loaded, `config` selects no single case
-    /// on a single model, or a rate is invalid.
+    /// Fails if:
+    ///
+    /// - a version does not exist, the good commit is not before the bad one, or the files of the bad one cannot be
+    ///   written;
+    /// - the suite of the bad version cannot be loaded;
+    /// - `config` selects no single case on a single model, or a case that compares outputs with each other;
+    /// - the older and the present version of the suite are equal, or no change affects the case;
+    /// - a rate or the error is invalid.
     pub fn new(
         world: &'a World,
         options: &OpenOptions,
@@ -165,12 +171,13 @@ impl<'a> PreparedBisection<'a> {
 
     /// Searches, and sends a notice after each step.
     ///
-    /// Without an answer, the exit status is 130 if the user interrupted the search, 3 if a provider error is the
-    /// reason, and 1 otherwise.
+    /// Without an answer, the exit status is 130 if the user interrupted the search, 3 if a provider error prevented a
+    /// decision, and 1 otherwise.
     ///
     /// # Errors
     ///
-    /// Fails if a key is missing, or the files of a commit cannot be written.
+    /// Fails if a run of the case fails, for example because a key is missing, or if the files of a commit cannot be
+    /// written.
     pub fn run(self) -> Result<(Bisection, ExitStatus), Failure> {
         let Self { world, suite, target, rule, search, .. } = self;
         let mut trials = Trials::new(world, target.clone(), rule);

@@ -43,7 +43,7 @@ impl Agreement {
         as_table(&self.judge, &self.checks, labels, &self.corrections, width)
     }
 
-    /// Stores the calibration, and prints notices about the result.
+    /// Stores the calibration, and prints notices about outputs that were not judged.
     ///
     /// Nothing is stored if `save` is false, if no labelled output has a verdict, or if a labelled output was not
     /// judged.
@@ -56,7 +56,7 @@ impl Agreement {
     ///
     /// # Errors
     ///
-    /// Fails if the calibration cannot be written.
+    /// Fails if the calibration cannot be written, or if earlier calibrations of the judge cannot be read.
     pub fn store(self, world: &World, save: bool) -> Outcome {
         let Some(JudgedFile { findings, store: (state, judge, calibration), .. }) = self.asked
         else {

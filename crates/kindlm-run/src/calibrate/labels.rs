@@ -30,13 +30,14 @@ pub struct LabelFile {
 }
 
 impl LabelFile {
-    /// Reads a file of labels: `.csv`, `.tsv` or `.jsonl`, relative to the working folder.
+    /// Reads a file of labels: `.csv`, `.tsv`, `.jsonl` or `.ndjson`, relative to the working folder.
     ///
     /// Prints warnings about unused columns and repeated questions. A label of at least `label_threshold` is a pass.
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or is too large, or if rows are malformed or contradict each other.
+    /// Fails if the file cannot be read, is too large, is not UTF-8 or has another extension, if rows are malformed or
+    /// contradict each other, or if no row has a label.
     pub fn load(world: &World, path: &Path, label_threshold: f64) -> Result<Self, Failure> {
         let (name, bytes) = (path.display().to_string(), load(world, path)?);
         let labels = read(&name, &bytes, label_threshold)?;
@@ -76,7 +77,7 @@ pub(super) fn load_source(
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, is not JSON, or holds no list.
+/// Fails if the file cannot be read, is too large, is not JSON, or holds no list.
 pub fn load_rules(world: &World, path: &Path) -> Result<Value, Failure> {
     let name = path.display();
     let value: Value = serde_json::from_slice(&load(world, path)?).map_err(|err| {

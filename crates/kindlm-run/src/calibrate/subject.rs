@@ -69,7 +69,7 @@ pub struct Subject {
     named: Option<NamedJudge>,
     /// The requested model, as its id or as `provider:model`.
     ///
-    /// This is `None` for the default judge.
+    /// This is `None` for the default judge of a suite, and without a suite.
     requested: Option<String>,
     files: Folder,
     place: SuiteFolder,
@@ -101,7 +101,7 @@ impl Subject {
 
     /// Creates a subject for the judge of a suite.
     ///
-    /// With `judge`, the subject is the model of the suite with this id or this `provider:model`.
+    /// With `judge`, the subject is the model of the suite with this id or this `provider:model`. Agents cannot judge.
     ///
     /// # Errors
     ///
@@ -151,7 +151,8 @@ impl Subject {
     /// # Errors
     ///
     /// Fails if a row cannot be judged, or if rows differ in the check, the judge or the instructions. The error
-    /// message gives the line of each problem.
+    /// message gives the lines of the first 20 problems. Also fails if `question` has no effect because every row has
+    /// its own question, if no model can judge, or if the check names another judge than the caller.
     pub fn plan(
         &self,
         world: &World,
@@ -172,7 +173,8 @@ impl Subject {
     ///
     /// # Errors
     ///
-    /// Fails if the judge was never calibrated, if `run` is `None`, or if the judge judged nothing in the run.
+    /// Fails if no model can judge, if the judge was never calibrated or its calibrations cannot be read, if `run` is
+    /// `None` or has a case that cannot be read, or if the judge judged nothing in the run with a calibrated check.
     pub fn correct(&self, run: Option<&Saved>) -> Result<Agreement, Failure> {
         let panel = self.panel(&self.judging)?;
         let known = Calibrations::new(self.place.state())
@@ -215,7 +217,7 @@ impl Subject {
         })
     }
 
-    /// Returns the judge of a plan's rows. Fails if the caller requested another judge.
+    /// Returns the judge of a plan's rows. Fails if no model can judge, or if the caller requested another judge.
     fn panel_of(&self, plan: &Plan) -> Result<Panel<'_>, Failure> {
         let panel = self.panel(&plan.judging)?;
         let Some(requested) = &self.requested else { return Ok(panel) };
@@ -241,7 +243,7 @@ impl Subject {
 
     /// Corrects the pass rates that this judge measured in a run.
     ///
-    /// Returns no corrections without a run.
+    /// Returns no corrections without a run. Fails if a case of the run cannot be read.
     fn corrections_in(
         &self,
         run: Option<&Saved>,
@@ -302,12 +304,13 @@ struct Asked {
 }
 
 impl Planned<'_> {
-    /// Returns the number of outputs that the judge is asked about. An output with a second question counts as two.
+    /// Returns the maximum number of questions: one for each output, and a second one for each labelled output unless
+    /// `config.once` is set.
     pub fn question_count(&self, config: &CalibrateConfig) -> usize {
         self.plan.cases.len() + self.second_count(config)
     }
 
-    /// Returns the number of outputs that the judge is asked about a second time.
+    /// Returns the maximum number of second questions. An output without a first verdict gets no second question.
     fn second_count(&self, config: &CalibrateConfig) -> usize {
         if config.once { 0 } else { self.plan.cases.iter().filter(|it| it.is_labelled()).count() }
     }
@@ -318,8 +321,11 @@ impl Planned<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the judge's key is missing, if its price is unknown and a budget is set, or if the stored responses
-    /// cannot be used. An output that cannot be judged is not a failure, but is counted in the result.
+    /// Fails if a budget is set and the judge's price is unknown, unless `allow_unpriced` is set, if the configuration
+    /// of a provider is invalid, if the response store cannot be used, or if a case of `run` cannot be read. Without a
+    /// suite, it also fails if the judge's key is missing and every answer must be requested.
+    ///
+    /// An output that cannot be judged is not a failure, but is counted in the result.
     pub fn run(
         self,
         world: &World,
@@ -379,7 +385,8 @@ impl Planned<'_> {
         Ok(Agreement { judge: panel.name(), checks: plan.check, asked, corrections })
     }
 
-    /// Asks about each output, and about the labelled outputs a second time.
+    /// Asks about each output, and unless `config.once` is set, a second time about the labelled outputs with a
+    /// verdict.
     fn ask(
         &self,
         world: &World,
@@ -439,7 +446,9 @@ impl Planned<'_> {
         Ok(asked)
     }
 
-    /// Opens the judge, and calls `work` to ask it. Also returns the secrets, which the caller masks.
+    /// Opens a session, and calls `work` to ask the judge. Also returns the secrets, which the caller masks.
+    ///
+    /// Fails if a budget cannot be enforced, or if the session cannot be opened.
     pub(super) fn with_judge<T>(
         &self,
         world: &World,

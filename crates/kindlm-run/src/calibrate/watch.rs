@@ -28,7 +28,7 @@ pub struct WatchReport {
     judge_name: String,
     labels: String,
     noise: OwnNoise,
-    /// The number of watches of the calibration, including this one.
+    /// The number of watches of the calibration, including this one; 1 if no output was judged.
     count: usize,
     watch: Watch,
     changes: Vec<Change>,
@@ -50,12 +50,21 @@ impl Planned<'_> {
 
     /// Asks the judge again about up to `canaries` outputs of its calibration, and stores the result beside it.
     ///
-    /// The outputs are a random sample, whose seed is the time of the calibration and the number of earlier watches.
+    /// A canary is an output that the calibration asked about twice, with a verdict each time. The outputs are a random
+    /// sample of the canaries in the file. Its seed is the time of the calibration and the number of earlier watches.
+    /// If no output was judged, nothing is stored.
     ///
     /// # Errors
     ///
-    /// Fails if there is no calibration of this judge with canaries, if an earlier watch found that the judge has
-    /// changed, if no canary is in the file, or for the reasons of [`run`](Self::run).
+    /// Fails for the reasons of [`run`](Self::run), and if:
+    ///
+    /// - stored responses are requested: the mode is not [`Mode::Live`];
+    /// - this judge was never calibrated for the check and its instructions;
+    /// - it was calibrated with other settings of its provider, or with another program;
+    /// - the calibration has no canaries, or no canary is in the file;
+    /// - an earlier watch found that the judge has changed;
+    /// - the judge's own verdicts differ too often to detect a change;
+    /// - the calibration cannot be read, or the watch cannot be stored.
     pub fn watch(
         &self,
         world: &World,
@@ -107,6 +116,8 @@ impl Planned<'_> {
     }
 
     /// Returns the stored calibration of this judge, check and instructions.
+    ///
+    /// Fails if there is none, or if it cannot be watched.
     fn watched_calibration(&self, store: &Calibrations) -> Result<Calibration, Failure> {
         let (judge, check) = (self.panel.stored(), &self.plan.check);
         let mut known = store.of(&judge).map_err(|err| Failure::store(&err))?.into_iter();
@@ -133,7 +144,7 @@ impl Planned<'_> {
         }
     }
 
-    /// Returns a random sample of the cases that are canaries of the calibration.
+    /// Returns a random sample of the cases that are canaries of the calibration. Fails if no case is a canary.
     fn sample(
         &self,
         world: &World,
@@ -175,6 +186,8 @@ pub(super) fn draw<C>(
 }
 
 /// Returns the upper end of the judge's own noise, and a drift test without any evidence yet.
+///
+/// Fails if that end is 1, because no change can then be detected.
 pub(super) fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
     let noise = calibration.own_noise.and_then(|it| it.upper().ok());
     let drift = noise.and_then(|it| Some((it, Drift::new(it).ok()?)));
@@ -253,7 +266,7 @@ impl Seen {
         })
     }
 
-    /// Returns this watch for the store. Its evidence is that of all watches of the calibration.
+    /// Returns this watch for the store. Its evidence is that of the `earlier` watches and this one.
     pub(super) fn watch(
         &self,
         watched_at: String,

@@ -77,7 +77,10 @@ impl Kept {
 }
 
 impl Output {
-    /// Opens the file for results. A file that already has results is refused without `resume`.
+    /// Opens the file for results.
+    ///
+    /// Fails if the file cannot be written, if another process has locked it, or if it is not empty and `resume` is
+    /// false. With `resume`, fails if it is not empty and has no results.
     pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
             let why = kindlm_store::describe_io_error(err);

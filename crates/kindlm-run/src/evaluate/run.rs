@@ -93,8 +93,16 @@ pub enum Records {
 ///
 /// # Errors
 ///
-/// Fails if nothing can be evaluated: a file is missing, two files are the same, or a judge cannot be asked. A
-/// malformed record is not a failure: its result is an error, and the exit status is 2.
+/// Fails if:
+///
+/// - a file cannot be read or written, or two files are the same;
+/// - the input has no record, or a single record is too large;
+/// - the key of a judge given by name is missing, and every answer must be requested;
+/// - a budget is set and the price of the judge is unknown, unless [`EvaluateConfig::allow_unpriced`] is set;
+/// - the configuration of a provider is invalid, or the response store cannot be used;
+/// - a check needs a judge model and no judge model is configured.
+///
+/// A malformed record is not a failure: its result is an error, and the exit status is 2.
 pub fn evaluate(
     world: &World,
     suite: Option<&Project>,

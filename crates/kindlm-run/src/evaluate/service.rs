@@ -58,7 +58,8 @@ pub struct RecordService {
 impl RecordService {
     /// Opens the judges of `suite`, and starts `concurrency` threads (at least 1). No request is sent.
     ///
-    /// Without a suite, there is no judge. The named checks of the suite can be used under the rules for records.
+    /// Without a suite, or with a suite without models, there is no judge. The named checks of the suite can be used
+    /// under the rules for records.
     ///
     /// # Errors
     ///
@@ -92,7 +93,8 @@ impl RecordService {
     ///
     /// # Errors
     ///
-    /// Fails if the record is invalid, needs more than is permitted, or needs a judge that does not exist.
+    /// Fails if the record is invalid, needs more than is permitted, or needs a judge that does not exist. Also fails
+    /// if the evaluation panicked or the service has ended.
     pub async fn evaluate(&self, json: Vec<u8>) -> Result<Evaluation, RecordError> {
         let (reply, result) = oneshot::channel();
         self.jobs.send(Job::Evaluate(json, reply)).await.map_err(|_| RecordError::Internal)?;

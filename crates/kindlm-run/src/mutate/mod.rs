@@ -56,7 +56,14 @@ pub struct MutateConfig {
 ///
 /// # Errors
 ///
-/// Fails if the run cannot be read, an operator is unknown, or nothing can be mutated.
+/// Fails if:
+///
+/// - the run or the default baseline cannot be read;
+/// - an operator or a selected test is unknown, or nothing can be mutated;
+/// - the configuration of a provider is invalid, or the HTML page cannot be written;
+/// - judges are allowed, and one lacks a calibration that the gate `judgeKappaMin` requires, a price that a budget
+///   requires, or a key although every answer must be requested;
+/// - the response store cannot be used.
 pub fn mutate(
     world: &World,
     project: Project,

@@ -39,7 +39,7 @@ pub struct ViewConfig {
 ///
 /// # Errors
 ///
-/// Fails if the run cannot be read, the port is not free, or `ready` fails.
+/// Fails if the run does not exist or cannot be read, if the port is not free, or if `ready` fails.
 pub fn view(
     world: &World,
     place: SuiteFolder,
