@@ -131,7 +131,10 @@ impl<'js> Driver<'_, 'js> {
         Ok(value)
     }
 
-    /// Returns the function that the call runs, for the export of a file and its use.
+    /// Loads a script file, and returns the function for its export.
+    ///
+    /// `function` is the name of the export; `None` is the default export. `usage` is the way in which the export is
+    /// used. Fails if the file cannot be loaded.
     fn exported(
         &self,
         path: &str,
