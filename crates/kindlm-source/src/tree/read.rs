@@ -82,7 +82,8 @@ pub(super) struct Reader<'s> {
     base: usize,
     parser: Parser<'s, StrInput<'s>>,
     anchors: HashMap<usize, (Node, Size)>,
-    /// The anchors of incomplete nodes, to detect aliases inside of their own value.
+    /// The anchors of the lists and mappings whose end was not read yet; 0 without an anchor. An alias of one of them
+    /// is inside of its own value, which is an error.
     open: Vec<usize>,
     nodes: usize,
     aliased: u64,
@@ -108,7 +109,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Reports a second document in the same text.
+    /// Fails if the text has a second document.
     fn end(&mut self) -> Result<(), Stop> {
         loop {
             let (event, span) = self.next()?;
