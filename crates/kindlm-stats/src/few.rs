@@ -8,10 +8,11 @@ use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 impl Confusion {
     /// Returns an interval for [`kappa`](Self::kappa) that also holds for few outputs and uneven base rates.
     ///
-    /// One output is added to each cell. Kappa and its large-sample standard error are then computed from these counts
-    /// (Agresti & Coull (1998), *Am. Stat.* 52:119, do so for proportions). So the middle of the interval is closer to
-    /// 0 than the value of [`kappa`](Self::kappa). The interval of [`kappa`](Self::kappa) itself is too narrow: for 30
-    /// outputs of which people pass 9 of 10, it contains the true value in 86 of 100 cases instead of 95.
+    /// One output is added to each cell of the table of judge and human verdicts. Kappa and its large-sample standard
+    /// error are then computed from these counts (Agresti & Coull (1998), *Am. Stat.* 52:119, do so for proportions).
+    /// So the middle of the interval is closer to 0 than the value of [`kappa`](Self::kappa). The interval of
+    /// [`kappa`](Self::kappa) itself is too narrow: for 30 outputs of which people pass 9 of 10, it contains the true
+    /// value in 86 of 100 cases instead of 95.
     ///
     /// Fails if kappa is undefined, or if one rater gave the same answer for all outputs.
     pub fn kappa_interval(&self, confidence: Confidence) -> Result<Interval, Undefined> {
@@ -19,7 +20,7 @@ impl Confusion {
         self.with_one_more().kappa(confidence)?.interval.interval().ok_or(Undefined::Constant)
     }
 
-    /// Adds one output to each cell, so that no share is 0.
+    /// Adds one output to each cell of the table of judge and human verdicts, so that no share is 0.
     pub(crate) fn with_one_more(self) -> Self {
         let Self { both_pass, only_human, only_judge, both_fail } = self;
         Self {
@@ -93,9 +94,11 @@ fn student_t(confidence: Confidence, freedom: f64) -> Result<f64, Undefined> {
 
 /// Estimates the pass rate that people would find, for few labelled outputs.
 ///
-/// The estimate is that of [`prediction_powered`](crate::prediction_powered) with [`Tuning::Power`](crate::Tuning).
-/// The variances are those of counts with one more output in each cell, because few outputs often show no difference
-/// at all. The interval of [`prediction_powered`](crate::prediction_powered) is valid for large samples only.
+/// The estimate is that of [`prediction_powered`](crate::prediction_powered) with [`Tuning::Power`](crate::Tuning). The
+/// variances are those of counts with one more output in each cell of the table of judge and human verdicts, and with
+/// one more pass and failure in `observed`. Few outputs often have equal verdicts, and without the additional ones a
+/// variance would then be 0. The interval of [`prediction_powered`](crate::prediction_powered) is valid for large
+/// samples only.
 ///
 /// Fails if `labelled` is empty.
 pub fn prediction_powered_rate(

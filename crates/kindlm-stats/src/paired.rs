@@ -58,10 +58,11 @@ pub struct Paired {
     pub mean: f64,
     /// The t interval of the mean with clustered standard errors, from -1 to 1.
     ///
-    /// If the differences of all clusters are equal, they have no spread. The half width is then the upper end of the
-    /// Clopper-Pearson interval of 0 among as many observations as clusters.
+    /// If the mean differences of all clusters are equal, they have no spread. The half width is then the upper end of
+    /// the Clopper-Pearson interval of 0 among as many observations as clusters. For a single cluster, the interval is
+    /// from -1 to 1.
     pub interval: Interval,
-    /// The one-sided p value of the mean in its direction; 1 if no case changed.
+    /// The one-sided p value of the mean in its direction; 1 if the differences of each cluster add up to 0.
     pub p_value: f64,
     /// The smallest fall that such runs detect with probability [`POWER`]; `None` if they cannot detect any.
     pub detectable: Option<f64>,
@@ -71,8 +72,9 @@ impl PairedTest {
     /// Compares the rates of the same cases before and after.
     ///
     /// The p value is that of a sign-flip test: without an effect, the difference of each cluster is as probable as its
-    /// opposite. Up to 14 changed clusters, all flips are enumerated; for more, 9,999 random flips are drawn. For cases
-    /// with one repeat, it is the mid-p value, because only few sums are possible.
+    /// opposite. A cluster has changed if its differences do not add up to 0. Up to 14 changed clusters, all flips are
+    /// enumerated; for more, 9,999 random flips are drawn. If each case has one repeat in both runs, it is the mid-p
+    /// value, because only few sums are possible.
     ///
     /// Fails without differences.
     pub fn compare(&self, differences: &[Difference<'_>]) -> Result<Paired, Undefined> {

@@ -1,9 +1,9 @@
 //! The size of two runs whose comparison shows a fall of the pass rate with a given probability.
 //!
-//! A past run is the pilot. The first size is the formula of Miller (2024), *Adding Error Bars to Evals*, arXiv 2411.00640,
-//! section 5. Then [`PairedTest::shows_fall`] is applied to simulated pairs of runs, and the size is moved until the share
-//! of the pairs with a shown fall is the power. The formula alone has too little power, because a case that always passed
-//! has no variance in the pilot, and gets some when its rate falls.
+//! A past run is the pilot. The first size is the formula of Miller (2024), *Adding Error Bars to Evals*, arXiv
+//! 2411.00640, section 5. Then [`PairedTest::shows_fall`] is applied to simulated pairs of runs, and the size is moved
+//! until the share of the pairs with a shown fall is near the power. The formula alone has too little power, because a
+//! case that always passed has no variance in the pilot, and gets some when its rate falls.
 
 use oorandom::Rand64;
 use statrs::distribution::{ContinuousCDF as _, Normal};
@@ -144,9 +144,9 @@ pub enum PlanError {
 }
 
 impl Pilot {
-    /// Returns the smallest size that reaches the power of the goal with this number of repeats.
+    /// Returns a size that reaches about the power of the goal with this number of repeats; see [`Size::power`].
     ///
-    /// Fails if the goal is impossible, or needs more than [`MOST_CLUSTERS`] clusters.
+    /// Fails without repeats, or if the goal is impossible or needs more than [`MOST_CLUSTERS`] clusters.
     pub fn size(&self, goal: Goal, repeats: u32) -> Result<Size, PlanError> {
         let change = self.change(goal)?;
         let first = self.formula(goal, change, repeats)?;
@@ -177,14 +177,14 @@ impl Pilot {
 
     /// Returns the power of a run with as many clusters as the pilot, from 0 to 1.
     ///
-    /// Fails if the goal is impossible.
+    /// Fails without repeats, or if the goal is impossible.
     pub fn power(&self, goal: Goal, repeats: u32) -> Result<f64, PlanError> {
         let change = self.change(goal)?;
         positive(repeats)?;
         Ok(self.simulate(goal, change, repeats, self.clusters()))
     }
 
-    /// Returns the smallest fall that a run with as many clusters as the pilot shows with the power of the goal.
+    /// Returns about the smallest fall that a run with as many clusters as the pilot shows with the power of the goal.
     ///
     /// The effect of the goal is only the first guess. Returns `None` if such a run shows no fall with this power.
     /// Fails without repeats.

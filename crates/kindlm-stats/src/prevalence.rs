@@ -20,7 +20,7 @@ pub struct Corrected {
 /// Returns the estimate of Rogan & Gladen (1978), *Am. J. Epidemiol.* 107:71: `(observed + specificity - 1) /
 /// (sensitivity + specificity - 1)`, not limited to 0 to 1.
 ///
-/// All arguments are shares from 0 to 1. The estimate is undefined for a judge that is not better than chance.
+/// Fails if an argument is not a share from 0 to 1, or for a judge that is not better than chance.
 pub fn rogan_gladen_rate(
     observed: f64,
     sensitivity: f64,
@@ -46,6 +46,9 @@ pub fn rogan_gladen_rate(
 ///
 /// The interval uses the delta method, with the variances of `observed` and of both error rates. For these variances,
 /// one hit and one miss are added to each count. A judge without errors in five outputs may still err in the sixth.
+///
+/// Fails if `judged` has no output that people passed or none that they failed, or for a judge that is not better than
+/// chance.
 pub fn rogan_gladen(
     observed: Tally,
     judged: &Confusion,
