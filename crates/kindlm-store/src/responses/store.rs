@@ -131,7 +131,9 @@ impl Responses {
         self
     }
 
-    /// Adds a digest of a provider's setup to each of its requests.
+    /// Adds a digest of a provider's setup to the canonical form of each of its chat and embedding requests.
+    ///
+    /// The canonical form decides which stored answer is found. It is not sent to the provider.
     ///
     /// An example of a setup is the URL and template of an `http` provider.
     ///
@@ -144,9 +146,10 @@ impl Responses {
         self
     }
 
-    /// Adds the configured settings of a provider to each of its chat requests.
+    /// Adds the configured settings of a provider to the canonical form of each of its chat requests.
     ///
-    /// An example is `body` of the provider `openai`. Embedding requests do not use these settings.
+    /// See [`with_setup`](Self::with_setup). An example is `body` of the provider `openai`. Embedding requests do not
+    /// use these settings.
     #[must_use]
     pub fn with_settings(
         mut self,
@@ -157,9 +160,9 @@ impl Responses {
         self
     }
 
-    /// Adds paths and digests of a provider's files to each of its requests.
+    /// Adds paths and digests of a provider's files to the canonical form of each of its chat and embedding requests.
     ///
-    /// The provider's answers depend on these files.
+    /// See [`with_setup`](Self::with_setup). The provider's answers depend on these files.
     #[must_use]
     pub fn with_files(
         mut self,
