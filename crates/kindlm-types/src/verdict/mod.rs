@@ -111,7 +111,8 @@ impl FailureCode {
     ///
     /// The check fails, even if it is negated.
     pub const SCRIPT_THREW: Self = Self::new("SCRIPT_THREW");
-    /// A question was not asked, because the run's budget does not allow it.
+    /// A question of a check was not sent, because the run's budget does not allow it. The check `cost` also has this
+    /// code, if an execution cost more than the limit of the check.
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
     /// A check needs a model to answer a question, but none is configured.
     pub const JUDGE_NOT_CONFIGURED: Self = Self::new("JUDGE_NOT_CONFIGURED");
