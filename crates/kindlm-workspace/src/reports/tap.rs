@@ -9,7 +9,7 @@ use super::test;
 /// A test point: a line `ok …` or `not ok …`, with its nested tests.
 struct Point {
     depth: usize,
-    /// The number of the point, if it has a number.
+    /// The number after `ok` or `not ok`, which TAP allows to omit.
     number: Option<usize>,
     name: String,
     status: TestStatus,
