@@ -1,9 +1,10 @@
 //! Finds circular dependencies between the files of a crate.
 //!
-//! File A uses an item of file B, and B uses, directly or indirectly, an item of A.
+//! A dependency is circular if file A uses an item of file B, and B uses an item of A, itself or through other files.
 //!
-//! A `pub use` in a `mod.rs` is a facade: using it counts as using the file that defines the item. A module and its
-//! submodules may depend on each other, because the module lists them and defines their common items.
+//! A `pub use` in a `mod.rs`, `lib.rs` or `main.rs` is a facade: using it counts as using the file that defines the
+//! item. A module and its submodules may depend on each other, because the module lists them and defines their common
+//! items. Tests and files in `bin` do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +34,7 @@ struct Module {
 
 /// Returns the circular dependencies between the files of a crate.
 ///
-/// Each is a sorted list of files.
+/// Each is a sorted list of files, named by their module paths, such as `b::c`.
 pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<Vec<String>>> {
     let mut modules: BTreeMap<ModulePath, Module> = BTreeMap::new();
     for file in files {
