@@ -44,9 +44,9 @@ fn refuse(unpriced: &[&Model]) -> Result<(), Failure> {
     ))
 }
 
-/// Returns the comma-separated names of the models without a price.
+/// Returns the comma-separated names of the models and judges that the plan asks and that have no price.
 ///
-/// Returns `None` if all models have a price.
+/// Returns `None` if all of them have a price.
 pub(crate) fn unpriced_names(suite: &Suite, plan: &Plan) -> Option<String> {
     names(&unpriced(suite, plan, true))
 }

@@ -72,7 +72,7 @@ impl NewSuite {
     /// Writes the files to a folder, and adds runs and `.env` to its `.gitignore`.
     ///
     /// Calls `say` with a text after each file, and at the end with the next step. Fails before anything is written if
-    /// a file exists and `force` is false.
+    /// a file exists and `force` is false. Also fails if a file cannot be written, or if `say` fails.
     pub fn write(
         &self,
         folder: &Path,

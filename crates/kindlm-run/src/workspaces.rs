@@ -14,7 +14,8 @@ use crate::{Failure, World};
 ///
 /// Returns `None` if no agent needs a folder.
 ///
-/// Fails, before any request is sent, if a required program is not installed.
+/// Fails, before any request is sent, if a source folder does not exist or may not be used, or if the program for an
+/// isolation is not installed.
 pub(crate) fn open(
     world: &World,
     files: &Folder,

@@ -140,7 +140,8 @@ impl<'a> Evaluator<'a> {
 
     /// Copies the earlier result of a record.
     ///
-    /// Returns `None` if the result is errored, or if the record, its rules or its judges have changed.
+    /// Returns `None` if the result is errored or the record malformed, or if the record, its rules or its judges have
+    /// changed.
     fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;

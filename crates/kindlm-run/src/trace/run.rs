@@ -88,7 +88,8 @@ impl Default for TraceConfig {
 /// # Errors
 ///
 /// Fails for the reasons of [`Prepared::new`](crate::Prepared::new) and [`Prepared::run`](crate::Prepared::run). Also
-/// fails if the suite cannot be judged by traces, if no port can be opened, or if the spans cannot be read.
+/// fails if the suite cannot be judged by traces, if no port can be opened, if the user interrupts the collection, or
+/// if the spans cannot be read.
 pub fn judge_traces(
     world: &World,
     project: Project,
