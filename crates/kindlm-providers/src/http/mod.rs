@@ -446,7 +446,8 @@ fn is_text(response: &HttpResponse) -> bool {
     (200..300).contains(&response.status) && !response.body.is_empty()
 }
 
-/// Returns true if a request may use test variables. Its address, headers, query or body then has a template.
+/// Returns true if a request may use test variables. Its address, headers, query or body then has a template, or the
+/// configuration sets `template: jinja`.
 pub(crate) fn wants_vars(config: &Value) -> bool {
     let is_in = |value: &Value| value.as_str().is_some_and(is_template);
     let body = &config["body"];
