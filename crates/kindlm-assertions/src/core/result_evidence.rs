@@ -253,7 +253,7 @@ pub(crate) fn call(tool: &str, call_id: &str, mismatches: Vec<Mismatch>) -> Resu
     ResultEvidence::ToolCall { tool: tool.to_owned(), call_id, mismatches }
 }
 
-/// Returns true for the evidence of a call whose arguments differ.
+/// Returns true for the evidence of a call that differs from the expected call.
 pub(crate) fn is_tool_call(evidence: &ResultEvidence) -> bool {
     matches!(evidence, ResultEvidence::ToolCall { .. })
 }

@@ -200,7 +200,7 @@ impl Check {
         self.traits.looks_at.needs_output() && is_output_missing(evidence.execution)
     }
 
-    /// Returns the reason why the judged text is incomplete; `None` if it is complete.
+    /// Returns the reason why the judged text is incomplete; `None` if it is complete, or if the check judges no text.
     fn incomplete_reason<'e>(&self, evidence: &Evidence<'e>) -> Option<Cow<'e, str>> {
         if !self.traits.looks_at.needs_output() {
             return None;

@@ -16,7 +16,7 @@ use super::block::{Agg, JudgeBlock, Jury, VARIED, more_than_half};
 use super::votes::{Ballot, VoteRule, combine};
 use crate::{Assertion, Evidence, Setup, Traits};
 
-/// Returns the judges of a result and their options; `None` if no model judged.
+/// Returns the judges of a result and their options; `None` if no model judged, or if the stored options are invalid.
 ///
 /// The block is in [normal form](JudgeBlock::settled), with the model ids of the run.
 pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
