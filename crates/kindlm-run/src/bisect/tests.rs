@@ -364,7 +364,7 @@ fn an_interrupt_ends_the_search_with_its_exit_code() {
     let suites = Suites::new();
     let server = polite_server();
     suites.write_served(&server, "");
-    let world = World { interrupts: || Box::new(AtOnce(false)), ..suites.served_world() };
+    let world = World { interrupts: Arc::new(|| Box::new(AtOnce(false))), ..suites.served_world() };
     let (report, status) = prepared(&world, &changes()).run().unwrap();
     assert_eq!((status, status.code()), (ExitStatus::Interrupted, 130));
     let Answer::Among { reason, .. } = &report.answer else { panic!("{:?}", report.answer) };
