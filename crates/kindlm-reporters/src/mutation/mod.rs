@@ -80,8 +80,10 @@ fn score(counts: &MutantCounts) -> String {
 
 /// Formats the mutants without a result: one line for the harmful and one for the harmless ones.
 fn undecided_lines(report: &MutationReport) -> impl Iterator<Item = String> {
-    let families =
-        [("harmful", report.harmful, "score"), ("harmless", report.harmless, "brittle ones")];
+    let families = [
+        ("harmful", report.harmful, "score"),
+        ("harmless", report.harmless, "number of brittle ones"),
+    ];
     families.into_iter().filter_map(|(family, counts, of)| {
         let parts = [(counts.errored, "errored"), (counts.not_judged, "not judged")];
         let shown: Vec<String> = parts

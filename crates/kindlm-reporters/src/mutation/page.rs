@@ -98,7 +98,7 @@ pub(crate) fn section(report: &MutationReport) -> Result<String, RenderError> {
         gate_word: report.gate.map(|_| word),
         score: score(&report.harmful),
         brittle: brittle(report),
-        strength: strength(report),
+        strength: strength(report, "Examples with advice are below."),
         notes: notes(report),
         operators: report.operators.iter().map(operator).collect(),
         more_weak: more(weak.len(), LISTED, "more case"),
@@ -181,14 +181,14 @@ fn page(report: &MutationReport) -> Page {
             .into_iter()
             .map(|it| [one_line(it.label), it.checks.to_string(), it.kills.to_string()])
             .collect(),
-        strength: strength(report),
+        strength: strength(report, "Each is shown below with advice."),
         groups: groups(report, usize::MAX),
         left_out: left_out(report),
     }
 }
 
-/// Describes how many harmful mutants no check noticed, and how many harmless mutants failed.
-fn strength(report: &MutationReport) -> String {
+/// Describes how many harmful mutants no check noticed, and how many harmless mutants failed. `shown` names their place.
+fn strength(report: &MutationReport, shown: &str) -> String {
     let (harmful, harmless) = (&report.harmful, &report.harmless);
     let decided = harmful.killed + harmful.survived;
     if decided + harmless.killed + harmless.survived == 0 {
@@ -199,10 +199,7 @@ fn strength(report: &MutationReport) -> String {
         (0, _) => format!("The checks noticed every decided harmful change ({}).", count(decided)),
         (missed, _) => {
             let changes = plural(decided, "harmful change");
-            format!(
-                "The checks missed {} of {changes}. Each is shown below with advice.",
-                count(missed)
-            )
+            format!("The checks missed {} of {changes}. {shown}", count(missed))
         }
     };
     match harmless.killed {

@@ -77,6 +77,11 @@ impl PhrasePattern {
         if !places.is_empty() {
             return found(of, text, places);
         }
+        self.absence(of)
+    }
+
+    /// Returns the evidence that the phrase is absent.
+    pub(crate) fn absence(&self, of: CheckedText) -> ResultEvidence {
         absent_in(of, [self.shown()])
     }
 
