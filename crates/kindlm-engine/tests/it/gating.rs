@@ -233,12 +233,13 @@ fn checks(written: &indexmap::IndexMap<String, Vec<Outcome>>) -> Vec<AssertionRe
     const CODE: FailureCode = FailureCode::new("ASSERTION_FAILED");
     let result = |id: &str, outcome: Outcome| {
         let plain = id.strip_prefix(NOT);
-        let name = plain.unwrap_or(id);
+        // Gates also find checks by their label, so it must differ from the id.
+        let (name, label) = (plain.unwrap_or(id), format!("the check {id}"));
         let result = match outcome {
-            Outcome::Failed => AssertionResult::fail(name, name, CODE, "violated"),
-            Outcome::Errored => AssertionResult::errored(name, name, CODE, "no verdict"),
-            Outcome::Skipped => AssertionResult::skipped(name, name, "does not apply"),
-            Outcome::Passed | Outcome::Scored => AssertionResult::pass(name, name),
+            Outcome::Failed => AssertionResult::fail(name, label, CODE, "violated"),
+            Outcome::Errored => AssertionResult::errored(name, label, CODE, "no verdict"),
+            Outcome::Skipped => AssertionResult::skipped(name, label, "does not apply"),
+            Outcome::Passed | Outcome::Scored => AssertionResult::pass(name, label),
         };
         AssertionResult { is_negated: plain.is_some(), ..result }
     };
