@@ -11,8 +11,11 @@ use crate::drifted::{Bed, Judge};
 /// The cost of one answer of the mock: 10 input and 5 output tokens.
 const ANSWER_USD: f64 = 0.000_015;
 
+/// The cost of one answer of the agent. Each request of it reserves 1 US dollar.
+const AGENT_USD: f64 = 0.005;
+
 impl Bed {
-    /// Writes a suite with these default judges and gates. Each token costs a millionth of a US dollar.
+    /// Writes a suite with these default judges and gates. Each token of the judge costs a millionth of a US dollar.
     fn write(&self, judge: &str, gates: &str) {
         let url = self.server.url();
         let yaml = format!(
@@ -20,7 +23,7 @@ impl Bed {
              providers: {{ openai: {{ apiKeyEnv: KEY, baseUrl: \"{url}/v1\" }} }}\n\
              models:\n\
              \x20 - {{ id: m, provider: openai, model: gpt-4o-mini, price: {{ input: 1, output: 1 }} }}\n\
-             \x20 - {{ id: agent, provider: openai, model: gpt-4o, price: {{ input: 1, output: 1 }} }}\n\
+             \x20 - {{ id: agent, provider: openai, model: gpt-4o, price: {{ input: 0, output: 1000 }}, params: {{ maxTokens: 1000 }} }}\n\
              prompts: {{ p: {{ user: hi }} }}\n\
              defaults: {{ judge: {{ {judge} }} }}\n\
              gates: {{ {gates} }}\n\
@@ -40,8 +43,10 @@ impl Bed {
     }
 }
 
+/// Returns the output without line breaks and repeated spaces.
 fn shown(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[track_caller]
@@ -61,7 +66,7 @@ fn a_run_asks_about_canaries_only_if_the_suite_says_so() {
     assert_eq!(report.get("canaries"), None);
     assert!(bed.watches().is_empty());
 
-    bed.write("model: m, canaries: 10", "passRateMin: 0, costMaxUsd: 1");
+    bed.write("model: m, canaries: 10", "passRateMin: 0, costMaxUsd: 2");
     let (report, output) = bed.report(&[], 0);
     assert_eq!(bed.server.count(), before + 14, "ten canaries as well");
     let canaries = &report["canaries"][0];
@@ -70,8 +75,7 @@ fn a_run_asks_about_canaries_only_if_the_suite_says_so() {
     assert!(canaries["evidence"].as_f64() < Some(1.0), "{canaries}");
     assert_eq!(canaries.get("alarm"), None);
     assert_eq!(report["warnings"], serde_json::json!([]));
-    let words =
-        "m (openai:gpt-4o-mini) for `judge`  0 of 10 differ from the calibration; evidence ";
+    let words = "m (openai:gpt-4o-mini) for `judge` 0 of 10 differ from the calibration; evidence ";
     assert!(shown(&output).contains(words), "{}", shown(&output));
     assert!(output_text(&output).contains("asking m (openai:gpt-4o-mini) about 10 canaries"));
     assert_eq!(bed.watches()[0]["run"], report["run"]["id"]);
@@ -82,11 +86,11 @@ fn a_run_asks_about_canaries_only_if_the_suite_says_so() {
         let gates = report["gates"].as_array().unwrap();
         gates.iter().find(|it| it["gate"] == id).unwrap().clone()
     };
-    near(&gate(&report, "costMaxUsd")["actual"], 12.0 * ANSWER_USD);
+    near(&gate(&report, "costMaxUsd")["actual"], 11.0 * ANSWER_USD + AGENT_USD);
     // `kindlm gate` measures the same cost.
     let again = kindlm(bed.path(), &["gate", "--reporter", "json"]);
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
-    near(&gate(&again, "costMaxUsd")["actual"], 12.0 * ANSWER_USD);
+    near(&gate(&again, "costMaxUsd")["actual"], 11.0 * ANSWER_USD + AGENT_USD);
 
     let (report, _) = bed.report(&[], 0);
     assert_eq!(report["canaries"][0]["watches"], 2, "the evidence of all runs counts");
@@ -152,13 +156,14 @@ fn canaries_obey_the_budget() {
     assert!(bed.watches().is_empty(), "without a verdict there is no evidence");
 
     // The canaries leave less than a request reserves, so the test is not sent.
-    let (report, _) = bed.report(&["--budget-usd", "0.0165"], 1);
+    let (report, _) = bed.report(&["--budget-usd", "1.0001"], 1);
     assert_eq!(report["canaries"][0]["asked"], 10, "{report}");
     assert_eq!(bed.server.count(), before + 10, "{}", report["cases"][0]);
     assert_eq!(report["cases"][0]["outcome"], "errored", "{}", report["cases"][0]);
 
     // A resumed run does not ask again.
-    let (report, _) = bed.report(&["--resume", report["run"]["id"].as_str().unwrap()], 0);
+    let (report, _) =
+        bed.report(&["--budget-usd", "5", "--resume", report["run"]["id"].as_str().unwrap()], 0);
     assert_eq!(bed.server.count(), before + 12);
     assert_eq!(
         (&report["canaries"][0]["asked"], &report["canaries"][0]["watches"]),
