@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
+use crate::memory::{GOOD, Memory, brief, load_text, load_with, said, with};
 
 /// Takes a snapshot of the error messages for [`GOOD`] with one part replaced.
 macro_rules! gallery {
@@ -65,6 +65,36 @@ gallery! {
     an_unknown_rule_for_repeats: "    prompt: greet\n" => "    prompt: greet\n    repeat: { max: 60, until: decidd }\n";
     a_word_for_repeats: "    prompt: greet\n" => "    prompt: greet\n    repeat: many\n";
     an_infinite_number: "vars: { name: Ada }" => "vars: { name: .inf }";
+}
+
+/// A suite in which prompts are optional must not lose the tests that name one.
+#[test]
+fn a_prompt_of_a_suite_without_prompts() {
+    const TOP: &str = "kindlm: 1\nproject: p\nsuite: { name: s }\nproviders: { scripted: { replies: [{ text: hi }] } }\n\
+        models: [{ id: m, provider: scripted, model: m }]\n";
+    const TEST: &str = "  - { name: a, prompt: greet, expect: { output: { contains: [hi] } } }\n";
+    for rest in [
+        format!("agents: {{ mine: {{ command: ./agent }} }}\ntests:\n{TEST}"),
+        format!(
+            "tests:\n  - {{ name: b, command: ./agent, expect: {{ output: {{ contains: [hi] }} }} }}\n{TEST}"
+        ),
+        format!(
+            "tests:\n  - {{ name: c, transcript: [{{ role: user, content: hi }}], expect: {{ output: {{ contains: [hi] }} }} }}\n{TEST}"
+        ),
+        format!(
+            "agents: {{ mine: {{ command: ./agent }} }}\ntests:\n{}",
+            TEST.replace("a, prompt", "a, agent: mine, prompt")
+        ),
+    ] {
+        let loaded = load_text(&format!("{TOP}{rest}"));
+        assert!(loaded.suite.is_none(), "{rest}");
+        let brief = brief(&loaded.diagnostics);
+        let [error] = brief.as_slice() else { panic!("{brief:?}") };
+        assert!(error.starts_with("CONFIG_UNKNOWN_REFERENCE /tests/"), "{error}");
+        assert!(error.ends_with("/prompt: there is no prompt `greet`"), "{error}");
+    }
+    let rest = format!("agents: {{ mine: {{ command: ./agent }} }}\ntests:\n{TEST}");
+    assert_snapshot!(said(&load_text(&format!("{TOP}{rest}"))));
 }
 
 #[test]

@@ -186,7 +186,7 @@ impl Builder<'_> {
                 let Some(name) = prompt.as_str().filter(|it| !it.is_empty()) else {
                     return (None, None);
                 };
-                if !prompts.has(name) && !prompts.is_empty() {
+                if !prompts.has(name) && !prompts.lack_is_reported() {
                     self.base.unknown_prompt(
                         piece,
                         &format!("{at}/prompt"),

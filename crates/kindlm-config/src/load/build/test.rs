@@ -82,10 +82,18 @@ impl Builder<'_> {
         let Some(entry) = self.base.sink.read::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
         let case = self.case((piece, at), entry, parts, &key, tools);
+        if case.is_none() && self.base.sink.errors.is_empty() {
+            // Without an error, the suite would run without this test, and could pass.
+            let message = "this test cannot be built, and no problem with it was found";
+            let diagnostic = piece
+                .error(Code::INVALID_VALUE, at, MemberPart::Value, message)
+                .with_help("this is a bug in KindLM: please report it with the test");
+            self.base.sink.push(diagnostic);
+        }
         self.cases.extend(case);
     }
 
-    /// Builds a test case, or returns `None` if its subject or a transform has errors.
+    /// Builds a test case, or returns `None` if its subject or a transform has errors, which are reported.
     ///
     /// `key` identifies the parts that the test shares with other tests.
     fn case(

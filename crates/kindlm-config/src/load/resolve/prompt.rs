@@ -33,6 +33,8 @@ pub(in crate::load) struct Opening {
 pub(in crate::load) struct Prompts {
     names: Vec<String>,
     by_name: HashMap<String, Option<Prompt>>,
+    /// True if the file has no prompts, and already has an error.
+    lack_is_reported: bool,
 }
 
 /// A prompt without errors.
@@ -72,9 +74,13 @@ impl Prompts {
         self.names.iter().map(String::as_str).collect()
     }
 
-    /// True if the file has no prompts. If they are required, the check of the document's shape reports that.
-    pub(in crate::load) fn is_empty(&self) -> bool {
-        self.names.is_empty()
+    /// True if the file has no prompts, and already has an error.
+    ///
+    /// The check of the document's shape reports required prompts that are missing, so references to them need no
+    /// further error. Prompts are optional in suites with agents, commands or transcripts: such a file has no error
+    /// yet, so each reference to a prompt is one.
+    pub(in crate::load) fn lack_is_reported(&self) -> bool {
+        self.lack_is_reported
     }
 
     /// Returns the name of the prompt if there is exactly one, or `None` otherwise.
@@ -95,6 +101,7 @@ impl Resolved<'_> {
             prompts.names.push(key.name.to_string());
             prompts.by_name.insert(key.name.to_string(), prompt);
         }
+        prompts.lack_is_reported = prompts.names.is_empty() && !self.sink.errors.is_empty();
         prompts
     }
 

@@ -105,9 +105,13 @@ impl Resolved<'_> {
         known: &[&str],
     ) {
         let message = format!("there is no prompt `{name}`");
-        let mut diagnostic = piece
-            .error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message)
-            .with_help(suggest(name, "prompts", known.iter().copied()));
+        let help = if known.is_empty() {
+            "the suite has no `prompts`: add this one to them".to_owned()
+        } else {
+            suggest(name, "prompts", known.iter().copied())
+        };
+        let mut diagnostic =
+            piece.error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message).with_help(help);
         // In the same file, also show the list of prompts.
         if piece.prefix.is_empty() && piece.root.get("prompts").is_some() {
             let place = locate(piece.source, piece.root, "/prompts", MemberPart::Key).span;
