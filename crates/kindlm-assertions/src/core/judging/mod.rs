@@ -49,7 +49,8 @@ pub(crate) use verdict::{Ruling, read_ruling, ruling_schema, too_low};
 /// The failure code for replies of a judge that cannot be read.
 pub(crate) const JUDGE_PARSE_ERROR: Code = Code {
     code: PARSE_ERROR,
-    summary: "Two replies of the judge could not be read, or a reply contradicts itself, so the check is errored.",
+    summary: "Two replies of the judge could not be read, a reply contradicts itself, or too few replies of several \
+              judges have this result, so the check is errored.",
 };
 
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");

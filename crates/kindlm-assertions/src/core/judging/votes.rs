@@ -5,6 +5,8 @@ use kindlm_types::{
     AssertionResult, FailureCode, JudgePanel, JudgeVote, Score, Verdict, VoteStatus,
 };
 
+use super::PARSE_ERROR;
+
 /// The rules that combine votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VoteRule {
@@ -69,13 +71,16 @@ pub(super) fn combine(
         let found: Vec<Vec<(JurorSample, AssertionResult)>> =
             jurors.iter().map(|votes| votes.iter().filter_map(of).collect()).collect();
         let known: usize = found.iter().map(Vec::len).sum();
-        (known * 2 > seats).then(|| one(&found, by_juror, by_jury, decide))
+        let asked: Vec<usize> = jurors.iter().map(Vec::len).collect();
+        (known * 2 > seats).then(|| one(&found, &asked, by_juror, by_jury, decide))
     };
     names.iter().filter_map(about).collect()
 }
 
+/// Combines the votes about one result. `asked` is the number of samples of each juror.
 fn one(
     jurors: &[Vec<(JurorSample, AssertionResult)>],
+    asked: &[usize],
     by_juror: &Ballot,
     by_jury: &Ballot,
     decide: Decide<'_>,
@@ -83,14 +88,19 @@ fn one(
     let several_samples = jurors.iter().any(|it| it.len() > 1);
     let verdicts: Vec<AssertionResult> = jurors
         .iter()
-        .filter(|votes| !votes.is_empty())
-        .map(|votes| {
+        .zip(asked)
+        .filter(|(votes, _)| !votes.is_empty())
+        .map(|(votes, asked)| {
             let votes: Vec<&AssertionResult> = votes.iter().map(|(_, it)| it).collect();
-            fold(&votes, by_juror, decide)
+            fold(&votes, *asked, by_juror, decide)
         })
         .collect();
     let votes: Vec<&AssertionResult> = verdicts.iter().collect();
-    let result = if jurors.len() > 1 { fold(&votes, by_jury, decide) } else { fold_one(&votes) };
+    let result = if jurors.len() > 1 {
+        fold(&votes, jurors.len(), by_jury, decide)
+    } else {
+        fold_one(&votes)
+    };
     let all: Vec<&AssertionResult> = jurors.iter().flatten().map(|(_, it)| it).collect();
     let panel = panel(jurors, &all, if jurors.len() > 1 { &votes } else { &all }, &result);
     let is_split = panel.borderline;
@@ -115,16 +125,23 @@ fn one(
 }
 
 fn fold_one(votes: &[&AssertionResult]) -> AssertionResult {
-    let nobody = || {
-        let message = "no judge has voted";
+    let without_votes = || {
+        let message = "no vote of a judge was recorded";
         AssertionResult::errored("judge", "judge", FailureCode::INTERNAL_ERROR, message)
     };
-    votes.first().map_or_else(nobody, |it| (*it).clone())
+    votes.first().map_or_else(without_votes, |it| (*it).clone())
 }
 
 /// Combines several results of the same check.
-fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> AssertionResult {
-    if votes.len() == 1 {
+///
+/// `asked` is the number of requested votes. It is larger than the number of `votes` if some votes lack this result.
+fn fold(
+    votes: &[&AssertionResult],
+    asked: usize,
+    ballot: &Ballot,
+    decide: Decide<'_>,
+) -> AssertionResult {
+    if votes.len() == 1 && asked == 1 && ballot.quorum <= 1 {
         return fold_one(votes);
     }
     let readable: Vec<&AssertionResult> =
@@ -133,7 +150,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
     // If all votes must pass, a single failure decides, however many votes are unreadable.
     let is_settled = ballot.how == VoteRule::All && readable.iter().any(|it| fails(&it));
     if readable.len() < ballot.quorum && !is_settled {
-        return uncounted(votes, readable.len(), ballot);
+        return uncounted(votes, asked, readable.len(), ballot);
     }
     let passes = readable.iter().filter(|it| it.verdict == Verdict::Pass).count();
     let majority = passes * 2 > readable.len();
@@ -165,7 +182,7 @@ fn fold(votes: &[&AssertionResult], ballot: &Ballot, decide: Decide<'_>) -> Asse
         _ => 0.0,
     };
     let speaker = speakers.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-    let Some(speaker) = speaker else { return uncounted(votes, 0, ballot) };
+    let Some(speaker) = speaker else { return uncounted(votes, asked, 0, ballot) };
     let mut result = speaker.clone();
     result.metadata.shift_remove(OF_ONE_VOTE);
     let ties = readable.iter().filter(|it| it.judging.as_ref().is_some_and(|it| it.tie)).count();
@@ -191,20 +208,35 @@ fn measured(score: Option<f64>, decide: Decide<'_>) -> (Option<f64>, Option<Verd
 }
 
 /// Returns the result for too few readable votes: a copy of an errored vote, else of a skipped vote.
-fn uncounted(votes: &[&AssertionResult], readable: usize, ballot: &Ballot) -> AssertionResult {
-    let lost = votes.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
-    let Some(lost) = lost else {
-        let skipped = votes.iter().find(|it| !is_readable(it)).or(votes.first());
-        return fold_one(&skipped.copied().into_iter().collect::<Vec<_>>());
-    };
-    let mut result = (*lost).clone();
-    if let Verdict::Errored { message, .. } = &mut result.verdict {
-        *message = format!(
-            "{readable} of {} {} could be counted, and {} are needed: {message}",
-            votes.len(),
-            ballot.who,
-            ballot.quorum,
-        );
+///
+/// If all votes are readable, but too few of them have this result, it is errored.
+fn uncounted(
+    votes: &[&AssertionResult],
+    asked: usize,
+    readable: usize,
+    ballot: &Ballot,
+) -> AssertionResult {
+    let counted = format!(
+        "{readable} of {asked} {} could be counted, and {} are needed",
+        ballot.who, ballot.quorum
+    );
+    let errored = votes.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. }));
+    if let Some(errored) = errored {
+        let mut result = (*errored).clone();
+        if let Verdict::Errored { message, .. } = &mut result.verdict {
+            *message = format!("{counted}: {message}");
+        }
+        return result;
+    }
+    let skipped = votes.iter().find(|it| !is_readable(it));
+    let Some(vote) = skipped.or(votes.first()) else { return fold_one(votes) };
+    let mut result = (*vote).clone();
+    if is_readable(&result) {
+        // The judges' answers are readable, so one of them must not stand for the votes that are missing.
+        let message = format!("{counted}: the other answers of the judges lack this result");
+        result.verdict = Verdict::Errored { code: PARSE_ERROR, message };
+        result.score = None;
+        result.reasoning = None;
     }
     result
 }
@@ -335,10 +367,11 @@ mod tests {
         };
         let ballot = Ballot { how: VoteRule::Median, quorum: 2, who: "jurors" };
         let (first, second, third) = (tie(), vote(0.9), vote(0.9));
-        let result = fold(&[&first, &second, &third], &ballot, &decide);
+        let result = fold(&[&first, &second, &third], 3, &ballot, &decide);
         assert_eq!(result.metadata.keys().collect::<Vec<_>>(), ["reasoning"]);
         assert!(!result.judging.unwrap().tie);
-        assert!(fold(&[&first], &ballot, &decide).judging.unwrap().tie);
+        let alone = Ballot { quorum: 1, ..ballot };
+        assert!(fold(&[&first], 1, &alone, &decide).judging.unwrap().tie);
     }
 
     #[test]
@@ -364,7 +397,7 @@ mod tests {
         ] {
             let ballot = Ballot { how, quorum, who: "jurors" };
             let votes: Vec<&AssertionResult> = votes.iter().collect();
-            assert_eq!(shown(&fold(&votes, &ballot, &decide)), expected, "{how:?}");
+            assert_eq!(shown(&fold(&votes, votes.len(), &ballot, &decide)), expected, "{how:?}");
         }
     }
 
@@ -385,6 +418,36 @@ mod tests {
         assert!((panel.agreement.unwrap() - 2.0 / 3.0).abs() < 1e-12);
     }
 
+    #[test]
+    fn a_result_in_too_few_votes_for_the_quorum_is_errored() {
+        let juror = |sample| JurorSample { sample, samples: 3, ..JurorSample::default() };
+        let other = |score| AssertionResult { label: "k".to_owned(), ..vote(score) };
+        // The result `k` is in two of three samples, and all three are needed.
+        let votes = vec![vec![
+            (juror(0), vec![vote(0.9), other(0.9)]),
+            (juror(1), vec![vote(0.9), other(0.9)]),
+            (juror(2), vec![vote(0.9)]),
+        ]];
+        let samples = Ballot { how: VoteRule::Median, quorum: 3, who: "samples" };
+        let results = combine(votes, &samples, &samples, &decide);
+        let few =
+            "could be counted, and 3 are needed: the other answers of the judges lack this result";
+        let expected = ["passed 0.9".to_owned(), format!("errored 2 of 3 samples {few}")];
+        assert_eq!(results.iter().map(shown).collect::<Vec<_>>(), expected);
+
+        // Only one of two jurors has the result in its samples, and both jurors are needed.
+        let votes = vec![
+            vec![(juror(0), vec![other(0.9)]), (juror(1), vec![other(0.9)])],
+            vec![(juror(0), vec![])],
+        ];
+        let samples = Ballot { how: VoteRule::Median, quorum: 1, who: "samples" };
+        let jurors = Ballot { how: VoteRule::All, quorum: 2, who: "jurors" };
+        let results = combine(votes, &samples, &jurors, &decide);
+        let few =
+            "could be counted, and 2 are needed: the other answers of the judges lack this result";
+        assert_eq!(shown(&results[0]), format!("errored 1 of 2 jurors {few}"));
+    }
+
     proptest! {
         #[test]
         fn votes_that_agree_are_that_verdict(
@@ -393,7 +456,7 @@ mod tests {
         ) {
             let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
             let ballot = Ballot { how, quorum: votes.len(), who: "jurors" };
-            let result = fold(&votes.iter().collect::<Vec<_>>(), &ballot, &decide);
+            let result = fold(&votes.iter().collect::<Vec<_>>(), votes.len(), &ballot, &decide);
             // The mean of equal numbers may differ from them by a rounding error.
             let near = result.score.is_some_and(|it| (it.get() - 0.7).abs() < 1e-9);
             prop_assert!(result.verdict == Verdict::Pass || near);
@@ -406,8 +469,9 @@ mod tests {
         ) {
             let votes: Vec<AssertionResult> = scores.iter().map(|it| vote(*it)).collect();
             let ballot = Ballot { how, quorum: 1, who: "jurors" };
-            let forth = fold(&votes.iter().collect::<Vec<_>>(), &ballot, &decide);
-            let back = fold(&votes.iter().rev().collect::<Vec<_>>(), &ballot, &decide);
+            let all = votes.len();
+            let forth = fold(&votes.iter().collect::<Vec<_>>(), all, &ballot, &decide);
+            let back = fold(&votes.iter().rev().collect::<Vec<_>>(), all, &ballot, &decide);
             prop_assert_eq!((forth.verdict, forth.score), (back.verdict, back.score));
         }
     }
