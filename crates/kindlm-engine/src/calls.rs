@@ -9,7 +9,7 @@ use kindlm_types::{
     AgentReply, AgentSession, AgentStart, AgentTurn, AskError, CommandOutput, CommandSpec, Ports,
     Prompt, ProviderError, ProviderErrorKind, Reply, Unlimited,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::Model;
 use crate::budget::{Budget, worst_case};
@@ -18,6 +18,8 @@ use crate::budget::{Budget, worst_case};
 pub(crate) struct Calls<'a> {
     ports: Ports<'a>,
     limit: Semaphore,
+    /// The limit on agents that run at the same time.
+    agents: Semaphore,
     budget: Option<Budget>,
 }
 
@@ -47,11 +49,11 @@ impl From<Unanswered> for AskError {
 
 impl<'a> Calls<'a> {
     pub(crate) fn new(ports: Ports<'a>, concurrency: usize) -> Self {
-        Self { ports, limit: slots(concurrency), budget: None }
+        Self { ports, limit: slots(concurrency), agents: slots(concurrency), budget: None }
     }
 
     pub(crate) fn with_concurrency(self, concurrency: usize) -> Self {
-        Self { limit: slots(concurrency), ..self }
+        Self { limit: slots(concurrency), agents: slots(concurrency), ..self }
     }
 
     /// Sets the budget in US dollars.
@@ -128,7 +130,21 @@ impl<'a> Calls<'a> {
         self.guarded(crate::COMMAND, patience, self.ports.commands.run_command(command)).await
     }
 
-    /// Starts an agent.
+    /// Waits until another agent may run. The caller keeps the permit until the agent has ended.
+    ///
+    /// Returns `None` if the ports limit concurrent calls, because they also limit agents.
+    ///
+    /// This is not the limit on calls: between two turns of an agent, a judge may be asked. With one limit for both,
+    /// the running agents could hold all permits, and wait for their judges forever.
+    pub(crate) async fn agent_permit(&self) -> Option<SemaphorePermit<'_>> {
+        if self.ports.models.limits_calls() {
+            return None;
+        }
+        // The semaphore is never closed, so `acquire` cannot fail; a failure would only lift the limit.
+        self.agents.acquire().await.ok()
+    }
+
+    /// Starts an agent. The caller has an [`agent_permit`](Self::agent_permit).
     ///
     /// If the ports limit concurrent calls, they keep a permit until the agent has ended.
     pub(crate) async fn start_agent<'s>(
@@ -141,7 +157,7 @@ impl<'a> Calls<'a> {
 
     /// Sends a message to an agent and waits for its reply.
     ///
-    /// This takes no permit. Ports that limit concurrent calls keep the permit of the agent's start.
+    /// Ports that limit concurrent calls keep the permit of the agent's start, so a turn needs no other permit.
     pub(crate) async fn send_turn(
         &self,
         agent: &str,
@@ -150,6 +166,7 @@ impl<'a> Calls<'a> {
     ) -> Result<AgentReply, ProviderError> {
         // The additional time is for reporting how the process ended.
         let patience = turn.timeout.saturating_add(Duration::from_secs(30));
+        let _permit = self.permit().await;
         give_up_after(agent, patience, session.turn(turn)).await
     }
 
@@ -167,12 +184,20 @@ impl<'a> Calls<'a> {
         patience: Duration,
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<T, ProviderError> {
-        // The semaphore is never closed, so `acquire` cannot fail; a failure would only lift the limit.
-        let bounded = self.ports.models.limits_calls();
-        let _permit = if bounded { None } else { self.limit.acquire().await.ok() };
+        let _permit = self.permit().await;
         // Ports with rate limits may delay a call for a long time.
-        let patience = if bounded { patience.max(DAY) } else { patience };
+        let is_limited = self.ports.models.limits_calls();
+        let patience = if is_limited { patience.max(DAY) } else { patience };
         give_up_after(provider, patience, call).await
+    }
+
+    /// Waits until another call may be made. Returns `None` if the ports limit concurrent calls themselves.
+    async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        if self.ports.models.limits_calls() {
+            return None;
+        }
+        // The semaphore is never closed, so `acquire` cannot fail; a failure would only lift the limit.
+        self.limit.acquire().await.ok()
     }
 }
 

@@ -112,8 +112,8 @@ pub struct Executed {
 /// Executes the plan, judges every execution, and aggregates the repeats.
 ///
 /// Executions that [`Run::record`] has stored are not carried out again. At most `concurrency` calls of the ports are
-/// in flight, including questions to judges, unless the ports limit their calls themselves. The results are in the
-/// order of the plan, and errors are part of the results.
+/// in flight, including questions to judges, and at most `concurrency` agents run, unless the ports limit their calls
+/// themselves. The results are in the order of the plan, and errors are part of the results.
 ///
 /// The run stops early if:
 ///

@@ -121,6 +121,16 @@ impl Running<'_> {
             let execution = Transcript::clone(transcript).into_execution(&labels, *execution);
             return self.judge(case, body, model, Box::new(execution)).await;
         }
+        let calls = &self.judges.calls;
+        let permit = match model.and_then(|it| it.agent.as_ref()) {
+            Some(_) => calls.agent_permit().await,
+            None => None,
+        };
+        // The run may have been stopped while this execution waited for other agents.
+        if let Some(reason) = self.stopped().filter(|_| permit.is_some()) {
+            let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
+            return broken(*execution, not_run).into();
+        }
         let open = match Box::pin(self.open_workspace(body, timeout, &execution)).await {
             Ok(open) => open,
             Err(error) => return broken(*execution, error).into(),
@@ -128,7 +138,6 @@ impl Running<'_> {
         let early = Early::default();
         let ended = match (&body.subject, model) {
             (Subject::Prompt { messages }, Some(model)) => {
-                let calls = &self.judges.calls;
                 let required = Required { running: self, model, early: &early };
                 if let Some(agent) = &model.agent {
                     let opening = messages.as_slice();
@@ -163,6 +172,7 @@ impl Running<'_> {
                 return broken(*execution, ExecutionError::Internal { message }).into();
             }
         };
+        drop(permit);
         let finished = self.conclude((case, body), model, open, ended).await;
         Finished { result: early.added_to(finished.result), ..finished }
     }

@@ -1,6 +1,7 @@
 //! Tests of the engine through its public interface, with ports in memory.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod agents;
 mod aggregating;
 mod budgets;
 mod comparing;
