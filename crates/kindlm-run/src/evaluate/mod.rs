@@ -157,7 +157,7 @@ impl<'a> Evaluator<'a> {
         self.notes.kept();
         self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
         out.extend_from_slice(kept);
-        Some(status(evaluation.outcome, &[]))
+        Some(status(evaluation.outcome, || summary::failed_by_provider(&evaluation.results)))
     }
 
     /// Counts the earlier result of a record, without looking at the record.
@@ -168,7 +168,7 @@ impl<'a> Evaluator<'a> {
         };
         self.notes.kept();
         self.totals.observe(number, &evaluation, &summary::results_of(&evaluation));
-        status(evaluation.outcome, &[])
+        status(evaluation.outcome, || summary::failed_by_provider(&evaluation.results))
     }
 
     /// Copies the earlier results that are left after the last record.
@@ -223,7 +223,8 @@ impl<'a> Evaluator<'a> {
             Err(no_judge) => return Ok(Err(no_judge)),
         };
         self.totals.observe(number, &evaluation, &results);
-        let status = status(evaluation.outcome, &results);
+        let by_provider = || results.iter().any(AssertionResult::failed_by_provider);
+        let status = status(evaluation.outcome, by_provider);
         Ok(Ok((evaluation, status)))
     }
 
@@ -513,13 +514,11 @@ fn without_separators(json: &str) -> Cow<'_, str> {
     json
 }
 
-/// Returns the exit status of one outcome. `results` show if a provider failed.
-fn status(outcome: Outcome, results: &[AssertionResult]) -> ExitStatus {
+/// Returns the exit status of one outcome. `by_provider` returns true if a provider failed.
+fn status(outcome: Outcome, by_provider: impl FnOnce() -> bool) -> ExitStatus {
     match outcome {
         Outcome::Passed | Outcome::Scored | Outcome::Skipped => ExitStatus::Success,
-        Outcome::Errored if results.iter().any(AssertionResult::failed_by_provider) => {
-            ExitStatus::ProviderError
-        }
+        Outcome::Errored if by_provider() => ExitStatus::ProviderError,
         Outcome::Failed | Outcome::Errored => ExitStatus::GatesFailed,
     }
 }

@@ -5,7 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use kindlm_types::{AssertionResult, Breakdown, Mean, Outcome, Verdict};
 use kindlm_wire as wire;
-use kindlm_wire::evaluate::{AssertionBreakdown, BatchResults, BatchSummary, Evaluation};
+use kindlm_wire::evaluate::{
+    AssertionBreakdown, BatchResults, BatchSummary, EvaluatedResult, Evaluation,
+};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::Failure;
@@ -151,20 +154,69 @@ impl Totals {
 /// The results have only the fields that the summary needs.
 pub(super) fn results_of(evaluation: &Evaluation) -> Vec<AssertionResult> {
     let prompt_assertions = evaluation.results.iter().filter(|it| it.id.is_some());
-    let result = prompt_assertions.map(|it| {
-        let message = it.failure_message.clone().unwrap_or_default();
-        let code = it.failure_code.clone().unwrap_or(kindlm_types::FailureCode::INTERNAL_ERROR);
-        let verdict = match it.status {
-            wire::v1::Status::Passed => Verdict::Pass,
-            wire::v1::Status::Failed => Verdict::Fail { code, message },
-            wire::v1::Status::Errored => Verdict::Errored { code, message },
-            wire::v1::Status::Skipped => Verdict::Skipped { reason: message },
+    prompt_assertions.map(result_of).collect()
+}
+
+fn result_of(it: &EvaluatedResult) -> AssertionResult {
+    let message = it.failure_message.clone().unwrap_or_default();
+    let code = it.failure_code.clone().unwrap_or(kindlm_types::FailureCode::INTERNAL_ERROR);
+    let verdict = match it.status {
+        wire::v1::Status::Passed => Verdict::Pass,
+        wire::v1::Status::Failed => Verdict::Fail { code, message },
+        wire::v1::Status::Errored => Verdict::Errored { code, message },
+        wire::v1::Status::Skipped => Verdict::Skipped { reason: message },
+    };
+    AssertionResult {
+        reasoning: it.reasoning.clone(),
+        cause: it.cause.clone(),
+        metadata: it.metadata.clone(),
+        ..AssertionResult::new(it.assertion.clone(), it.label.clone(), verdict)
+    }
+}
+
+/// Returns true if a provider failure made a check of an earlier evaluation undecidable, or a part of that check.
+pub(super) fn failed_by_provider(results: &[EvaluatedResult]) -> bool {
+    let in_parts = |it: &EvaluatedResult| {
+        let parts = it.metadata.get("component_results").and_then(Value::as_array);
+        let parts: Vec<EvaluatedResult> = parts
+            .into_iter()
+            .flatten()
+            .filter_map(|it| EvaluatedResult::deserialize(it).ok())
+            .collect();
+        failed_by_provider(&parts)
+    };
+    let errored = |it: &&EvaluatedResult| it.status == wire::v1::Status::Errored;
+    results.iter().filter(errored).any(|it| result_of(it).failed_by_provider() || in_parts(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::FailureCode;
+
+    use super::*;
+
+    #[test]
+    fn provider_failures_of_earlier_results_are_recognized() {
+        let errored = |code| AssertionResult::errored("judge", "j", code, "no answer");
+        let set = |part: AssertionResult| AssertionResult {
+            set: Some(kindlm_types::SetRule::default()),
+            components: vec![part],
+            ..errored(FailureCode::new("SET_ERRORED"))
         };
-        AssertionResult {
-            reasoning: it.reasoning.clone(),
-            metadata: it.metadata.clone(),
-            ..AssertionResult::new(it.assertion.clone(), it.label.clone(), verdict)
+        let judge = || errored(FailureCode::new("JUDGE_EVAL_ERROR"));
+        for (result, expected) in [
+            (errored(FailureCode::PROVIDER_TIMEOUT), true),
+            (judge().with_cause(FailureCode::PROVIDER_ERROR), true),
+            (set(errored(FailureCode::PROVIDER_AUTH_FAILED)), true),
+            (judge(), false),
+            (set(judge()), false),
+            (AssertionResult::fail("latency", "l", FailureCode::PROVIDER_TIMEOUT, "slow"), false),
+        ] {
+            assert_eq!(result.failed_by_provider(), expected, "{result:?}");
+            let evaluation = Evaluation::new(None, &[result], None, false);
+            let line = serde_json::to_string(&evaluation).unwrap();
+            let earlier: Evaluation = serde_json::from_str(&line).unwrap();
+            assert_eq!(failed_by_provider(&earlier.results), expected, "{line}");
         }
-    });
-    result.collect()
+    }
 }
