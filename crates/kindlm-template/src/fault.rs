@@ -46,7 +46,7 @@ impl Fault {
         let (message, help) = match words.strip_prefix(UNKNOWN_STATEMENT) {
             Some(name) => of_statement(name),
             None if err.kind() == ErrorKind::OutOfFuel => {
-                let help = "loop over less, or put what is computed into a variable of the test";
+                let help = "loop over fewer items, or put the result of the computation into a variable of the test";
                 (format!("it takes more than {FUEL} steps"), Some(help.to_owned()))
             }
             None => (words, None),
@@ -86,12 +86,12 @@ fn of_statement(name: &str) -> (String, Option<String>) {
     let message = format!("there is no statement `{{% {name} %}}`");
     let help = match name {
         "include" | "import" | "from" | "extends" | "block" => {
-            "a template is one text and takes in no others: write here what the other one says, or put it into a variable"
+            "a template cannot include other templates: copy the text of the other template to this place, or put it into a variable"
         }
         "macro" | "call" => {
-            "write what the macro says where it is used, or loop over a list of what differs"
+            "write the text of the macro at each place of use, or loop over a list of the parts that differ"
         }
-        "break" | "continue" => "put an `if` around what comes behind it",
+        "break" | "continue" => "put an `if` around the rest of the loop",
         _ => "there are `if`, `for`, `set`, `with`, `filter`, `raw`, `autoescape` and `do`",
     };
     (message, Some(help.to_owned()))

@@ -137,7 +137,11 @@ mod tests {
     fn unknown_names_get_suggestions() {
         for (template, message, help) in [
             ("{% macro a() %}{% endmacro %}", "there is no statement `{% macro %}`", "loop over"),
-            ("{% include 'a' %}", "there is no statement `{% include %}`", "takes in no others"),
+            (
+                "{% include 'a' %}",
+                "there is no statement `{% include %}`",
+                "cannot include other templates",
+            ),
             ("{% fro i in l %}", "there is no statement `{% fro %}`", "there are `if`"),
             ("{% raw hello", "`{% raw %}` is not complete", "{% endraw %}"),
             ("{{ user.get('name') }}", "there is no method `get`", "{{ name['key'] }}"),

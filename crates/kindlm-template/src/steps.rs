@@ -343,7 +343,11 @@ fn size(value: &Jinja, most: u64, depth: usize) -> Result<u64, Error> {
         if sum <= most {
             return Ok(sum);
         }
-        Err(refused("it makes a value of more than 10,000,000 characters"))
+        Err(refused(if most > LARGEST {
+            "it uses a value of more than 50,000,000 characters"
+        } else {
+            "it makes a value of more than 10,000,000 characters"
+        }))
     };
     match value.kind() {
         ValueKind::String => add(value.as_str().map_or(0, str::len) as u64),
@@ -361,5 +365,30 @@ fn size(value: &Jinja, most: u64, depth: usize) -> Result<u64, Error> {
             add(0)
         }
         _ => Ok(sum),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_too_large_name_their_limit() {
+        // Shared text counts at each of its places, so this list takes little memory.
+        let text = Jinja::from("x".repeat(1_000_000));
+        let list = |items: usize| Jinja::from(vec![text.clone(); items]);
+        for (items, most, expected) in [
+            (9, LARGEST, None),
+            (11, LARGEST, Some("makes a value of more than 10,000,000 characters")),
+            (11, MOST, None),
+            (51, MOST, Some("uses a value of more than 50,000,000 characters")),
+        ] {
+            let error = size(&list(items), most, 0).err().map(|it| it.to_string());
+            let is_as_expected = match expected {
+                Some(part) => error.as_ref().is_some_and(|it| it.contains(part)),
+                None => error.is_none(),
+            };
+            assert!(is_as_expected, "{items} of at most {most}: {error:?}");
+        }
     }
 }

@@ -124,26 +124,31 @@ impl Problem {
 
 /// Returns the candidate that is most similar to an unknown word; else `None`.
 ///
-/// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the bytes of the longer word. A distance
-/// of 1 is always accepted. Of equally similar candidates the first wins.
+/// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the characters of the longer word. A
+/// distance of 1 is always accepted. Of equally similar candidates the first wins.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
         .into_iter()
         .map(|candidate| {
             let lower = candidate.to_lowercase();
-            (strsim::damerau_levenshtein(&word, &lower), word.len().max(lower.len()), candidate)
+            (strsim::damerau_levenshtein(&word, &lower), tolerated(&word, &lower), candidate)
         })
-        .filter(|(distance, length, _)| *distance <= (length / 3).max(1))
+        .filter(|(distance, most, _)| distance <= most)
         .min_by_key(|(distance, _, _)| *distance)
         .map(|(_, _, candidate)| candidate)
+}
+
+/// Returns the largest distance at which two words are similar. Like the distance, it counts characters, not bytes.
+fn tolerated(one: &str, other: &str) -> usize {
+    (one.chars().count().max(other.chars().count()) / 3).max(1)
 }
 
 /// Returns up to `most` candidates that are similar to an unknown word.
 ///
 /// Candidates that [`nearest`] accepts come first, except those that are much less similar than the best one.
 /// Candidates that share a part with the word come next; parts are separated by `-`, `:`, `_` or a space. A part of one
-/// or two bytes and the part `not` do not count. Within each group, the most similar candidates come first.
+/// or two characters and the part `not` do not count. Within each group, the most similar candidates come first.
 pub fn nearest_few<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -151,14 +156,14 @@ pub fn nearest_few<'a>(
 ) -> Vec<&'a str> {
     let word = word.to_lowercase();
     let parts = |of: &str| -> Vec<String> {
-        let telling = |it: &&str| it.len() > 2 && *it != "not";
+        let telling = |it: &&str| it.chars().count() > 2 && *it != "not";
         of.split(['-', ':', '_', ' ']).filter(telling).map(str::to_owned).collect()
     };
     let own = parts(&word);
     let rank = |candidate: &str| {
         let lower = candidate.to_lowercase();
         let distance = strsim::damerau_levenshtein(&word, &lower);
-        let is_near = distance <= (word.len().max(lower.len()) / 3).max(1);
+        let is_near = distance <= tolerated(&word, &lower);
         let shares = parts(&lower).iter().any(|it| own.contains(it));
         (is_near || shares).then_some((!is_near, distance))
     };
@@ -219,5 +224,9 @@ mod tests {
             assert_eq!(suggest(word, "known keys", known), help);
         }
         assert_eq!(suggest("x", "prompts", []), "there are no prompts");
+        // The limit counts characters: each of these has three bytes.
+        assert_eq!(nearest("東京都", ["大阪府"]), None);
+        assert_eq!(nearest("東京都", ["東京府"]), Some("東京府"));
+        assert_eq!(nearest_few("東京都", ["大阪府"], 3), [""; 0]);
     }
 }

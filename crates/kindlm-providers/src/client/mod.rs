@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     AttemptBudget, BoxFuture, Files, Models, Ports, Problem, Prompt, ProviderError,
-    ProviderErrorKind, Reply, ToolCall, suggest,
+    ProviderErrorKind, Reply, ToolCall, pointer, suggest,
 };
 use serde_json::{Map, Value};
 
@@ -173,7 +173,8 @@ impl Client {
                     ready.insert(name.clone(), Provider::new(via, name, &options));
                 }
                 Err(found) => {
-                    problems.extend(found.into_iter().map(|it| it.under(&format!("/{name}"))));
+                    let at = format!("/{}", pointer::segment(name));
+                    problems.extend(found.into_iter().map(|it| it.under(&at)));
                 }
             }
         }
@@ -290,7 +291,10 @@ impl Client {
                 let called = self.transport.call(name, &request, timeout, queued, accept).await?;
                 let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
                 let asked = crate::http::ScriptRead { name, source, prompt, timeout };
-                return Box::pin(asked.read(scripts, &called)).await;
+                let reply = Box::pin(asked.read(scripts, &called)).await?;
+                // The request has ended, so its tokens are corrected afterwards.
+                queued.used_after_all(reply.usage.total_tokens);
+                return Ok(reply);
             }
             let decode = |response: &_| {
                 let reply = codec.decode(prompt, response)?;

@@ -220,6 +220,21 @@ impl QueuedCall<'_> {
         self.used.store(tokens, Ordering::Relaxed);
     }
 
+    /// Records the tokens of an answer that is read only after its request has ended; 0 if it reports no tokens.
+    ///
+    /// Until then, the limiter counts the estimated tokens. [`used`](Self::used) must not be called for this answer.
+    #[expect(clippy::cast_precision_loss, reason = "tokens are far below 2⁵³")]
+    pub fn used_after_all(&self, tokens: u64) {
+        if tokens == 0 {
+            return;
+        }
+        let mut state = self.limiter.state();
+        if let Some(bucket) = &mut state.tokens {
+            bucket.settle(self.estimate as f64 - tokens as f64);
+        }
+        state.wake();
+    }
+
     /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.
     ///
     /// Fails if the circuit is open or the provider requested too long a wait or has refused every request for too

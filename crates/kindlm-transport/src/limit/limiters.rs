@@ -126,7 +126,7 @@ impl Open {
 /// Returns the error of calls that are not sent, because the calls before failed.
 fn given_up(err: &ProviderError, failed: u32, target: &str) -> ProviderError {
     let message = format!(
-        "{}; {failed} calls in a row have failed, so nothing more is sent to `{target}` in this run",
+        "{}; {failed} calls have failed, so nothing more is sent to `{target}` in this run",
         err.message
     );
     ProviderError { message, retryable: false, ..err.clone() }

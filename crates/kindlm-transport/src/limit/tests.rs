@@ -117,6 +117,32 @@ async fn requests_are_spread_in_the_order_of_their_calls() {
     }
 }
 
+/// The same waits result if the used tokens are recorded before or after the end of the request.
+#[tokio::test(start_paused = true)]
+async fn tokens_can_be_corrected_after_the_request_has_ended() {
+    let mut found = Vec::new();
+    for is_late in [false, true] {
+        let limiter = RateLimiter::new(limits(0, 600, 0));
+        let start = Instant::now();
+        let mut times = Vec::new();
+        for _ in 0..4 {
+            let queued = limiter.enqueue(300);
+            let permit = queued.enter(0).await.unwrap();
+            times.push(start.elapsed().as_millis());
+            if is_late {
+                permit.answered();
+                queued.used_after_all(30);
+            } else {
+                queued.used(30);
+                permit.answered();
+            }
+        }
+        found.push(times);
+    }
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[1], [0; 4], "four answers use 120 of 600 tokens");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_retry_keeps_its_place() {
     let limiter = RateLimiter::new(limits(0, 0, 1));

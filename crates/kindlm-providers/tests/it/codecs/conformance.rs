@@ -13,7 +13,8 @@ const CONFLICT: &str = "409 is a lock that another request holds: it is worth a 
 const FILTERED: &str = "the kind is more precise: the prompt is too long for the model";
 const ONE_TURN: &str =
     "results of parallel calls belong into one turn, as the vendor's own guide has it";
-const NOBODY: &str = "where no model has said anything there is no answer, not an empty one";
+const NO_ANSWER: &str =
+    "a response without a message of the model is an error, not an empty answer";
 
 /// The vectors with intentionally different results, and the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
@@ -35,10 +36,10 @@ const DIFFERENT: &[(&str, &str)] = &[
         "a codec sees no environment: it names the variable, and the transport says that it is missing",
     ),
     // Responses.
-    ("openai-res-empty", NOBODY),
-    ("openai-res-no-choices", NOBODY),
-    ("cohere-res-empty", NOBODY),
-    ("ollama-res-empty", NOBODY),
+    ("openai-res-empty", NO_ANSWER),
+    ("openai-res-no-choices", NO_ANSWER),
+    ("cohere-res-empty", NO_ANSWER),
+    ("ollama-res-empty", NO_ANSWER),
     ("openai-res-refusal", "a refusal is not an ordinary end"),
     (
         "openai-res-tool-bad-json",
@@ -62,7 +63,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("gemini-err-409", CONFLICT),
     ("mistral-err-409", CONFLICT),
     ("ollama-err-409", CONFLICT),
-    ("ollama-err-401", "somebody in front of the server wants another key"),
+    ("ollama-err-401", "a proxy in front of the server refused the key"),
     ("gemini-err-ctx", FILTERED),
     ("http-err-ctx", FILTERED),
     ("openai-err-no-json", "the message shows the body"),

@@ -92,3 +92,13 @@ async fn an_echo_may_have_a_prefix() {
     let reply = client.complete("echo", &prompt("hi"), LONG, &Unlimited).await.unwrap();
     assert_eq!(reply.text, "You said: hi");
 }
+
+#[test]
+fn problems_have_pointers_with_escaped_names() {
+    let found = problems(json!({"a/b~c": {"type": "scripted", "replys": []}}));
+    let pointers: Vec<&str> = found.iter().map(|it| it.pointer.as_str()).collect();
+    assert!(
+        !pointers.is_empty() && pointers.iter().all(|it| it.starts_with("/a~1b~0c")),
+        "{found:?}"
+    );
+}

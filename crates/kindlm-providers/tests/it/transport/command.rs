@@ -197,9 +197,12 @@ async fn events_of_a_program_as_a_model_are_recorded() {
     for (line, why) in [
         (
             r#"{"kindlm":"tool_call","name":"pay","arguments":{"to":1,"to":2}}"#,
-            "the command told what cannot be read: line 1 of stdout: ",
+            "the output of the command has a line that cannot be read: line 1 of stdout: ",
         ),
-        (r#"{"kindlm":"event","type":"no"}"#, "the command told what cannot be read: line 1"),
+        (
+            r#"{"kindlm":"event","type":"no"}"#,
+            "the output of the command has a line that cannot be read: line 1",
+        ),
         (r#"{"kindlm":"tool_call","name":"pay""#, "a line of stdout begins like the protocol"),
     ] {
         let err = client_error(&format!("echo '{line}'; echo done")).await;

@@ -218,7 +218,7 @@ async fn a_server_that_is_not_there_is_given_up_after_three_calls() {
         let err = send(&client, [model], LONG).await.remove(0).unwrap_err();
         let expected = if call < 3 { 3 } else { 0 };
         assert_eq!((err.kind, err.attempts), (Kind::Connection, expected), "call {call}: {err}");
-        let told = "3 calls in a row have failed, so nothing more is sent to `openai` in this run";
+        let told = "3 calls have failed, so nothing more is sent to `openai` in this run";
         assert_eq!(err.message.ends_with(told), call >= 3, "{err}");
     }
 }
