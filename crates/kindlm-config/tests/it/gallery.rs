@@ -90,8 +90,8 @@ fn a_prompt_of_a_suite_without_prompts() {
         assert!(loaded.suite.is_none(), "{rest}");
         let brief = brief(&loaded.diagnostics);
         let [error] = brief.as_slice() else { panic!("{brief:?}") };
-        assert!(error.starts_with("CONFIG_UNKNOWN_REFERENCE /tests/"), "{error}");
-        assert!(error.ends_with("/prompt: there is no prompt `greet`"), "{error}");
+        assert!(error.starts_with("CONFIG_UNKNOWN_REFERENCE tests["), "{error}");
+        assert!(error.ends_with("].prompt: there is no prompt `greet`"), "{error}");
     }
     let rest = format!("agents: {{ mine: {{ command: ./agent }} }}\ntests:\n{TEST}");
     assert_snapshot!(said(&load_text(&format!("{TOP}{rest}"))));
