@@ -135,9 +135,10 @@ fn reasons(case: &CaseResult) -> String {
         let code = it.error.code().map_or_else(|| "not run".to_owned(), |it| it.to_string());
         line(&code, vec![repeats(&it.repeats, of)], &it.error.message())
     });
+    let lines = usize::from(end.is_some()) + findings.len() + errors.len();
     let mut list: String =
         end.into_iter().chain(of_checks).chain(of_errors).take(FINDINGS).collect();
-    let more = (findings.len() + errors.len()).saturating_sub(FINDINGS) as u64;
+    let more = lines.saturating_sub(FINDINGS) as u64;
     if more > 0 {
         list.extend(["- ", &plural(more, "more finding"), "\n"]);
     }
@@ -235,4 +236,65 @@ fn tool_calls(calls: &[ToolCall]) -> String {
     let more = calls.len().saturating_sub(LINES) as u64;
     lines.extend((more > 0).then(|| plural(more, "more call")));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::{
+        CaseResult, CheckCounts, Cost, EarlyEnd, Execution, ExecutionResult, FailureCode, Usage,
+    };
+
+    use super::*;
+
+    /// Returns a case whose repeats ended early, with this number of findings.
+    fn case(findings: usize) -> CaseResult {
+        let fail = |at| {
+            let label = format!("check {}", "x".repeat(at + 1));
+            AssertionResult::fail("contains", label, FailureCode::new("MISSING"), "missing")
+        };
+        let results: Vec<AssertionResult> = (0..findings).map(fail).collect();
+        let execution = ExecutionResult {
+            execution: Execution::default(),
+            outcome: Outcome::of(&results),
+            results,
+            error: None,
+            judge_cost_usd: None,
+            judge_usage: Usage::default(),
+        };
+        CaseResult {
+            case: "c".to_owned(),
+            model: "m".to_owned(),
+            tags: Vec::new(),
+            digest: None,
+            task_digest: None,
+            cluster: None,
+            plan_index: None,
+            source: None,
+            outcome: Outcome::Failed,
+            pass_rate: 0.0,
+            repeats: 1,
+            errored_repeats: 0,
+            scores: Vec::new(),
+            failure_codes: Vec::new(),
+            checks: CheckCounts::default(),
+            latency_avg_ms: None,
+            cost: Cost::default(),
+            total_tokens: 0,
+            early_end: Some(EarlyEnd { max: 5, test: None, decision: None }),
+            executions: vec![execution],
+        }
+    }
+
+    #[test]
+    fn each_finding_is_listed_or_counted() {
+        for (findings, listed, more) in
+            [(9, 9, ""), (10, 9, "1 more finding"), (12, 9, "3 more findings")]
+        {
+            let list = reasons(&case(findings));
+            assert_eq!(list.matches("**check").count(), listed, "{list}");
+            assert_eq!(list.matches("**Repeats**").count(), 1, "{list}");
+            assert_eq!(list.contains("more finding"), !more.is_empty(), "{list}");
+            assert!(list.contains(more), "{list}");
+        }
+    }
 }
