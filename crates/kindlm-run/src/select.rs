@@ -230,7 +230,8 @@ fn failed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, 
 
 /// Returns the last `kindlm test` report, and the id of a later `kindlm trace` run.
 ///
-/// Unreadable reports and running runs are ignored, with a notice. Fails if a later run has ended without a report.
+/// Unreadable reports, running runs and unfinished runs of `kindlm trace` are ignored, with a notice. Fails if a later
+/// run of `kindlm test` has ended without a report.
 fn last_of(
     world: &World,
     place: &SuiteFolder,
@@ -244,7 +245,12 @@ fn last_of(
                 traced.get_or_insert(it.report.run.id);
             }
             PastRun::Finished(it) => return Ok((Some(it.report), traced)),
-            PastRun::Unfinished(journal) if is_of_trace(&journal) => {}
+            PastRun::Unfinished(journal) if is_of_trace(&journal) => {
+                let id = &journal.header().run;
+                world.notify(&format!(
+                    "the run `{id}` is of `kindlm trace`, has no report, and is ignored"
+                ));
+            }
             PastRun::Unfinished(journal) => saved::check_still_going(world, &journal)?,
             PastRun::Unreadable(id, err) => world.notify(&format!(
                 "warning: the report of run `{id}` cannot be read, so its failed tests are unknown: {err}"

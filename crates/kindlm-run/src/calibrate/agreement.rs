@@ -6,6 +6,7 @@ use kindlm_store::{Calibration, Calibrations, Judge};
 use kindlm_types::ExitStatus;
 use serde_json::Value;
 
+use super::findings::OutputCounts;
 use super::json::{About, as_json};
 use super::table::as_table;
 use super::{Correction, Findings, Obstacle};
@@ -82,7 +83,7 @@ fn is_complete(findings: &Findings) -> bool {
 /// Prints notices about outputs that were not judged, and returns the exit status.
 fn report_unjudged(findings: &Findings, world: &World) -> ExitStatus {
     let obstacles: Vec<Obstacle> = findings.obstacles().collect();
-    let unlabelled = obstacles.len() as u64 - findings.errored;
+    let [labelled, unlabelled] = [true, false].map(|it| findings.outputs(it));
     if obstacles.is_empty() && findings.confusion.total() > 0 {
         return ExitStatus::Success;
     }
@@ -94,16 +95,12 @@ fn report_unjudged(findings: &Findings, world: &World) -> ExitStatus {
         "the judge's replies cannot be read: use another model as judge, or remove these outputs from the file"
     };
     if !is_complete(findings) {
-        let (errored, all) = (findings.errored, findings.labelled());
-        world.notify(&format!(
-            "not stored: {errored} of {all} labelled outputs were not judged; {help}"
-        ));
+        let OutputCounts { errored, all, verb } = labelled;
+        world.notify(&format!("not stored: {errored} of {all} labelled outputs {verb}; {help}"));
     }
-    if unlabelled > 0 {
-        let all = findings.unlabelled().1 + unlabelled;
-        world.notify(&format!(
-            "{unlabelled} of {all} outputs without a label were not judged; {help}"
-        ));
+    if unlabelled.errored > 0 {
+        let OutputCounts { errored, all, verb } = unlabelled;
+        world.notify(&format!("{errored} of {all} outputs without a label {verb}; {help}"));
     }
     if obstacles.contains(&Obstacle::Provider) {
         ExitStatus::ProviderError

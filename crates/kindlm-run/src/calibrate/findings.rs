@@ -43,6 +43,17 @@ pub(super) struct Findings {
     label_threshold: f64,
 }
 
+/// The outputs that lack a verdict of the judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OutputCounts {
+    /// The number of outputs that lack at least one verdict.
+    pub(super) errored: usize,
+    /// The number of all these outputs.
+    pub(super) all: usize,
+    /// The predicate of a sentence about the outputs that lack a verdict.
+    pub(super) verb: &'static str,
+}
+
 impl Findings {
     /// Computes all statistics; a label of `label_threshold` or more is a pass.
     pub(super) fn of(samples: Vec<Sample>, label_threshold: f64) -> Self {
@@ -104,6 +115,25 @@ impl Findings {
     /// Returns the number of labels, with or without a verdict of the judge.
     pub(super) fn labelled(&self) -> u64 {
         self.confusion.total() + self.errored
+    }
+
+    /// Counts the outputs whose samples have labels, or no labels.
+    ///
+    /// A set of rules has several samples of one output, and the output counts once.
+    pub(super) fn outputs(&self, with_labels: bool) -> OutputCounts {
+        let mut outputs: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        for sample in self.samples.iter().filter(|it| it.human.is_some() == with_labels) {
+            let (errored, all) = outputs.entry(sample.case).or_default();
+            *errored += usize::from(matches!(sample.judge, JudgeOutcome::Errored { .. }));
+            *all += 1;
+        }
+        let errored = || outputs.values().filter(|(errored, _)| *errored > 0);
+        let is_partial = errored().any(|(errored, all)| errored < all);
+        OutputCounts {
+            errored: errored().count(),
+            all: outputs.len(),
+            verb: if is_partial { "were not judged completely" } else { "were not judged" },
+        }
     }
 
     /// Returns the reason for each sample without a verdict, labelled or not.
@@ -179,6 +209,46 @@ impl Findings {
             kappa: kappa.map(|it| it.value),
             own_noise: self.own_noise,
             ..template
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(case: usize, human: Option<f64>, is_judged: bool) -> Sample {
+        let judge = if is_judged {
+            JudgeOutcome::Decided { pass: true, score: None, reasoning: None }
+        } else {
+            JudgeOutcome::Errored { message: "no".to_owned(), why: Obstacle::Unreadable }
+        };
+        Sample {
+            line: 1,
+            about: "rule".to_owned(),
+            human,
+            judge,
+            output: "text".to_owned(),
+            case,
+            criterion: None,
+            answered: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_output_with_several_rules_counts_once() {
+        let whole = "were not judged";
+        let partly = "were not judged completely";
+        let yes = Some(1.0);
+        for (samples, with_labels, errored, all, verb) in [
+            (vec![(0, yes, false), (0, yes, false), (1, yes, true)], true, 1, 2, whole),
+            (vec![(0, yes, false), (0, yes, true), (1, yes, true)], true, 1, 2, partly),
+            (vec![(0, yes, false), (0, None, false), (0, None, false)], false, 1, 1, whole),
+            (vec![(0, yes, true)], true, 0, 1, whole),
+        ] {
+            let samples = samples.into_iter().map(|(case, human, is)| sample(case, human, is));
+            let findings = Findings::of(samples.collect(), 0.5);
+            assert_eq!(findings.outputs(with_labels), OutputCounts { errored, all, verb });
         }
     }
 }
