@@ -12,7 +12,7 @@ use kindlm_types::{
 use super::document::{Block, Cell as Text, Document};
 use super::{Law, number, verdict};
 use crate::RenderError;
-use crate::amount::{count, repeats};
+use crate::amount::{count, plural, repeats};
 use crate::interval::with_interval;
 use crate::plain::head;
 
@@ -226,7 +226,14 @@ fn causes(doc: &mut Document<'_>, summary: &Summary) -> Result<(), RenderError> 
             example.unwrap_or_default().into(),
         ])
     });
-    doc.table(&["Code", "Cause", "Cases", "For example"], rows)
+    doc.table(&["Code", "Cause", "Cases", "For example"], rows)?;
+    if summary.failures_left_out > 0 {
+        doc.put(Block::Strong(&format!(
+            "Not listed: {} of further causes.",
+            plural(summary.failures_left_out, "failure")
+        )))?;
+    }
+    Ok(())
 }
 
 fn case_row(case: &CaseResult) -> [Text<'static>; 7] {

@@ -201,7 +201,7 @@ impl Page {
             warnings: report.warnings.iter().map(|it| visible(it)).collect(),
             gates: gates(report, summary),
             causes: causes.map(|(number, it)| cause(number, it)).collect(),
-            more_causes: more(summary.causes.len(), CAUSES, "more cause"),
+            more_causes: more_causes(more(summary.causes.len(), CAUSES, "more cause"), summary),
             rules: summary.assertions.iter().map(rule).collect(),
             models: summary.models.iter().map(|it| model(report, it)).collect(),
             metrics: metrics(report, summary),
@@ -223,6 +223,15 @@ impl Page {
     pub(super) fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }
+}
+
+/// Adds the number of failures whose causes are not in the summary.
+fn more_causes(more: String, summary: &Summary) -> String {
+    if summary.failures_left_out == 0 {
+        return more;
+    }
+    let failures = plural(summary.failures_left_out, "failure");
+    format!("{more}; {failures} of further causes that no report lists")
 }
 
 fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {

@@ -126,6 +126,10 @@ pub(super) fn causes(summary: &Summary) -> String {
         "\n### Causes\n\n| Cases | Cause | Models | For example |\n|---|---|---|---|\n",
     );
     rows(&mut part, all.iter().take(CAUSES).map(cause), all.len(), CAUSES_ROOM, "cause");
+    if summary.failures_left_out > 0 {
+        let failures = plural(summary.failures_left_out, "failure");
+        part.extend(["\n", &failures, " of further causes that no report lists.\n"]);
+    }
     part
 }
 

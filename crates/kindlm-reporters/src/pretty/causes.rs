@@ -4,7 +4,7 @@ use std::fmt;
 
 use kindlm_types::Summary;
 
-use crate::amount::count;
+use crate::amount::{count, plural};
 use crate::page::{Ink, Page};
 use crate::plain::{head, one_line};
 
@@ -39,6 +39,10 @@ pub(super) fn render(page: &mut Page<'_>, summary: &Summary) -> fmt::Result {
             Ink::Faint,
             &format!("… {more} more causes; the html report has all of them"),
         )?;
+    }
+    if summary.failures_left_out > 0 {
+        let failures = plural(summary.failures_left_out, "failure");
+        page.text(2, Ink::Faint, &format!("… {failures} of further causes that no report lists"))?;
     }
     page.blank()
 }

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use super::FailingCase;
 use crate::{AssertionResult, CaseResult, ExecutionError, FailureCode, Verdict};
 
-/// The maximum number of causes. Further causes are left out.
-const MOST: usize = 500;
+/// The maximum number of causes. The failures of further causes are only counted.
+///
+/// It bounds the memory of a run in which every case fails with another message.
+pub(super) const MOST: usize = 500;
 
 /// The maximum number of cases that are named for each cause.
 const EXAMPLES: usize = 3;
@@ -87,6 +89,8 @@ fn without_literals(text: &str) -> String {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Causes {
     entries: HashMap<String, Entry>,
+    /// The number of failures of causes that are not in `entries`.
+    left_out: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -123,6 +127,7 @@ impl Causes {
             }
             seen.push(key.clone());
             if !self.entries.contains_key(&key) && self.entries.len() >= MOST {
+                self.left_out += 1;
                 continue;
             }
             let entry = self.entries.entry(key).or_insert_with(|| Entry {
@@ -135,6 +140,11 @@ impl Causes {
             });
             entry.add(position, place, case, &title);
         }
+    }
+
+    /// Returns the number of failures whose causes exceed the limit. A case counts once for each of these causes.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Returns the causes, the most frequent first.

@@ -155,7 +155,11 @@ pub struct Summary {
     /// The totals of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
     /// The causes of failures, the most frequent first; at most 500.
+    ///
+    /// Of more causes, those of the cases that finished first are listed.
     pub causes: Vec<CauseTotals>,
+    /// The number of failures of further causes. A case counts once for each of these causes.
+    pub failures_left_out: u64,
     /// The cases that held in some repeats and failed in others, out of all cases with several repeats.
     pub flaky: RateCount,
     /// The distinct failure codes of all cases, including provider errors.

@@ -14,7 +14,8 @@ use crate::{
 /// The totals over cases, updated while they finish.
 ///
 /// Cases may be observed in any order, each with its position in the plan. Sums are exact, and lists in order of first
-/// appearance follow the plan. The size does not depend on the number of cases, only on the numbers of models, tags,
+/// appearance follow the plan. Only if there are more than 500 causes of failures, the order decides which of them are
+/// listed; the failures of the others are counted. The size does not depend on the number of cases, only on the numbers of models, tags,
 /// failure codes and prompt assertions.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -170,6 +171,7 @@ impl Tally {
             untagged: (untagged.listed() > 0).then_some(untagged),
             assertions: self.assertions.summaries(),
             causes: self.causes.totals(),
+            failures_left_out: self.causes.left_out(),
             flaky: self.flaky,
             failure_codes: self.failure_codes.in_order().map(|(code, ())| code.clone()).collect(),
             first_code: self.case_codes.in_order().next().map(|(code, ())| code.clone()),
@@ -362,7 +364,8 @@ fn distinct(tags: &[String]) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CheckCounts, Cost, Report};
+    use crate::report::summary::causes::MOST;
+    use crate::{AssertionResult, CheckCounts, Cost, Report};
 
     fn case(model: &str, outcome: Outcome) -> CaseResult {
         CaseResult {
@@ -386,6 +389,37 @@ mod tests {
             total_tokens: 0,
             early_end: None,
             executions: Vec::new(),
+        }
+    }
+
+    /// Returns a case that fails two checks: one of its own, and one that all cases fail.
+    fn failing(at: usize) -> CaseResult {
+        let fail = |label: &str| {
+            AssertionResult::fail("contains", label, FailureCode::new("MISSING"), "missing")
+        };
+        let results = vec![fail("shared"), fail(&"x".repeat(at + 1))];
+        let execution = ExecutionResult {
+            execution: crate::Execution::default(),
+            outcome: Outcome::of(&results),
+            results,
+            error: None,
+            judge_cost_usd: None,
+            judge_usage: crate::Usage::default(),
+        };
+        CaseResult { executions: vec![execution], ..case("a", Outcome::Failed) }
+    }
+
+    #[test]
+    fn failures_of_causes_beyond_the_limit_are_counted() {
+        let all = MOST + 20;
+        for order in [(0..all).collect::<Vec<_>>(), (0..all).rev().collect()] {
+            let mut tally = Tally::default();
+            order.into_iter().for_each(|at| tally.observe(at, &failing(at)));
+            let summary = tally.summary(&[], &[], ExitStatus::Success);
+            let most = &summary.causes[0];
+            assert_eq!((most.title.as_str(), most.cases), ("shared", all as u64));
+            // One listed cause is shared, so 21 cases have causes of their own that are not listed.
+            assert_eq!((summary.causes.len(), summary.failures_left_out), (MOST, 21));
         }
     }
 
