@@ -253,13 +253,13 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
 
 /// Returns the failed result of a conversation that `maxTurns` ended.
 ///
-/// The wording is that of the original KindLM.
+/// The label and the message are those of the original KindLM. Its code for this is `INTERNAL_ERROR`.
 fn truncated(execution: &Execution) -> AssertionResult {
     let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
     AssertionResult::fail(
         "conversation",
         "Conversation within maxTurns limit",
-        FailureCode::INTERNAL_ERROR,
+        FailureCode::MAX_TURNS_EXCEEDED,
         message,
     )
 }

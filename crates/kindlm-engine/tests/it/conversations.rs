@@ -185,7 +185,7 @@ async fn running_out_of_turns_is_a_failure_with_the_originals_words() {
     let shown = kindlm_testing::examples::show_results(&execution.results);
     assert_eq!(
         shown,
-        "fail  0  INTERNAL_ERROR  Conversation within maxTurns limit — \
+        "fail  0  MAX_TURNS_EXCEEDED  Conversation within maxTurns limit — \
          MAX_TURNS_EXCEEDED: conversation exceeded 2 turns\npass  1  Says t\n"
     );
     let answered: Vec<bool> =

@@ -26,7 +26,10 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("missing-var", "found when the file is read, before anything is sent"),
     ("cost-unknown-passes", "an unknown price is not a cost of 0"),
     ("budget-mid-run", "what was not sent is reported as not run, not as failed"),
-    ("tools-loop", "a check sees what the model said, without a note of the original's"),
+    (
+        "tools-loop",
+        "`maxTurns` has a code of its own, and a check sees the model's text without a note of the original",
+    ),
     ("judge-null-crash", "an unreadable judge reply is that check's error"),
     ("baseline-missing-entry", "drift without a baseline is skipped"),
     ("schema-file-missing", "found when the file is read, before anything is sent"),

@@ -3,7 +3,7 @@
 use kindlm_types::FailureCode;
 
 /// The codes that any execution may give, with their explanations.
-pub(super) const COMMON: [(FailureCode, &str); 7] = [
+pub(super) const COMMON: [(FailureCode, &str); 8] = [
     (
         FailureCode::PROVIDER_TIMEOUT,
         "The provider or the command did not answer in time, or the answer took longer than `latency.maxMs`.",
@@ -32,6 +32,12 @@ pub(super) const COMMON: [(FailureCode, &str); 7] = [
         "The repeats reached `repeat.max` before the test of their pass rate had decided, so the case does not pass. Its \
          true rate is probably between `repeat.fail` and `repeat.pass`.\n\nRaise `max`, move `fail` and `pass` apart, or \
          improve the agent. `kindlm validate` names numbers that fit each other.",
+    ),
+    (
+        FailureCode::MAX_TURNS_EXCEEDED,
+        "The conversation needed more requests than the test's `maxTurns` (10 by default), so it was ended and fails.\n\nA \
+         model that calls tools without end is the usual cause: look at its tool calls in the report. If the task needs \
+         more requests, raise `maxTurns`.",
     ),
     (FailureCode::INTERNAL_ERROR, "An internal error: a check has a bug."),
 ];

@@ -118,6 +118,8 @@ impl FailureCode {
     pub const JUDGE_NOT_CONFIGURED: Self = Self::new("JUDGE_NOT_CONFIGURED");
     /// The repeats of a case ended without a decision, because their number is limited.
     pub const UNDECIDED: Self = Self::new("UNDECIDED");
+    /// A conversation reached `maxTurns` before the model was done.
+    pub const MAX_TURNS_EXCEEDED: Self = Self::new("MAX_TURNS_EXCEEDED");
     /// An internal error of KindLM.
     pub const INTERNAL_ERROR: Self = Self::new("INTERNAL_ERROR");
 
@@ -243,11 +245,12 @@ pub enum Class {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// All checks held.
+    /// All checks held. With a `threshold`, the mean score reached it. A case needs the pass rate `passRateMin`.
     Passed,
-    /// Every gate-severity check held, but a soft one is below its threshold.
+    /// As passed, but a soft check failed.
     Scored,
-    /// A gate-severity check failed.
+    /// A gate-severity check failed. With a `threshold`, the mean score is below it. The pass rate of a case is below
+    /// `passRateMin`, or its repeats ended without a decision.
     Failed,
     /// The execution could not be carried out or judged.
     Errored,
