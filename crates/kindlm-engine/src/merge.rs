@@ -239,6 +239,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
     whole.canaries.extend(part.canaries);
     let run = &mut whole.run;
     run.interrupted |= part.run.interrupted;
+    run.partial |= part.run.partial;
     run.duration_ms = run.duration_ms.max(part.run.duration_ms);
     // RFC 3339 in UTC: the order of the strings is chronological.
     if part.run.started_at < run.started_at {

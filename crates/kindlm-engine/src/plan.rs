@@ -52,6 +52,8 @@ pub struct Plan {
     pub skipped: Vec<SkippedCase>,
     /// The number of test cases that the filter excludes.
     pub deselected: usize,
+    /// True if the filter excludes a test case, or a model of a test case.
+    pub is_selection: bool,
     /// True if the options set the number of repeats, so that no case ends its repeats early.
     pub fixed_repeats: bool,
     /// The position in the whole plan, if this is the plan of a shard.
@@ -167,6 +169,7 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
         let targets = targets(suite, case, &ids, &options.filter, &rivals)?;
         if !options.filter.selects(case, &rivals) || targets.as_ref().is_some_and(Vec::is_empty) {
             plan.deselected += 1;
+            plan.is_selection = true;
         } else if let Some(reason) = skip_reason(case, targets.is_none()) {
             plan.skipped.push(SkippedCase {
                 case: case.name.clone(),
@@ -176,6 +179,9 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
             });
         } else {
             let repeats = options.repeat.unwrap_or(case.repeat).max(1);
+            let listed = |targets: &Vec<Target>| targets.iter().map(|it| it.1 as usize).sum();
+            let planned: usize = targets.as_ref().map_or(0, listed);
+            plan.is_selection |= case.kind == CaseKind::Prompt && planned < case.models.len();
             for (model, times) in targets.into_iter().flatten() {
                 plan.units.extend((0..repeats.saturating_mul(times)).map(|repeat| Unit {
                     case: index,

@@ -106,8 +106,8 @@ pub fn shard(
         owners.get(leader).copied().unwrap_or_default()
     };
     let mine = shard.index.saturating_sub(1);
-    let Plan { deselected, fixed_repeats, .. } = *plan;
-    let mut part = Plan { deselected, fixed_repeats, ..Plan::default() };
+    let Plan { deselected, is_selection, fixed_repeats, .. } = *plan;
+    let mut part = Plan { deselected, is_selection, fixed_repeats, ..Plan::default() };
     let mut cases = Vec::new();
     for (index, group) in (0_u64..).zip(&groups) {
         if group.first().is_some_and(|it| owner(it.case) == mine) {

@@ -18,7 +18,7 @@ const NAMED: usize = 5;
 pub struct Insist {
     /// True if cases may have failed, or may not have been judged.
     pub force: bool,
-    /// True if the run may be incomplete.
+    /// True if the run may be incomplete, or may lack cases of the suite or of the replaced baseline.
     pub partial: bool,
 }
 
@@ -49,6 +49,14 @@ pub fn set(
     }
     let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     let replaced = replaced(&baselines, label, &saved.report.suite)?;
+    // A baseline that is replaced shows below if the run lacks cases. A first baseline has nothing to compare with.
+    if replaced.is_none() && saved.report.run.partial && !insist.partial {
+        return Err(Failure::input(format!(
+            "{} ran only a part of the suite, and there is no baseline `{label}` yet",
+            saved.name
+        ))
+        .with_help("run all tests on all models, or accept this part with `--partial`"));
+    }
     let dropped = replaced.iter().flat_map(|it| dropped(it, &baseline)).collect::<Vec<_>>();
     if !dropped.is_empty() && !insist.partial {
         let (what, count) = (saved.name, dropped.len());

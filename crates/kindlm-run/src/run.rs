@@ -344,6 +344,7 @@ impl Run {
         mut info: RunInfo,
     ) -> Outcome {
         let Around { session, files, digest, past, arguments, journal, dirty } = around;
+        info.partial = self.plan.is_selection;
         let Session { client, runner, responses, secrets, .. } = session;
         let recorded = Recorded::new(&client, responses);
         // Canaries never come from the response store, because a stored answer does not show a change of the judge.

@@ -385,7 +385,7 @@ pub struct LineError {
 pub use kindlm_types::PROMPT_ASSERTION;
 
 impl From<&AssertionResult> for EvaluatedResult {
-    #[expect(clippy::float_cmp, reason = "1 is the weight that nobody changed")]
+    #[expect(clippy::float_cmp, reason = "1 is the default weight")]
     fn from(result: &AssertionResult) -> Self {
         let (failure_message, skip_reason) = match &result.verdict {
             Verdict::Pass => (None, None),

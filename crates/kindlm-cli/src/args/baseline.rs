@@ -28,8 +28,8 @@ pub(crate) enum BaselineAction {
         /// Accept a run with cases that failed or could not be judged
         #[arg(long)]
         force: bool,
-        /// Accept a run that was interrupted, is a shard, or lacks cases of the replaced baseline; the new baseline
-        /// lacks these cases
+        /// Accept a run that was interrupted, is a shard, ran only a part of the suite, or lacks cases of the replaced
+        /// baseline; the new baseline lacks these cases
         #[arg(long)]
         partial: bool,
         #[command(flatten)]

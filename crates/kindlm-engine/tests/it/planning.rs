@@ -55,7 +55,23 @@ fn plans_by_case_then_model_then_repeat() {
     let skipped: Vec<(&str, &str)> =
         plan.skipped.iter().map(|it| (it.case.as_str(), it.reason.as_str())).collect();
     assert_eq!(skipped, [("tone", "not ready")]);
-    assert_eq!(plan.deselected, 0);
+    assert_eq!((plan.deselected, plan.is_selection), (0, false));
+}
+
+#[test]
+fn plans_know_if_a_filter_leaves_something_out() {
+    let suite = example();
+    for (tests, models, deselected, is_selection) in [
+        (&["/./"][..], &[][..], 0, false),
+        (&["refund"], &[], 2, true),
+        // Each case has a model of these, but one case has another model too.
+        (&[], &["a", "command"], 0, true),
+        (&[], &["a", "b", "command"], 0, false),
+    ] {
+        let plan = plan(&suite, &options(&[], tests, models)).unwrap();
+        let found = (plan.deselected, plan.is_selection);
+        assert_eq!(found, (deselected, is_selection), "{tests:?} {models:?}");
+    }
 }
 
 #[test]

@@ -214,6 +214,7 @@ fn run() -> RunInfo {
         git_branch: Some("release/2.4".to_owned()),
         git_dirty: Some(true),
         interrupted: false,
+        partial: false,
     }
 }
 

@@ -54,6 +54,8 @@ pub struct RunInfo {
     pub git_dirty: Option<bool>,
     /// True if the user interrupted the run.
     pub interrupted: bool,
+    /// True if the run's options left out test cases of the suite, or models of test cases.
+    pub partial: bool,
 }
 
 /// Data that identifies the suite.

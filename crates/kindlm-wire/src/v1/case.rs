@@ -17,7 +17,7 @@ use kindlm_types::{CaseResult, Class, FailureCode, Outcome};
 pub struct Case {
     /// The test case's name.
     pub case: String,
-    /// The model's id in the suite; `command` for command tests.
+    /// The model's id in the suite; `command` for command tests, `transcript` for transcript tests.
     pub model: String,
     /// The test case's tags.
     #[serde(default)]
@@ -123,7 +123,7 @@ pub struct Cost {
     pub usd: Option<f64>,
     /// The sum of the known costs, in US dollars.
     pub known_usd: f64,
-    /// The number of executions without a known cost.
+    /// The number of executions whose cost is not fully known. `knownUsd` has the known part of it.
     pub unknown_executions: u32,
 }
 

@@ -19,7 +19,7 @@ use kindlm_types::{
 pub struct Execution {
     /// The test case's name.
     pub case: String,
-    /// The model's id in the suite; `command` for command tests.
+    /// The model's id in the suite; `command` for command tests, `transcript` for transcript tests.
     pub model: String,
     /// The index of the repeat, from 0.
     pub repeat: u32,
@@ -229,7 +229,7 @@ pub enum ExecutionError {
         #[serde(default)]
         attempts: u32,
     },
-    /// The execution was not started, because the run stopped before.
+    /// The run stopped before the execution was started or finished.
     NotRun {
         /// The reason why the run stopped.
         reason: String,

@@ -82,6 +82,9 @@ pub struct Report<Cases = Vec<Case>> {
     /// The causes of failures, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
+    /// The number of failures that `causes` omits, because it has too many causes. A case counts once for each of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures_left_out: u64,
     /// The totals of the named scores of each model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_scores: Vec<NamedTotal>,
@@ -136,6 +139,9 @@ pub struct Run {
     /// True if the user interrupted the run.
     #[serde(default)]
     pub interrupted: bool,
+    /// True if the run's options left out test cases of the suite, or models of test cases.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// Data that identifies the suite.
@@ -271,11 +277,11 @@ fn is_zero(count: &u64) -> bool {
 pub struct Totals {
     /// The number of cases in which something was checked.
     pub cases: u64,
-    /// The number of cases in which everything held.
+    /// The number of cases that reached their `passRateMin`, and of which no repeat is scored.
     pub passed: u64,
-    /// The number of cases in which every gate-severity check held, but a soft check is below its threshold.
+    /// The number of cases that reached their `passRateMin`, and of which a repeat is scored: a soft check failed in it.
     pub scored: u64,
-    /// The number of cases in which a gate-severity check failed.
+    /// The number of cases whose pass rate is below their `passRateMin` or undecided.
     pub failed: u64,
     /// The number of failed cases whose repeats ended without a decision. They are part of `failed`.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -338,6 +344,7 @@ impl<Cases> Report<Cases> {
             assertion_breakdown: breakdown::by_id(summary.assertions),
             model_totals: summary.models.iter().map(ModelTotals::from).collect(),
             causes: summary.causes.into_iter().map(Cause::from).collect(),
+            failures_left_out: summary.failures_left_out,
             named_scores: metrics::named(&summary.models),
             derived_metrics: report.derived.iter().map(DerivedMetric::from).collect(),
             gates: report.gates.iter().map(Gate::from).collect(),
@@ -407,6 +414,7 @@ impl From<&kindlm_types::RunInfo> for Run {
             git_branch: run.git_branch,
             git_dirty: run.git_dirty,
             interrupted: run.interrupted,
+            partial: run.partial,
         }
     }
 }
@@ -423,6 +431,7 @@ impl From<Run> for kindlm_types::RunInfo {
             git_branch: wire.git_branch,
             git_dirty: wire.git_dirty,
             interrupted: wire.interrupted,
+            partial: wire.partial,
         }
     }
 }

@@ -55,7 +55,7 @@ impl From<kindlm_types::Percentiles> for Percentiles {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelTotals {
-    /// The model's id in the suite; `command` for command tests.
+    /// The model's id in the suite; `command` for command tests, `transcript` for transcript tests.
     pub model: String,
     /// The cases that held, out of those in which something was checked.
     pub held: Rate,
