@@ -21,7 +21,7 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     if let Some(orphan) = lost.first() {
         let lost = lost.len();
         gaps.push(format!(
-            "the span around `{}` did not come (so it is with {lost} of {} spans)",
+            "the parent span of `{}` is missing (spans without their parent: {lost} of {})",
             orphan.name,
             spans.len()
         ));

@@ -115,7 +115,7 @@ fn judge(
     let compared = rounds(&comparing, recorded, comparison, &mut blocks)?;
     results.extend(compared);
     if let Some(block) = blocks.next() {
-        return Err(format!("nobody asks for the answer on line {}", block.line));
+        return Err(format!("no question asks for the answer on line {}", block.line));
     }
     Ok(results)
 }
@@ -140,7 +140,7 @@ fn rounds<'b>(
             if answers.get(&question).is_none() {
                 let block = blocks.next().ok_or_else(|| {
                     format!(
-                        "nobody answers a question: add a `json answer` block for\n{}",
+                        "a question has no answer: add a `json answer` block for\n{}",
                         ask(&question)
                     )
                 })?;

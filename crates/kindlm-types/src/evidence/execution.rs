@@ -321,11 +321,11 @@ impl Execution {
             return None;
         }
         Some(if self.usage == Usage::default() {
-            "no answer of the provider tells its `usage`, the tokens that it took, so no price says what it cost"
+            "no answer of the provider reported its tokens (`usage`), so its cost cannot be computed from prices"
         } else if self.usage.partial {
-            "not every answer of the provider tells its `usage`, the tokens that it took, so no price says what all of them cost"
+            "not all answers of the provider reported their tokens (`usage`), so their cost cannot be computed from prices"
         } else {
-            "the provider tells only how many tokens it took in all, and those that are asked and those that are answered have different prices"
+            "the provider reported only the total number of tokens, but input and output tokens have different prices"
         })
     }
 }

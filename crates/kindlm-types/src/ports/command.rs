@@ -103,7 +103,7 @@ impl CommandOutput {
             1 => String::new(),
             count => format!(" (and {} more)", count - 1),
         };
-        Some(format!("the command told what cannot be read: {first}{more}"))
+        Some(format!("the output of the command has a line that cannot be read: {first}{more}"))
     }
 }
 

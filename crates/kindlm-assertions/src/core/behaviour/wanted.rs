@@ -181,7 +181,7 @@ impl Wanted {
         match self {
             Self::Equal(value) => shortened(&ecma::stringify(value)),
             Self::Matching(pattern) => format!("a match of /{}/", pattern.as_str()),
-            Self::Satisfying(script) => format!("what satisfies `{}`", script.shown()),
+            Self::Satisfying(script) => format!("a value that satisfies `{}`", script.shown()),
             Self::Object(_) => "an object".to_owned(),
             Self::List(items) => format!("a list of {}", items.len()),
         }
@@ -289,11 +289,14 @@ mod tests {
         assert_eq!(difference(&written, &actual, &[json!(true)]), None);
         assert_eq!(
             difference(&written, &actual, &[json!(false)]).as_deref(),
-            Some("items[0].n: expected what satisfies `value > 1`, found 2")
+            Some("items[0].n: expected a value that satisfies `value > 1`, found 2")
         );
         // A missing value asks no question and matches no pattern.
         let found = difference(&json!({"a": {"$script": "true"}}), &json!({}), &[]);
-        assert_eq!(found.as_deref(), Some("a: expected what satisfies `true`, found nothing"));
+        assert_eq!(
+            found.as_deref(),
+            Some("a: expected a value that satisfies `true`, found nothing")
+        );
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) const TYPES: &[&str] = &[
 ];
 
 const TRANSFORM: &str =
-    "a `transform` is a script, which nobody runs here: `kindlm-cli` runs these";
+    "a `transform` is a script, and these tests run no scripts: the tests of `kindlm-cli` do";
 
 #[rustfmt::skip]
 const DIFFERENCES: Differences<'_> = &[

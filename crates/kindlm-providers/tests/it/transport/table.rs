@@ -432,7 +432,7 @@ Calls that keep failing open the circuit, so that a dead server costs seconds an
 
 | what happens | nothing more is sent to | after |
 |---|---|---|
-| the provider cannot be reached (refused, DNS, TLS, reset) | the provider | 3 calls in a row; if it has answered before, 3 calls in a row and 3 minutes |
+| the provider cannot be reached (refused, DNS, TLS, reset) | the provider | 3 consecutive calls; if it has answered before, 3 consecutive calls and 3 minutes |
 | 403, 404 or 405, and the model has never answered | the model | 3 calls |
 | 5xx, timeouts or unreadable answers, and the model has never answered | the model | 10 calls |
 
