@@ -54,7 +54,8 @@ pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
 pub use history::history_text;
 pub use html::{
-    HtmlShell, ServedRun, case_difference, html_shell, html_without_runs, serve_run, write_html,
+    HtmlShell, ServedRun, case_difference, html_shell, html_style, html_without_runs, serve_run,
+    write_html,
 };
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use manual::write_manual;

@@ -9,6 +9,7 @@ mod local;
 mod metrics;
 mod monitor;
 mod openapi;
+mod pages;
 pub mod problem;
 mod records;
 mod routes;

@@ -91,7 +91,7 @@ pub(crate) async fn everywhere(request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let response = next.run(request).await;
     let status = response.status();
-    if !(status.is_client_error() || status.is_server_error()) || is_problem(response.headers()) {
+    if !(status.is_client_error() || status.is_server_error()) || is_final(response.headers()) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
@@ -117,6 +117,8 @@ pub(crate) async fn everywhere(request: Request<Body>, next: Next) -> Response {
     Response::from_parts(parts, body)
 }
 
-fn is_problem(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|it| it == PROBLEM_JSON)
+/// Returns true if the body is an error of this server: a problem, or a page that shows one.
+fn is_final(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    kind == PROBLEM_JSON.as_bytes() || kind.starts_with(b"text/html")
 }

@@ -12,7 +12,11 @@ use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::routes::body::is_name;
 use crate::store::sets::SetVersion;
+
+/// The keys of a set.
+pub(crate) const SET_KEYS: [&str; 3] = ["assertions", "expect", "threshold"];
 
 /// The time limit for a record, with the answers of its judges.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -86,8 +90,37 @@ pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unev
 /// # Errors
 ///
 /// Fails if the checks are invalid, or need more than is permitted.
-pub(crate) async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
+async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
     app.records.compile(json).await.map_err(|err| refused(err).problem)
+}
+
+/// Stores a set. If the checks differ from those of the newest version, this makes a new version, and returns true.
+///
+/// # Errors
+///
+/// Fails if the name or a check is invalid, or the database fails.
+pub(crate) async fn put_set(
+    app: &App,
+    name: &str,
+    content: Value,
+    author: &str,
+) -> Result<(SetVersion, bool), Problem> {
+    let invalid =
+        |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-set", detail);
+    let Value::Object(content) = content else {
+        return Err(invalid("a set is an object with `assertions`, `expect` or both".to_owned()));
+    };
+    if let Some(key) = content.keys().find(|it| !SET_KEYS.contains(&it.as_str())) {
+        let detail =
+            format!("unknown key \"{key}\"; a set has only `assertions`, `expect` and `threshold`");
+        return Err(invalid(detail));
+    }
+    if !is_name(name) {
+        let detail = "the name of a set has at most 100 letters, digits, `-`, `_` and `.`";
+        return Err(invalid(detail.to_owned()));
+    }
+    compile(app, serde_json::to_vec(&content).unwrap_or_default()).await?;
+    Ok(app.store.put_set(name, &content, author).await?)
 }
 
 /// Adds the checks of the named set to a record that names one.

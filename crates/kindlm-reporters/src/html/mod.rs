@@ -18,7 +18,9 @@ mod rows;
 mod served;
 mod view;
 
-pub use served::{HtmlShell, ServedRun, case_difference, html_shell, html_without_runs, serve_run};
+pub use served::{
+    HtmlShell, ServedRun, case_difference, html_shell, html_style, html_without_runs, serve_run,
+};
 
 use std::fmt::{self, Display};
 

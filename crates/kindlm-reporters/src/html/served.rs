@@ -74,6 +74,11 @@ pub fn html_without_runs() -> HtmlShell {
     HtmlShell { html, policy }
 }
 
+/// Returns the style sheet of the report, for other pages with the same look.
+pub fn html_style() -> &'static str {
+    STYLE
+}
+
 /// The data of a run for the page.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

@@ -53,6 +53,7 @@ enum Job {
 pub struct RecordService {
     jobs: mpsc::Sender<Job>,
     suite: Arc<Option<SuiteInfo>>,
+    has_judge: bool,
 }
 
 impl RecordService {
@@ -73,6 +74,7 @@ impl RecordService {
         let (jobs, todo) = mpsc::channel(concurrency);
         let (started, is_started) = std::sync::mpsc::sync_channel(1);
         let info = suite.as_ref().map(|it| it.suite.info.clone());
+        let has_judge = suite.as_ref().is_some_and(|it| !it.suite.models.is_empty());
         let run = move || {
             // The receiver waits until the judges are open, and then ignores this channel.
             let ready = || drop(started.send(Ok(())));
@@ -84,7 +86,12 @@ impl RecordService {
         let thread = thread::Builder::new().name("records".to_owned()).spawn(run);
         thread.map_err(|err| failed(err.to_string()))?;
         is_started.recv().map_err(|_| failed("a thread stopped".to_owned()))??;
-        Ok(Self { jobs, suite: Arc::new(info) })
+        Ok(Self { jobs, suite: Arc::new(info), has_judge })
+    }
+
+    /// Returns true if the config has a model, so that checks can ask a judge.
+    pub fn has_judge(&self) -> bool {
+        self.has_judge
     }
 
     /// Evaluates one record: a JSON object, as `kindlm evaluate` reads it.

@@ -32,7 +32,7 @@ pub(super) fn wrong_type(expected: &str) -> Problem {
 }
 
 /// Returns true if a text can be the name of a set.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
     is_short(text) && text.chars().all(is_plain)
 }

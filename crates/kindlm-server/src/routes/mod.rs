@@ -2,12 +2,12 @@
 
 mod agents;
 mod batch;
-mod body;
+pub(crate) mod body;
 mod evaluate;
 mod health;
 mod lines;
 mod rates;
-mod runs;
+pub(crate) mod runs;
 mod samples;
 mod sets;
 
@@ -29,6 +29,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::app::App;
 use crate::metrics::Metrics;
 use crate::openapi::{Info, document};
+use crate::pages;
 use crate::problem::{Problem, everywhere, of_panic};
 
 /// The maximum size of a request, in bytes: 8 MiB.
@@ -37,9 +38,10 @@ const MAX_BODY: usize = 8 << 20;
 /// The time limit of a request, with the answers of its judges.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Makes all routes. The requests below `/v1` need a token, see [`guarded`](crate::access::guarded).
+/// Makes all routes: those below `/v1`, which need a token (see [`guarded`](crate::access::guarded)), and the pages.
 pub fn app(app: App) -> Router {
     let metrics = app.metrics.clone();
+    let pages = pages::routes(&app).with_state(app.clone());
     let (router, api) = OpenApiRouter::with_openapi(Info::openapi())
         .merge(health::routes())
         .merge(evaluate::routes(&app))
@@ -55,6 +57,7 @@ pub fn app(app: App) -> Router {
     let openapi = move || async move { Json(Value::clone(&api)) };
     router
         .route("/openapi.json", axum::routing::get(openapi))
+        .merge(pages)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(of_panic))

@@ -92,7 +92,10 @@ async fn start(
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
     (status = 409, description = "the run has ended, or another process runs it", body = Problem, content_type = "application/problem+json"),
 ))]
-async fn cancel(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
     if let Some(run) = app.runs.live(&id).filter(|it| !it.has_ended()) {
         run.cancel();
         return Ok((StatusCode::ACCEPTED, Json(RunInfo::of_live(&run))).into_response());
@@ -158,7 +161,7 @@ async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run
         (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "another process runs it", body = Problem, content_type = "application/problem+json"),
     ))]
-async fn events(
+pub(crate) async fn events(
     State(app): State<App>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -266,7 +269,7 @@ const FORMATS: [(&str, &str, &str); 4] = [
         (status = 404, description = "there is no such run or format", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
     ))]
-async fn report(
+pub(crate) async fn report(
     State(app): State<App>,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
@@ -311,7 +314,7 @@ async fn compare(
 }
 
 /// Reads runs in another thread, because files block.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     app: App,
     read: impl FnOnce(&RunService) -> Result<T, NotRead> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -320,7 +323,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Makes a response with the digest of its content, or only says that the client has this content.
-fn with_etag(
+pub(crate) fn with_etag(
     headers: &HeaderMap,
     media_type: &'static str,
     is_gzip: bool,

@@ -183,6 +183,11 @@ impl LiveRun {
         });
     }
 
+    /// Returns the events so far.
+    pub(crate) fn past_events(&self) -> Vec<Event> {
+        self.lock().events.clone()
+    }
+
     /// Follows the events after the first `seen` events.
     pub(crate) fn events(self: Arc<Self>, seen: usize) -> Events {
         Events { count: self.count.subscribe(), run: self, seen }

@@ -17,7 +17,7 @@ use lru::LruCache;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-pub(crate) use live::{Event, Events, LiveRun};
+pub(crate) use live::{Event, Events, LiveRun, RunState};
 pub(crate) use start::{NewRun, NotStarted};
 pub(crate) use stored::{NotRead, RunInfo};
 

@@ -36,6 +36,14 @@ pub(crate) struct NewRun {
     resume: Option<String>,
 }
 
+impl NewRun {
+    /// Plans a run of the test cases with these names; of all test cases without names.
+    pub(crate) fn new(suite: String, tests: Vec<String>) -> Self {
+        let (tags, models) = (Vec::new(), Vec::new());
+        Self { suite, tests, tags, models, repeat: None, resume: None }
+    }
+}
+
 /// The reason why a run did not start.
 #[derive(Debug)]
 pub(crate) enum NotStarted {

@@ -23,29 +23,29 @@ pub(crate) struct RunInfo {
     pub(crate) id: String,
     /// The suite: its path below the folder of suites for a run of this process, and else its name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    suite: Option<String>,
+    pub(crate) suite: Option<String>,
     pub(crate) state: RunState,
     /// The start of the run, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
-    started_at: Option<String>,
+    pub(crate) started_at: Option<String>,
     /// The duration in milliseconds, once the run has a report.
     #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<f64>,
+    pub(crate) duration_ms: Option<f64>,
     /// The number of executions that have ended, while the run goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    finished: Option<usize>,
+    pub(crate) finished: Option<usize>,
     /// The number of planned executions, while the run goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    total: Option<usize>,
+    pub(crate) total: Option<usize>,
     /// The number of cases that held, once the run has a report.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cases_held: Option<u64>,
+    pub(crate) cases_held: Option<u64>,
     /// The number of cases that were not skipped, once the run has a report.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cases: Option<u64>,
+    pub(crate) cases: Option<u64>,
     /// The reason why the run failed without a report.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl RunInfo {

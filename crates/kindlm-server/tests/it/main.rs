@@ -4,6 +4,7 @@
 mod batch;
 mod evaluate;
 mod monitor;
+mod pages;
 mod postgres;
 mod runs;
 mod samples;

@@ -26,7 +26,7 @@ const REPLIES: &str = "
 - { text: hello }
 ";
 
-fn suites() -> tempfile::TempDir {
+pub(crate) fn suites() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -48,7 +48,11 @@ fn start(folder: &Path, args: &[&str]) -> Server {
 }
 
 /// Reads the events of a run up to its end, as id, name and data.
-fn events(server: &Server, id: &str, seen: Option<&str>) -> Vec<(String, String, Value)> {
+pub(crate) fn events(
+    server: &Server,
+    id: &str,
+    seen: Option<&str>,
+) -> Vec<(String, String, Value)> {
     let last = seen.map(|it| format!("last-event-id: {it}"));
     let head: Vec<&str> = ["host: localhost"].into_iter().chain(last.as_deref()).collect();
     let reply = server.send(&format!("GET /v1/runs/{id}/events"), &head, b"");

@@ -97,6 +97,10 @@ impl Server {
         Reply { status, head, body: String::from_utf8(body).unwrap() }
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         TcpStream::connect(&self.address).unwrap()
     }

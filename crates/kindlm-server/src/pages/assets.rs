@@ -1,0 +1,34 @@
+//! `/static/…`: the style sheet, the script and the icon. They need no token.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+
+use crate::app::App;
+use crate::routes::runs::with_etag;
+
+const STYLE: &str = include_str!("style.css");
+const LIVE: &str = include_str!("live.js");
+const ICON: &str = include_str!("icon.svg");
+
+pub(super) fn routes() -> Router<App> {
+    Router::new().route("/static/{name}", get(asset))
+}
+
+async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    let (media_type, text) = match name.as_str() {
+        // The pages look like the report of a run, so they share its style sheet.
+        "style.css" => {
+            ("text/css; charset=utf-8", [kindlm_reporters::html_style(), STYLE].concat())
+        }
+        "live.js" => ("text/javascript; charset=utf-8", LIVE.to_owned()),
+        "icon.svg" => ("image/svg+xml", ICON.to_owned()),
+        _ => return StatusCode::NOT_FOUND.into_response(),
+    };
+    let mut response = with_etag(&headers, media_type, false, text.into_bytes());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

@@ -1,0 +1,118 @@
+//! What all pages share: the frame around the content, the headers of the response, and the page of an error.
+
+use askama::Template;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use crate::access::Caller;
+use crate::problem::Problem;
+use crate::store::StoreError;
+
+/// Scripts, styles and requests of this server only, and no page in a frame of another.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The frame around the content of a page.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frame {
+    pub(super) title: String,
+    /// The path of the menu entry that the page belongs to; empty for none.
+    pub(super) menu: &'static str,
+    /// The name of the visitor's token; `None` on a server without tokens.
+    pub(super) user: Option<String>,
+}
+
+impl Frame {
+    pub(super) fn new(title: impl Into<String>, menu: &'static str, caller: &Caller) -> Self {
+        let user = (!caller.id.is_empty()).then(|| caller.name.clone());
+        Self { title: title.into(), menu, user }
+    }
+}
+
+/// The look of a result: its colour, its mark, and its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) tone: &'static str,
+    pub(super) mark: &'static str,
+    pub(super) word: &'static str,
+}
+
+impl Look {
+    /// Returns the look of a status or an outcome by its name in JSON.
+    pub(super) fn of(name: &str) -> Self {
+        let (tone, mark, word) = match name {
+            "passed" => ("good", "✓", "passed"),
+            "held" => ("good", "✓", "held"),
+            "scored" => ("good", "~", "scored"),
+            "failed" => ("bad", "✗", "failed"),
+            "broken" | "violated" => ("bad", "✗", "violated"),
+            "errored" => ("trouble", "!", "errored"),
+            "skipped" => ("none", "–", "skipped"),
+            _ => ("none", "–", "not measured"),
+        };
+        Self { tone, mark, word }
+    }
+}
+
+/// Renders a page.
+pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
+    let Ok(html) = template.render() else {
+        let detail = "the page cannot be rendered";
+        return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).into_response();
+    };
+    let headers: [(HeaderName, HeaderValue); 5] = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        // With `no-referrer`, browsers send the origin `null` with a form.
+        (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+        (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff")),
+    ];
+    (status, headers, html).into_response()
+}
+
+/// Renders a page with the status 200.
+pub(super) fn ok(template: &impl Template) -> Response {
+    page(StatusCode::OK, template)
+}
+
+/// An error that is shown as a page.
+#[derive(Debug)]
+pub(super) struct PageError(Problem);
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage {
+    frame: Frame,
+    detail: String,
+    /// True if another token may open the page.
+    needs_scope: bool,
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let needs_scope = self.0.is("scope");
+        let Problem { title, status, detail, .. } = self.0;
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let frame = Frame { title, ..Frame::default() };
+        page(status, &ErrorPage { frame, detail, needs_scope })
+    }
+}
+
+impl From<Problem> for PageError {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        Self(error.into())
+    }
+}
+
+/// Returns a time (RFC 3339) without its parts of seconds, for people.
+pub(super) fn minute(time: &str) -> String {
+    time.get(..16).map_or_else(|| time.to_owned(), |it| it.replace('T', " ") + " UTC")
+}

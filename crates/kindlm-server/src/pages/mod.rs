@@ -1,0 +1,28 @@
+//! Pages for people: the playground, assertion sets, runs, and the quality of production.
+//!
+//! The server renders each page, and each page works without its script. No page has a script or a style of its own:
+//! the policy permits only the files of this server.
+
+mod access;
+mod assets;
+mod checks;
+mod frame;
+mod login;
+mod monitor;
+mod playground;
+mod runs;
+mod sets;
+
+use axum::Router;
+
+use crate::app::App;
+
+/// Makes the routes of all pages.
+pub(crate) fn routes(app: &App) -> Router<App> {
+    assets::routes()
+        .merge(login::routes())
+        .merge(playground::routes(app))
+        .merge(sets::routes(app))
+        .merge(runs::routes(app))
+        .merge(monitor::routes(app))
+}

@@ -1,0 +1,280 @@
+//! `/monitor`: the pass rate of each assertion over time, and the newest samples that failed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Extension, Query, State};
+use axum::response::Response;
+use axum::routing::get;
+use jiff::Timestamp;
+use kindlm_stats::{Confidence, Tally};
+use serde::Deserialize;
+
+use super::access::guarded;
+use super::frame::{Frame, PageError, minute, ok};
+use super::sets::short;
+use crate::access::Caller;
+use crate::app::App;
+use crate::store::rates::{Counts, RateFilter, RateKey};
+use crate::store::samples::{Sample, SampleFilter};
+use crate::store::tokens::Scope;
+
+/// The number of the newest samples among which failed ones are looked for.
+const SEARCHED: u32 = 200;
+
+/// The maximum number of failed samples.
+const FAILED: usize = 20;
+
+/// The maximum number of charts.
+const CHARTS: usize = 100;
+
+/// The width of a chart.
+const WIDTH: f64 = 640.0;
+
+/// The height of the rates.
+const HEIGHT: f64 = 100.0;
+
+/// The height of the numbers of results, below the rates.
+const COUNTS: f64 = 26.0;
+
+/// The space for the labels of the axis, left of the rates.
+const LEFT: f64 = 40.0;
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    guarded(app, Scope::Read, Router::new().route("/monitor", get(show)))
+}
+
+/// A window: its name in the URL, its words, its periods and their width in hours.
+const WINDOWS: [(&str, &str, i64, i64); 3] = [
+    ("day", "the last 24 hours, by hour", 24, 1),
+    ("month", "the last 30 days, by day", 30, 24),
+    ("year", "the last 52 weeks, by week", 52, 24 * 7),
+];
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct MonitorQuery {
+    agent: String,
+    version: String,
+    window: String,
+}
+
+#[derive(Template)]
+#[template(path = "monitor.html")]
+struct Monitor {
+    frame: Frame,
+    query: MonitorQuery,
+    agents: Vec<String>,
+    windows: Vec<(&'static str, &'static str)>,
+    charts: Vec<Chart>,
+    more: usize,
+    is_too_long: bool,
+    failed: Vec<FailedSample>,
+    searched: usize,
+}
+
+struct FailedSample {
+    id: String,
+    agent: String,
+    time: String,
+    assertions: String,
+    output: String,
+}
+
+/// The pass rate of an assertion of an agent.
+struct Chart {
+    agent: String,
+    assertion: String,
+    now: String,
+    tone: &'static str,
+    rate: f64,
+    points: Vec<Point>,
+    curve: String,
+}
+
+/// A period with results, in the coordinates of the chart.
+struct Point {
+    time: String,
+    rate: String,
+    interval: String,
+    count: u64,
+    undecided: u64,
+    x: String,
+    y: String,
+    low: String,
+    high: String,
+    bar_x: String,
+    bar_y: String,
+    bar_width: String,
+    bar_height: String,
+}
+
+async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(mut query): Query<MonitorQuery>,
+) -> Result<Response, PageError> {
+    let known = WINDOWS.into_iter().find(|it| it.0 == query.window);
+    let (name, _, periods, hours) = known.unwrap_or(WINDOWS[1]);
+    query.window = name.to_owned();
+    let width = hours * 60 * 60 * 1000;
+    // The window ends with the period that goes on.
+    let end = (Timestamp::now().as_millisecond() / width + 1) * width;
+    let filter = RateFilter {
+        agent: query.agent.clone(),
+        assertion: String::new(),
+        after: end - periods * width,
+        before: end,
+        period: width,
+    };
+    let rates = app.store.rates(&filter).await?;
+    let is_too_long = rates.is_none();
+    let window = Window { start: filter.after, width, periods };
+    let mut charts = charts(rates.unwrap_or_default(), &query.version, &window);
+    let more = charts.len().saturating_sub(CHARTS);
+    charts.truncate(CHARTS);
+    let agent = (!query.agent.is_empty()).then(|| query.agent.clone());
+    let samples = SampleFilter { agent, ..SampleFilter::default() };
+    let samples = app.store.samples(&samples, SEARCHED, None).await?.items;
+    let failed = samples
+        .iter()
+        .filter(|it| query.version.is_empty() || it.version == query.version)
+        .filter_map(FailedSample::new)
+        .take(FAILED);
+    Ok(ok(&Monitor {
+        frame: Frame::new("Quality in production", "/monitor", &caller),
+        agents: app.store.agents().await?.into_iter().map(|it| it.name).collect(),
+        windows: WINDOWS.iter().map(|it| (it.0, it.1)).collect(),
+        charts,
+        more,
+        is_too_long,
+        failed: failed.collect(),
+        searched: samples.len(),
+        query,
+    }))
+}
+
+impl FailedSample {
+    /// Describes a sample; `None` if it did not fail.
+    fn new(sample: &Sample) -> Option<Self> {
+        let evaluation = sample.evaluation.as_ref()?;
+        if evaluation["outcome"] != "failed" {
+            return None;
+        }
+        let results = evaluation["results"].as_array().map_or(&[][..], Vec::as_slice);
+        let failed = results.iter().filter(|it| it["status"] == "failed");
+        let names = failed.filter_map(|it| it["id"].as_str().or(it["label"].as_str()));
+        Some(Self {
+            id: sample.id.clone(),
+            agent: sample.agent.clone(),
+            time: minute(&sample.received_at),
+            assertions: names.collect::<Vec<_>>().join(", "),
+            output: short(sample.sample.get("agent_output").unwrap_or(&serde_json::Value::Null)),
+        })
+    }
+}
+
+struct Window {
+    start: i64,
+    width: i64,
+    periods: i64,
+}
+
+/// Makes a chart for each assertion of each agent, the lowest pass rate first.
+fn charts(rates: BTreeMap<RateKey, Counts>, version: &str, window: &Window) -> Vec<Chart> {
+    let mut series: BTreeMap<(String, String), BTreeMap<i64, Counts>> = BTreeMap::new();
+    for (key, counts) in rates {
+        if !version.is_empty() && key.version != version {
+            continue;
+        }
+        let sum =
+            series.entry((key.agent, key.assertion)).or_default().entry(key.start).or_default();
+        sum.passed += counts.passed;
+        sum.failed += counts.failed;
+        sum.errored += counts.errored;
+        sum.skipped += counts.skipped;
+    }
+    let charts = series
+        .into_iter()
+        .map(|((agent, assertion), it)| Chart::new(agent, assertion, &it, window));
+    let mut charts: Vec<Chart> = charts.collect();
+    charts.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    charts
+}
+
+impl Chart {
+    fn new(
+        agent: String,
+        assertion: String,
+        periods: &BTreeMap<i64, Counts>,
+        window: &Window,
+    ) -> Self {
+        let (passed, decided) = periods
+            .values()
+            .fold((0, 0), |sum, it| (sum.0 + it.passed, sum.1 + it.passed + it.failed));
+        let all = Tally::new(passed, decided).ok();
+        let most = periods.values().map(|it| it.passed + it.failed).max().unwrap_or(0).max(1);
+        let points: Vec<Point> =
+            periods.iter().map(|(start, it)| Point::new(*start, *it, most, window)).collect();
+        let mut curve = String::new();
+        for point in points.iter().filter(|it| !it.y.is_empty()) {
+            let _ = write!(curve, "{},{} ", point.x, point.y);
+        }
+        let now = match all {
+            Some(tally) => {
+                let range = tally.wilson(Confidence::P95);
+                format!(
+                    "{} ({}–{}) of {decided}",
+                    percent(tally.rate()),
+                    percent(range.low),
+                    percent(range.high)
+                )
+            }
+            None => "no result could be decided".to_owned(),
+        };
+        let rate = all.map_or(0.0, Tally::rate);
+        let tone = if rate >= 0.999_999 { "good" } else { "warn" };
+        Self { agent, assertion, now, tone, rate, points, curve }
+    }
+}
+
+impl Point {
+    fn new(start: i64, counts: Counts, most: u64, window: &Window) -> Self {
+        let Counts { passed, failed, errored, .. } = counts;
+        let decided = passed + failed;
+        let tally = Tally::new(passed, decided).ok();
+        let range = tally.map(|it| it.wilson(Confidence::P95));
+        let step = (WIDTH - LEFT) / to_float(window.periods);
+        let x = LEFT + step * (to_float((start - window.start) / window.width) + 0.5);
+        let y = |rate: f64| format!("{:.1}", 6.0 + (1.0 - rate) * (HEIGHT - 12.0));
+        let height = COUNTS * to_float(decided) / to_float(most);
+        let time = Timestamp::from_millisecond(start).map(|it| minute(&it.to_string()));
+        Self {
+            time: time.unwrap_or_default(),
+            rate: tally.map_or_else(|| "–".to_owned(), |it| percent(it.rate())),
+            interval: range
+                .map_or_else(String::new, |it| format!("{}–{}", percent(it.low), percent(it.high))),
+            count: decided,
+            undecided: errored,
+            x: format!("{x:.1}"),
+            y: tally.map(|it| y(it.rate())).unwrap_or_default(),
+            low: range.map(|it| y(it.low)).unwrap_or_default(),
+            high: range.map(|it| y(it.high)).unwrap_or_default(),
+            bar_x: format!("{:.1}", x - step * 0.35),
+            bar_y: format!("{:.1}", HEIGHT + COUNTS - height),
+            bar_width: format!("{:.1}", step * 0.7),
+            bar_height: format!("{height:.1}"),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts in a chart are far below 2^52")]
+fn to_float<T: TryInto<i64>>(value: T) -> f64 {
+    value.try_into().unwrap_or(i64::MAX) as f64
+}
+
+fn percent(rate: f64) -> String {
+    format!("{:.0} %", rate * 100.0)
+}

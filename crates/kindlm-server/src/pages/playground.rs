@@ -1,0 +1,181 @@
+//! `/`: the playground, which checks one output.
+
+use askama::Template;
+use axum::extract::{Extension, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use axum::{Form, Router};
+use kindlm_wire::evaluate::{EvaluatedResult, Evaluation};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::access::guarded;
+use super::checks::Fields;
+use super::frame::{Frame, Look, PageError, ok, page};
+use crate::access::Caller;
+use crate::app::App;
+use crate::records;
+use crate::store::tokens::Scope;
+
+/// An example that needs no judge.
+const EXAMPLE: (&str, &str, &str) = (
+    "My mug arrived broken. Can I have my money back?",
+    "Sorry about the broken mug! We refund 24.90 EUR to your card today. You need not send it back.",
+    "output:\n  contains: [\"refund\", \"24.90\"]\n  notContains: [\"unfortunately\"]\n  maxLength: 300\n",
+);
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    guarded(app, Scope::Evaluate, Router::new().route("/", get(show).post(evaluate)))
+}
+
+#[derive(Template)]
+#[template(path = "playground.html")]
+struct Playground {
+    frame: Frame,
+    has_judge: bool,
+    input: String,
+    output: String,
+    fields: Fields,
+    /// The name of the set that the checks come from; empty for none.
+    set: String,
+    error: String,
+    verdict: Option<Verdict>,
+}
+
+/// The results of an evaluation.
+struct Verdict {
+    look: Look,
+    line: String,
+    cards: Vec<Card>,
+}
+
+struct Card {
+    look: Look,
+    id: String,
+    score: String,
+    reason: String,
+}
+
+impl Verdict {
+    fn new(evaluation: &Evaluation) -> Self {
+        let Evaluation { passed, total, score, .. } = evaluation;
+        let score = score.map(|it| format!(", score {it:.2}")).unwrap_or_default();
+        let undecided = total - passed - evaluation.failed;
+        let undecided = match undecided {
+            0 => String::new(),
+            number => format!(", {number} could not be decided"),
+        };
+        Self {
+            look: look(&evaluation.outcome),
+            line: format!("{passed} of {total} passed{undecided}{score}"),
+            cards: evaluation.results.iter().map(Card::new).collect(),
+        }
+    }
+}
+
+impl Card {
+    fn new(result: &EvaluatedResult) -> Self {
+        let reason = result.reasoning.as_ref().or(result.failure_message.as_ref());
+        Self {
+            look: look(&result.status),
+            id: result.id.as_ref().unwrap_or(&result.label).clone(),
+            score: result.score.map(|it| format!("{it:.2}")).unwrap_or_default(),
+            reason: reason.cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// Returns the look of a status or an outcome.
+pub(super) fn look(status: &impl serde::Serialize) -> Look {
+    let name = serde_json::to_value(status).unwrap_or_default();
+    Look::of(name.as_str().unwrap_or_default())
+}
+
+#[derive(Deserialize)]
+struct ShowQuery {
+    set: Option<String>,
+}
+
+async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(query): Query<ShowQuery>,
+) -> Result<Response, PageError> {
+    let (input, output, example) = EXAMPLE;
+    let mut shown = Playground {
+        frame: Frame::new("Playground", "/", &caller),
+        has_judge: app.records.has_judge(),
+        input: input.to_owned(),
+        output: output.to_owned(),
+        fields: Fields { rules: String::new(), yaml: example.to_owned() },
+        set: String::new(),
+        error: String::new(),
+        verdict: None,
+    };
+    if let Some(set) = query.set {
+        let found = records::find(&app, &set.into()).await?;
+        shown.fields = Fields::of(&found.content);
+        shown.set = found.name;
+    }
+    Ok(ok(&shown))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EvaluateForm {
+    input: String,
+    output: String,
+    rules: String,
+    checks: String,
+    name: String,
+}
+
+async fn evaluate(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<EvaluateForm>,
+) -> Response {
+    let mut shown = Playground {
+        frame: Frame::new("Playground", "/", &caller),
+        has_judge: app.records.has_judge(),
+        input: form.input,
+        output: form.output,
+        fields: Fields { rules: form.rules, yaml: form.checks },
+        set: form.name,
+        error: String::new(),
+        verdict: None,
+    };
+    let evaluated = match shown.fields.checks() {
+        Ok(checks) => evaluated(&app, &shown, checks).await,
+        Err(error) => Err(error),
+    };
+    match evaluated {
+        Ok(verdict) => {
+            shown.verdict = Some(verdict);
+            ok(&shown)
+        }
+        Err(error) => {
+            shown.error = error;
+            page(StatusCode::UNPROCESSABLE_ENTITY, &shown)
+        }
+    }
+}
+
+async fn evaluated(
+    app: &App,
+    shown: &Playground,
+    checks: Map<String, Value>,
+) -> Result<Verdict, String> {
+    // Forms end lines with CR LF.
+    let text = |it: &str| Value::from(it.replace("\r\n", "\n"));
+    let mut record = checks;
+    record.insert("agent_output".to_owned(), text(&shown.output));
+    if !shown.input.trim().is_empty() {
+        record.insert("agent_input".to_owned(), text(&shown.input));
+    }
+    let json = serde_json::to_vec(&record).map_err(|err| err.to_string())?;
+    let done = records::evaluate(app, json).await.map_err(|it| it.problem.detail)?;
+    app.metrics.add_evaluation("page", done.evaluation.outcome);
+    Ok(Verdict::new(&done.evaluation))
+}

@@ -1,0 +1,314 @@
+//! `/runs`: the runs of suites, the form that starts one, and the page that follows one.
+
+use askama::Template;
+use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use axum::{Form, Router};
+use kindlm_wire::v1::RunHead;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::access::guarded;
+use super::frame::{Frame, Look, PageError, minute, ok, page};
+use crate::access::Caller;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::routes::runs as api;
+use crate::runs::{LiveRun, NewRun, NotRead, RunInfo, RunService, RunState};
+use crate::store::tokens::Scope;
+
+/// The number of runs in the list.
+const LISTED: usize = 100;
+
+/// The maximum number of failed cases on the page of a run.
+const FAILURES: usize = 100;
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    let reads = Router::new()
+        .route("/runs", get(list))
+        .route("/runs/{id}", get(show))
+        .route("/runs/{id}/part", get(part))
+        .route("/runs/{id}/events", get(api::events))
+        .route("/runs/{id}/{report}", get(api::report));
+    let starts = Router::new().route("/runs", post(start)).route("/runs/{id}/cancel", post(cancel));
+    guarded(app, Scope::Read, reads).merge(guarded(app, Scope::Evaluate, starts))
+}
+
+/// Returns the look of a state, and true if the run goes on.
+fn look(state: RunState) -> (Look, bool) {
+    let (tone, mark, word, is_open) = match state {
+        RunState::Queued => ("none", "…", "queued", true),
+        RunState::Running => ("none", "…", "running", true),
+        RunState::Passed => ("good", "✓", "passed", false),
+        RunState::Failed => ("bad", "✗", "failed", false),
+        RunState::Errored => ("trouble", "!", "error", false),
+        RunState::Interrupted => ("warn", "!", "cancelled", false),
+        RunState::Unfinished => ("warn", "!", "unfinished", false),
+        RunState::Unreadable => ("trouble", "!", "unreadable", false),
+    };
+    (Look { tone, mark, word }, is_open)
+}
+
+#[derive(Template)]
+#[template(path = "runs.html")]
+struct RunList {
+    frame: Frame,
+    suites: Vec<String>,
+    chosen: String,
+    tests: String,
+    error: String,
+    total: usize,
+    runs: Vec<Row>,
+}
+
+struct Row {
+    id: String,
+    suite: String,
+    look: Look,
+    held: String,
+    start: String,
+    duration: String,
+}
+
+impl Row {
+    fn new(run: RunInfo) -> Self {
+        let held = match (run.cases_held, run.cases) {
+            (Some(held), Some(cases)) => format!("{held} of {cases}"),
+            _ => String::new(),
+        };
+        Self {
+            look: look(run.state).0,
+            suite: run.suite.unwrap_or_default(),
+            held,
+            start: run.started_at.as_deref().map(minute).unwrap_or_default(),
+            duration: run.duration_ms.map(seconds).unwrap_or_default(),
+            id: run.id,
+        }
+    }
+}
+
+fn seconds(milliseconds: f64) -> String {
+    if milliseconds < 1000.0 {
+        return format!("{milliseconds:.0} ms");
+    }
+    format!("{:.1} s", milliseconds / 1000.0)
+}
+
+async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, PageError> {
+    let shown = run_list(app, &caller, StartForm::default(), String::new()).await?;
+    Ok(ok(&shown))
+}
+
+async fn run_list(
+    app: App,
+    caller: &Caller,
+    form: StartForm,
+    error: String,
+) -> Result<RunList, Problem> {
+    let read = |runs: &RunService| {
+        let suites = runs.suites().map_err(NotRead::from)?;
+        Ok((suites, runs.list(LISTED)?))
+    };
+    let (suites, (runs, total)) = api::blocking(app, read).await?;
+    let StartForm { suite: chosen, tests } = form;
+    let runs = runs.into_iter().map(Row::new).collect();
+    let frame = Frame::new("Runs", "/runs", caller);
+    Ok(RunList { frame, suites, chosen, tests, error, total, runs })
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct StartForm {
+    suite: String,
+    /// Names of test cases, one per line.
+    tests: String,
+}
+
+async fn start(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Form(form): Form<StartForm>,
+) -> Result<Response, PageError> {
+    let tests = form.tests.lines().map(str::trim).filter(|it| !it.is_empty());
+    let new = NewRun::new(form.suite.clone(), tests.map(str::to_owned).collect());
+    match app.runs.start(new).await {
+        Ok(run) => Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response()),
+        Err(why) => {
+            let problem = Problem::from(why);
+            let status = StatusCode::from_u16(problem.status).unwrap_or_default();
+            let shown = run_list(app, &caller, form, problem.detail).await?;
+            Ok(page(status, &shown))
+        }
+    }
+}
+
+async fn cancel(app: State<App>, id: Path<String>) -> Result<Response, PageError> {
+    let back = format!("/runs/{}", *id);
+    match api::cancel(app, id).await {
+        Ok(_) => Ok(Redirect::to(&back).into_response()),
+        // The run may have ended since the page was shown.
+        Err(problem) if problem.is("not-running") => Ok(Redirect::to(&back).into_response()),
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "run.html")]
+struct RunPage {
+    frame: Frame,
+    part: RunPart,
+}
+
+/// The part of the page that changes while the run goes on.
+#[derive(Template)]
+#[template(path = "run_part.html")]
+struct RunPart {
+    id: String,
+    look: Look,
+    is_open: bool,
+    has_report: bool,
+    line: String,
+    facts: String,
+    error: String,
+    /// The finished executions in thousandths of all.
+    done: u64,
+    failures: Vec<Failure>,
+    more: usize,
+    gates: Vec<Gate>,
+}
+
+#[derive(Default)]
+struct Failure {
+    word: &'static str,
+    name: String,
+    model: String,
+    place: String,
+    reason: String,
+}
+
+struct Gate {
+    look: Look,
+    id: String,
+    actual: String,
+    threshold: String,
+}
+
+async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, PageError> {
+    let part = run_part(app, id).await?;
+    let frame = Frame::new(format!("Run {}", part.id), "/runs", &caller);
+    Ok(ok(&RunPage { frame, part }))
+}
+
+async fn part(State(app): State<App>, Path(id): Path<String>) -> Result<Response, PageError> {
+    Ok(ok(&run_part(app, id).await?))
+}
+
+async fn run_part(app: App, id: String) -> Result<RunPart, Problem> {
+    let live = app.runs.live(&id);
+    let read = move |runs: &RunService| {
+        let run = runs.find(&id)?;
+        let head = match run.duration_ms {
+            Some(_) => Some(runs.head(&id)?),
+            None => None,
+        };
+        Ok((run, head))
+    };
+    let (run, head) = api::blocking(app, read).await?;
+    Ok(RunPart::new(run, head.as_ref(), live.as_deref()))
+}
+
+impl RunPart {
+    fn new(run: RunInfo, head: Option<&RunHead>, live: Option<&LiveRun>) -> Self {
+        let (look, is_open) = look(run.state);
+        let (finished, total) = (run.finished.unwrap_or(0), run.total.unwrap_or(0));
+        let mut part = Self {
+            id: run.id,
+            look,
+            is_open,
+            has_report: head.is_some(),
+            line: String::new(),
+            facts: run.suite.unwrap_or_default(),
+            error: run.error.unwrap_or_default(),
+            done: if is_open { (finished * 1000 / total.max(1)) as u64 } else { 1000 },
+            failures: Vec::new(),
+            more: 0,
+            gates: Vec::new(),
+        };
+        let held = part.add_events(live);
+        part.line = match (head, is_open) {
+            (Some(head), _) => {
+                format!("{} of {} cases held", head.held.count, head.held.total)
+            }
+            (None, true) if total == 0 => "no case has started".to_owned(),
+            (None, true) => {
+                let cases = held.1;
+                format!(
+                    "so far {} of {cases} cases held; {finished} of {total} executions ended",
+                    held.0
+                )
+            }
+            (None, false) => "there is no report".to_owned(),
+        };
+        if let Some(head) = head {
+            let time = (minute(&head.started_at), seconds(head.duration_ms));
+            part.facts =
+                format!("{} · {} · started {} · {}", head.project, head.suite, time.0, time.1);
+            part.gates = head.gates.iter().map(Gate::new).collect();
+        }
+        part
+    }
+
+    /// Adds the failed cases of a run of this process. Returns the numbers of held cases and of all ended ones.
+    fn add_events(&mut self, live: Option<&LiveRun>) -> (usize, usize) {
+        let (mut held, mut all) = (0, 0);
+        let events = live.map(LiveRun::past_events).unwrap_or_default();
+        for event in events.iter().filter(|it| it.name == "case") {
+            let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+            let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
+            let outcome = Look::of(data["outcome"].as_str().unwrap_or_default());
+            all += usize::from(outcome.word != "skipped");
+            held += usize::from(outcome.tone == "good");
+            if !["bad", "trouble"].contains(&outcome.tone) {
+                continue;
+            }
+            if self.failures.len() == FAILURES {
+                self.more += 1;
+                continue;
+            }
+            let place = data["line"].as_u64().map(|line| format!("{}:{line}", text("file")));
+            self.failures.push(Failure {
+                word: outcome.word,
+                name: text("case"),
+                model: text("model"),
+                place: place.unwrap_or_default(),
+                reason: text("reason"),
+            });
+        }
+        (held, all)
+    }
+}
+
+impl Gate {
+    fn new(gate: &kindlm_wire::v1::HeadGate) -> Self {
+        Self {
+            look: super::playground::look(&gate.status),
+            id: gate.gate.clone(),
+            actual: gate.actual.map_or_else(|| "–".to_owned(), number),
+            threshold: number(gate.threshold),
+        }
+    }
+}
+
+fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,342 @@
+//! The pages: their text, their forms without a script, and who may open them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use kindlm_testing::{installed, not_run};
+use serde_json::{Value, json};
+
+use crate::runs::{events, suites};
+use crate::server::{Reply, Server};
+use crate::tokens::token;
+
+const ORIGIN: &str = "origin: http://localhost";
+
+/// Encodes the fields of a form.
+fn encoded(fields: &[(&str, &str)]) -> String {
+    let text = |it: &str| it.bytes().map(|it| format!("%{it:02X}")).collect::<String>();
+    let pairs = fields.iter().map(|(name, value)| format!("{name}={}", text(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn submit_with(server: &Server, path: &str, head: &[&str], fields: &[(&str, &str)]) -> Reply {
+    let form = "content-type: application/x-www-form-urlencoded";
+    let head: Vec<&str> =
+        ["host: localhost", form].into_iter().chain(head.iter().copied()).collect();
+    server.send(&format!("POST {path}"), &head, encoded(fields).as_bytes())
+}
+
+fn submit(server: &Server, path: &str, fields: &[(&str, &str)]) -> Reply {
+    submit_with(server, path, &[ORIGIN], fields)
+}
+
+fn location(reply: &Reply) -> &str {
+    assert_eq!(reply.status, 303, "{}", reply.body);
+    reply.head.lines().find_map(|it| it.strip_prefix("location: ")).unwrap()
+}
+
+/// Checks the headers of a page, and that it has no script, style or handler of its own.
+fn assert_page(reply: &Reply) {
+    assert!(reply.head.contains("content-type: text/html; charset=utf-8"), "{}", reply.head);
+    for part in
+        ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"]
+    {
+        assert!(reply.head.contains(part), "{part}: {}", reply.head);
+    }
+    assert!(!reply.head.contains("unsafe"), "{}", reply.head);
+    for part in [" style=", "<style", " onclick=", " onload="] {
+        assert!(!reply.body.contains(part), "{part}: {}", reply.body);
+    }
+    for script in reply.body.split("<script").skip(1) {
+        assert!(script.contains("src=\"/static/live.js\"></script>"), "{script}");
+    }
+}
+
+#[test]
+fn playground_shows_a_card_for_each_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let page = server.get("/");
+    assert_page(&page);
+    for part in
+        ["Evaluate", "Save as set", "This server has no judge", "contains: [&#34;refund&#34;"]
+    {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    let hostile = "<script>alert(1)</script><img src=x onerror=alert(2)> a refund";
+    let checks = "output:\r\n  contains: [refund, \"<b>money</b>\"]\r\n";
+    let reply = submit(&server, "/", &[("output", hostile), ("checks", checks)]);
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert_page(&reply);
+    assert!(!reply.body.contains("<img") && !reply.body.contains("<b>money"), "{}", reply.body);
+    for part in ["1 of 2 passed", "✗ failed", "✓ passed", "&#60;b&#62;money", "score 0.50"] {
+        assert!(reply.body.contains(part), "{part}: {}", reply.body);
+    }
+    // The form keeps what was written.
+    assert!(reply.body.contains("&#60;script&#62;alert(1)"), "{}", reply.body);
+    for (fields, expected) in [
+        (vec![("output", "x"), ("rules", "It is polite.")], "`models`"),
+        (vec![("output", "x")], "at least one rule or one check"),
+        (vec![("output", "x"), ("checks", "output: [")], "not valid YAML"),
+        (vec![("output", "x"), ("checks", "output: { contain: [x] }")], "contain"),
+        (
+            vec![("output", "x"), ("checks", "assert: [{ type: python, value: '1' }]")],
+            "/expect/assert/0",
+        ),
+    ] {
+        let reply = submit(&server, "/", &fields);
+        assert_eq!(reply.status, 422, "{fields:?}");
+        let shown = reply.body.split("role=\"alert\">").nth(1).unwrap();
+        assert!(shown.split("</p>").next().unwrap().contains(expected), "{shown}");
+        assert_page(&reply);
+    }
+}
+
+#[test]
+fn sets_are_saved_and_tried_on_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert!(server.get("/sets").body.contains("There is no set yet"));
+    let save = |checks: &str| submit(&server, "/sets", &[("name", "support"), ("checks", checks)]);
+    assert_eq!(location(&save("output: { contains: [refund] }")), "/sets/support");
+    location(&save("output:\n  contains:\n  - <i>money</i>\n"));
+    // The same checks are not a new version.
+    location(&save("output: { contains: [\"<i>money</i>\"] }"));
+    let stored = server.get("/v1/assertion-sets/support").json();
+    assert_eq!(stored["content"], json!({"expect": {"output": {"contains": ["<i>money</i>"]}}}));
+    let page = server.get("/sets/support");
+    assert_page(&page);
+    assert!(!page.body.contains("<i>money"), "{}", page.body);
+    for part in ["support, version 2", "sha256:", "class=\"added\"", "/sets/support?version=1"] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    assert!(server.get("/sets/support?version=1").body.contains("This is the first version"));
+    assert!(server.get("/?set=support@1").body.contains("- refund"));
+    assert!(server.get("/sets").body.contains(">support</a>"));
+    assert_eq!(server.get("/sets/other").status, 404);
+    assert_eq!(server.get("/sets/support?version=9").status, 404);
+    assert_page(&server.get("/sets/other"));
+    for (name, checks, expected) in [
+        ("a b", "output: { contains: [x] }", "the name of a set"),
+        ("", "output: { contains: [x] }", "Write the name"),
+        ("a", "output: { contain: [x] }", "contain"),
+    ] {
+        let reply = submit(&server, "/sets", &[("name", name), ("checks", checks)]);
+        assert_eq!(reply.status, 422, "{name}");
+        assert!(reply.body.contains(expected), "{}", reply.body);
+    }
+    for (id, output) in [("good", "a refund"), ("bad", "<u>no</u>")] {
+        let sample = json!({"id": id, "agent": "shop", "agent_output": output});
+        assert_eq!(server.json("POST /v1/samples", &sample).status, 200);
+    }
+    let fields = [("agent", "shop"), ("version", "1")];
+    let tried = submit(&server, "/sets/support/try", &fields);
+    assert_page(&tried);
+    for part in ["1 of the newest 2 samples", "&#60;u&#62;no", "✗ failed"] {
+        assert!(tried.body.contains(part), "{part}: {}", tried.body);
+    }
+}
+
+#[test]
+fn runs_start_and_show_what_failed() {
+    let folder = suites();
+    let server = Server::start(folder.path(), &["--suites", "suites"]);
+    let page = server.get("/runs");
+    assert_page(&page);
+    assert!(page.body.contains("<option>team/strict.kindlm.yaml</option>"), "{}", page.body);
+    let started = submit(&server, "/runs", &[("suite", "team/strict.kindlm.yaml")]);
+    let path = location(&started).to_owned();
+    events(&server, path.rsplit('/').next().unwrap(), None);
+    let page = server.get(&path);
+    assert_page(&page);
+    for part in [
+        "✗ failed",
+        "1 of 2 cases held",
+        "greets",
+        "strict.kindlm.yaml:11",
+        "passRateMin",
+        "violated",
+    ] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    // An ended run needs neither the script nor a reload.
+    assert!(!page.body.contains("live.js") && !page.body.contains("refresh"), "{}", page.body);
+    let report = server.get(&format!("{path}/report.html"));
+    assert_eq!(report.status, 200);
+    assert!(report.head.contains("frame-ancestors 'none'"), "{}", report.head);
+    let page = server.get("/runs");
+    assert!(page.body.contains("1 of 2") && page.body.contains(&path), "{}", page.body);
+    let refused = submit(&server, "/runs", &[("suite", "kindlm.yaml"), ("tests", "nothing")]);
+    assert_eq!(refused.status, 422);
+    assert!(refused.body.contains("role=\"alert\""), "{}", refused.body);
+    assert_eq!(server.get("/runs/20200101-000000-000-aaaa").status, 404);
+    // A run that has ended is shown again.
+    assert_eq!(location(&submit(&server, &format!("{path}/cancel"), &[])), path);
+    let without = Server::start(folder.path(), &[]);
+    assert!(without.get("/runs").body.contains("This server has no suites"));
+}
+
+#[test]
+fn open_run_reloads_without_a_script() {
+    let folder = suites();
+    let mock = kindlm_testing::MockServer::start().unwrap();
+    mock.hold();
+    let path = folder.path().join("suites/kindlm.yaml");
+    let scripted = "{ scripted: { file: ./replies.yaml } }";
+    let suite = std::fs::read_to_string(&path).unwrap();
+    let held = format!("{{ openai: {{ baseUrl: '{}', apiKeyEnv: MOCK_KEY }} }}", mock.url());
+    let suite = suite.replace(scripted, &held).replace("provider: scripted", "provider: openai");
+    std::fs::write(&path, suite).unwrap();
+    let server = Server::start(folder.path(), &["--suites", "suites"]);
+    let path = location(&submit(&server, "/runs", &[("suite", "kindlm.yaml")])).to_owned();
+    while mock.count() == 0 {
+        std::thread::yield_now();
+    }
+    let page = server.get(&path);
+    assert_page(&page);
+    for part in
+        ["http-equiv=\"refresh\"", "Cancel the run", "running", "The gates are decided at the end"]
+    {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    let part = server.get(&format!("{path}/part"));
+    assert!(part.body.starts_with("<div class=\"card verdict"), "{}", part.body);
+    // No page acts by GET.
+    assert_eq!(server.get(&format!("{path}/cancel")).status, 405);
+    location(&submit(&server, &format!("{path}/cancel"), &[]));
+    mock.release();
+    events(&server, path.rsplit('/').next().unwrap(), None);
+    assert!(server.get(&path).body.contains("cancelled"));
+}
+
+#[test]
+fn monitor_shows_rates_and_failed_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert!(server.get("/monitor").body.contains("No sample was evaluated in this time"));
+    fill(&server);
+    let page = server.get("/monitor?agent=shop&version=v1&window=day");
+    assert_page(&page);
+    for part in ["75 % (30 %–95 %) of 4", "<svg class=\"rate\"", "&#60;u&#62;no", "selected>shop"]
+    {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    let other = server.get("/monitor?version=v2");
+    assert!(!other.body.contains("<svg") && !other.body.contains("&#60;u"), "{}", other.body);
+}
+
+/// Stores samples of an agent, and waits until all are evaluated.
+fn fill(server: &Server) {
+    let set = json!({"expect": {"assert": [{"type": "contains", "value": "refund"}]}});
+    server.json("PUT /v1/assertion-sets/support", &set);
+    server.json("PUT /v1/agents/shop", &json!({"set": "support"}));
+    for (id, output) in ["a refund", "<u>no</u>", "refund", "the refund"].iter().enumerate() {
+        let sample =
+            json!({"id": id.to_string(), "agent": "shop", "version": "v1", "agent_output": output});
+        server.json("POST /v1/samples", &sample);
+    }
+    loop {
+        let items = server.get("/v1/samples").json()["items"].clone();
+        let is_done = |it: &Value| it["state"] == "done";
+        if items.as_array().unwrap().iter().all(is_done) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn other_sites_cannot_submit_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let fields = [("output", "x"), ("checks", "output: { contains: [x] }")];
+    for head in
+        [vec![], vec!["origin: http://evil.test"], vec!["origin: null"], vec![ORIGIN, ORIGIN]]
+    {
+        let reply = submit_with(&server, "/", &head, &fields);
+        assert_eq!(reply.status, 403, "{head:?}: {}", reply.body);
+        assert_page(&reply);
+    }
+    let foreign = server.send("GET /", &["host: evil.test"], b"");
+    assert_eq!(foreign.status, 403);
+    assert_eq!(server.get("/login").status, 303);
+}
+
+#[test]
+fn pages_need_a_login_if_there_are_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, good) = token(folder.path(), &["create", "Ann", "--scopes", "evaluate,read"]);
+    let server = Server::start(folder.path(), &[]);
+    let host = "host: kindlm.test";
+    let origin = "origin: https://kindlm.test";
+    let form = "content-type: application/x-www-form-urlencoded";
+    let send = |first: &str, head: &[&str], fields: &[(&str, &str)]| {
+        let head: Vec<&str> = [host, form].into_iter().chain(head.iter().copied()).collect();
+        server.send(first, &head, encoded(fields).as_bytes())
+    };
+    let page = send("GET /sets?a=%22", &[], &[]);
+    assert_eq!(page.status, 401);
+    assert_page(&page);
+    assert!(page.body.contains("name=\"next\" value=\"/sets?a=%22\""), "{}", page.body);
+    // A token in a header opens no page, and a cookie opens no API.
+    let bearer = format!("authorization: Bearer {good}");
+    let cookie = format!("cookie: a=b; kindlm_token={good}");
+    assert_eq!(send("GET /sets", &[&bearer], &[]).status, 401);
+    assert_eq!(send("GET /v1/assertion-sets", &[&cookie], &[]).status, 401);
+    assert_eq!(send("POST /login", &[], &[("token", &good)]).status, 403);
+    let wrong = send("POST /login", &[origin], &[("token", "kindlm_0_0")]);
+    assert_eq!(wrong.status, 401);
+    assert!(wrong.body.contains("unknown or revoked") && !wrong.head.contains("set-cookie"));
+    for (next, expected) in [("/sets", "/sets"), ("//evil.test", "/"), ("https://evil.test", "/")] {
+        let reply = send("POST /login", &[origin], &[("token", &good), ("next", next)]);
+        assert_eq!(location(&reply), expected);
+        let set = reply.head.lines().find_map(|it| it.strip_prefix("set-cookie: ")).unwrap();
+        let attributes = "; path=/; httponly; samesite=strict; secure";
+        assert_eq!(set, format!("kindlm_token={good}{attributes}"));
+    }
+    let page = send("GET /sets", &[&cookie], &[]);
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("Ann") && page.body.contains("Log out"), "{}", page.body);
+    // The cookie is no permission for a form of another site, or for another scope.
+    let fields = [("name", "a"), ("checks", "output: { contains: [x] }")];
+    assert_eq!(send("POST /", &[&cookie], &[("output", "x")]).status, 403);
+    let refused = send("POST /sets", &[&cookie, origin], &fields);
+    assert_eq!(refused.status, 403);
+    assert!(refused.body.contains("`admin`"), "{}", refused.body);
+    let out = send("POST /logout", &[&cookie, origin], &[]);
+    assert!(out.head.contains("max-age=0"), "{}", out.head);
+    for path in ["style.css", "live.js", "icon.svg"] {
+        assert_eq!(send(&format!("GET /static/{path}"), &[], &[]).status, 200, "{path}");
+    }
+    assert_eq!(send("GET /static/other", &[], &[]).status, 404);
+    assert!(token(folder.path(), &["revoke", good.split('_').nth(1).unwrap()]).0);
+    assert_eq!(send("GET /sets", &[&cookie], &[]).status, 401);
+}
+
+/// Runs the tests in `tests/browser`.
+#[test]
+fn pages_work_in_chromium() {
+    if !["node", "npm", "chromium"].iter().all(|it| installed(it)) {
+        return;
+    }
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&tests);
+    let has_packages = tests.join("node_modules/.package-lock.json").exists();
+    if !has_packages && !npm.stdout(Stdio::null()).status().unwrap().success() {
+        not_run("chromium", "npm cannot install the packages of tests/browser");
+        return;
+    }
+    let folder = suites();
+    let server = Server::start(folder.path(), &["--suites", "suites"]);
+    fill(&server);
+    let closed = tempfile::tempdir().unwrap();
+    let (_, admin) = token(closed.path(), &["create", "Ann", "--scopes", "admin"]);
+    let with_tokens = Server::start(closed.path(), &[]);
+    let mut node = Command::new("node");
+    node.arg("pages.test.mjs").current_dir(&tests).env("KINDLM_SERVER", server.url());
+    node.env("KINDLM_CLOSED_SERVER", with_tokens.url()).env("KINDLM_TOKEN", admin);
+    let output = node.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
