@@ -6,6 +6,7 @@ use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
 use tokio::sync::Notify;
 
+use crate::embed_origin::EmbedOrigin;
 use crate::metrics::Metrics;
 use crate::runs::RunService;
 use crate::store::Store;
@@ -21,6 +22,8 @@ pub struct App {
     pub store: Store,
     /// Masks personal data in samples before they are stored; `None` stores them as they are.
     pub redactor: Option<Arc<Redactor>>,
+    /// The origins whose pages may show the panel in a frame.
+    pub(crate) embed_origins: Arc<[EmbedOrigin]>,
     /// Counts requests and evaluations.
     pub(crate) metrics: Metrics,
     /// Wakes a worker of the monitor after samples were stored.
@@ -36,6 +39,13 @@ impl App {
         redactor: Option<Redactor>,
     ) -> Self {
         let (metrics, wake) = (Metrics::new(), Arc::default());
-        Self { records, runs, store, redactor: redactor.map(Arc::new), metrics, wake }
+        let (redactor, embed_origins) = (redactor.map(Arc::new), Arc::default());
+        Self { records, runs, store, redactor, embed_origins, metrics, wake }
+    }
+
+    /// Permits pages of these origins to show the panel in a frame.
+    #[must_use]
+    pub fn with_embed_origins(self, origins: Vec<EmbedOrigin>) -> Self {
+        Self { embed_origins: origins.into(), ..self }
     }
 }

@@ -5,6 +5,7 @@
 
 mod access;
 mod app;
+mod embed_origin;
 mod local;
 mod metrics;
 mod monitor;
@@ -18,6 +19,7 @@ mod serving;
 pub mod store;
 
 pub use app::App;
+pub use embed_origin::{EmbedOrigin, NotAnOrigin};
 pub use monitor::monitor;
 pub use routes::app;
 pub use runs::RunService;

@@ -13,7 +13,7 @@ use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
-use kindlm_server::{App, RunService, app, listen, monitor, serve};
+use kindlm_server::{App, EmbedOrigin, RunService, app, listen, monitor, serve};
 use token::TokenCommand;
 
 /// Checks outputs over HTTP.
@@ -43,6 +43,9 @@ struct Args {
     /// Mask personal data in samples before they are stored
     #[arg(long)]
     redact_pii: bool,
+    /// A site that may show the panel in a frame, such as `https://builder.example.com`; can be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    embed_origin: Vec<EmbedOrigin>,
 }
 
 #[derive(Subcommand)]
@@ -88,7 +91,8 @@ fn run(args: &Args) -> Result<(), String> {
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
         let runs = RunService::new(world(), suites, args.runs.into());
-        let services = App::new(records, runs.clone(), store.clone(), redactor);
+        let services = App::new(records, runs.clone(), store.clone(), redactor)
+            .with_embed_origins(args.embed_origin.clone());
         let monitor = tokio::spawn(monitor(services.clone()));
         let stop = async { drop(tokio::signal::ctrl_c().await) };
         serve(&listener, app(services), stop).await;

@@ -1,4 +1,4 @@
-//! `/static/…`: the style sheet, the script and the icon. They need no token.
+//! `/static/…`: the style sheet, the scripts and the icon. They need no token.
 
 use axum::Router;
 use axum::extract::Path;
@@ -12,6 +12,7 @@ use crate::routes::runs::with_etag;
 
 const STYLE: &str = include_str!("style.css");
 const LIVE: &str = include_str!("live.js");
+const PANEL: &str = include_str!("panel.js");
 const ICON: &str = include_str!("icon.svg");
 
 pub(super) fn routes() -> Router<App> {
@@ -25,6 +26,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
             ("text/css; charset=utf-8", [kindlm_reporters::html_style(), STYLE].concat())
         }
         "live.js" => ("text/javascript; charset=utf-8", LIVE.to_owned()),
+        "panel.js" => ("text/javascript; charset=utf-8", PANEL.to_owned()),
         "icon.svg" => ("image/svg+xml", ICON.to_owned()),
         _ => return StatusCode::NOT_FOUND.into_response(),
     };

@@ -6,6 +6,7 @@
 mod access;
 mod assets;
 mod checks;
+mod embed;
 mod frame;
 mod login;
 mod monitor;
@@ -20,6 +21,7 @@ use crate::app::App;
 /// Makes the routes of all pages.
 pub(crate) fn routes(app: &App) -> Router<App> {
     assets::routes()
+        .merge(embed::routes())
         .merge(login::routes())
         .merge(playground::routes(app))
         .merge(sets::routes(app))

@@ -171,9 +171,8 @@ async fn evaluated(
     let text = |it: &str| Value::from(it.replace("\r\n", "\n"));
     let mut record = checks;
     record.insert("agent_output".to_owned(), text(&shown.output));
-    if !shown.input.trim().is_empty() {
-        record.insert("agent_input".to_owned(), text(&shown.input));
-    }
+    // Rules need an input. An empty field says that there was none.
+    record.insert("agent_input".to_owned(), text(&shown.input));
     let json = serde_json::to_vec(&record).map_err(|err| err.to_string())?;
     let done = records::evaluate(app, json).await.map_err(|it| it.problem.detail)?;
     app.metrics.add_evaluation("page", done.evaluation.outcome);

@@ -1,19 +1,20 @@
 // Tests of the pages in headless Chromium. `KINDLM_SERVER` is a server without tokens that has suites and samples,
-// `KINDLM_CLOSED_SERVER` one whose token is `KINDLM_TOKEN`. With `KINDLM_SHOTS`, pictures are written into this folder.
+// `KINDLM_CLOSED_SERVER` one whose token is `KINDLM_TOKEN`. `KINDLM_BUILDER` is the other site that may show the panel. With `KINDLM_SHOTS`, pictures are written into this folder.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { chromium } from 'playwright-core';
 
-const { KINDLM_SERVER: home, KINDLM_CLOSED_SERVER: closed, KINDLM_TOKEN: token, KINDLM_SHOTS: shots } = process.env;
+const { KINDLM_SERVER: home, KINDLM_CLOSED_SERVER: closed, KINDLM_TOKEN: token, KINDLM_BUILDER: builder, KINDLM_SHOTS: shots } = process.env;
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 const axe = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
 /** Opens a page. What it logs, violates, or requests from elsewhere than `origin` is collected in `page.trouble`. */
-const open = async (path, options = {}, origin = home) => {
+const open = async (path, options = {}, origin = home, others = []) => {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   page.trouble = [];
-  page.on('request', (it) => it.url().startsWith(`${origin}/`) || page.trouble.push(`request ${it.url()}`));
+  page.on('request', (it) => [origin, ...others].some((known) => it.url().startsWith(`${known}/`)) || page.trouble.push(`request ${it.url()}`));
   page.on('console', (it) => page.trouble.push(`console ${it.text()}`));
   page.on('pageerror', (it) => page.trouble.push(`error ${it.message}`));
   page.on('dialog', (it) => (page.trouble.push(`dialog ${it.message()}`), it.dismiss()));
@@ -30,6 +31,19 @@ const violations = async (page) => {
   });
 };
 
+/** Serves the example of an agent builder, which uses this server. */
+const serve = async (origin) => {
+  const types = { html: 'text/html', js: 'text/javascript' };
+  const site = createServer((request, response) => {
+    const name = request.url === '/' ? 'index.html' : request.url.slice(1);
+    if (!['index.html', 'builder.js'].includes(name)) return response.writeHead(204).end();
+    const text = readFileSync(new URL(`../../examples/agent-builder/${name}`, import.meta.url), 'utf8');
+    response.writeHead(200, { 'content-type': types[name.split('.').pop()] }).end(text.replace('http://127.0.0.1:8477', home));
+  });
+  await new Promise((done) => site.listen(new URL(origin).port, '127.0.0.1', done));
+  return { close: () => (site.closeAllConnections(), site.close()) };
+};
+
 /** The walk of a newcomer, with or without a script. Returns the path of the run. */
 const walk = async (options, set) => {
   const page = await open('/', options);
@@ -39,7 +53,17 @@ const walk = async (options, set) => {
   assert.match(first, /✓ passed/, first);
   await shot(page, `2-evaluated-${set}`);
 
-  // Break a rule, and see which check fell.
+  // Break a rule, and see which one fell.
+  await page.getByLabel('Rules').fill('The answer names the amount.\nThe answer is polite.');
+  await page.getByRole('button', { name: 'Evaluate' }).click();
+  await page.locator('.result', { hasText: 'It says sorry.' }).waitFor();
+  assert.equal(await page.locator('.result.tone-bad').count(), 0);
+  await page.getByLabel('Rules').fill('The answer names the amount.\nThe answer offers a voucher.');
+  await page.getByRole('button', { name: 'Evaluate' }).click();
+  await page.locator('.result.tone-bad').waitFor();
+  assert.match(await page.locator('.result.tone-bad').textContent(), /the_answer_offers_a_voucher.*It has no voucher/s);
+  await shot(page, `3-rule-${set}`);
+  await page.getByLabel('Rules').fill('');
   await page.getByLabel('Checks').fill('output:\n  contains: ["refund", "voucher"]\n');
   await page.getByRole('button', { name: 'Evaluate' }).click();
   const failed = page.locator('.result.tone-bad');
@@ -68,7 +92,7 @@ const walk = async (options, set) => {
   await page.locator('.verdict[data-over]').waitFor();
   const run = new URL(page.url()).pathname;
   const text = await page.locator('main').textContent();
-  for (const part of ['✗ failed', '1 of 2 cases held', 'greets', 'strict.kindlm.yaml:11', 'violated']) assert.ok(text.includes(part), `${part}: ${text}`);
+  for (const part of ['✗ failed', '1 of 2 cases held', 'greets', 'strict.kindlm.yaml:10', 'violated']) assert.ok(text.includes(part), `${part}: ${text}`);
   await shot(page, `6-run-${set}`);
   assert.deepEqual(page.trouble, []);
   return run;
@@ -102,6 +126,59 @@ const tests = {
         }
       }
     }
+  },
+
+  async 'a builder on another origin shows the panel'() {
+    const rules = ['The answer names the amount.', 'The answer is polite.'].map((it) => ({ id: it.toLowerCase().replace('.', '').replaceAll(' ', '_'), instruction: it, criteria: [it] }));
+    const stored = await fetch(`${home}/v1/assertion-sets/support`, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ assertions: rules }) });
+    assert.ok(stored.ok, await stored.text());
+    const site = await serve(builder);
+    const page = await open('/', {}, builder, [home]);
+    const panel = page.frameLocator('iframe');
+    await panel.getByLabel('Rule the_answer_is_polite').waitFor();
+    await page.getByRole('button', { name: 'Check the answer' }).click();
+    await page.getByText('2 of 2 rules passed.').waitFor();
+    await panel.getByText('It says sorry.').waitFor();
+    await shot(page, '8-panel');
+    // The product manager's loop: edit a rule, see the verdict.
+    const start = Date.now();
+    await panel.getByLabel('Rule the_answer_is_polite').fill('The answer includes a coupon.');
+    await panel.getByRole('button', { name: 'Evaluate again' }).click();
+    await page.getByText('1 of 2 rules passed.').waitFor();
+    console.log(`edit to verdict: ${Date.now() - start} ms`);
+    await panel.getByText('It has no coupon.').waitFor();
+    await shot(page, '9-panel-edited');
+    await panel.getByRole('button', { name: 'Save as a new version' }).click();
+    await page.getByText(/^Version \d+ of the rules is saved/).waitFor();
+    const set = await (await fetch(`${home}/v1/assertion-sets/support`)).json();
+    assert.equal(set.content.assertions[1].criteria[0], 'The answer includes a coupon.');
+    // Messages of unknown types, and with a wrong target, change nothing.
+    await page.evaluate((home) => {
+      const frame = document.querySelector('iframe').contentWindow;
+      for (const type of ['kindlm:nothing', 'constructor', 'toString']) frame.postMessage({ type }, home);
+      frame.postMessage('kindlm:init', home);
+    }, home);
+    assert.deepEqual(page.trouble, []);
+    const frame = page.frames().find((it) => it.url().startsWith(home));
+    assert.deepEqual(await violations(frame), []);
+    site.close();
+  },
+
+  async 'a wrong origin gets no panel'() {
+    // The same files on another host name: another origin.
+    const wrong = builder.replace('localhost', '127.0.0.1');
+    const site = await serve(builder);
+    const page = await open('/', {}, wrong, [home]);
+    await page.getByRole('button', { name: 'Check the answer' }).click();
+    assert.equal((await fetch(`${home}/embed/panel?origin=${wrong}`)).status, 403);
+    // The browser refuses a frame that names the permitted origin, because the page around it has another one.
+    const refused = page.waitForEvent('console', (it) => it.text().includes(`frame-ancestors ${builder}`));
+    await page.evaluate((src) => Object.assign(document.querySelector('iframe'), { src }), `${home}/embed/panel?origin=${builder}`);
+    await refused;
+    const frames = page.frames().filter((it) => it !== page.mainFrame());
+    for (const it of frames) assert.equal(await it.locator('#panel').count(), 0);
+    assert.equal(await page.locator('#verdict').textContent(), 'Checking …');
+    site.close();
   },
 
   async 'a token opens the pages'() {

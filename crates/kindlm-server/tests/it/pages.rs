@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kindlm_testing::{installed, not_run};
+use kindlm_testing::{MockReply, MockServer, installed, not_run};
 use serde_json::{Value, json};
 
 use crate::runs::{events, suites};
@@ -153,7 +153,7 @@ fn runs_start_and_show_what_failed() {
         "✗ failed",
         "1 of 2 cases held",
         "greets",
-        "strict.kindlm.yaml:11",
+        "strict.kindlm.yaml:10",
         "passRateMin",
         "violated",
     ] {
@@ -179,7 +179,7 @@ fn runs_start_and_show_what_failed() {
 #[test]
 fn open_run_reloads_without_a_script() {
     let folder = suites();
-    let mock = kindlm_testing::MockServer::start().unwrap();
+    let mock = MockServer::start().unwrap();
     mock.hold();
     let path = folder.path().join("suites/kindlm.yaml");
     let scripted = "{ scripted: { file: ./replies.yaml } }";
@@ -263,6 +263,32 @@ fn other_sites_cannot_submit_forms() {
 }
 
 #[test]
+fn only_permitted_sites_show_the_panel() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["--embed-origin", "https://a.test", "--embed-origin", "http://b.test:81"];
+    let server = Server::start(folder.path(), &args);
+    for origin in ["https://a.test", "http://b.test:81"] {
+        let page = server.get(&format!("/embed/panel?origin={origin}"));
+        assert_eq!(page.status, 200, "{}", page.body);
+        assert!(page.head.contains(&format!("frame-ancestors {origin}\r\n")), "{}", page.head);
+        assert!(page.body.contains(&format!("data-origin=\"{origin}\"")), "{}", page.body);
+    }
+    for query in ["", "?origin=https://evil.test", "?origin=https://a.test.evil.test", "?origin=*"]
+    {
+        let page = server.get(&format!("/embed/panel{query}"));
+        assert_eq!(page.status, 403, "{query}");
+        assert_page(&page);
+    }
+    assert!(server.get("/embed/kindlm-panel.js").body.contains("customElements.define"));
+    let wrong = crate::server::command(folder.path())
+        .args(["--embed-origin", "https://a.test/x"])
+        .output()
+        .unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("expected the origin of a site"));
+}
+
+#[test]
 fn pages_need_a_login_if_there_are_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let (_, good) = token(folder.path(), &["create", "Ann", "--scopes", "evaluate,read"]);
@@ -313,6 +339,30 @@ fn pages_need_a_login_if_there_are_tokens() {
     assert_eq!(send("GET /sets", &[&cookie], &[]).status, 401);
 }
 
+/// Starts a judge that fails rules about a coupon or a voucher.
+fn judge() -> MockServer {
+    MockServer::answering(|request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let messages = body["messages"].as_array().unwrap().iter();
+        let texts = messages.filter_map(|it| it["content"].as_str());
+        let question = texts.collect::<Vec<_>>().join("\n");
+        let (id, missing) = match () {
+            () if question.contains("coupon") => ("the_answer_is_polite", Some("coupon")),
+            () if question.contains("voucher") => ("the_answer_offers_a_voucher", Some("voucher")),
+            () => ("the_answer_is_polite", None),
+        };
+        let reasoning =
+            missing.map_or("It says sorry.".to_owned(), |it| format!("It has no {it}."));
+        let results = json!([
+            {"id": "the_answer_names_the_amount", "pass": true, "reasoning": "It says 24.90 EUR."},
+            {"id": id, "pass": missing.is_none(), "reasoning": reasoning},
+        ]);
+        let reply = json!({"results": results}).to_string();
+        MockReply::text(&kindlm_types::ask::with_mark(&reply, &question))
+    })
+    .unwrap()
+}
+
 /// Runs the tests in `tests/browser`.
 #[test]
 fn pages_work_in_chromium() {
@@ -328,13 +378,26 @@ fn pages_work_in_chromium() {
         return;
     }
     let folder = suites();
-    let server = Server::start(folder.path(), &["--suites", "suites"]);
+    let judge = judge();
+    let config = format!(
+        "kindlm: 1\nproject: shop\nsuite: {{ name: judge }}\n\
+         providers: {{ openai: {{ apiKeyEnv: MOCK_KEY, baseUrl: '{}' }} }}\n\
+         models: [{{ id: judge, provider: openai, model: gpt-4o }}]\n",
+        judge.url()
+    );
+    std::fs::write(folder.path().join("judge.yaml"), config).unwrap();
+    // The port of the other site. It is free again when the listener is dropped.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let builder = format!("http://localhost:{port}");
+    let args = ["--suites", "suites", "-c", "judge.yaml", "--embed-origin", &builder];
+    let server = Server::start(folder.path(), &args);
     fill(&server);
     let closed = tempfile::tempdir().unwrap();
     let (_, admin) = token(closed.path(), &["create", "Ann", "--scopes", "admin"]);
     let with_tokens = Server::start(closed.path(), &[]);
     let mut node = Command::new("node");
     node.arg("pages.test.mjs").current_dir(&tests).env("KINDLM_SERVER", server.url());
+    node.env("KINDLM_BUILDER", builder);
     node.env("KINDLM_CLOSED_SERVER", with_tokens.url()).env("KINDLM_TOKEN", admin);
     let output = node.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

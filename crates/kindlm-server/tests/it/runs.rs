@@ -99,7 +99,7 @@ fn suite_runs_and_its_reports_can_be_read() {
     assert_eq!((rate.1.as_str(), &rate.2["status"]), ("gate", &json!("held")));
     let failed = seen.iter().find(|it| it.2["outcome"] == "failed").unwrap();
     assert_eq!(failed.2["case"], "greets");
-    assert_eq!(failed.2["line"], 11, "{}", failed.2);
+    assert_eq!(failed.2["line"], 10, "{}", failed.2);
     assert_eq!(seen.last().unwrap().2["state"], "passed");
 
     // A client that lost its connection gets what it has not seen, and a client that saw all gets nothing.

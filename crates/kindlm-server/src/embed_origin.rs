@@ -1,0 +1,76 @@
+//! The origin of a site that may show the panel: [`EmbedOrigin`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use axum::http::Uri;
+
+/// The origin of a site: a scheme and a host, with a port unless it is the scheme's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbedOrigin(String);
+
+impl EmbedOrigin {
+    /// Returns the origin as browsers write it, which is a valid source of a `Content-Security-Policy`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The text is not an origin.
+#[derive(Debug, thiserror::Error)]
+#[error("expected the origin of a site, such as `https://builder.example.com`, without a path")]
+pub struct NotAnOrigin;
+
+impl FromStr for EmbedOrigin {
+    type Err = NotAnOrigin;
+
+    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
+        let text = text.to_ascii_lowercase();
+        let uri: Uri = text.parse().map_err(|_| NotAnOrigin)?;
+        let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or(NotAnOrigin)?;
+        // A `;` or `,` would end the source in the policy, and a `*` would permit other hosts.
+        let is_host = |it: char| it.is_ascii_alphanumeric() || "-.:[]".contains(it);
+        let is_plain = authority.as_str().chars().all(is_host);
+        let default = [("http", 80), ("https", 443)].into_iter().find(|it| it.0 == scheme);
+        let (_, default) = default.ok_or(NotAnOrigin)?;
+        let is_origin = text == format!("{scheme}://{authority}");
+        if !is_plain || !is_origin || authority.port_u16() == Some(default) {
+            return Err(NotAnOrigin);
+        }
+        Ok(Self(text))
+    }
+}
+
+impl fmt::Display for EmbedOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_origins_are_accepted() {
+        for text in ["https://a.example.com", "http://localhost:5173", "http://[::1]:8080"] {
+            assert_eq!(text.parse::<EmbedOrigin>().unwrap().as_str(), text);
+        }
+        for text in [
+            "",
+            "*",
+            "a.example.com",
+            "https://*.example.com",
+            "https://a.example.com/",
+            "https://a.example.com/x",
+            "https://a.example.com:443",
+            "https://ann@a.example.com",
+            "https://a.example.com;script-src",
+            "data:text",
+            "http://localhost:80a",
+            "null",
+        ] {
+            assert!(text.parse::<EmbedOrigin>().is_err(), "{text}");
+        }
+    }
+}
