@@ -40,7 +40,7 @@ const HEIGHT: f64 = 100.0;
 const COUNTS: f64 = 26.0;
 
 /// The space for the labels of the axis, left of the rates.
-const LEFT: f64 = 40.0;
+const LEFT: f64 = 52.0;
 
 pub(super) fn routes(app: &App) -> Router<App> {
     guarded(app, Scope::Read, Router::new().route("/monitor", get(show)))
@@ -91,7 +91,8 @@ struct Chart {
     tone: &'static str,
     rate: f64,
     points: Vec<Point>,
-    curve: String,
+    /// The points of the lines. A period without results ends a line.
+    curves: Vec<String>,
 }
 
 /// A period with results, in the coordinates of the chart.
@@ -218,9 +219,16 @@ impl Chart {
         let most = periods.values().map(|it| it.passed + it.failed).max().unwrap_or(0).max(1);
         let points: Vec<Point> =
             periods.iter().map(|(start, it)| Point::new(*start, *it, most, window)).collect();
-        let mut curve = String::new();
-        for point in points.iter().filter(|it| !it.y.is_empty()) {
-            let _ = write!(curve, "{},{} ", point.x, point.y);
+        let mut curves: Vec<String> = Vec::new();
+        let mut last = i64::MIN;
+        for (start, point) in periods.keys().zip(&points).filter(|(_, it)| !it.y.is_empty()) {
+            if *start != last.saturating_add(window.width) {
+                curves.push(String::new());
+            }
+            if let Some(curve) = curves.last_mut() {
+                let _ = write!(curve, "{},{} ", point.x, point.y);
+            }
+            last = *start;
         }
         let now = match all {
             Some(tally) => {
@@ -236,7 +244,7 @@ impl Chart {
         };
         let rate = all.map_or(0.0, Tally::rate);
         let tone = if rate >= 0.999_999 { "good" } else { "warn" };
-        Self { agent, assertion, now, tone, rate, points, curve }
+        Self { agent, assertion, now, tone, rate, points, curves }
     }
 }
 
@@ -250,7 +258,8 @@ impl Point {
         let x = LEFT + step * (to_float((start - window.start) / window.width) + 0.5);
         let y = |rate: f64| format!("{:.1}", 6.0 + (1.0 - rate) * (HEIGHT - 12.0));
         let height = COUNTS * to_float(decided) / to_float(most);
-        let time = Timestamp::from_millisecond(start).map(|it| minute(&it.to_string()));
+        let time = Timestamp::from_millisecond(start)
+            .map(|it| minute(&it.to_string()).replace(" UTC", ""));
         Self {
             time: time.unwrap_or_default(),
             rate: tally.map_or_else(|| "–".to_owned(), |it| percent(it.rate())),
@@ -277,4 +286,43 @@ fn to_float<T: TryInto<i64>>(value: T) -> f64 {
 
 fn percent(rate: f64) -> String {
     format!("{:.0} %", rate * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(passed: u64, failed: u64, errored: u64) -> Counts {
+        Counts { passed, failed, errored, skipped: 0 }
+    }
+
+    fn key(agent: &str, version: &str, set: &str, start: i64) -> RateKey {
+        let (agent, version, set) = (agent.to_owned(), version.to_owned(), set.to_owned());
+        RateKey { agent, assertion: "polite".to_owned(), version, set, start }
+    }
+
+    #[test]
+    fn versions_are_joined_and_gaps_end_the_line() {
+        let rates = BTreeMap::from([
+            (key("shop", "v1", "s@1", 10), counts(3, 1, 0)),
+            (key("shop", "v2", "s@1", 10), counts(1, 3, 0)),
+            (key("shop", "v1", "s@2", 20), counts(4, 0, 0)),
+            // A period whose results could not be decided has no rate.
+            (key("shop", "v1", "s@2", 30), counts(0, 0, 2)),
+            (key("shop", "v1", "s@2", 50), counts(4, 0, 0)),
+            (key("desk", "v1", "s@2", 50), counts(1, 3, 0)),
+        ]);
+        let window = Window { start: 0, width: 10, periods: 10 };
+        let all = charts(rates.clone(), "", &window);
+        let agents: Vec<&str> = all.iter().map(|it| it.agent.as_str()).collect();
+        assert_eq!(agents, ["desk", "shop"]);
+        let shop = &all[1];
+        assert_eq!(shop.curves.len(), 2, "{:?}", shop.curves);
+        assert_eq!(shop.curves[0].split_whitespace().count(), 2);
+        let numbers: Vec<(&str, u64, u64)> =
+            shop.points.iter().map(|it| (it.rate.as_str(), it.count, it.undecided)).collect();
+        assert_eq!(numbers, [("50 %", 8, 0), ("100 %", 4, 0), ("–", 0, 2), ("100 %", 4, 0)]);
+        let first = &charts(rates, "v2", &window)[0].points;
+        assert_eq!((first.len(), first[0].rate.as_str()), (1, "25 %"));
+    }
 }

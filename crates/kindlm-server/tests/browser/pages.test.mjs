@@ -1,11 +1,13 @@
 // Tests of the pages in headless Chromium. `KINDLM_SERVER` is a server without tokens that has suites and samples,
-// `KINDLM_CLOSED_SERVER` one whose token is `KINDLM_TOKEN`. `KINDLM_BUILDER` is the other site that may show the panel. With `KINDLM_SHOTS`, pictures are written into this folder.
+// `KINDLM_CLOSED_SERVER` one whose token is `KINDLM_TOKEN`. `KINDLM_BUILDER` is the other site that may show the
+// panel, and `KINDLM_MODEL` the address of the model of the suite `held.kindlm.yaml`. With `KINDLM_SHOTS`, pictures are
+// written into this folder.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { chromium } from 'playwright-core';
 
-const { KINDLM_SERVER: home, KINDLM_CLOSED_SERVER: closed, KINDLM_TOKEN: token, KINDLM_BUILDER: builder, KINDLM_SHOTS: shots } = process.env;
+const { KINDLM_SERVER: home, KINDLM_CLOSED_SERVER: closed, KINDLM_TOKEN: token, KINDLM_BUILDER: builder, KINDLM_MODEL: model, KINDLM_SHOTS: shots } = process.env;
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 const axe = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
@@ -109,6 +111,44 @@ const tests = {
 
   async 'the walk needs no script'() {
     await walk({ javaScriptEnabled: false }, 'no-script');
+  },
+
+  async 'the page of a run follows it'() {
+    // The model answers when the test says so.
+    const waiting = [];
+    const held = createServer((request, response) => (request.resume(), waiting.push(response)));
+    await new Promise((done) => held.listen(new URL(model).port, '127.0.0.1', done));
+    const answer = (response) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({
+      id: '1', object: 'chat.completion', model: 'm', usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+      choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'we refund you' } }],
+    }));
+    const page = await open('/runs');
+    await page.getByLabel('Suite').selectOption('held.kindlm.yaml');
+    await page.getByRole('button', { name: 'Start' }).click();
+    await page.getByText('0 of 2 executions ended').waitFor();
+    assert.deepEqual(await violations(page), []);
+    await shot(page, '6-live');
+    await page.evaluate(() => (window.isFirst = true));
+    while (!waiting.length) await new Promise(setImmediate);
+    answer(waiting.shift());
+    await page.getByText('1 of 2 executions ended').waitFor();
+    while (!waiting.length) await new Promise(setImmediate);
+    answer(waiting.shift());
+    await page.locator('.verdict[data-over]').waitFor();
+    assert.ok(await page.evaluate(() => window.isFirst), 'the page was loaded again');
+    assert.equal(await page.getByRole('button', { name: 'Cancel the run' }).count(), 0);
+    assert.match(await page.locator('#live').textContent(), /1 of 2 cases held.*greets/s);
+
+    await page.goto(`${home}/runs`);
+    await page.getByLabel('Suite').selectOption('held.kindlm.yaml');
+    await page.getByRole('button', { name: 'Start' }).click();
+    // The first cancellation lets running executions end, and the second one aborts them.
+    await page.getByRole('button', { name: 'Cancel the run' }).click();
+    await page.getByRole('button', { name: 'Cancel the run' }).click();
+    await page.locator('.word', { hasText: '! cancelled' }).waitFor();
+    assert.deepEqual(page.trouble, []);
+    held.closeAllConnections();
+    held.close();
   },
 
   async 'every page is accessible and fits'() {

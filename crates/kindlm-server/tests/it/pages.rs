@@ -176,16 +176,21 @@ fn runs_start_and_show_what_failed() {
     assert!(without.get("/runs").body.contains("This server has no suites"));
 }
 
+/// Returns the suite with a model at this address.
+fn held(folder: &Path, url: &str) -> String {
+    let suite = std::fs::read_to_string(folder.join("suites/kindlm.yaml")).unwrap();
+    let model = format!("{{ openai: {{ baseUrl: '{url}', apiKeyEnv: MOCK_KEY }} }}");
+    let suite = suite.replace("{ scripted: { file: ./replies.yaml } }", &model);
+    suite.replace("provider: scripted", "provider: openai")
+}
+
 #[test]
 fn open_run_reloads_without_a_script() {
     let folder = suites();
     let mock = MockServer::start().unwrap();
     mock.hold();
     let path = folder.path().join("suites/kindlm.yaml");
-    let scripted = "{ scripted: { file: ./replies.yaml } }";
-    let suite = std::fs::read_to_string(&path).unwrap();
-    let held = format!("{{ openai: {{ baseUrl: '{}', apiKeyEnv: MOCK_KEY }} }}", mock.url());
-    let suite = suite.replace(scripted, &held).replace("provider: scripted", "provider: openai");
+    let suite = held(folder.path(), &mock.url());
     std::fs::write(&path, suite).unwrap();
     let server = Server::start(folder.path(), &["--suites", "suites"]);
     let path = location(&submit(&server, "/runs", &[("suite", "kindlm.yaml")])).to_owned();
@@ -363,6 +368,11 @@ fn judge() -> MockServer {
     .unwrap()
 }
 
+/// Returns a port that is free when this returns.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 /// Runs the tests in `tests/browser`.
 #[test]
 fn pages_work_in_chromium() {
@@ -386,9 +396,11 @@ fn pages_work_in_chromium() {
         judge.url()
     );
     std::fs::write(folder.path().join("judge.yaml"), config).unwrap();
-    // The port of the other site. It is free again when the listener is dropped.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let builder = format!("http://localhost:{port}");
+    let builder = format!("http://localhost:{}", free_port());
+    // The test answers for this model, when it wants to.
+    let model = format!("http://127.0.0.1:{}", free_port());
+    std::fs::write(folder.path().join("suites/held.kindlm.yaml"), held(folder.path(), &model))
+        .unwrap();
     let args = ["--suites", "suites", "-c", "judge.yaml", "--embed-origin", &builder];
     let server = Server::start(folder.path(), &args);
     fill(&server);
@@ -397,7 +409,7 @@ fn pages_work_in_chromium() {
     let with_tokens = Server::start(closed.path(), &[]);
     let mut node = Command::new("node");
     node.arg("pages.test.mjs").current_dir(&tests).env("KINDLM_SERVER", server.url());
-    node.env("KINDLM_BUILDER", builder);
+    node.env("KINDLM_BUILDER", builder).env("KINDLM_MODEL", model);
     node.env("KINDLM_CLOSED_SERVER", with_tokens.url()).env("KINDLM_TOKEN", admin);
     let output = node.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
