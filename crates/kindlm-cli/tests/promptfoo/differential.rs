@@ -31,7 +31,7 @@ fn answer(request: &MockRequest) -> MockReply {
     let dialect = Dialect::at(&request.path);
     let asked = body["messages"].to_string();
     if body["model"] == "grader" {
-        return MockReply::json(&dialect_body(dialect, &graded(&asked)));
+        return MockReply::text(graded(&asked));
     }
     let last = body["messages"].as_array().and_then(|it| it.last());
     let text = last.map(|it| match &it["content"] {
@@ -69,7 +69,14 @@ fn answer(request: &MockRequest) -> MockReply {
 /// Returns the reply of a grader, in a form that both tools read.
 fn graded(asked: &str) -> String {
     if asked.contains("A second fact.") {
-        return "A second fact.".to_owned();
+        let sentence = "A second fact.";
+        // Only the prompts of KindLM ask for JSON.
+        let is_own = asked.contains("sentences\\\": [");
+        return if is_own {
+            json!({"sentences": [sentence]}).to_string()
+        } else {
+            sentence.to_owned()
+        };
     }
     let letter = ["A", "B", "D"].into_iter().find(|it| asked.contains(&format!("Answer: {it}")));
     json!({"category": letter.unwrap_or("D"), "reason": "because"}).to_string()
@@ -108,7 +115,12 @@ fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
         let name =
             format!("{} on {provider}", it["testCase"]["description"].as_str().unwrap_or_default());
         let parts = it["gradingResult"]["componentResults"].as_array().into_iter().flatten();
-        let parts = parts.map(|it| json!([it["assertion"]["type"], it["pass"]]));
+        // KindLM names the type without `not-`.
+        let kind = |it: &Value| {
+            let kind = it["assertion"]["type"].as_str()?;
+            Some(kind.strip_prefix("not-").unwrap_or(kind).to_owned())
+        };
+        let parts = parts.map(|it| json!([kind(it), it["pass"]]));
         (name, result(it["success"] == true, &it["score"], &it["namedScores"], parts.collect()))
     };
     report["results"]["results"].as_array().unwrap().iter().map(row).collect()
@@ -122,7 +134,8 @@ fn by_kindlm(folder: &Path, config: &str) -> Rows {
         let test = it["test"].as_str().unwrap();
         let test = test.split(" (").next().unwrap();
         let name = format!("{test} on {}", it["model"].as_str().unwrap());
-        let parts = it["results"].as_array().unwrap().iter();
+        // The threshold of a test has a result of its own in KindLM only.
+        let parts = it["results"].as_array().unwrap().iter().filter(|it| it["type"] != "threshold");
         let parts = parts.map(|it| json!([it["type"], it["status"] == "passed"]));
         (name, result(it["status"] == "passed", &it["score"], &it["namedScores"], parts.collect()))
     };
@@ -146,17 +159,30 @@ fn result(passed: bool, score: &Value, named: &Value, parts: Vec<Value>) -> Valu
     json!({"passed": passed, "score": rounded(score), "named": named, "checks": parts})
 }
 
-/// Returns the bodies of some requests, sorted, with whole numbers in one form.
+/// Returns the bodies of some requests, sorted, with one form for what has the same meaning.
+///
+/// `stream: false` and null are the same as no setting. A list of one text part is the same as the text.
 fn requests(server: &MockServer, range: Range<usize>) -> Vec<String> {
     fn plain(value: Value) -> Value {
         match value {
             Value::Number(it) if it.as_f64().is_some_and(|it| it.fract() == 0.0) => {
                 json!(it.as_f64().unwrap_or_default().round().to_string())
             }
-            Value::Array(items) => items.into_iter().map(plain).collect(),
+            Value::Array(items) => match items.as_slice() {
+                [part] if part["type"] == "text" && part["text"].is_string() => {
+                    part["text"].clone()
+                }
+                _ => items.into_iter().map(plain).collect(),
+            },
             Value::Object(map) => {
-                let map: BTreeMap<String, Value> =
-                    map.into_iter().map(|(key, it)| (key, plain(it))).collect();
+                let is_unset = |key: &str, it: &Value| {
+                    it.is_null() || (key == "stream" && *it == Value::Bool(false))
+                };
+                let map: BTreeMap<String, Value> = map
+                    .into_iter()
+                    .filter(|(key, it)| !is_unset(key, it))
+                    .map(|(key, it)| (key, plain(it)))
+                    .collect();
                 json!(map)
             }
             other => other,
