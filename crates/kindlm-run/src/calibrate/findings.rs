@@ -232,6 +232,7 @@ mod tests {
             case,
             criterion: None,
             answered: Vec::new(),
+            fingerprints: Vec::new(),
         }
     }
 
