@@ -140,7 +140,7 @@ async fn tokens_can_be_corrected_after_the_request_has_ended() {
         found.push(times);
     }
     assert_eq!(found[0], found[1]);
-    assert_eq!(found[1], [0; 4], "four answers use 120 of 600 tokens");
+    assert_eq!(found[1], [0, 3_000, 6_000, 9_000], "30 tokens are refilled in 3 s");
 }
 
 #[tokio::test(start_paused = true)]
