@@ -243,19 +243,15 @@ impl RunPart {
             more: 0,
             gates: Vec::new(),
         };
-        let held = part.add_events(live);
+        let (cases_held, cases) = part.add_events(live);
         part.line = match (head, is_open) {
             (Some(head), _) => {
                 format!("{} of {} cases held", head.held.count, head.held.total)
             }
             (None, true) if total == 0 => "no case has started".to_owned(),
-            (None, true) => {
-                let cases = held.1;
-                format!(
-                    "so far {} of {cases} cases held; {finished} of {total} executions ended",
-                    held.0
-                )
-            }
+            (None, true) => format!(
+                "so far {cases_held} of {cases} cases held; {finished} of {total} executions ended"
+            ),
             (None, false) => "there is no report".to_owned(),
         };
         if let Some(head) = head {

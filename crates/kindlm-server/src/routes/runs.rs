@@ -174,7 +174,7 @@ pub(crate) async fn events(
         }
         let events = stream::unfold(events, async |mut it: Events| {
             let (id, event) = it.next().await?;
-            Some((sent(id, event), it))
+            Some((Ok::<_, Infallible>(sent(id, &event)), it))
         });
         let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
         return Ok(events.into_response());
@@ -183,12 +183,13 @@ pub(crate) async fn events(
     if seen == Some(past.len()) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let past = past.into_iter().enumerate().map(|(at, event)| sent(at + 1, event));
-    Ok(Sse::new(stream::iter(past.collect::<Vec<_>>())).into_response())
+    let past = past.into_iter().enumerate().map(|(at, event)| sent(at + 1, &event));
+    let past: Vec<_> = past.map(Ok::<_, Infallible>).collect();
+    Ok(Sse::new(stream::iter(past)).into_response())
 }
 
-fn sent(id: usize, event: Event) -> Result<sse::Event, Infallible> {
-    Ok(sse::Event::default().id(id.to_string()).event(event.name).data(&*event.data))
+fn sent(id: usize, event: &Event) -> sse::Event {
+    sse::Event::default().id(id.to_string()).event(event.name).data(&*event.data)
 }
 
 fn past_events(runs: &RunService, id: &str) -> Result<Vec<Event>, NotRead> {

@@ -139,7 +139,7 @@ fn suite_runs_and_its_reports_can_be_read() {
     let second = run(&server, &json!({"suite": "kindlm.yaml", "repeat": 2, "tests": ["refunds"]}));
     events(&server, &second, None);
     let compared = server.get(&format!("/v1/runs/{second}/compare?base={id}")).json();
-    assert!(compared["verdict"].is_string(), "{compared}");
+    assert!(compared["verdict"]["kind"].is_string(), "{compared}");
     let listed = server.get("/v1/runs?limit=1").json();
     assert_eq!(json!([listed["total"], listed["items"][0]["id"]]), json!([2, second]));
     // The store is that of `kindlm test`.
