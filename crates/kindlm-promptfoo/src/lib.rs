@@ -52,6 +52,7 @@ mod table;
 mod test_list;
 mod test_settings;
 mod vars;
+mod xai;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;

@@ -355,7 +355,12 @@ impl Translator<'_> {
                 Some((kind, kind.to_owned(), model.to_owned(), settings))
             }
             Provider::Compatible { name, base_url, key, model } => {
-                let mut settings = self.settings("openai", &entry.config);
+                let config = if name == "xai" {
+                    self.xai_config(model, &entry.config)
+                } else {
+                    entry.config.clone()
+                };
+                let mut settings = self.settings("openai", &config);
                 self.usual_params(("openai", name), model, entry, &mut settings);
                 or_else(&mut settings.provider, "baseUrl", || text(span, base_url));
                 or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
@@ -481,6 +486,10 @@ impl Translator<'_> {
                 settings.params.push(("omitDefaults", yes()));
             }
             "gemini" | "ollama" => settings.params.push(("omitDefaults", yes())),
+            "openai" if name == "xai" && super::xai::reasons(model) => {
+                or_else(&mut settings.params, "temperature", || number(span, 0.0));
+                settings.params.push(("omitDefaults", yes()));
+            }
             "openai" if omits || name == "litellm" => {
                 settings.params.push(("omitDefaults", yes()));
             }

@@ -195,6 +195,13 @@ fn requests_have_the_parameters_of_promptfoo_and_no_others() {
         ("ollama:chat:llama3", "", json!({"options": {}})),
         ("ollama:chat:llama3", "num_ctx: 99", json!({"options": {"num_ctx": 99}})),
         ("litellm:x", "", json!({})),
+        ("xai:grok-3", "stop: [x]", json!({"temperature": 0, "max_tokens": 1024, "stop": ["x"]})),
+        ("xai:grok-4", "max_tokens: 9, stop: [x]", json!({"temperature": 0})),
+        (
+            "xai:grok-4.3",
+            "max_completion_tokens: 9, reasoning_effort: low",
+            json!({"temperature": 0, "max_completion_tokens": 9, "reasoning_effort": "low"}),
+        ),
         ("mistral:mistral-large-latest", "", json!({"max_tokens": 1024, "top_p": 1})),
         ("cohere:command-r", "", json!({"temperature": 0.3})),
         ("anthropic:messages:claude-sonnet-4-5", "", json!({"max_tokens": 1024, "temperature": 0})),

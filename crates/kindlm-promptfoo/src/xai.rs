@@ -1,0 +1,86 @@
+//! The settings of xAI's models, as promptfoo 0.123.1 sends them.
+
+use kindlm_source::{Key, Node};
+
+use super::Translator;
+use super::build::{key, map};
+
+/// True for the models that promptfoo asks without `max_tokens`.
+pub(super) fn reasons(model: &str) -> bool {
+    let is_latest = matches!(model, "grok-latest" | "grok-build-latest" | "grok-build-0.1");
+    let starts = ["grok-4", "grok-3-mini", "grok-code-fast"].iter().any(|it| model.starts_with(it));
+    is_latest || (starts && !model.contains("non-reasoning"))
+}
+
+/// True for the models to which promptfoo sends no `stop` and no penalties.
+fn is_of_fourth_generation(model: &str) -> bool {
+    model.starts_with("grok-4") || matches!(model, "grok-latest" | "grok-build-latest")
+}
+
+/// True for the models to which promptfoo sends `reasoning_effort`.
+fn takes_effort(model: &str) -> bool {
+    const PREFIXES: [&str; 4] = ["grok-4.3", "grok-4.5", "grok-4.6", "grok-3-mini"];
+    PREFIXES.iter().any(|it| model.starts_with(it))
+        || matches!(model, "grok-latest" | "grok-build-latest")
+}
+
+impl Translator<'_> {
+    /// Returns the settings that promptfoo sends to a model of xAI. Warns of those that it leaves out.
+    pub(super) fn xai_config(&mut self, model: &str, config: &[(Key, Node)]) -> Vec<(Key, Node)> {
+        let has_maximum = config.iter().any(|(it, _)| &*it.name == "max_completion_tokens");
+        let mut kept = Vec::with_capacity(config.len());
+        for (name, value) in config {
+            let is_left_out = match &*name.name {
+                "max_tokens" if reasons(model) => {
+                    if has_maximum {
+                        continue;
+                    }
+                    true
+                }
+                "stop" | "presence_penalty" | "frequency_penalty" => is_of_fourth_generation(model),
+                "reasoning_effort" => !takes_effort(model),
+                "max_completion_tokens" if reasons(model) => {
+                    let entry = [("max_completion_tokens", value.clone())];
+                    kept.push((key(name.span, "passthrough"), map(name.span, entry)));
+                    continue;
+                }
+                _ => false,
+            };
+            if is_left_out {
+                let message = format!("`config.{}` has no effect on `{model}`", name.name);
+                let help = if &*name.name == "max_tokens" {
+                    "promptfoo ignores it too; write `max_completion_tokens`"
+                } else {
+                    "promptfoo does not send it either; remove it"
+                };
+                self.warn(name.span, message, Some(help));
+            } else {
+                kept.push((name.clone(), value.clone()));
+            }
+        }
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_known_by_their_names() {
+        for (model, expected) in [
+            ("grok-4", (true, true, false)),
+            ("grok-4-fast-non-reasoning", (false, true, false)),
+            ("grok-4.3", (true, true, true)),
+            ("grok-4.20-multi-agent", (true, true, false)),
+            ("grok-3", (false, false, false)),
+            ("grok-3-mini-fast", (true, false, true)),
+            ("grok-code-fast-1", (true, false, false)),
+            ("grok-latest", (true, true, true)),
+            ("grok-2-1212", (false, false, false)),
+        ] {
+            let found = (reasons(model), is_of_fourth_generation(model), takes_effort(model));
+            assert_eq!(found, expected, "{model}");
+        }
+    }
+}
