@@ -1,12 +1,15 @@
 //! Translation of assertions. The grading model, `env` variables and an empty metric change.
 
 use super::Translator;
-use super::build::{list, map, number, text};
+use super::build::{key, list, map, number, text};
 use super::expected::{Value, read};
 use super::graders::is_graded;
 use std::rc::Rc;
 
 use kindlm_source::{Key, Kind, Node, Span};
+
+/// Assertions that compare outputs. In promptfoo they decide the score of a row, and have no share in its mean.
+const COMPARISONS: [&str; 2] = ["select-best", "max-score"];
 
 impl Translator<'_> {
     /// Translates the `assert` list of a test. Reports any other value except null, and returns no assertions for it.
@@ -52,6 +55,11 @@ impl Translator<'_> {
                 }
                 _ => translated.push((key.clone(), value.clone())),
             }
+        }
+        let kind = translated.iter().find(|(key, _)| &*key.name == "type");
+        if kind.and_then(|(_, it)| it.text()).is_some_and(|it| COMPARISONS.contains(&it)) {
+            let yes = super::build::node(node.span, Kind::Bool(true));
+            translated.push((key(node.span, "decidesScore"), yes));
         }
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
     }

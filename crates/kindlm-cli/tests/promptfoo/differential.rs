@@ -3,7 +3,7 @@
 //! The configs are those in `fixtures/promptfoo/differential`. promptfoo must be on the `PATH`
 //! (`npm install --prefix DIR promptfoo@0.123.1`, then `DIR/node_modules/.bin`). Without it, the test prints `NOT RUN`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,8 +15,11 @@ use serde_json::{Map, Value, json};
 use crate::ran::rows;
 
 /// Differences on purpose: the config, the row or `requests`, and the reason.
-const ON_PURPOSE: &[(&str, &str, &str)] =
-    &[("graded", "requests", "KindLM has its own prompts for graders")];
+const ON_PURPOSE: &[(&str, &str, &str)] = &[
+    ("graded", "requests", "KindLM has its own prompts for graders"),
+    ("select-best", "requests", "KindLM has its own prompts for graders"),
+    ("select-best", "alone · long on echo", "without a weight, a row has no score (promptfoo: 0)"),
+];
 
 /// The result of one row: the verdict, the score and the named scores.
 type Rows = BTreeMap<String, Value>;
@@ -78,6 +81,13 @@ fn graded(asked: &str) -> String {
             sentence.to_owned()
         };
     }
+    if asked.contains("the longer one") {
+        // KindLM asks in both orders.
+        let best = i32::from(asked.rfind("and more of it") > asked.find("BEGIN output 1"));
+        let is_own = asked.contains("BEGIN output 1");
+        let own = || json!({"best": best, "reason": "because"}).to_string();
+        return if is_own { own() } else { "Output 1 is the best.".to_owned() };
+    }
     let letter = ["A", "B", "D"].into_iter().find(|it| asked.contains(&format!("Answer: {it}")));
     json!({"category": letter.unwrap_or("D"), "reason": "because"}).to_string()
 }
@@ -86,7 +96,7 @@ fn graded(asked: &str) -> String {
 const ENV: [(&str, &str); 9] = [
     ("ANTHROPIC_API_KEY", "k"),
     ("KEY", "k"),
-    ("DEEPSEEK_API_KEY", "k"),
+    ("OPENAI_API_KEY", "k"),
     ("OLLAMA_API_KEY", ""),
     ("PROMPTFOO_DISABLE_TELEMETRY", "1"),
     ("PROMPTFOO_DISABLE_UPDATE", "1"),
@@ -109,11 +119,17 @@ fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
     let text =
         std::fs::read(folder.join("out.json")).unwrap_or_else(|_| panic!("{config}: {said}"));
     let report: Value = serde_json::from_slice(&text).unwrap();
+    let results = report["results"]["results"].as_array().unwrap();
+    let prompts: BTreeSet<&str> =
+        results.iter().filter_map(|it| it["prompt"]["label"].as_str()).collect();
     let row = |it: &Value| {
         let provider = it["provider"]["label"].as_str().filter(|it| !it.is_empty());
         let provider = provider.or(it["provider"]["id"].as_str()).unwrap_or_default();
-        let name =
-            format!("{} on {provider}", it["testCase"]["description"].as_str().unwrap_or_default());
+        // KindLM names the prompt in the test if there are several.
+        let prompt = it["prompt"]["label"].as_str().filter(|_| prompts.len() > 1);
+        let prompt = prompt.map(|it| format!(" · {it}")).unwrap_or_default();
+        let test = it["testCase"]["description"].as_str().unwrap_or_default();
+        let name = format!("{test}{prompt} on {provider}");
         let parts = it["gradingResult"]["componentResults"].as_array().into_iter().flatten();
         // KindLM names the type without `not-`.
         let kind = |it: &Value| {
@@ -123,7 +139,7 @@ fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
         let parts = parts.map(|it| json!([kind(it), it["pass"]]));
         (name, result(it["success"] == true, &it["score"], &it["namedScores"], parts.collect()))
     };
-    report["results"]["results"].as_array().unwrap().iter().map(row).collect()
+    results.iter().map(row).collect()
 }
 
 /// Runs KindLM in a folder, and returns its rows by description and model.

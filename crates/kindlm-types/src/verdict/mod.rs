@@ -277,7 +277,8 @@ impl Outcome {
     /// Returns the outcome of an execution that has a threshold for its mean score.
     ///
     /// The execution fails if the weighted mean score is below the threshold, with a tolerance of 1e-9. Otherwise it is
-    /// scored if a soft check failed, and else passed. An errored check keeps the outcome errored.
+    /// scored if a soft check failed, and else passed. An errored check keeps the outcome errored. An output that a
+    /// [deciding](AssertionResult::decides_score) comparison did not select fails.
     ///
     /// Without any score, the checks decide. If they hold but one was skipped, the outcome is skipped, because that
     /// check might have given a score.
@@ -286,7 +287,8 @@ impl Outcome {
         let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });
         match (outcome, crate::weighted_score(results)) {
             (Self::Passed | Self::Scored | Self::Failed, Some(score)) => {
-                if score < threshold - 1e-9 {
+                let is_rejected = results.iter().any(AssertionResult::rejects_output);
+                if is_rejected || score < threshold - 1e-9 {
                     Self::Failed
                 } else if results.iter().any(|it| Self::of_one(it) == Self::Scored) {
                     Self::Scored

@@ -19,6 +19,9 @@ pub const AGGREGATE_SCORE: &str = "threshold";
 /// The prefix of the id of a negated check.
 pub const NOT: &str = "not-";
 
+/// The metadata key of a comparison that [decides the score](AssertionResult::decides_score) of its execution.
+const DECIDES_SCORE: &str = "decidesScore";
+
 /// The result of one check of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertionResult {
@@ -183,6 +186,25 @@ impl AssertionResult {
         let told =
             self.parts().iter().filter(|it| it.severity == Severity::Soft || it.verdict.held());
         told.flat_map(Self::findings).collect()
+    }
+
+    /// Lets the comparison decide the score of the execution.
+    ///
+    /// It then has no share in the mean score. An output that it does not select fails and scores 0, whatever the
+    /// threshold of the test.
+    #[must_use]
+    pub fn deciding_score(self) -> Self {
+        Self { weight: 0.0, ..self.with_metadata(DECIDES_SCORE, true) }
+    }
+
+    /// Returns true for a comparison that [decides the score](Self::deciding_score) of the execution.
+    pub fn decides_score(&self) -> bool {
+        self.metadata.get(DECIDES_SCORE) == Some(&Value::Bool(true))
+    }
+
+    /// Returns true if the comparison decides the score, and did not select the output.
+    pub(super) fn rejects_output(&self) -> bool {
+        self.decides_score() && matches!(self.verdict, Verdict::Fail { .. })
     }
 
     /// Returns true for the result of a check, and false for the aggregate of all scores.

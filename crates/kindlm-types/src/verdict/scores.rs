@@ -5,7 +5,11 @@ use crate::{AssertionResult, NamedScore, Score};
 /// Returns the mean score, weighted by the weights of the checks.
 ///
 /// `None` if no check has a score, all weights are 0, or the sum overflows. Skipped and errored checks have no score.
+/// The score is 0 if a comparison that [decides the score](AssertionResult::decides_score) did not select the output.
 pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
+    if results.iter().any(AssertionResult::rejects_output) {
+        return Some(0.0);
+    }
     let mut mean = Mean::default();
     for result in results {
         if let Some(score) = result.score {
@@ -69,6 +73,7 @@ impl Mean {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FailureCode;
 
     #[test]
     fn overflowing_sums_have_no_mean() {
@@ -104,6 +109,26 @@ mod tests {
         assert_eq!(
             named(&results),
             [("tone".to_owned(), 0.75, 4.0), ("facts".to_owned(), 0.5, 4.0)]
+        );
+    }
+
+    #[test]
+    fn a_deciding_comparison_has_no_share_in_the_mean() {
+        let selected = scored(1.0, 5.0, None).deciding_score();
+        let checks = [scored(0.25, 1.0, None)];
+        let score = |it: &AssertionResult| weighted_score(&[checks[0].clone(), it.clone()]);
+        assert_eq!(score(&selected), Some(0.25));
+        let failed = AssertionResult::fail("max-score", "x", FailureCode::new("F"), "not selected");
+        assert_eq!(score(&failed), Some(0.125));
+        let failed = failed.deciding_score();
+        assert_eq!(score(&failed), Some(0.0));
+        assert_eq!(
+            crate::Outcome::against(0.0, &[checks[0].clone(), failed]),
+            crate::Outcome::Failed
+        );
+        assert_eq!(
+            crate::Outcome::against(0.2, &[checks[0].clone(), selected]),
+            crate::Outcome::Passed
         );
     }
 

@@ -289,14 +289,16 @@ impl Check {
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
-        // A set without weight still requires its checks, as in promptfoo. Only the score does not count.
+        // A set without weight still requires its checks, as in promptfoo. Only the score does not count. A comparison
+        // that decides the score never has a weight, and its verdict counts.
+        let keeps_verdict = self.traits.parts.is_some() || result.decides_score();
         if options.weight == 0.0
-            && self.traits.parts.is_none()
+            && !keeps_verdict
             && let Verdict::Fail { message, .. } = &result.verdict
         {
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
-        } else if options.weight != 0.0 && result.weight == 0.0 {
+        } else if options.weight != 0.0 && result.weight == 0.0 && !keeps_verdict {
             // A result of weight 0 keeps its verdict, but it does not decide the outcome.
             result.severity = Severity::Soft;
         }

@@ -62,6 +62,11 @@ struct Config {
     /// The rule that combines the scores of an output's checks, and the required score.
     #[serde(default)]
     value: Option<ScoreRule>,
+    /// True for the scores of promptfoo: the check has no share in the mean score, and an output that is not selected
+    /// fails with score 0, whatever the threshold of the test. The `weight` of a check and sets count 1 in the
+    /// comparison.
+    #[serde(default)]
+    decides_score: bool,
 }
 
 /// The rule that combines the scores of an output's checks.
@@ -93,12 +98,14 @@ enum Method {
 struct MaxScore {
     how: ScoreRule,
     threshold: Option<f64>,
+    decides_score: bool,
     label: String,
     own: EntryOptions,
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
+    let decides_score = config.decides_score;
     let how = config.value.unwrap_or_default();
     let mut problems = Vec::new();
     for (kind, weight) in &how.weights {
@@ -130,7 +137,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
         return Err(problems);
     }
     let threshold = own.threshold.or(how.threshold);
-    Ok(Arc::new(MaxScore { how, threshold, label: own.label(LABEL), own }))
+    Ok(Arc::new(MaxScore { how, threshold, decides_score, label: own.label(LABEL), own }))
 }
 
 impl MaxScore {
@@ -142,10 +149,15 @@ impl MaxScore {
                 let (label, name) = (&result.label, &candidate.name);
                 return Err(format!("`{label}` could not be judged on `{name}`: {message}"));
             }
-            let Some(score) = result.score else { continue };
-            let weight = self.how.weights.get(&result.assertion).copied().unwrap_or(result.weight);
-            sum += weight * score.get();
-            weights += weight;
+            // As in promptfoo, the checks of a set count beside it, and a weight of a check does not count.
+            let parts = if self.decides_score { result.parts() } else { &[] };
+            for result in std::iter::once(result).chain(parts) {
+                let Some(score) = result.score else { continue };
+                let own = if self.decides_score { 1.0 } else { result.weight };
+                let weight = self.how.weights.get(&result.assertion).copied().unwrap_or(own);
+                sum += weight * score.get();
+                weights += weight;
+            }
         }
         match (self.how.method, weights > 0.0) {
             (_, false) => Err(format!("no other check gives a score of `{}`", candidate.name)),
@@ -199,7 +211,7 @@ impl MaxScore {
         if ties > 1 && same(own) {
             result.judging_mut().tie = true;
         }
-        result
+        if self.decides_score { result.deciding_score() } else { result }
     }
 }
 

@@ -70,6 +70,10 @@ struct Config {
     /// prompt (`prompt`).
     #[serde(default)]
     input: TaskSource,
+    /// True for the scores of promptfoo: the check has no share in the mean score, and an output that is not selected
+    /// fails with score 0, whatever the threshold of the test.
+    #[serde(default)]
+    decides_score: bool,
 }
 
 /// The orders in which a judge reads the outputs.
@@ -110,6 +114,7 @@ struct SelectBest {
     criterion: String,
     orders: Orders,
     input: TaskSource,
+    decides_score: bool,
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
@@ -123,7 +128,8 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
         ]);
     }
     let frame = Frame::new(ID, "Best", &short(&config.value, 80), own, prompt);
-    Ok(Arc::new(SelectBest { frame, criterion, orders: config.orders, input: config.input }))
+    let Config { orders, input, decides_score, .. } = config;
+    Ok(Arc::new(SelectBest { frame, criterion, orders, input, decides_score }))
 }
 
 /// The different outputs of a comparison, as the judge sees them.
@@ -256,7 +262,7 @@ impl SelectBest {
             let judging = result.judging_mut();
             (judging.tie, judging.borderline) = (true, true);
         }
-        result
+        if self.decides_score { result.deciding_score() } else { result }
     }
 }
 
