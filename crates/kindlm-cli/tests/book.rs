@@ -291,7 +291,8 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 10] = [
+const OF_OTHERS: [(&str, &str); 14] = [
+    ("CHANGELOG.md", "--embed-origin"),
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
     ("docs/agents.md", "--max-turns"),
@@ -301,7 +302,10 @@ const OF_OTHERS: [(&str, &str); 10] = [
     ("docs/promptfoo.md", "--no-cache"),
     ("docs/promptfoo.md", "--repeat"),
     ("docs/server.md", "--database"),
+    ("docs/server.md", "--embed-origin"),
     ("docs/server.md", "--listen"),
+    ("docs/server.md", "--redact-pii"),
+    ("docs/server.md", "--suites"),
 ];
 
 /// Returns the options of each command, according to the generated command-line reference.

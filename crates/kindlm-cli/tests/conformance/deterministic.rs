@@ -45,7 +45,6 @@ fn webhooks_agree_and_are_sent_the_same() {
 const TOGETHER: Differences<'_> = &[
     ("aggregate/8", "Where nothing has a weight there is no mean, rather than a mean of 0."),
     ("aggregate/9", "Where nothing has a weight there is no mean, rather than a mean of 0."),
-    ("aggregate/15", "Weight 0 keeps a set from failing, as it does a check."),
     ("aggregate/23", "A check that fails does not make the whole test pass: `purpose` is refused."),
     ("aggregate/25", "`max-score` compares outputs of several models; a test has one output."),
     ("aggregate/29", "Sets may stand in sets."),
