@@ -79,7 +79,7 @@ fn a_prompt_of_a_suite_without_prompts() {
             "tests:\n  - {{ name: b, command: ./agent, expect: {{ output: {{ contains: [hi] }} }} }}\n{TEST}"
         ),
         format!(
-            "tests:\n  - {{ name: c, transcript: [{{ role: user, content: hi }}], expect: {{ output: {{ contains: [hi] }} }} }}\n{TEST}"
+            "tests:\n  - {{ name: c, transcript: [{{ role: user, content: hi }}, {{ role: assistant, content: hi }}], expect: {{ output: {{ contains: [hi] }} }} }}\n{TEST}"
         ),
         format!(
             "agents: {{ mine: {{ command: ./agent }} }}\ntests:\n{}",

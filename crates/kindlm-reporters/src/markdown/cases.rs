@@ -292,7 +292,7 @@ mod tests {
         {
             let list = reasons(&case(findings));
             assert_eq!(list.matches("**check").count(), listed, "{list}");
-            assert_eq!(list.matches("**Repeats**").count(), 1, "{list}");
+            assert_eq!(list.matches("**Ran**").count(), 1, "{list}");
             assert_eq!(list.contains("more finding"), !more.is_empty(), "{list}");
             assert!(list.contains(more), "{list}");
         }
