@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use axum::http::Uri;
+use url::Url;
 
 /// The origin of a site: a scheme and a host, with a port unless it is the scheme's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +26,11 @@ impl FromStr for EmbedOrigin {
 
     fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
         let text = text.to_ascii_lowercase();
-        let uri: Uri = text.parse().map_err(|_| NotAnOrigin)?;
-        let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or(NotAnOrigin)?;
+        let url = Url::parse(&text).map_err(|_| NotAnOrigin)?;
         // A `;` or `,` would end the source in the policy, and a `*` would permit other hosts.
-        let is_host = |it: char| it.is_ascii_alphanumeric() || "-.:[]".contains(it);
-        let is_plain = authority.as_str().chars().all(is_host);
-        let default = [("http", 80), ("https", 443)].into_iter().find(|it| it.0 == scheme);
-        let (_, default) = default.ok_or(NotAnOrigin)?;
-        let is_origin = text == format!("{scheme}://{authority}");
-        if !is_plain || !is_origin || authority.port_u16() == Some(default) {
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || "-.:/[]".contains(it);
+        let is_site = ["http", "https"].contains(&url.scheme());
+        if !is_site || !text.chars().all(is_plain) || url.origin().ascii_serialization() != text {
             return Err(NotAnOrigin);
         }
         Ok(Self(text))

@@ -53,7 +53,7 @@ impl Fields {
         if sentences.is_some() {
             rest.remove("assertions");
         }
-        let only_expect = rest.len() == 1 && rest["expect"].is_object();
+        let only_expect = rest.len() == 1 && rest.get("expect").is_some_and(Value::is_object);
         let shown = match rest.get("expect") {
             Some(expect) if only_expect && !is_set(expect) => expect.clone(),
             _ => Value::Object(rest),
