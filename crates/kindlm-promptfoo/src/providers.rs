@@ -393,19 +393,7 @@ impl Translator<'_> {
                 Some(("command", "exec".to_owned(), command.to_owned(), settings))
             }
             Provider::Script { runtime, path, function } => {
-                let program = self.content(span, path)?;
-                self.check_packages(span, path, runtime, &program);
-                let function = function.or((runtime == Runtime::Python).then_some("call_api"));
-                let mut provider = vec![("file", text(span, path.trim_start_matches("./")))];
-                if let Some(function) = function {
-                    provider.push(("function", text(span, function)));
-                }
-                if !entry.config.is_empty() {
-                    let config = entry.config.clone();
-                    let config = Node { span, used_at: None, kind: Kind::Mapping(config.into()) };
-                    provider.push(("config", config));
-                }
-                let settings = Settings { provider, ..Settings::default() };
+                let settings = self.script(entry, runtime, path, function)?;
                 Some(("script", "script".to_owned(), path.to_owned(), settings))
             }
             Provider::Unknown(what) => {
@@ -416,6 +404,30 @@ impl Translator<'_> {
                 None
             }
         }
+    }
+
+    /// Translates a provider that is a script. Returns `None` if the file cannot be read, which is reported.
+    fn script(
+        &mut self,
+        entry: &Entry,
+        runtime: Runtime,
+        path: &str,
+        function: Option<&str>,
+    ) -> Option<Settings> {
+        let span = entry.span;
+        let program = self.content(span, path)?;
+        self.check_packages(span, path, runtime, &program);
+        let function = function.or((runtime == Runtime::Python).then_some("call_api"));
+        let mut provider = vec![("file", text(span, path.trim_start_matches("./")))];
+        if let Some(function) = function {
+            provider.push(("function", text(span, function)));
+        }
+        if !entry.config.is_empty() {
+            let config = entry.config.clone();
+            let config = Node { span, used_at: None, kind: Kind::Mapping(config.into()) };
+            provider.push(("config", config));
+        }
+        Some(Settings { provider, ..Settings::default() })
     }
 
     /// Warns of npm packages that a provider imports, if its runtime is the sandbox.

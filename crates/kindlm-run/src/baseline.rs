@@ -35,7 +35,7 @@ pub(crate) enum PassRates {
     /// The default baseline belongs to another suite. The text says so.
     OfOtherSuite(String),
     /// The baseline with its label.
-    Known(String, kindlm_store::Baseline),
+    Known(String, Box<kindlm_store::Baseline>),
 }
 
 impl PassRates {
@@ -52,7 +52,9 @@ impl PassRates {
         let found = Baselines::new(place.state()).find(label);
         Ok(match found.map_err(|err| Failure::input(err.to_string()))? {
             None => Self::Absent,
-            Some(it) if it.is_of(&suite.project, &suite.name) => Self::Known(label.to_owned(), it),
+            Some(it) if it.is_of(&suite.project, &suite.name) => {
+                Self::Known(label.to_owned(), Box::new(it))
+            }
             Some(it) => Self::of_other(label, &it.suite_name, &suite.name),
         })
     }
@@ -129,7 +131,7 @@ pub(crate) fn baseline_for(
     Ok(Reference {
         outputs,
         digest: Some(Digest::of(text)),
-        baseline: PassRates::Known(label, found),
+        baseline: PassRates::Known(label, Box::new(found)),
     })
 }
 

@@ -191,7 +191,7 @@ pub fn measure_again<Cases: CaseSource>(
         let results = Baseline::of(report).map_err(failed)?;
         let has: HashSet<(&str, &str)> =
             results.entries().map(|it| (it.case.as_str(), it.model.as_str())).collect();
-        let mut before = baseline.clone();
+        let mut before = Baseline::clone(baseline);
         before.retain(|case, model| has.contains(&(case, model)));
         compare_with(report, label, before, demand.and_then(|it| it.margin));
     }

@@ -128,16 +128,16 @@ fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
         // KindLM names the prompt in the test if there are several.
         let prompt = it["prompt"]["label"].as_str().filter(|_| prompts.len() > 1);
         let prompt = prompt.map(|it| format!(" · {it}")).unwrap_or_default();
-        let test = it["testCase"]["description"].as_str().unwrap_or_default();
-        let name = format!("{test}{prompt} on {provider}");
-        let parts = it["gradingResult"]["componentResults"].as_array().into_iter().flatten();
+        let about = it["testCase"]["description"].as_str().unwrap_or_default();
+        let name = format!("{about}{prompt} on {provider}");
+        let checks = it["gradingResult"]["componentResults"].as_array().into_iter().flatten();
         // KindLM names the type without `not-`.
         let kind = |it: &Value| {
             let kind = it["assertion"]["type"].as_str()?;
             Some(kind.strip_prefix("not-").unwrap_or(kind).to_owned())
         };
-        let parts = parts.map(|it| json!([kind(it), it["pass"]]));
-        (name, result(it["success"] == true, &it["score"], &it["namedScores"], parts.collect()))
+        let checks = checks.map(|it| json!([kind(it), it["pass"]]));
+        (name, result(it["success"] == true, &it["score"], &it["namedScores"], checks.collect()))
     };
     results.iter().map(row).collect()
 }

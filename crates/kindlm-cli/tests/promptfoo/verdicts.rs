@@ -12,7 +12,7 @@ fn run(server: &MockServer, config: &str, env: &[(&str, &str)]) -> (Ran, Vec<Val
     let folder = folder(&[(CONFIG, &config.replace("URL", &server.url()))]);
     let before = server.count();
     let (ran, rows) = rows(folder.path(), CONFIG, env);
-    let sent = server.requests()[before..].iter().map(|it| it.json()).collect();
+    let sent = server.requests()[before..].iter().map(kindlm_testing::MockRequest::json).collect();
     (ran, rows, sent)
 }
 
@@ -159,7 +159,7 @@ fn chats_are_rendered_before_they_are_read() {
         ("      {{ q }}!\n", json!([{"role": "user", "content": "say \"hi\"!"}])),
         ("      [see] {{ q }}\n", json!([{"role": "user", "content": "[see] say \"hi\""}])),
     ] {
-        let config = format!("prompts:\n  - |-\n{}{provider}{vars}", prompt);
+        let config = format!("prompts:\n  - |-\n{prompt}{provider}{vars}");
         let (ran, rows, sent) = run(&server, &config, &[("KEY", "k")]);
         assert_eq!(rows.len(), 1, "{ran:?}");
         assert_eq!(sent[0]["messages"], expected, "{prompt}");

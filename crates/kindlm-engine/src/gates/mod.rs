@@ -119,8 +119,7 @@ impl Measurements {
 
     /// Starts the measurement of a run whose judges were watched. The cost of the canaries counts.
     pub fn after(gates: &[Box<dyn Gate>], canaries: &[CanaryWatch]) -> Self {
-        let begin = |gate: &Box<dyn Gate>| {
-            let gate = gate.as_ref();
+        let begin = |gate: &dyn Gate| {
             let mut spent: Option<Box<dyn Gate>> = None;
             for it in canaries {
                 let before = spent.as_deref().unwrap_or(gate);
@@ -128,7 +127,7 @@ impl Measurements {
             }
             spent.as_deref().unwrap_or(gate).begin()
         };
-        Self(gates.iter().map(begin).collect())
+        Self(gates.iter().map(|it| begin(it.as_ref())).collect())
     }
 
     /// Adds a case. Cases may be added in any order, each once. Skipped cases are ignored.

@@ -33,7 +33,7 @@ fn results_have_the_order_of_the_records() {
         it if it % 10 == 0 => record(it, "bad"),
         it => record(it, "good"),
     });
-    let body: String = records.map(|it| format!("{it}\n")).collect();
+    let body = records.map(|it| it.to_string()).collect::<Vec<_>>().join("\n");
     let lines = send(&server, &body);
     assert_eq!(lines.len(), 401);
     let ids: Vec<u64> = lines[..400].iter().map(|it| it["id"].as_u64().unwrap()).collect();

@@ -22,7 +22,7 @@ fn start(folder: &std::path::Path, rate: f64) -> Server {
 }
 
 fn send(server: &Server, samples: impl IntoIterator<Item = Value>) {
-    let body: String = samples.into_iter().map(|it| format!("{it}\n")).collect();
+    let body = samples.into_iter().map(|it| it.to_string()).collect::<Vec<_>>().join("\n");
     let head = ["host: localhost", "content-type: application/x-ndjson"];
     let reply = server.send("POST /v1/samples", &head, body.as_bytes());
     assert_eq!(reply.status, 200, "{}", reply.body);

@@ -14,7 +14,7 @@ const ORIGIN: &str = "origin: http://localhost";
 
 /// Encodes the fields of a form.
 fn encoded(fields: &[(&str, &str)]) -> String {
-    let text = |it: &str| it.bytes().map(|it| format!("%{it:02X}")).collect::<String>();
+    let text = |it: &str| it.bytes().map(|it| format!("%{it:02X}")).collect::<Vec<_>>().concat();
     let pairs = fields.iter().map(|(name, value)| format!("{name}={}", text(value)));
     pairs.collect::<Vec<_>>().join("&")
 }
@@ -363,7 +363,7 @@ fn judge() -> MockServer {
             {"id": id, "pass": missing.is_none(), "reasoning": reasoning},
         ]);
         let reply = json!({"results": results}).to_string();
-        MockReply::text(&kindlm_types::ask::with_mark(&reply, &question))
+        MockReply::text(kindlm_types::ask::with_mark(&reply, &question))
     })
     .unwrap()
 }

@@ -12,7 +12,7 @@ fn sample(id: &str, agent: &str, subject: &str) -> Value {
 }
 
 fn send(server: &Server, head: &[&str], samples: &[Value]) -> Reply {
-    let body: String = samples.iter().map(|it| format!("{it}\n")).collect();
+    let body = samples.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
     let head: Vec<&str> = [HOST, LINES].iter().chain(head).copied().collect();
     server.send("POST /v1/samples", &head, body.as_bytes())
 }

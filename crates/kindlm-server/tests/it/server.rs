@@ -35,8 +35,9 @@ impl Reply {
 fn joined(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     loop {
-        let end =
-            body.windows(2).position(|it| it == b"\r\n").expect("the response is not complete");
+        let Some(end) = body.windows(2).position(|it| it == b"\r\n") else {
+            panic!("the response is not complete");
+        };
         let size = std::str::from_utf8(&body[..end]).unwrap();
         let size = usize::from_str_radix(size, 16).unwrap();
         if size == 0 {

@@ -52,12 +52,12 @@ fn requests_need_a_valid_token_with_the_scope() {
     assert_eq!(evaluate(&server, &[&good_line]).status, 401);
     let (is_done, said) = token(folder.path(), &["revoke", id]);
     assert!(!is_done && said.contains("no valid token"), "{said}");
-    let (_, list) = token(folder.path(), &["list"]);
-    assert_eq!(list.lines().count(), 3, "{list}");
-    let line = list.lines().find(|it| it.starts_with(id)).unwrap();
-    assert!(line.contains("\tevaluate,read\t") && line.contains("\trevoked "), "{line}");
+    let (_, listed) = token(folder.path(), &["list"]);
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    let shown = listed.lines().find(|it| it.starts_with(id)).unwrap();
+    assert!(shown.contains("\tevaluate,read\t") && shown.contains("\trevoked "), "{shown}");
     let secret = good.rsplit('_').next().unwrap();
-    assert!(!list.contains(secret), "{list}");
+    assert!(!listed.contains(secret), "{listed}");
 }
 
 #[test]

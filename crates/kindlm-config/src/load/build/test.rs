@@ -141,10 +141,8 @@ impl Builder<'_> {
             prompt_checks: Arc::clone(&parts.rules.checks),
         });
         let vars = Value::Object(entry.vars);
-        let threshold = entry
-            .threshold
-            .or(parts.prompt.and_then(|it| it.threshold))
-            .or(self.base.defaults.threshold);
+        let threshold = entry.threshold.or(parts.prompt.and_then(|it| it.threshold));
+        let threshold = threshold.or(self.base.defaults.threshold);
         let scripts: Vec<&str> = entry.transform.all().into_iter().map(|(_, it)| it).collect();
         let more = More::boxed(entry.metadata, entry.output, entry.options);
         let decides = Deciding {

@@ -414,7 +414,9 @@ mod tests {
         let all = MOST + 20;
         for order in [(0..all).collect::<Vec<_>>(), (0..all).rev().collect()] {
             let mut tally = Tally::default();
-            order.into_iter().for_each(|at| tally.observe(at, &failing(at)));
+            for at in order {
+                tally.observe(at, &failing(at));
+            }
             let summary = tally.summary(&[], &[], ExitStatus::Success);
             let most = &summary.causes[0];
             assert_eq!((most.title.as_str(), most.cases), ("shared", all as u64));
