@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use kindlm_reporters::{Registration, Style, Verbosity, one_line};
-use kindlm_types::{AnyReport, ExitStatus, Outcome};
+use kindlm_types::AnyReport;
 
 use crate::args::HtmlArgs;
 use crate::{Failure, Io};
@@ -21,14 +21,8 @@ const DEFAULT: &str = "pretty";
 /// no other two reports can share stdout.
 const ANNOTATIONS: &str = "github";
 
-/// The reporter of the job summary, which accompanies the annotations.
-const JOB_SUMMARY: &str = "markdown";
-
 /// The variable with the file to which GitHub appends job summaries.
 const JOB_SUMMARY_FILE: &str = "GITHUB_STEP_SUMMARY";
-
-/// The maximum number of failed or errored results that are named.
-const NAMED: usize = 10;
 
 /// The reports to write, and their targets.
 pub(crate) struct Output {
@@ -193,56 +187,12 @@ fn check_stdout(specs: &[ReporterSpec]) -> Result<(), Failure> {
 /// A failure is only a notice, because the report itself is complete.
 fn append_job_summary(io: &Io, report: &AnyReport<'_>) {
     let Some(path) = io.var(JOB_SUMMARY_FILE) else { return };
-    let Some(reporter) = kindlm_reporters::find(JOB_SUMMARY) else { return };
-    let mut text = String::new();
-    let rendered = (reporter.render)(report, &Style::default(), &mut text);
-    let target = io.working_dir.join(&path);
-    let append = || {
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(target)?;
-        file.write_all(text.as_bytes())
-    };
-    let failure = match rendered {
-        Ok(()) => append().err().map(|err| err.to_string()),
-        Err(err) => Some(err.to_string()),
-    };
-    if let Some(why) = failure {
+    if let Err(why) = kindlm_run::reports::append_summary(&io.working_dir.join(&path), report) {
         io.notify(&one_line(&format!("cannot write the job summary to `{path}`: {why}")));
     }
 }
 
 /// Prints the failed cases with their places, and the verdict with the failed gates, unless the run succeeded.
 fn print_verdict(io: &mut Io, report: &AnyReport<'_>) {
-    let summary = report.summary();
-    let word = match summary.exit_status {
-        ExitStatus::Success => return,
-        ExitStatus::GatesFailed => "FAILED",
-        ExitStatus::Interrupted => "INTERRUPTED",
-        ExitStatus::ProviderError | ExitStatus::Internal | ExitStatus::InvalidInput => "ERROR",
-    };
-    let mut clauses = Vec::new();
-    let totals = summary.totals;
-    let count = totals.failed + totals.errored;
-    if count > 0 {
-        let failed =
-            report.each_where(|it| matches!(it.outcome, Outcome::Failed | Outcome::Errored));
-        for case in failed.take(NAMED).flatten() {
-            let mark = if case.outcome == Outcome::Failed { '✗' } else { '!' };
-            let place = case.source.as_ref().map(|it| format!("  {it}")).unwrap_or_default();
-            io.notify(&one_line(&format!("  {mark} {} · {}{place}", case.case, case.model)));
-        }
-        let more = count.saturating_sub(NAMED as u64);
-        if more > 0 {
-            io.notify(&format!("  … {more} more"));
-        }
-        clauses.push(format!("{count} of {} results did not pass", totals.cases));
-    }
-    let gates = report.broken_gates().map(|it| format!("`{}`", it.gate)).collect::<Vec<_>>();
-    // The gates of a shard have no effect.
-    if !gates.is_empty() && report.shard.is_none() {
-        clauses.push(format!("failed gates: {}", gates.join(", ")));
-    }
-    if clauses.is_empty() {
-        clauses.push("see the report".to_owned());
-    }
-    io.notify(&one_line(&format!("{word}: {}", clauses.join("; "))));
+    kindlm_run::reports::failed_lines(report).iter().for_each(|it| io.notify(it));
 }

@@ -3,7 +3,6 @@
 use super::Translator;
 use super::build::{key, list, map, number, text};
 use super::expected::{Value, read};
-use super::graders::is_graded;
 use std::rc::Rc;
 
 use kindlm_source::{Key, Kind, Node, Span};
@@ -108,6 +107,13 @@ impl Translator<'_> {
         let group = self.extra_group(node)?;
         group.models.first().map(|it| Node { span: node.span, ..it.clone() })
     }
+}
+
+/// True if a model judges assertions of this type.
+pub(super) fn is_graded(kind: &str) -> bool {
+    // `pi` sends its question to its own service.
+    let found = kindlm_assertions::find(kind).filter(|_| kind != "pi");
+    found.is_some_and(|it| it.meta.class == Class::Probabilistic)
 }
 
 /// True if the schema of this assertion type contains the key.

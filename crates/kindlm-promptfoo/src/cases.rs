@@ -51,7 +51,8 @@ impl Translator<'_> {
         names: &mut HashSet<String>,
         nodes: &mut Vec<Node>,
     ) {
-        let said = &self.with_default_graders(said);
+        let graders = self.with_default_graders(&said.asserts, &said.graders);
+        let said = &TestSettings { graders, ..said.clone() };
         let vars = self.transformed(said);
         let combinations = self.combinations(&vars, said.expand.unwrap_or(true));
         let several = combinations.len() > 1;

@@ -1,13 +1,11 @@
 //! The models that grade checks without a grader of their own: those of the test, or promptfoo's default.
 
 use kindlm_source::{Node, Span};
-use kindlm_types::Class;
 
 use super::Translator;
-use super::asserts::accepts;
+use super::asserts::{accepts, is_graded};
 use super::build::{map, text};
 use super::provider::{Provider, read};
-use super::test_settings::TestSettings;
 
 /// References to the grading models for assertions that do not name a model.
 #[derive(Clone, Default)]
@@ -63,20 +61,20 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the settings of a test, with promptfoo's default graders for checks that need them.
+    /// Adds promptfoo's default graders to those of a test, if its checks need them.
     ///
     /// Without them, KindLM would ask the first model of the suite, which is the application under test.
-    pub(super) fn with_default_graders(&mut self, said: &TestSettings) -> TestSettings {
-        let mut said = said.clone();
+    pub(super) fn with_default_graders(&mut self, asserts: &[Node], graders: &Graders) -> Graders {
+        let mut graders = graders.clone();
         let mut needs = Needs::default();
-        said.asserts.iter().for_each(|it| needs.add(it, &said.graders));
+        asserts.iter().for_each(|it| needs.add(it, &graders));
         if let Some(span) = needs.text {
-            said.graders.text = self.default_grader(span);
+            graders.text = self.default_grader(span);
         }
         if let Some(span) = needs.embedding {
-            said.graders.embedding = self.default_embedding(span);
+            graders.embedding = self.default_embedding(span);
         }
-        said
+        graders
     }
 
     /// True if an environment variable has a value, in the `env` block or in the environment.
@@ -159,11 +157,4 @@ impl Needs {
             }
         }
     }
-}
-
-/// True if a model judges assertions of this type.
-pub(super) fn is_graded(kind: &str) -> bool {
-    // `pi` sends its question to its own service.
-    let found = kindlm_assertions::find(kind).filter(|_| kind != "pi");
-    found.is_some_and(|it| it.meta.class == Class::Probabilistic)
 }

@@ -4,10 +4,10 @@ use kindlm_source::{Key, Kind, Node};
 use serde_json::Value;
 
 use super::Translator;
-use super::asserts::accepts;
+use super::asserts::{accepts, is_graded};
 use super::build::with;
 use super::build::{list, map, number};
-use super::graders::{Graders, is_graded};
+use super::graders::Graders;
 use super::vars::{Vars, merged};
 
 /// The settings of a test, or of the default test. Settings of the test override those of the default test, but its

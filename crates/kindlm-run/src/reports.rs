@@ -5,13 +5,19 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use kindlm_pdf::PdfError;
-use kindlm_reporters::{Registration, RenderError, Style};
+use kindlm_reporters::{Registration, RenderError, Style, one_line};
 use kindlm_store::{Draft, StoreError};
-use kindlm_types::AnyReport;
+use kindlm_types::{AnyReport, ExitStatus, Outcome};
 use kindlm_wire::mutation::MutationReport;
 use serde::Serialize;
 
 use crate::Failure;
+
+/// The reporter of job summaries.
+const JOB_SUMMARY: &str = "markdown";
+
+/// The maximum number of failed cases that [`failed_lines`] names. Further cases are only counted.
+const NAMED: usize = 10;
 
 /// A reporter and the file of its report.
 #[derive(Clone, Debug)]
@@ -161,6 +167,60 @@ impl fmt::Write for Text<'_> {
             fmt::Error
         })
     }
+}
+
+/// Appends the Markdown report to a file, such as the job summary of GitHub.
+///
+/// # Errors
+///
+/// Fails if the report cannot be rendered or the file cannot be written. The text is the reason.
+pub fn append_summary(path: &Path, report: &AnyReport<'_>) -> Result<(), String> {
+    let reporter = reporter(JOB_SUMMARY).map_err(|it| it.message.unwrap_or_default())?;
+    let mut text = String::new();
+    (reporter.render)(report, &Style::default(), &mut text).map_err(|err| err.to_string())?;
+    let append = || {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+        io::Write::write_all(&mut file, text.as_bytes())
+    };
+    append().map_err(|err| err.to_string())
+}
+
+/// Names the failed cases with their places, and the failed gates. Returns no line if the run succeeded.
+pub fn failed_lines(report: &AnyReport<'_>) -> Vec<String> {
+    let summary = report.summary();
+    let word = match summary.exit_status {
+        ExitStatus::Success => return Vec::new(),
+        ExitStatus::GatesFailed => "FAILED",
+        ExitStatus::Interrupted => "INTERRUPTED",
+        ExitStatus::ProviderError | ExitStatus::Internal | ExitStatus::InvalidInput => "ERROR",
+    };
+    let (mut lines, mut clauses) = (Vec::new(), Vec::new());
+    let totals = summary.totals;
+    let count = totals.failed + totals.errored;
+    if count > 0 {
+        let failed =
+            report.each_where(|it| matches!(it.outcome, Outcome::Failed | Outcome::Errored));
+        for case in failed.take(NAMED).flatten() {
+            let mark = if case.outcome == Outcome::Failed { '✗' } else { '!' };
+            let place = case.source.as_ref().map(|it| format!("  {it}")).unwrap_or_default();
+            lines.push(one_line(&format!("  {mark} {} · {}{place}", case.case, case.model)));
+        }
+        let more = count.saturating_sub(NAMED as u64);
+        if more > 0 {
+            lines.push(format!("  … {more} more"));
+        }
+        clauses.push(format!("{count} of {} results did not pass", totals.cases));
+    }
+    let gates = report.broken_gates().map(|it| format!("`{}`", it.gate)).collect::<Vec<_>>();
+    // The gates of a shard have no effect.
+    if !gates.is_empty() && report.shard.is_none() {
+        clauses.push(format!("failed gates: {}", gates.join(", ")));
+    }
+    if clauses.is_empty() {
+        clauses.push("see the report".to_owned());
+    }
+    lines.push(one_line(&format!("{word}: {}", clauses.join("; "))));
+    lines
 }
 
 /// Checks, before the first request, that a report can be written to a file.

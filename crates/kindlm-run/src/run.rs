@@ -26,33 +26,9 @@ use crate::session::{Spending, ports};
 use crate::suite_digest::{file_digests, suite_digest};
 use crate::trace::Observations;
 use crate::{
-    FailedCase, Failure, Outcome, ResponseSource, Selection, Session, World, compare, dry_run, git,
-    identity, listing, responses, saved, select, trust, workspaces,
+    FailedCase, Failure, Outcome, Progress, ResponseSource, Selection, Session, World, compare,
+    dry_run, git, identity, listing, responses, saved, select, trust, workspaces,
 };
-
-/// The observer of a run or a calibration.
-///
-/// The library drops the observer after the last request has finished or was aborted.
-pub trait Progress: Sync {
-    /// Receives an event of the run.
-    fn on(&self, event: RunProgress<'_>);
-
-    /// Receives a case that failed or could not be judged. Its texts are masked; those of events are not.
-    fn case_failed(&self, _case: &FailedCase) {}
-
-    /// Receives the end of judging one output of a calibration. The flag is true if there is a verdict.
-    fn output_judged(&self, _is_judged: bool) {}
-
-    /// Receives a notice, for example about a long wait or an interrupt.
-    fn show_notice(&self, text: &str);
-}
-
-/// An observer that shows no progress.
-impl Progress for () {
-    fn on(&self, _event: RunProgress<'_>) {}
-
-    fn show_notice(&self, _text: &str) {}
-}
 
 /// A function that receives the report of a run.
 ///

@@ -13,9 +13,9 @@ use kindlm_types::{Completeness, Execution, ExecutionError, ExecutionResult, Por
 
 use super::offline::NoModels;
 use super::originals::Originals;
+use crate::Progress;
 use crate::interrupt::{Abortable, attend};
 use crate::responses::report_use;
-use crate::run::Progress;
 use crate::session::ports;
 use crate::{Failure, Session, World};
 

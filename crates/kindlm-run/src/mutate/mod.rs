@@ -13,10 +13,10 @@ use kindlm_store::responses::Mode;
 use kindlm_types::{CaseSource as _, ExitStatus, suggest};
 use kindlm_wire::mutation::MutationReport;
 
+use crate::Progress;
 use crate::baseline::baseline_for;
 use crate::project::Project;
 use crate::reports::{check_target, json_text};
-use crate::run::Progress;
 use crate::secrets::Secrets;
 use crate::session::Spending;
 use crate::suite_files::SuiteFiles;

@@ -5,21 +5,18 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 
 use super::frame::PageError;
 use super::login;
+use super::request::{cookie, same_origin};
 use crate::access::Caller;
 use crate::app::App;
 use crate::local;
 use crate::problem::Problem;
 use crate::store::tokens::Scope;
-
-/// The name of the cookie with the token.
-pub(super) const COOKIE_NAME: &str = "kindlm_token";
 
 #[derive(Clone)]
 struct Guard {
@@ -70,33 +67,4 @@ async fn caller(guard: &Guard, headers: &HeaderMap) -> Result<Option<Caller>, Pr
         "your token does not have the scope `{scope}`; log in with a token that has it, or choose another page"
     );
     Err(Problem::new(StatusCode::FORBIDDEN, "scope", detail))
-}
-
-/// Returns the token in the cookie.
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let cookies = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
-    let mut pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value)
-}
-
-/// Checks that a page of this server sent the request. A proxy must pass on the `Host` of the browser.
-///
-/// # Errors
-///
-/// Fails if the `Origin` is missing, or is not the `Host`.
-pub(super) fn same_origin(headers: &HeaderMap) -> Result<(), Problem> {
-    let single = |name| {
-        let mut values = headers.get_all(name).iter();
-        let value = values.next()?.to_str().ok()?;
-        values.next().is_none().then_some(value)
-    };
-    let origin = single(ORIGIN).and_then(|it| it.split_once("://")).map(|(_, it)| it);
-    match (origin, single(HOST)) {
-        (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host) => Ok(()),
-        _ => Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "origin",
-            "the request does not come from a page of this server: its `Origin` is not its `Host`",
-        )),
-    }
 }

@@ -9,8 +9,8 @@ use axum::routing::{get, post};
 use axum::{Form, Router};
 use serde::Deserialize;
 
-use super::access::{COOKIE_NAME, same_origin};
 use super::frame::{Frame, PageError, page};
+use super::request::{COOKIE_NAME, same_origin};
 use crate::app::App;
 
 pub(super) fn routes() -> Router<App> {

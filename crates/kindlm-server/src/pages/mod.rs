@@ -11,6 +11,7 @@ mod frame;
 mod login;
 mod monitor;
 mod playground;
+mod request;
 mod runs;
 mod sets;
 
