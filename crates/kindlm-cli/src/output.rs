@@ -194,5 +194,7 @@ fn append_job_summary(io: &Io, report: &AnyReport<'_>) {
 
 /// Prints the failed cases with their places, and the verdict with the failed gates, unless the run succeeded.
 fn print_verdict(io: &mut Io, report: &AnyReport<'_>) {
-    kindlm_run::reports::failed_lines(report).iter().for_each(|it| io.notify(it));
+    for line in kindlm_run::reports::failed_lines(report) {
+        io.notify(&line);
+    }
 }

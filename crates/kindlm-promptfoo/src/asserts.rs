@@ -6,6 +6,7 @@ use super::expected::{Value, read};
 use std::rc::Rc;
 
 use kindlm_source::{Key, Kind, Node, Span};
+use kindlm_types::Class;
 
 /// Assertions that compare outputs. In promptfoo they decide the score of a row, and have no share in its mean.
 const COMPARISONS: [&str; 2] = ["select-best", "max-score"];

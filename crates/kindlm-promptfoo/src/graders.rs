@@ -67,7 +67,9 @@ impl Translator<'_> {
     pub(super) fn with_default_graders(&mut self, asserts: &[Node], graders: &Graders) -> Graders {
         let mut graders = graders.clone();
         let mut needs = Needs::default();
-        asserts.iter().for_each(|it| needs.add(it, &graders));
+        for check in asserts {
+            needs.add(check, &graders);
+        }
         if let Some(span) = needs.text {
             graders.text = self.default_grader(span);
         }

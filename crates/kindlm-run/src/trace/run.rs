@@ -11,11 +11,11 @@ use crate::baseline::baseline_for;
 use crate::gates::set_pass_rate;
 use crate::project::Project;
 use crate::resume::TRACE;
-use crate::run::{Around, Progress, Run, TakeReport, specify};
+use crate::run::{Around, Run, TakeReport, specify};
 use crate::session::Spending;
 use crate::{
-    Failure, Outcome, ResponseSource, Selection, Session, World, compliance, identity, saved,
-    select, trust,
+    Failure, Outcome, Progress, ResponseSource, Selection, Session, World, compliance, identity,
+    saved, select, trust,
 };
 
 /// The default time without new spans after which the traces are complete.
