@@ -56,8 +56,10 @@ struct RateQuery {
     /// The id of a prompt assertion, or the label of another check; all if absent.
     assertion: Option<String>,
     /// The earliest time at which samples were received (RFC 3339).
+    #[param(format = DateTime)]
     after: Option<String>,
     /// The time after the latest one (RFC 3339).
+    #[param(format = DateTime)]
     before: Option<String>,
     /// The width of a period: `hour`, `day` (the default) or `week`. Days start at 0:00 UTC, weeks on Thursdays.
     #[param(inline)]

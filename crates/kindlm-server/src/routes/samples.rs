@@ -131,6 +131,7 @@ struct Selection {
     /// The person or account that the sample is about.
     subject: Option<String>,
     /// A time (RFC 3339); only samples that were received before it.
+    #[param(format = DateTime)]
     before: Option<String>,
 }
 
@@ -156,6 +157,7 @@ struct Listing {
     /// The person or account that the sample is about.
     subject: Option<String>,
     /// A time (RFC 3339); only samples that were received before it.
+    #[param(format = DateTime)]
     before: Option<String>,
     /// The number of samples, from 1 to 1000; 50 by default.
     #[param(minimum = 1, maximum = 1000)]

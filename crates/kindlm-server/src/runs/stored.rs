@@ -149,12 +149,13 @@ impl RunService {
     }
 
     fn stored(&self, id: &str) -> Result<(SuiteFolder, StoredRun), NotRead> {
-        let is_id = |it: char| it.is_ascii_alphanumeric() || it == '-';
-        if id.chars().all(is_id) {
-            for place in self.places()? {
-                if let Some(run) = stored_runs::find(&place, id)? {
-                    return Ok((place, run));
-                }
+        for place in self.places()? {
+            // A text that cannot be an id names no run.
+            if Runs::new(place.state()).run_folder(id).is_err() {
+                break;
+            }
+            if let Some(run) = stored_runs::find(&place, id)? {
+                return Ok((place, run));
             }
         }
         Err(NotRead::NoRun(id.to_owned()))

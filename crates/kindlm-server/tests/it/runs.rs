@@ -185,8 +185,15 @@ fn invalid_runs_are_refused() {
         assert_eq!(reply.status, 422, "{body}: {}", reply.body);
         assert!(reply.json()["detail"].as_str().unwrap().contains(detail), "{}", reply.body);
     }
-    for path in ["/v1/runs/..%2f..%2fetc", "/v1/runs/20200101-000000-000-aaaa/events"] {
-        assert_eq!(server.get(path).status, 404, "{path}");
+    let id = "20200101-000000-000-aaaa";
+    for path in [
+        "/v1/runs/..%2f..%2fetc".to_owned(),
+        "/v1/runs/-".to_owned(),
+        format!("/v1/runs/{}", "a".repeat(101)),
+        format!("/v1/runs/{id}/events"),
+        format!("/v1/runs/{id}/compare?base="),
+    ] {
+        assert_eq!(server.get(&path).status, 404, "{path}");
     }
     assert_eq!(server.get("/v1/runs?limit=0").status, 422);
 
