@@ -1,9 +1,8 @@
-//! The settings of xAI's models, as promptfoo 0.123.1 sends them.
+//! The settings of xAI's models, as promptfoo 0.123.1 sends them, but for the name of the maximum: it is `max_tokens`.
 
 use kindlm_source::{Key, Node};
 
 use super::Translator;
-use super::build::{key, map};
 
 /// True for the models that promptfoo asks without `max_tokens`.
 pub(super) fn reasons(model: &str) -> bool {
@@ -39,11 +38,6 @@ impl Translator<'_> {
                 }
                 "stop" | "presence_penalty" | "frequency_penalty" => is_of_fourth_generation(model),
                 "reasoning_effort" => !takes_effort(model),
-                "max_completion_tokens" if reasons(model) => {
-                    let entry = [("max_completion_tokens", value.clone())];
-                    kept.push((key(name.span, "passthrough"), map(name.span, entry)));
-                    continue;
-                }
                 _ => false,
             };
             if is_left_out {

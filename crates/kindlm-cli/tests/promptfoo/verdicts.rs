@@ -200,7 +200,7 @@ fn requests_have_the_parameters_of_promptfoo_and_no_others() {
         (
             "xai:grok-4.3",
             "max_completion_tokens: 9, reasoning_effort: low",
-            json!({"temperature": 0, "max_completion_tokens": 9, "reasoning_effort": "low"}),
+            json!({"temperature": 0, "max_tokens": 9, "reasoning_effort": "low"}),
         ),
         ("mistral:mistral-large-latest", "", json!({"max_tokens": 1024, "top_p": 1})),
         ("cohere:command-r", "", json!({"temperature": 0.3})),
