@@ -8,6 +8,7 @@ mod checked;
 mod missing;
 #[cfg(feature = "sql")]
 mod nesting;
+#[cfg(feature = "sql")]
 mod reserved;
 
 use schemars::JsonSchema;
