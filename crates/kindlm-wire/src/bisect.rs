@@ -131,7 +131,7 @@ pub enum Answer {
         /// The reason.
         reason: String,
     },
-    /// The search cannot begin: the good end does not pass, or the bad end does not fail.
+    /// The search cannot begin: the good end does not pass, the bad end does not fail, or one of them is not decided.
     NotReproduced {
         /// The reason.
         reason: String,

@@ -126,13 +126,12 @@ impl SuiteChanges {
     /// Checks both ends, and then searches for the smallest set of changes with which the case fails.
     pub(super) fn search(&self, world: &World, trials: &mut Trials<'_>) -> Result<Found, Failure> {
         let all: BTreeSet<usize> = (0..self.open.len()).collect();
-        let candidates = || all.iter().copied().collect();
         let verdict = self.attempt(world, trials, &all)?;
-        if let Some(found) = super::end(trials, verdict, Verdict::Bad, candidates()) {
+        if let Some(found) = super::end(trials, verdict, Verdict::Bad) {
             return Ok(found);
         }
         let verdict = self.attempt(world, trials, &BTreeSet::new())?;
-        if let Some(found) = super::end(trials, verdict, Verdict::Good, candidates()) {
+        if let Some(found) = super::end(trials, verdict, Verdict::Good) {
             return Ok(found);
         }
         let mut attempt = |chosen: &BTreeSet<usize>| self.attempt(world, trials, chosen);

@@ -82,15 +82,14 @@ impl Commits {
 
     /// Checks both ends, and then searches for the first bad commit.
     pub(super) fn search(&self, world: &World, trials: &mut Trials<'_>) -> Result<Found, Failure> {
-        let all = || (0..self.after.len()).collect();
         if let Some(bad) = self.after.last() {
             let verdict = self.attempt(world, trials, bad)?;
-            if let Some(found) = super::end(trials, verdict, Verdict::Bad, all()) {
+            if let Some(found) = super::end(trials, verdict, Verdict::Bad) {
                 return Ok(found);
             }
         }
         let verdict = self.attempt(world, trials, &self.good)?;
-        if let Some(found) = super::end(trials, verdict, Verdict::Good, all()) {
+        if let Some(found) = super::end(trials, verdict, Verdict::Good) {
             return Ok(found);
         }
         let mut attempt = |at: usize| match self.after.get(at) {

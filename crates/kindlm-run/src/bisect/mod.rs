@@ -244,29 +244,22 @@ pub fn render(report: &Bisection, as_json: bool) -> Result<String, Failure> {
     if as_json { json_text(report) } else { Ok(bisect_text(report)) }
 }
 
-/// Returns the result of a search that stops because an end of the range has another verdict than expected.
+/// Returns the result of a search that ends at an end of the range, because its verdict is not the expected one.
 ///
 /// Returns `None` if the verdict is as expected.
-fn end(
-    trials: &Trials<'_>,
-    verdict: Verdict,
-    expected: Verdict,
-    candidates: Vec<usize>,
-) -> Option<Found> {
+fn end(trials: &Trials<'_>, verdict: Verdict, expected: Verdict) -> Option<Found> {
     let (end, verb) = match expected {
         Verdict::Bad => ("bad", "fail"),
         _ => ("good", "pass"),
     };
     let reason = match verdict {
         it if it == expected => return None,
-        Verdict::Stop => {
-            let reason = stop_reason(trials);
-            return Some(Found { answer: Answer::Among { candidates, reason }, is_stopped: true });
-        }
+        Verdict::Stop => format!("{}, before the {end} end was decided", stop_reason(trials)),
         Verdict::Skip => format!("the {end} end is undecided"),
         Verdict::Good | Verdict::Bad => format!("the case does not {verb} at the {end} end"),
     };
-    Some(Found { answer: Answer::NotReproduced { reason }, is_stopped: false })
+    let is_stopped = verdict == Verdict::Stop;
+    Some(Found { answer: Answer::NotReproduced { reason }, is_stopped })
 }
 
 /// Returns the reason of the last step.

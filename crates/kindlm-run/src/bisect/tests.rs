@@ -230,9 +230,16 @@ fn a_commit_whose_suite_is_broken_is_skipped() {
     assert!(reasons.iter().any(|it| it.contains("there is no case `refund`")), "{reasons:?}");
     assert!(reasons.iter().all(|it| !it.contains("/files/")), "{reasons:?}");
 
-    let limited = BisectConfig { max_executions: Some(5), ..commits("HEAD~4") };
-    let (report, status) = suites.bisect(&limited).unwrap();
+    let limited = |most| BisectConfig { max_executions: Some(most), ..commits("HEAD~4") };
+    let (report, status) = suites.bisect(&limited(5)).unwrap();
     assert_eq!((report.executions, status), (5, ExitStatus::GatesFailed));
+    let Answer::NotReproduced { reason } = &report.answer else { panic!("{report:?}") };
+    assert_eq!(
+        reason,
+        "the maximum number of executions is reached, before the good end was decided"
+    );
+    // Both ends are decided, and a try between them is not.
+    let (report, _) = suites.bisect(&limited(10)).unwrap();
     let Answer::Among { candidates, reason } = &report.answer else { panic!("{report:?}") };
     assert_eq!(candidates.len(), 4);
     assert_eq!(reason, "the maximum number of executions is reached");
@@ -367,8 +374,8 @@ fn an_interrupt_ends_the_search_with_its_exit_code() {
     let world = World { interrupts: Arc::new(|| Box::new(AtOnce(false))), ..suites.served_world() };
     let (report, status) = prepared(&world, &changes()).run().unwrap();
     assert_eq!((status, status.code()), (ExitStatus::Interrupted, 130));
-    let Answer::Among { reason, .. } = &report.answer else { panic!("{:?}", report.answer) };
-    assert_eq!(reason, "the user interrupted it");
+    let Answer::NotReproduced { reason } = &report.answer else { panic!("{:?}", report.answer) };
+    assert_eq!(reason, "the user interrupted it, before the bad end was decided");
     assert!(report.steps.len() <= 2, "nothing is tried after an interrupt: {:?}", report.steps);
     assert!(server.count() <= 4, "at most the first wave was sent: {}", server.count());
 }
@@ -386,8 +393,11 @@ fn a_budget_holds_for_all_tries_together() {
         assert!(text.contains("the budget of all executions together is $0.4500"), "{text}");
         let (report, status) = prepared(&world, &config).run().unwrap();
         assert_eq!(status, ExitStatus::GatesFailed, "{:?}", report.answer);
-        let Answer::Among { reason, .. } = &report.answer else { panic!("{:?}", report.answer) };
-        assert_eq!(reason, "the rest of the budget of $0.4500 is too low for another request");
+        let Answer::NotReproduced { reason } = &report.answer else {
+            panic!("{:?}", report.answer)
+        };
+        let ends = "the rest of the budget of $0.4500 is too low for another request, before the good end was decided";
+        assert_eq!(reason, ends);
         assert_eq!(server.count(), 4, "{:?}", report.steps);
     }
     let server = polite_server();
