@@ -100,7 +100,8 @@ fn verdict(verdict: &ComparisonVerdict) -> String {
             )
         }
         ComparisonVerdict::NotEnoughData { detectable: None } => {
-            "not enough data; runs of this size are too small to detect a fall".to_owned()
+            "not enough data; `kindlm plan` shows how many cases and repeats detect a fall"
+                .to_owned()
         }
         ComparisonVerdict::NotComparable { reason } => format!("not comparable: {reason}"),
     }

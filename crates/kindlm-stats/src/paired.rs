@@ -23,6 +23,11 @@ const FAR: f64 = 17.0;
 /// The tolerance for equal sums of differences.
 const TOLERANCE: f64 = 1e-9;
 
+/// The number of clusters from which the formula of [`Paired::detectable`] holds.
+///
+/// With 5 clusters of 20 repeats, the formula gives a fall of 13 points, which is detected in 48 of 100 comparisons.
+const FEW: f64 = 20.0;
+
 /// The probability with which [`Paired::detectable`] is detected.
 pub const POWER: f64 = 0.8;
 
@@ -64,7 +69,8 @@ pub struct Paired {
     pub interval: Interval,
     /// The one-sided p value of the mean in its direction; 1 if the differences of each cluster add up to 0.
     pub p_value: f64,
-    /// The smallest fall that such runs detect with probability [`POWER`]; `None` if they cannot detect any.
+    /// The smallest fall that such runs detect with probability [`POWER`]; `None` for fewer than 20 clusters, for which
+    /// no formula is good enough.
     pub detectable: Option<f64>,
 }
 
@@ -88,7 +94,7 @@ impl PairedTest {
             mean,
             interval: spread.interval(mean, self.confidence),
             p_value: sign_flip(&sums, is_single, self.seed, |_, _| false),
-            detectable: self.detectable(spread, repeats, is_single),
+            detectable: self.detectable(spread, repeats),
         })
     }
 
@@ -105,13 +111,12 @@ impl PairedTest {
         Ok(mean < 0.0 && sign_flip(&sums, is_single, self.seed, is_settled) <= self.alpha)
     }
 
-    /// Returns the smallest detectable fall.
+    /// Returns the smallest detectable fall; `None` for fewer than [`FEW`] clusters.
     ///
     /// It solves `δ² = (t₁₋α + t_power)² (SE² + δ(1 − δ)/R)` with R judged repeats (Miller, section 5). The second term is
     /// the variance that a case without failures gets when its rate falls by δ. Without it, the power is too low.
-    fn detectable(&self, spread: Spread, repeats: f64, is_single: bool) -> Option<f64> {
-        let smallest_p = 0.5_f64.powf(spread.clusters + if is_single { 1.0 } else { 0.0 });
-        if smallest_p > self.alpha {
+    fn detectable(&self, spread: Spread, repeats: f64) -> Option<f64> {
+        if spread.clusters < FEW {
             return None;
         }
         let quantile = |share: f64| spread.quantile(share);
@@ -437,17 +442,17 @@ mod tests {
 
     #[test]
     fn the_detectable_fall_depends_on_size() {
-        let of = |clusters: f64, variance: f64, repeats: f64, is_single| {
+        let of = |clusters: f64, variance: f64, repeats: f64| {
             let standard_error = (variance / clusters).sqrt();
             test()
-                .detectable(Spread { clusters, standard_error }, clusters * repeats, is_single)
+                .detectable(Spread { clusters, standard_error }, clusters * repeats)
                 .map(|it| (it * 100.0).round() / 100.0)
         };
         // Variance of the difference of two runs of cases with the rate 0.8: 2 × 0.16 / repeats.
-        assert_eq!(of(20.0, 0.32, 1.0, true), Some(0.44));
-        assert_eq!(of(20.0, 0.064, 5.0, false), Some(0.18));
-        assert_eq!(of(100.0, 0.32, 1.0, true), Some(0.17));
-        assert_eq!(of(3.0, 0.1, 5.0, false), None);
+        assert_eq!(of(20.0, 0.32, 1.0), Some(0.44));
+        assert_eq!(of(20.0, 0.064, 5.0), Some(0.18));
+        assert_eq!(of(100.0, 0.32, 1.0), Some(0.17));
+        assert_eq!(of(19.0, 0.1, 5.0), None);
     }
 
     #[test]
