@@ -53,6 +53,32 @@ pub fn find(
     Side::of_run(&saved::find(world, place, Some(named).filter(|it| *it != LAST), of)?)
 }
 
+/// Finds both sides of a comparison, see [`find`].
+///
+/// # Errors
+///
+/// Fails if a word names nothing, the results cannot be read, or a side is a baseline of another suite than the other.
+pub fn find_both(
+    world: &World,
+    place: &SuiteFolder,
+    [before, after]: [&str; 2],
+    of: Option<&SuiteKey>,
+) -> Result<[Side; 2], Failure> {
+    let sides = [find(world, place, before, of)?, find(world, place, after, of)?];
+    let [before, after] = &sides;
+    for (baseline, other) in [(before, after), (after, before)] {
+        let (Some(label), Some(project)) = (label_of(&baseline.name), &other.results.project)
+        else {
+            continue;
+        };
+        let (project, name) = (project.clone(), other.results.suite_name.clone());
+        let suite = SuiteInfo { project, name, ..SuiteInfo::default() };
+        check_suite(label, &baseline.results, &suite)
+            .map_err(|err| err.with_help("name two runs of the same suite"))?;
+    }
+    Ok(sides)
+}
+
 impl Side {
     /// Loads the baseline with this label.
     ///

@@ -14,9 +14,9 @@ use crate::{Io, print};
 pub(crate) fn run(args: &CompareArgs, io: &mut Io) -> Outcome {
     let place = SuiteFolder::new(io, args.place.config());
     let suite = SuiteKey::named(io, args.place.config.as_deref())?;
-    let [before, after] =
-        [&args.before, &args.after].map(|word| compare::find(io, &place, word, suite.as_ref()));
-    show(io, &before?, &after?, args.how)
+    let words = [args.before.as_str(), args.after.as_str()];
+    let [before, after] = compare::find_both(io, &place, words, suite.as_ref())?;
+    show(io, &before, &after, args.how)
 }
 
 /// Compares two sides, and prints the result.
