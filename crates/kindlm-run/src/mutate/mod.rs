@@ -11,7 +11,7 @@ use kindlm_mutate::{OPERATORS, Operator};
 use kindlm_reporters::{Style, mutation};
 use kindlm_store::responses::Mode;
 use kindlm_types::{CaseSource as _, ExitStatus, suggest};
-use kindlm_wire::mutation::MutationReport;
+use kindlm_wire::mutation::{MutantCounts, MutationReport};
 
 use crate::Progress;
 use crate::baseline::baseline_for;
@@ -125,9 +125,12 @@ pub fn mutate(
     let judging::Judged { tally, is_interrupted, failed_by_provider } = judged;
     let mut report = tally.report(&saved.report.run.id, &suite.info.name, min);
     redact(&Secrets::of(world, &suite.providers), &mut report);
-    // The page of the run shows only a result over all cases and operators.
-    if config.only.is_empty() && config.operators.is_empty() && !is_interrupted {
-        saved.keep_mutation(world, &report);
+    let is_empty =
+        [report.harmful, report.harmless].iter().all(|it| *it == MutantCounts::default());
+    // The page of the run shows only a result over all cases and operators, with the gate of the suite.
+    if config.only.is_empty() && config.operators.is_empty() && !is_interrupted && !is_empty {
+        let gate = report.gate.filter(|_| config.min.is_none());
+        saved.keep_mutation(world, &MutationReport { gate, ..report.clone() });
     }
     if let Some(path) = &config.html {
         let page = mutation::html(&report).map_err(|err| Failure::internal(err.to_string()))?;
@@ -138,6 +141,7 @@ pub fn mutate(
     let status = match report.gate {
         _ if is_interrupted => ExitStatus::Interrupted,
         _ if failed_by_provider => ExitStatus::ProviderError,
+        _ if is_empty => ExitStatus::InvalidInput,
         Some(gate) if !gate.held => ExitStatus::GatesFailed,
         _ => ExitStatus::Success,
     };
