@@ -102,11 +102,9 @@ impl Project {
         let Some(suite) = loaded.suite else {
             let render = |it: &Diagnostic| kindlm_config::render(it, false);
             let secrets = Secrets::of(world, &Map::new());
-            return Err(Failure::inputs(loaded.diagnostics.iter().map(|it| {
-                let mut text = render(it);
-                secrets.redact_text(&mut text);
-                text
-            })));
+            let mut text = loaded.diagnostics.iter().map(render).collect::<Vec<_>>().join("\n");
+            secrets.redact_text(&mut text);
+            return Err(Failure::inputs(text.lines().map(str::to_owned)));
         };
         Ok(Self { place, suite, files, allow_outside })
     }
