@@ -25,7 +25,7 @@ mod tests {
         assert_eq!(PRICES.len(), 3);
         assert_eq!(price("mistral", "mistral-large-latest").map(|it| it.input), Some(0.5));
         assert_eq!(price("deepseek", "deepseek-chat").map(|it| it.output), Some(0.28));
-        assert_eq!(price("xai", "nobody"), None);
+        assert_eq!(price("xai", "unknown"), None);
         let all = PRICES.values().flat_map(HashMap::values);
         for it in all {
             assert!(it.input >= 0.0 && it.output >= it.input, "{it:?}");

@@ -207,8 +207,8 @@ fn requests_have_the_parameters_of_promptfoo_and_no_others() {
         ("anthropic:messages:claude-sonnet-4-5", "", json!({"max_tokens": 1024, "temperature": 0})),
         (
             "deepseek:deepseek-chat",
-            "nobody_knows: 1",
-            json!({"temperature": 0, "max_tokens": 1024, "nobody_knows": 1}),
+            "unknown_setting: 1",
+            json!({"temperature": 0, "max_tokens": 1024, "unknown_setting": 1}),
         ),
     ] {
         let base =

@@ -234,13 +234,13 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "config.…",
-        "providers: [{ id: 'openai:x', config: { nobody_knows: 1 } }]",
-        Warned("`config.nobody_knows` is not known here"),
+        "providers: [{ id: 'openai:x', config: { unknown_setting: 1 } }]",
+        Warned("`config.unknown_setting` is not known here"),
     ),
     (
         "config.…",
-        "providers: [{ id: 'anthropic:x', config: { thinking: { type: enabled, budget_tokens: 1024 }, nobody_knows: 1 } }]",
-        As(&["body:", "budget_tokens: 1024", "nobody_knows: 1", "omitDefaults: true"]),
+        "providers: [{ id: 'anthropic:x', config: { thinking: { type: enabled, budget_tokens: 1024 }, unknown_setting: 1 } }]",
+        As(&["body:", "budget_tokens: 1024", "unknown_setting: 1", "omitDefaults: true"]),
     ),
     (
         "config.…",

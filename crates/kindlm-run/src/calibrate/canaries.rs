@@ -30,7 +30,7 @@ struct Watched<'s> {
     intent: Intent,
 }
 
-/// What to do about a judge.
+/// The decision about asking a judge.
 enum Intent {
     /// Ask about these outputs.
     Ask(Box<Sample>),

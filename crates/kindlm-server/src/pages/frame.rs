@@ -1,4 +1,4 @@
-//! What all pages share: the frame around the content, the headers of the response, and the page of an error.
+//! The parts of all pages: the frame around the content, the headers of the response, and the page of an error.
 
 use askama::Template;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};

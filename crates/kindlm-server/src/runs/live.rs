@@ -72,7 +72,7 @@ impl Event {
     }
 }
 
-/// What is known of a run while it goes on.
+/// The state and the progress of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) state: RunState,
@@ -120,7 +120,7 @@ impl LiveRun {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what is known of the run, without its events.
+    /// Returns the state and the progress of the run, without its events.
     pub(crate) fn known(&self) -> Known {
         let known = self.lock();
         Known { events: Vec::new(), error: known.error.clone(), ..*known }
