@@ -11,6 +11,9 @@
 
 /** @param {string} id @returns {any} */
 const byId = (id) => document.getElementById(id);
+/** @param {string} selector @returns {any} */
+const all = (selector) => document.querySelectorAll(selector);
+const root = document.documentElement;
 
 /**
  * Shows control characters and characters that reorder or hide text as escapes, like `visible` in Rust.
@@ -52,6 +55,8 @@ const h = (name, ...children) => {
 const svg = (tag, ...children) => attributed(document.createElementNS('http://www.w3.org/2000/svg', tag), children);
 /** @param {number} x @param {number} width @param {string} name @param {number} [y] @param {number} [height] */
 const rect = (x, width, name, y = 3, height = 8) => svg('rect', { x, y, width, height, class: name });
+/** Draws a bar that is as wide as its place. @param {string} name @param {number} height @param {any[]} parts Their places are thousandths. */
+const wide = (name, height, ...parts) => svg('svg', { class: name, viewBox: '0 0 1000 ' + height, preserveAspectRatio: 'none', 'aria-hidden': 'true' }, parts);
 
 /** @param {number} n @param {string} word */
 const plural = (n, word) => `${n.toLocaleString('en')} ${word}${n === 1 ? '' : 's'}`;
@@ -69,6 +74,10 @@ const fold = (title, body, open) => h('details', { open: open && '' }, h('summar
 const button = (words, onclick) => h('button.chip', { type: 'button', onclick }, words);
 /** @param {[any, any][]} pairs */
 const facts = (pairs) => h('dl.facts', pairs.map(([key, it]) => [h('dt', key), h('dd', it)]));
+/** Folds named values. @param {string} title @param {[string, any][]} pairs */
+const data = (title, pairs) => pairs[0] && fold(title, facts(pairs.map(([name, it]) => [name, pretty(it).slice(0, 2000)])));
+/** @param {Json} it A turn or an execution. */
+const took = (it) => soft(duration(it.latencyMs), it.usage && plural(it.usage.totalTokens, 'token'));
 
 const MARKS = '✓~✗!–';
 const WORDS = ['passed', 'scored', 'failed', 'errored', 'skipped'];
@@ -118,6 +127,7 @@ const chunk = (n) => {
 
 const index = await source.index();
 const { models, tests } = index;
+const head = JSON.parse(byId('head').textContent);
 /** The columns of the index: one entry for each case. @type {Record<string, any[]>} */
 const { test = [], model, outcome, held, of, repeats, score, ms, tokens, usd, turns, tags, codes, causes, rules, tools, file, line, at } = index.columns;
 /** @param {number} it @returns {Promise<{case: Json, view: Json}>} */
@@ -176,7 +186,8 @@ const parse = (query) => {
     if (number in NUMBERS) {
       term = (it) => {
         const value = NUMBERS[number][it];
-        return value != null && ((sign.includes('=') && value === +limit) || (sign[0] === '<' && value < +limit) || (sign[0] === '>' && value > +limit));
+        const above = value - +limit;
+        return value != null && (above ? sign[0] === (above < 0 ? '<' : '>') : above === 0 && sign.includes('='));
       };
     } else if (key === 's') {
       term = (it) => text === 'open' ? isOpen(it) : text === 'flaky' ? isFlaky(it) : text === 'different' ? differs(rows[test[it]]) : WORDS[outcome[it]] === text;
@@ -200,7 +211,7 @@ const parse = (query) => {
 
 /** @type {Record<string, string>} */
 let state = {};
-const KEYS = ['q', 'sort', 'case', 'model', 'repeat', 'base'];
+const KEYS = ['q', 'sort', 'group', 'case', 'model', 'repeat', 'base'];
 const readUrl = () => {
   const hash = new URLSearchParams(location.hash.slice(1).replace(/\+/g, '%2B'));
   state = { view: ['run', 'compare'].find((it) => hash.has(it)) || 'overview' };
@@ -216,13 +227,13 @@ const go = (to) => {
   show();
 };
 /** @param {number} it @param {number} [repeat] */
-const place = (it, repeat = 0) => ({ view: 'cases', q: state.q, sort: state.sort, case: tests[test[it]], model: models[model[it]], repeat: repeat ? `${repeat}` : '' });
+const place = (it, repeat = 0) => ({ ...state, view: 'cases', base: '', case: tests[test[it]], model: models[model[it]], repeat: repeat ? `${repeat}` : '' });
 /** @param {number} it @param {number} [repeat] */
 const linkTo = (it, repeat) => link(place(it, repeat));
 
 // ---- Matrix ---------------------------------------------------------------------------------------------------------
 
-const [input, sorting, status, space, port, detail, help] = ['query', 'sort', 'status', 'space', 'port', 'detail', 'help'].map(byId);
+const [input, sorting, grouping, status, space, port, detail, help] = ['query', 'sort', 'group', 'status', 'space', 'port', 'detail', 'help'].map(byId);
 /** @type {Row[]} */
 let view = [];
 /** The cases that match the query. @type {(it: number) => boolean} */
@@ -235,6 +246,9 @@ const SORTS = {
   flaky: (row) => -Math.max(...row.list.map((it) => (isFlaky(it) ? Math.min(held[it], of[it] - held[it]) / of[it] : 0))),
   score: (row) => Math.min(...row.list.map((it) => score[it] ?? 9)),
 };
+/** The names by which rows are grouped. A row stands in the group of its first name only, so that the keys walk through it once. */
+/** @type {typeof LISTS} */
+const GROUPS = { file: LISTS.file, tag: LISTS.t, cause: (it) => causes[it].map((/** @type {number} */ n) => head.causes[n]?.title || 'other causes') };
 
 /** Draws repeats: a high bar for one that held, a low bar for one that did not. @param {string} all */
 const bars = (all) => {
@@ -246,9 +260,8 @@ const bars = (all) => {
 /** @param {Row} row */
 const cells = (row) => models.map((/** @type {string} */ name, /** @type {number} */ m) => {
   const it = row.cells[m];
-  if (it == null) return h('div.cell', { role: 'cell' });
   const share = repeats[it] && `${held[it]}/${of[it]}`;
-  return h('div.cell', { role: 'cell' }, h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} repeats held`}` },
+  return h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} repeats held`}` },
     pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)]));
 });
 /** Returns the case of a row that should be opened. @param {Row} row */
@@ -280,10 +293,10 @@ const paint = () => {
     node.style.transform = `translateY(${(first + i) * high}px)`;
     node.setAttribute('aria-rowindex', first + i + 2);
     node.classList.toggle('current', row.name === state.case);
-    const key = [row.i, state.q, state.sort].join();
-    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, h('a', { href: linkTo(best(row)) }, row.name)), ...cells(row));
+    const key = [row.i, row.name, state.q, state.sort].join();
+    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.list.length ? h('a', { href: linkTo(best(row)) }, row.name) : h('b', row.name)), ...cells(row));
     node.key = key;
-    node.querySelector('a').tabIndex = i ? -1 : 0;
+    for (const it of node.querySelectorAll('.test a')) it.tabIndex = i ? -1 : 0;
   });
 };
 /** Sorts and shows the rows with a matching case. @param {string} [note] */
@@ -291,8 +304,12 @@ const list = (note = '') => {
   const order = SORTS[state.sort] || SORTS.worst;
   const keys = rows.filter((row) => row.list.some(matches)).map((row) => ({ row, key: order(row) }));
   view = keys.sort((a, b) => a.key - b.key || a.row.i - b.row.i).map((it) => it.row);
+  const { length } = view;
+  const group = GROUPS[state.group];
+  // A heading is a row without cases.
+  if (group) view = [...Map.groupBy(view, (row) => row.list.flatMap(group)[0] || 'no ' + state.group)].flatMap(([name, list]) => [{ i: -1, name: `${name} (${list.length})`, cells: [], list: [], worst: 0 }, ...list]);
   byId('matrix').setAttribute('aria-rowcount', view.length + 1);
-  status.textContent = `${view.length.toLocaleString('en')} of ${plural(rows.length, 'test')}${note}`;
+  status.textContent = `${length.toLocaleString('en')} of ${plural(rows.length, 'test')}${note}`;
   paint();
 };
 /** The number of the search in the chunks that is running. */
@@ -325,7 +342,7 @@ const filter = async () => {
 
 /** Returns a text with marks: start and end in characters, kind, title. @param {string} text @param {any[][]} [marks] */
 const marked = (text, marks = []) => {
-  const chars = Array.from(text);
+  const chars = [...text];
   let last = 0;
   return [marks.map(([start, end, kind, title]) => {
     const before = chars.slice(last, start).join('');
@@ -370,25 +387,27 @@ const lookAt = (it) => (it.status === 'failed' && it.severity === 'soft' ? 1 : l
 /** @param {Json[]} errors @param {string} first */
 const mismatches = (errors, first) => h('table', h('thead', h('tr', [first, 'Expected', 'Actual'].map((it) => h('th', { scope: 'col' }, it)))),
   h('tbody', errors.map((it) => h('tr', h('th', { scope: 'row' }, h('code', it.pointer || '(all)')), h('td', h('code', it.expected)), h('td.tone-bad', h('code', it.actual ?? 'nothing'))))));
+/** @param {any[]} list @param {(it: any) => any} show */
+const bullets = (list, show) => h('ul.found', list.map((it) => h('li', show(it))));
 /** Shows one piece of evidence. @param {Json} it @param {string} output */
 const evidence = (it, output) => {
   switch (it.kind) {
     case 'matches': {
-      const chars = Array.from(it.of.text === 'output' ? output : '');
+      const chars = [...(it.of.text === 'output' ? output : '')];
       /** @param {number} start @param {number} [end] */
       const part = (start, end) => chars.slice(Math.max(0, start), end).join('');
-      return h('ul.found', it.spans.slice(0, 20).map((/** @type {Json} */ { start, end, what }) => h('li', what,
-        chars.length ? [': … ', part(start - 30, start), h('mark.bad', part(start, end)), part(end, end + 30), ' …'] : ` in ${it.of.name}, at character ${start + 1}`)));
+      return bullets(it.spans.slice(0, 20), ({ start, end, what }) => [what,
+        chars[0] ? [': … ', part(start - 30, start), h('mark.bad', part(start, end)), part(end, end + 30), ' …'] : ` in ${it.of.name}, at character ${start + 1}`]);
     }
-    case 'absent': return h('ul.found', it.expected.map((/** @type {string} */ text) => h('li', h('code', text), ` is not in ${it.of.name || 'the output'}`)));
+    case 'absent': return bullets(it.expected, (text) => [h('code', text), ` is not in ${it.of.name || 'the output'}`]);
     case 'schema': return mismatches(it.errors, 'Place');
     case 'toolCall': return mismatches(it.mismatches, it.tool);
     case 'command': return ['stdout', 'stderr'].map((name) => it[name] && fold(name, block(it[name]), true));
-    case 'tests': return h('ul.found', it.failed.map((/** @type {Json} */ one) => h('li', h('b', one.name), one.message && block(one.message))));
+    case 'tests': return bullets(it.failed, (one) => [h('b', one.name), one.message && block(one.message)]);
     case 'measure': {
       const scale = 1000 / (Math.max(it.actual ?? 0, it.limit) * 1.15 || 1);
       return [h('p', `${it.name}: ${it.actual ?? 'unknown'} ${it.unit || ''}, ${it.bound === 'atMost' ? 'at most' : 'at least'} ${it.limit}`),
-        svg('svg', { class: 'bullet', viewBox: '0 0 1000 14', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, rect(0, 1000, 'track'), rect(0, scale * (it.actual ?? 0), 'value'), rect(Math.min(995, scale * it.limit), 5, 'limit', 0, 14))];
+        wide('bullet', 14, rect(0, 1000, 'track'), rect(0, scale * (it.actual ?? 0), 'value'), rect(Math.min(995, scale * it.limit), 5, 'limit', 0, 14))];
     }
     default: return block(pretty(it));
   }
@@ -428,7 +447,7 @@ const check = (it, run, view, key) => {
       h('code.code', it.failureCode), soft(row.facts, it.source && `${it.source.file}:${it.source.line}`)),
     says && h('p.says', { dir: 'auto' }, says.slice(0, 4000)), it.reasoning && it.reasoning !== says && h('p.says.soft', { dir: 'auto' }, it.reasoning),
     h('div.evidence', (it.evidence || []).map((/** @type {Json} */ piece, /** @type {number} */ n) => diffs[`${key}/${n}`] ? diffOf(diffs[`${key}/${n}`]) : evidence(piece, run.output)), byData && diffOf(byData), judged(it, row),
-      rest[0] && fold('Data', facts(rest.map(([name, value]) => [name, pretty(value).slice(0, 2000)])))),
+      data('Data', rest)),
     it.componentResults && key.length < 24 && h('ul.checks', it.componentResults.map((/** @type {Json} */ part, /** @type {number} */ n) => check(part, run, view, `${key}.${n}`))));
 };
 
@@ -499,8 +518,8 @@ const timeline = (run, view) => {
     const isLast = n + 1 === turns.length && turn.text === output;
     const calls = toolCalls.slice(turn.toolCalls.start, turn.toolCalls.end);
     const broke = failed.filter((it) => it.turn === turn.label && !calls.some((/** @type {Json} */ call) => aboutCall(it, call)[0]));
-    return item([...broke, ...(isLast ? others : [])], h('p.who', 'turn ' + turn.label, soft(duration(turn.latencyMs), turn.usage && plural(turn.usage.totalTokens, 'token')),
-      svg('svg', { class: 'span', viewBox: '0 0 1000 6', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, rect(x, Math.max(8, (1000 * turn.latencyMs) / total), '', 0, 6))),
+    return item([...broke, ...(isLast ? others : [])], h('p.who', 'turn ' + turn.label, took(turn),
+      wide('span', 6, rect(x, Math.max(8, (1000 * turn.latencyMs) / total), '', 0, 6))),
       turn.user != null && say('user', turn.user, marks('turn/' + n)), actions(turn.events ? events.slice(turn.events.start, turn.events.end) : [], calls),
       turn.text && say('assistant', turn.text, isLast ? marks('output') : undefined), turn.unread && h('p.soft', 'incomplete: ' + turn.unread), turn.outputJson !== undefined && fold('answer as JSON', block(pretty(turn.outputJson))));
   });
@@ -508,7 +527,7 @@ const timeline = (run, view) => {
   const acted = turns[0] ? [] : actions(events, toolCalls);
   const isShown = turns.at(-1)?.text === output;
   return h('ol.timeline', item([], asked), acted[0] && item([], acted), items,
-    !run.error && !isShown && item(others, say('output', output, marks('output'), !turns[0] && soft(duration(run.latencyMs), run.usage && plural(run.usage.totalTokens, 'token')))));
+    !run.error && !isShown && item(others, say('output', output, marks('output'), !turns[0] && took(run))));
 };
 
 // ---- Case -----------------------------------------------------------------------------------------------------------
@@ -528,7 +547,7 @@ const execution = (run, view, isPrinted) => {
     open[0] && checks(open), held[0] && (isPrinted ? h('p.soft', words) : fold(words, checks(held), !open[0] && held.length < 9)),
     h('h3', 'What happened'), timeline(run, view), outputJson !== undefined && fold('output as JSON', block(pretty(outputJson))), stderr && fold('stderr', block(stderr)),
     workspace?.changes && [h('h3', 'Changes in the workspace'), workspace.changes.map((/** @type {Json} */ it) => fold(`${it.change}: ${it.path}`, it.patch ? patch(it.patch) : it.text ? patch(it.text.replace(/^/gm, '+')) : soft(it.binary && 'binary', plural(it.bytes, 'byte')), true))],
-    vars && !isPrinted && fold('Variables', facts(Object.entries(vars).map(([name, it]) => [name, pretty(it).slice(0, 2000)]))), h('p.soft', view.notes[run.repeat]),
+    vars && !isPrinted && data('Variables', Object.entries(vars)), h('p.soft', view.notes[run.repeat]),
   ];
 };
 /** Shows a link for each repeat, and the distinct outputs with their counts. @param {Json[]} runs @param {Json} run @param {number} at */
@@ -546,7 +565,7 @@ const walk = (step, failing) => {
   const here = view.findIndex((it) => it.name === state.case);
   for (let i = here < 0 ? (step > 0 ? 0 : view.length - 1) : here + step; view[i]; i += step) {
     const it = best(view[i]);
-    if (failing && !isOpen(it)) continue;
+    if (it == null || (failing && !isOpen(it))) continue;
     port.scrollTop = i * height() - port.clientHeight / 2;
     return go(place(it));
   }
@@ -591,19 +610,20 @@ const openCase = async () => {
 
 let shown = '';
 const show = () => {
-  for (const it of document.querySelectorAll('.view')) it.toggleAttribute('data-on', it.id === state.view);
-  for (const it of document.querySelectorAll('nav a,#chips a')) {
+  for (const it of all('.view')) it.toggleAttribute('data-on', it.id === state.view);
+  for (const it of all('nav a,#chips a')) {
     const href = it.getAttribute('href');
     const isOn = href === '#' + state.view ? it.parentElement?.id !== 'chips' || !state.q : href === '#cases&q=' + state.q;
     if (isOn) it.setAttribute('aria-current', 'page');
     else it.removeAttribute('aria-current');
   }
   if (document.activeElement !== input) input.value = state.q;
-  sorting.value = SORTS[state.sort] ? state.sort : 'worst';
+  sorting.value = state.sort;
+  grouping.value = state.group;
   more?.show(state);
   if (state.view !== 'cases') return;
   openCase();
-  const key = [state.q, state.sort].join('\n');
+  const key = [state.q, state.sort, state.group].join('\n');
   if (shown === key) return paint();
   shown = key;
   port.scrollTop = 0;
@@ -620,7 +640,7 @@ const ACTIONS = {
   '/': () => { go({ view: 'cases' }); input.select(); },
   j: () => walk(1), k: () => walk(-1), n: () => walk(1, true), p: () => walk(-1, true),
   '[': () => follow('.mini', -1), ']': () => follow('.mini', 1), m: () => follow('.chip', 1, true),
-  c: () => detail.querySelector('.command button')?.click(), '?': () => help.showModal(),
+  c: () => detail.querySelector('.command button')?.click(), d: () => all('.diff button').forEach((/** @type {any} */ it) => it.click()), '?': () => help.showModal(),
 };
 const keys = byId('keys');
 addEventListener('keydown', (event) => {
@@ -629,7 +649,7 @@ addEventListener('keydown', (event) => {
   if (key === 'Escape') return target === input ? input.blur() : state.case && close();
   if (!keys.checked || event.ctrlKey || event.altKey || event.metaKey || /INPUT|SELECT/.test(target.tagName)) return;
   if (key === 'Enter' && target === port) return walk(state.case ? 0 : 1);
-  if (!Object.hasOwn(ACTIONS, key)) return;
+  if (!ACTIONS[key]) return;
   event.preventDefault();
   ACTIONS[key]();
 });
@@ -638,8 +658,8 @@ try {
   keys.onchange = () => (localStorage.kindlmKeys = keys.checked ? 'on' : 'off');
 } catch { /* The browser stores nothing; the choice lasts until the page is closed. */ }
 input.oninput = () => go({ q: input.value, case: '' });
-sorting.onchange = () => go({ sort: sorting.value });
-byId('help-open').onclick = () => help.showModal();
+sorting.onchange = grouping.onchange = () => go({ sort: sorting.value, group: grouping.value });
+byId('help-open').onclick = ACTIONS['?'];
 port.onscroll = () => requestAnimationFrame(paint);
 onresize = paint;
 onhashchange = () => { readUrl(); show(); };
@@ -660,10 +680,10 @@ onafterprint = () => byId('print').replaceChildren();
 // ---- Start ----------------------------------------------------------------------------------------------------------
 
 byId('matrix').style.setProperty('--models', models.length || 1);
-document.documentElement.classList.add('scripted');
+root.classList.add('scripted');
 await more?.start({ h, svg, fill, fold, button, facts, pill, plural, money, duration, block, diffOf, link, MARKS, WORDS, TONES });
 readUrl();
 list();
 show();
-document.documentElement.dataset.ready = `${Math.round(performance.now())}`;
+root.dataset.ready = `${Math.round(performance.now())}`;
 setTimeout(async () => { for (const it of failing()) loaded.set(it, await load(it)); }, 300);

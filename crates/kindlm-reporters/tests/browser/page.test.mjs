@@ -40,7 +40,9 @@ const tests = {
     // Other work on the machine makes a measurement longer, never shorter. So one good measurement is enough.
     for (const [rate, budget] of [[1, { ready: 2000, filter: 100, scroll: 25 }], [4, { ready: 4000 }]]) {
       const best = {};
-      const over = () => Object.keys(budget).filter((it) => !(best[it] <= budget[it]));
+      // A busy machine also delays the frames of a page that does nothing, so scrolling may add 8 ms to those.
+      const limit = (it) => (it === 'scroll' ? Math.max(budget.scroll, best.still + 8) : budget[it]);
+      const over = () => Object.keys(budget).filter((it) => !(best[it] <= limit(it)));
       for (let i = 0; i < 5 && over().length; i++) {
         const found = await measure(`${folder}/huge.html`, KINDLM, rate);
         for (const it in found) best[it] = Math.min(best[it] ?? Infinity, found[it]);
@@ -67,6 +69,28 @@ const tests = {
     assert.deepEqual(page.trouble, []);
   },
 
+  async 'rows are grouped by file, tag and cause'() {
+    const page = await open('sample', '#cases');
+    const headings = () => page.locator('.row:visible .test b').allTextContents();
+    assert.deepEqual(await headings(), []);
+    await page.selectOption('#group', 'tag');
+    assert.deepEqual(await headings(), ['tools (2)', 'privacy (1)', 'format (1)', 'no tag (1)', 'tone (3)', 'refunds (1)']);
+    assert.equal(await shown(page), '9 of 9 tests');
+    assert.equal(new URL(page.url()).hash, '#cases&group=tag');
+    await page.selectOption('#group', 'cause');
+    assert.equal((await headings())[0], 'Tool called: lookup_order (1)');
+    // A heading is no case: the keys pass over it.
+    await page.keyboard.press('j');
+    await page.waitForSelector('#detail .timeline');
+    const opened = await page.locator('#detail h2').textContent();
+    assert.ok(!(await headings()).includes(opened), opened);
+    await page.reload();
+    await page.waitForSelector('#detail .timeline');
+    assert.equal(await page.inputValue('#group'), 'cause');
+    assert.deepEqual(await violations(page), []);
+    assert.deepEqual(page.trouble, []);
+  },
+
   async 'links open what they name'() {
     const page = await open('rich', `${REFUND}&repeat=3`);
     assert.equal(await page.locator('#detail h2').textContent(), 'refunds what the mug cost');
@@ -89,7 +113,8 @@ const tests = {
     await page.goto(url('rich', '#cases&case=prints%20the%20exact%20receipt&model=gpt-4o'));
     await page.waitForSelector('.diff');
     assert.deepEqual(await page.locator('.diff mark').allTextContents(), ['90', '80']);
-    await page.getByText('8 equal lines').click();
+    await page.keyboard.press('d');
+    assert.equal(await page.getByText('8 equal lines').count(), 0);
     assert.equal(await page.locator('.diff div').count(), 17);
     assert.deepEqual(page.trouble, []);
   },
