@@ -83,6 +83,7 @@ pub mod mcp;
 mod mistral;
 mod ollama;
 mod openai;
+mod openai_responses;
 mod script;
 pub mod scripted;
 
@@ -98,6 +99,7 @@ pub static REGISTRY: &[&Registration] = &[
     &mistral::REGISTRATION,
     &ollama::REGISTRATION,
     &openai::REGISTRATION,
+    &openai_responses::REGISTRATION,
     &script::REGISTRATION,
     &scripted::REGISTRATION,
 ];

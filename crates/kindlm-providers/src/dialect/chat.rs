@@ -114,7 +114,7 @@ pub(crate) fn tool_choice(prompt: &Prompt) -> Option<&'static str> {
 }
 
 /// Returns the arguments of a call as JSON text. Malformed arguments stay unchanged.
-fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
+pub(crate) fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     match (&call.malformed_arguments, &call.arguments) {
         (Some(text), _) => text.into(),
         (None, Value::Null) => "{}".into(),

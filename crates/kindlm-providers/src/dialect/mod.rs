@@ -6,4 +6,5 @@ pub(crate) mod chat;
 pub(crate) mod failure;
 pub(crate) mod part;
 pub(crate) mod settings;
+pub(crate) mod strict;
 pub(crate) mod text;

@@ -14,7 +14,7 @@ use crate::StructuredOutput;
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted};
 use crate::dialect::failure::Facts;
-use crate::dialect::{chat, part, settings};
+use crate::dialect::{chat, part, settings, strict};
 use crate::form::FormChoice;
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -312,38 +312,9 @@ fn response_format(format: &ResponseFormat) -> Value {
         "json_schema": {
             "name": chat::schema_name(&format.name),
             "schema": format.schema,
-            "strict": is_strict(&format.schema),
+            "strict": strict::is_strict(&format.schema),
         },
     })
-}
-
-/// Returns true if OpenAI can enforce a schema. Every object must be closed and require all its properties.
-fn is_strict(schema: &Value) -> bool {
-    let Some(object) = schema.as_object() else { return schema.is_boolean() };
-    let properties = object.get("properties").and_then(Value::as_object);
-    let required: Vec<&str> = object
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let is_object = properties.is_some() || object.get("type").is_some_and(|it| it == "object");
-    let closed = object.get("additionalProperties").is_some_and(|it| it == false);
-    let complete =
-        properties.into_iter().flatten().all(|(name, _)| required.contains(&name.as_str()));
-    let below = properties.into_iter().flat_map(Map::values).chain(
-        ["anyOf", "items", "$defs"].iter().filter_map(|key| object.get(*key)).flat_map(
-            |it| match it {
-                Value::Array(list) => list.iter().collect::<Vec<_>>(),
-                Value::Object(defs) if !defs.contains_key("type") && !defs.contains_key("$ref") => {
-                    defs.values().collect()
-                }
-                other => vec![other],
-            },
-        ),
-    );
-    (!is_object || (closed && complete)) && below.into_iter().all(is_strict)
 }
 
 fn usage(usage: &Value) -> Usage {
@@ -360,32 +331,4 @@ fn usage(usage: &Value) -> Usage {
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
     // OpenAI uses `invalid_prompt` for a flagged prompt of a reasoning model.
     (facts.status == 400 && facts.is("invalid_prompt")).then_some(ProviderErrorKind::ContentFilter)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn asks_for_strictness_only_where_it_is_possible() {
-        for (schema, expected) in [
-            (
-                json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}),
-                true,
-            ),
-            (
-                json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false}),
-                false,
-            ),
-            (
-                json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
-                false,
-            ),
-            (json!({"type": "array", "items": {"type": "object"}}), false),
-            (json!({"type": "array", "items": {"type": "string"}}), true),
-            (json!({"$defs": {"x": {"type": "object"}}, "type": "string"}), false),
-        ] {
-            assert_eq!(is_strict(&schema), expected, "{schema}");
-        }
-    }
 }

@@ -65,7 +65,7 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
 /// assert_eq!(price("ollama", "llama3").map(|it| it.input), Some(0.0));
 /// ```
 pub fn price(provider: &str, model: &str) -> Option<Price> {
-    let prices = PRICES.get(provider)?;
+    let prices = prices(provider)?;
     let exact = prices.iter().find(|(name, _)| name == model || (name == ANY && !model.is_empty()));
     exact
         .or_else(|| {
@@ -79,7 +79,12 @@ pub fn price(provider: &str, model: &str) -> Option<Price> {
 
 /// Returns the names in the price table of a provider; `*` stands for every model.
 pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
-    PRICES.get(provider).into_iter().flatten().map(|(name, _)| name.as_str())
+    prices(provider).into_iter().flatten().map(|(name, _)| name.as_str())
+}
+
+/// Returns the price table of a provider. Both APIs of OpenAI have one.
+fn prices(provider: &str) -> Option<&'static Vec<(String, Price)>> {
+    PRICES.get(if provider == "openai-responses" { "openai" } else { provider })
 }
 
 /// Returns true if `model` is `name` with a version, or with an effort that has the same price. Versions are

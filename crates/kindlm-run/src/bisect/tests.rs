@@ -375,7 +375,10 @@ fn an_interrupt_ends_the_search_with_its_exit_code() {
     let (report, status) = prepared(&world, &changes()).run().unwrap();
     assert_eq!((status, status.code()), (ExitStatus::Interrupted, 130));
     let Answer::NotReproduced { reason } = &report.answer else { panic!("{:?}", report.answer) };
-    assert_eq!(reason, "the user interrupted it, before the bad end was decided");
+    // The first try may have ended before the interrupt.
+    let ends = ["bad", "good"]
+        .map(|it| format!("the user interrupted it, before the {it} end was decided"));
+    assert!(ends.contains(reason), "{reason}");
     assert!(report.steps.len() <= 2, "nothing is tried after an interrupt: {:?}", report.steps);
     assert!(server.count() <= 4, "at most the first wave was sent: {}", server.count());
 }

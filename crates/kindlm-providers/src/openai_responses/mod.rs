@@ -1,0 +1,393 @@
+//! `openai-responses`: the Responses API of OpenAI, and of every compatible server.
+
+use kindlm_types::{
+    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
+    ToolCall, Usage, reasons,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::Address;
+use crate::dialect::answer::{Reader, counted, non_empty};
+use crate::dialect::failure::Facts;
+use crate::dialect::part::{self, Malformed};
+use crate::dialect::{chat, settings, strict};
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `openai-responses`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "openai-responses",
+        summary: "The Responses API of OpenAI, with the tools that OpenAI itself runs.",
+        since: "0.1.0",
+        key_variable: Some("OPENAI_API_KEY"),
+        shorthand: true,
+        wraps_agent: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |it| it.reference::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Responses::new(settings::read(config)?)?))),
+};
+
+/// The settings of the Responses API.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "OpenaiResponsesConfig")]
+struct Config {
+    /// The name of the environment variable that holds the key.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// The base address, before `/responses`; `https://api.openai.com/v1` by default.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// The organization, sent as `OpenAI-Organization`.
+    #[serde(default)]
+    organization: Option<String>,
+    /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
+    /// support this.
+    #[serde(default)]
+    logprobs: bool,
+    /// The tools that OpenAI runs itself, as in the API: `[{ type: web_search }]`. The model may call them beside the
+    /// tools of a test.
+    #[serde(default)]
+    hosted_tools: Vec<Map<String, Value>>,
+    /// Additional keys for the body of requests, as in the API: `reasoning`, `store`, … Objects that KindLM also sends
+    /// are merged.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
+}
+
+const BASE: &str = "https://api.openai.com/v1";
+const RESPONSES: &str = "/responses";
+
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 10] = [
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "stream",
+    "background",
+    "conversation",
+    "previous_response_id",
+    "prompt",
+    "max_output_tokens",
+];
+
+/// The tools that OpenAI runs itself. The other types need an answer of the caller.
+const HOSTED: [&str; 6] = [
+    "web_search",
+    "web_search_preview",
+    "file_search",
+    "code_interpreter",
+    "image_generation",
+    "mcp",
+];
+
+#[derive(Debug)]
+struct Responses {
+    address: Address,
+    key: String,
+    organization: Option<String>,
+    logprobs: bool,
+    hosted: Vec<Map<String, Value>>,
+    body: Map<String, Value>,
+}
+
+impl Responses {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
+        check_hosted(&config.hosted_tools)?;
+        Ok(Self {
+            address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", RESPONSES),
+            key: config.api_key_env,
+            organization: config.organization.filter(|it| !it.is_empty()),
+            logprobs: config.logprobs,
+            hosted: config.hosted_tools,
+            body: config.body,
+        })
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "openai-responses", key: Some(&self.key), rule }
+    }
+
+    /// Returns the tools of the test and the hosted tools; `None` without tools.
+    fn tools(&self, prompt: &Prompt) -> Option<Value> {
+        // Without `strict: false`, this API rejects schemas that it cannot enforce, such as those with optional keys.
+        let own = prompt.tools.iter().map(|tool| {
+            json!({
+                "type": "function", "name": tool.name, "description": tool.description,
+                "parameters": tool.parameters, "strict": false,
+            })
+        });
+        let hosted = self.hosted.iter().map(|it| Value::Object(it.clone()));
+        let all: Vec<Value> = own.chain(hosted).collect();
+        (!all.is_empty()).then(|| Value::Array(all))
+    }
+}
+
+/// Checks that OpenAI runs each tool itself.
+fn check_hosted(tools: &[Map<String, Value>]) -> Result<(), Vec<Problem>> {
+    let problems: Vec<Problem> = tools
+        .iter()
+        .enumerate()
+        .filter(|(_, tool)| {
+            !tool.get("type").and_then(Value::as_str).is_some_and(|it| HOSTED.contains(&it))
+        })
+        .map(|(at, _)| {
+            Problem::new(format!("/hostedTools/{at}"), "OpenAI does not run a tool of this type")
+                .with_help(format!(
+                    "its `type` must be one of {}; a tool of your own belongs to the test, in `tools`",
+                    HOSTED.map(|it| format!("`{it}`")).join(", ")
+                ))
+        })
+        .collect();
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+impl Codec for Responses {
+    fn provider(&self) -> &'static str {
+        "openai-responses"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let params = &prompt.params;
+        // Reasoning models reject values of `temperature` and `top_p` other than the default.
+        let reasons = reasons(&prompt.model);
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(&mut body, "input", Some(input(&prompt.messages)));
+        chat::put(&mut body, "max_output_tokens", params.max_tokens);
+        chat::put(&mut body, "temperature", params.temperature.filter(|_| !reasons));
+        chat::put(&mut body, "top_p", params.top_p.filter(|_| !reasons));
+        chat::put(&mut body, "tools", self.tools(prompt));
+        chat::put(&mut body, "tool_choice", chat::tool_choice(prompt));
+        let format = prompt.response_format.as_ref().map(|format| {
+            json!({"format": {
+                "type": "json_schema",
+                "name": chat::schema_name(&format.name),
+                "schema": format.schema,
+                "strict": strict::is_strict(&format.schema),
+            }})
+        });
+        chat::put(&mut body, "text", format);
+        let include = self.logprobs.then(|| json!(["message.output_text.logprobs"]));
+        chat::put(&mut body, "include", include);
+        settings::add_body(&mut body, &self.body, prompt);
+        let mut headers = vec![settings::json_header(), settings::bearer(&self.key)];
+        if let Some(organization) = &self.organization {
+            let value = HeaderValue::Literal(organization.clone());
+            headers.push(("OpenAI-Organization".to_owned(), value));
+        }
+        Ok(HttpRequest {
+            method: Method::Post,
+            url: self.address.at(RESPONSES),
+            headers,
+            body: Value::Object(body),
+            ..HttpRequest::default()
+        })
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let reader = self.reader();
+        let answer = reader.object(response)?;
+        let items = reader.message_part(&answer["output"], response)?;
+        let found = reader.read(Found::of(items, part::calls_before(prompt)), response)?;
+        let finish_reason = reader.read(finish(&answer, &found), response)?;
+        let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+        if !found.has_message && found.calls.is_empty() && !is_cut {
+            return Err(reader.malformed("the answer has no message of the model", response));
+        }
+        Ok(Reply {
+            tool_calls: found.calls,
+            usage: usage(&answer["usage"]),
+            finish_reason,
+            model: chat::model(&answer["model"], prompt),
+            refusal: found.refusal,
+            log_probs: found.log_probs.filter(|it| !it.is_empty()),
+            ..Reply::text(found.text)
+        })
+    }
+}
+
+/// Returns the conversation as items of this API. A message with tool calls becomes one item for its text, and one for
+/// each call.
+fn input(messages: &[Message]) -> Value {
+    let mut items = Vec::new();
+    for message in messages {
+        if message.role == Role::Tool {
+            items.push(json!({
+                "type": "function_call_output", "call_id": message.tool_call_id, "output": message.content,
+            }));
+            continue;
+        }
+        if !message.content.is_empty() || message.tool_calls.is_empty() {
+            items.push(json!({"role": message.role.as_str(), "content": message.content}));
+        }
+        items.extend(message.tool_calls.iter().map(|call| {
+            json!({
+                "type": "function_call", "call_id": call.id, "name": call.name,
+                "arguments": chat::arguments_text(call),
+            })
+        }));
+    }
+    Value::Array(items)
+}
+
+/// The parts of an answer.
+#[derive(Debug, Default)]
+struct Found {
+    text: String,
+    refusal: Option<String>,
+    calls: Vec<ToolCall>,
+    /// `None` if a text has none.
+    log_probs: Option<Vec<f64>>,
+    has_message: bool,
+}
+
+impl Found {
+    /// Reads the items of an answer. Fails for a malformed item, and for an item of an unsupported type.
+    fn of(items: &Value, before: usize) -> Result<Self, Malformed> {
+        let Value::Array(items) = items else {
+            return Err(Malformed::not_a("a list", "`output`", items));
+        };
+        let mut found = Self { log_probs: Some(Vec::new()), ..Self::default() };
+        for item in items {
+            match item["type"].as_str() {
+                Some("message") => found.message(&item["content"])?,
+                Some("function_call") => {
+                    let made_up = format!("call_{}", before + found.calls.len());
+                    found.calls.push(part::called(item, "arguments", &item["call_id"], &made_up)?);
+                }
+                // These items hold no part of the answer, and no call.
+                Some("reasoning" | "mcp_list_tools") => {}
+                Some("mcp_approval_request") => {
+                    return Err(Malformed(
+                        "the model waits for the approval of an MCP tool: set `require_approval: never` for its server"
+                            .to_owned(),
+                    ));
+                }
+                Some(kind) => match hosted(kind, item) {
+                    Some(call) => found.calls.push(call),
+                    None => return Err(Malformed::unsupported(kind)),
+                },
+                None => {
+                    return Err(Malformed::not_a("a text", "the `type` of an item", &item["type"]));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds a message. The texts of several messages are separate lines.
+    fn message(&mut self, content: &Value) -> Result<(), Malformed> {
+        let Value::Array(parts) = content else { return Err(Malformed::no_text(content)) };
+        self.has_message = true;
+        let mut text = String::new();
+        for it in parts {
+            match it["type"].as_str() {
+                Some("output_text") => {
+                    text.push_str(part::text_at(it, "text")?);
+                    self.add_log_probs(&it["logprobs"]);
+                }
+                Some("refusal") => {
+                    let refusal = part::text_at(it, "refusal")?;
+                    self.refusal.get_or_insert_default().push_str(refusal);
+                }
+                Some(kind) => return Err(Malformed::unsupported(kind)),
+                None => {
+                    return Err(Malformed::not_a("a text", "the `type` of a part", &it["type"]));
+                }
+            }
+        }
+        if !self.text.is_empty() && !text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(&text);
+        Ok(())
+    }
+
+    fn add_log_probs(&mut self, tokens: &Value) {
+        let tokens = tokens.as_array().filter(|it| !it.is_empty());
+        let new: Option<Vec<f64>> =
+            tokens.and_then(|it| it.iter().map(|token| token["logprob"].as_f64()).collect());
+        self.log_probs = self.log_probs.take().zip(new).map(|(mut all, new)| {
+            all.extend(new);
+            all
+        });
+    }
+}
+
+/// Returns the call of a tool that OpenAI ran, with its response. Returns `None` for an unknown type.
+///
+/// Pictures are left out of responses, because they are large and no check reads them.
+fn hosted(kind: &str, item: &Value) -> Option<ToolCall> {
+    let (name, arguments, result) = match kind {
+        "web_search_call" => ("web_search", item["action"].clone(), Value::Null),
+        "file_search_call" => {
+            ("file_search", json!({"queries": item["queries"]}), item["results"].clone())
+        }
+        "code_interpreter_call" => {
+            ("code_interpreter", json!({"code": item["code"]}), item["outputs"].clone())
+        }
+        "image_generation_call" => ("image_generation", json!({}), Value::Null),
+        "mcp_call" => {
+            let output = non_empty(&item["error"])
+                .map_or_else(|| item["output"].clone(), |error| json!({"error": error}));
+            let made_up = "mcp_call";
+            let call = part::called(item, "arguments", &item["id"], made_up).ok()?;
+            return Some(ToolCall { response: Some(output), ..call });
+        }
+        _ => return None,
+    };
+    let response = if result.is_null() { json!({"status": item["status"]}) } else { result };
+    Some(ToolCall {
+        id: non_empty(&item["id"]).unwrap_or(kind).to_owned(),
+        name: name.to_owned(),
+        arguments,
+        malformed_arguments: None,
+        response: Some(response),
+    })
+}
+
+/// Returns the reason why the model stopped. Fails if the answer is not finished.
+fn finish(answer: &Value, found: &Found) -> Result<FinishReason, Malformed> {
+    if found.refusal.is_some() {
+        return Ok(FinishReason::Refusal);
+    }
+    Ok(match (answer["status"].as_str(), answer["incomplete_details"]["reason"].as_str()) {
+        (Some("completed"), _) if found.calls.iter().any(|it| it.response.is_none()) => {
+            FinishReason::ToolCalls
+        }
+        (Some("completed"), _) => FinishReason::Stop,
+        (Some("incomplete"), Some("max_output_tokens")) => FinishReason::Length,
+        (Some("incomplete"), Some("content_filter")) => FinishReason::ContentFilter,
+        (Some("incomplete"), reason) => {
+            FinishReason::Other(reason.unwrap_or("incomplete").to_owned())
+        }
+        (Some(status @ ("queued" | "in_progress" | "cancelled" | "failed")), _) => {
+            return Err(Malformed(format!("the answer has the status `{status}`")));
+        }
+        (other, _) => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    })
+}
+
+fn usage(usage: &Value) -> Usage {
+    let [input, output, total] =
+        ["input_tokens", "output_tokens", "total_tokens"].map(|key| counted(&usage[key]));
+    let cached = counted(&usage["input_tokens_details"]["cached_tokens"]);
+    Usage::counted(input, output, total, cached)
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    // An answer with the status `failed` has its error in a response with the status 200.
+    if facts.is("rate_limit_exceeded") {
+        return Some(ProviderErrorKind::RateLimited);
+    }
+    facts.is("invalid_prompt").then_some(ProviderErrorKind::ContentFilter)
+}
