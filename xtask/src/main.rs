@@ -9,6 +9,7 @@ mod bless;
 mod circles;
 mod dist;
 mod fixtures;
+mod prices;
 mod registries;
 mod scaffold;
 mod tidy;
@@ -53,6 +54,14 @@ enum Task {
         /// The folder with `kindlm`, `kindlm-core` and `promptfoo`.
         folder: PathBuf,
     },
+    /// Replaces the prices of models by those of the file `model_prices_and_context_window.json` of LiteLLM.
+    Prices {
+        /// The file.
+        file: PathBuf,
+        /// The date of the prices, such as `2026-01-31`.
+        #[arg(long)]
+        date: String,
+    },
     /// Checks rules that the compiler does not, such as pages, module docs, names in documents and dependencies.
     Tidy,
     /// Runs the benches, prints the results, and writes them to `docs/benchmarks.md`.
@@ -93,6 +102,10 @@ fn run() -> Result<()> {
         Task::Bless { id } => bless::run(&sh, &root, id.as_deref()),
         Task::Fixtures { folder } => {
             println!("{}", fixtures::bring_in(&folder, &root.join("fixtures/conformance"))?);
+            Ok(())
+        }
+        Task::Prices { file, date } => {
+            println!("{}", prices::update(&root, &file, &date)?);
             Ok(())
         }
         Task::Tidy => tidy_or_fail(&root),

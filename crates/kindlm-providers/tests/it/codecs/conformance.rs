@@ -257,6 +257,7 @@ const PRICED: &[(&str, &str)] = &[
     ("openai-gpt-5", KNOWN),
     ("openai-o1", KNOWN),
     ("anthropic-claude-sonnet-4-5", KNOWN),
+    ("mistral-mistral-large-latest", KNOWN),
 ];
 
 #[test]

@@ -47,7 +47,7 @@ fn an_unknown_price_is_none_and_a_local_model_costs_nothing() {
         ("openai", "gpt-4-32k"),
         ("openai", "ft:gpt-4o-mini:acme::1"),
         ("anthropic", "claude-opus-4-9"),
-        ("mistral", "mistral-large-latest"),
+        ("mistral", "mistral-large-9"),
         ("nobody", "gpt-4o"),
         ("ollama", ""),
     ] {

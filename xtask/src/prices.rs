@@ -1,0 +1,245 @@
+//! Makes the price table of models from the file of `LiteLLM`.
+//!
+//! That file is `model_prices_and_context_window.json` of the project `BerriAI/litellm`, an object with an entry for
+//! each model. These keys are read: `litellm_provider`, `mode`, and the prices of one token in US dollars:
+//! `input_cost_per_token`, `output_cost_per_token`, `cache_read_input_token_cost`, `cache_creation_input_token_cost`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The price table, as `kindlm-providers` reads it.
+const TABLE: &str = "crates/kindlm-providers/src/pricing/prices.json";
+
+/// The vendors: their names in the file, our provider, and the prefix of the models' names in the file.
+const VENDORS: [(&str, &str, &str); 5] = [
+    ("anthropic", "anthropic", ""),
+    ("cohere_chat", "cohere", ""),
+    ("gemini", "gemini", "gemini/"),
+    ("mistral", "mistral", "mistral/"),
+    ("openai", "openai", ""),
+];
+
+#[derive(Deserialize, Serialize)]
+struct Table {
+    date: String,
+    source: String,
+    providers: BTreeMap<String, Vec<Entry>>,
+}
+
+#[derive(Clone, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    model: String,
+    input: f64,
+    output: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cached_input: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_write: Option<f64>,
+    /// A person wrote the entry. It stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+/// Replaces the prices of the vendors in the table by those of a file, and returns a summary.
+///
+/// Entries with a note stay, and so do entries of models that the file does not have, and those of other providers.
+///
+/// # Errors
+///
+/// Fails if a file cannot be read or written, the date is not `YYYY-MM-DD`, or the file has no price of a vendor.
+pub(crate) fn update(root: &Path, file: &Path, date: &str) -> Result<String> {
+    let is_date = date.len() == 10
+        && date.split('-').map(str::len).eq([4, 2, 2])
+        && date.bytes().all(|it| it == b'-' || it.is_ascii_digit());
+    if !is_date {
+        bail!("`{date}` is not a date such as 2026-01-31");
+    }
+    let path = root.join(TABLE);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut table: Table =
+        serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let models: Map<String, Value> =
+        serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+    let mut words = Vec::new();
+    for (vendor, provider, prefix) in VENDORS {
+        let mut entries = entries(&models, vendor, prefix);
+        if entries.is_empty() {
+            bail!("{} has no price of `{vendor}`", file.display());
+        }
+        words.push(format!("{provider} {}", entries.len()));
+        let old = table.providers.remove(provider).unwrap_or_default();
+        let found: HashSet<String> = entries.iter().map(|it| it.model.clone()).collect();
+        let kept: Vec<Entry> =
+            old.into_iter().filter(|it| it.note.is_some() || !found.contains(&it.model)).collect();
+        entries.retain(|it| !kept.iter().any(|kept| kept.model == it.model));
+        entries.extend(kept);
+        entries.sort_by(|a, b| a.model.cmp(&b.model));
+        table.providers.insert(provider.to_owned(), entries);
+    }
+    date.clone_into(&mut table.date);
+    fs::write(&path, shown(&table)?).with_context(|| path.display().to_string())?;
+    Ok(format!("{TABLE}: {}", words.join(", ")))
+}
+
+/// Returns the prices of a vendor, each model once.
+///
+/// A version of a model has no entry of its own if its price is that of the model: `gpt-4o-2024-08-06`.
+fn entries(models: &Map<String, Value>, vendor: &str, prefix: &str) -> Vec<Entry> {
+    let mut all: BTreeMap<&str, Entry> = BTreeMap::new();
+    for (name, facts) in models.iter().filter(|(_, it)| it["litellm_provider"] == vendor) {
+        let model = name.strip_prefix(prefix).unwrap_or(name);
+        if let Some(entry) = entry(model, facts) {
+            all.insert(model, entry);
+        }
+    }
+    all.values().filter(|it| !is_repeated(it, &all)).cloned().collect()
+}
+
+/// Returns the price of a model that reads and writes text; `None` if the price depends on anything but the tokens.
+fn entry(model: &str, facts: &Value) -> Option<Entry> {
+    let is_chat = facts["mode"] == "chat" || facts["mode"] == "responses";
+    // The price of a token changes in long prompts, or it is another one for some tokens of an answer. The calls of
+    // models that search have a price, too.
+    let depends = facts.as_object()?.iter().any(|(key, value)| {
+        (key.contains("_above_") && key.contains("k_tokens"))
+            || key.starts_with("output_cost_per_audio")
+            || key.starts_with("output_cost_per_image")
+            || (key == "output_cost_per_reasoning_token"
+                && *value != facts["output_cost_per_token"])
+    });
+    // A colon stands in names of fine-tuned models, and a slash in names that another vendor uses.
+    let is_other =
+        model.contains([':', '/']) || model.contains("-search") || model.contains("deep-research");
+    if !is_chat || depends || is_other {
+        return None;
+    }
+    let price = |key: &str| facts[key].as_f64().map(per_million).filter(|it| *it > 0.0);
+    Some(Entry {
+        model: model.to_owned(),
+        input: price("input_cost_per_token")?,
+        output: price("output_cost_per_token")?,
+        cached_input: price("cache_read_input_token_cost"),
+        cache_write: price("cache_creation_input_token_cost"),
+        note: None,
+    })
+}
+
+/// Returns the price of a million tokens. Prices of one token are inexact, so it is rounded to a millionth of a dollar.
+fn per_million(price: f64) -> f64 {
+    (price * 1e12).round() / 1e6
+}
+
+/// Returns true if an entry is a dated version of another one with the same price.
+fn is_repeated(entry: &Entry, all: &BTreeMap<&str, Entry>) -> bool {
+    let dates = entry.model.match_indices('-').map(|(at, _)| entry.model.split_at(at));
+    dates.into_iter().any(|(name, rest)| {
+        let is_date = rest.len() >= 4 && rest.bytes().all(|it| it == b'-' || it.is_ascii_digit());
+        let same = all.get(name).map(|it| Entry { model: entry.model.clone(), ..it.clone() });
+        is_date && same.as_ref() == Some(entry)
+    })
+}
+
+/// Returns the table as JSON, with an entry on each line.
+fn shown(table: &Table) -> Result<String> {
+    let mut text = format!(
+        "{{\n  \"date\": {},\n  \"source\": {},\n  \"providers\": {{\n",
+        serde_json::to_string(&table.date)?,
+        serde_json::to_string(&table.source)?
+    );
+    let mut providers = Vec::new();
+    for (provider, entries) in &table.providers {
+        let lines: Vec<String> =
+            entries.iter().map(line).collect::<Result<_>>().context("a price")?;
+        providers.push(format!("    \"{provider}\": [\n      {}\n    ]", lines.join(",\n      ")));
+    }
+    text.push_str(&providers.join(",\n"));
+    text.push_str("\n  }\n}\n");
+    Ok(text)
+}
+
+/// Returns an entry as JSON on one line, with whole numbers without a fraction.
+fn line(entry: &Entry) -> Result<String> {
+    let Entry { model, input, output, cached_input, cache_write, note } = entry;
+    let mut line = format!(
+        "{{ \"model\": {}, \"input\": {input}, \"output\": {output}",
+        serde_json::to_string(model)?
+    );
+    for (key, price) in [("cachedInput", cached_input), ("cacheWrite", cache_write)] {
+        if let Some(price) = price {
+            line += &format!(", \"{key}\": {price}");
+        }
+    }
+    if let Some(note) = note {
+        line += &format!(", \"note\": {}", serde_json::to_string(note)?);
+    }
+    Ok(line + " }")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn prices_of_texts_are_read_once() {
+        let text = |input: f64| json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": input, "output_cost_per_token": 1e-5});
+        let mut long = text(2.5e-6);
+        long["input_cost_per_token_above_272k_tokens"] = json!(5e-6);
+        let mut picture = text(1e-6);
+        picture["mode"] = json!("image_generation");
+        let models = json!({
+            "gpt-4o": text(2.5e-6), "gpt-4o-2024-08-06": text(2.5e-6), "gpt-4o-2024-05-13": text(5e-6),
+            "ft:gpt-4o": text(3e-6), "gpt-long": long, "gpt-image": picture,
+            "claude": {"litellm_provider": "anthropic", "mode": "chat"},
+        });
+        let found = entries(models.as_object().unwrap(), "openai", "");
+        let names: Vec<(&str, f64)> =
+            found.iter().map(|it| (it.model.as_str(), it.input)).collect();
+        assert_eq!(names, [("gpt-4o", 2.5), ("gpt-4o-2024-05-13", 5.0)]);
+    }
+
+    #[test]
+    fn notes_and_other_providers_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(TABLE);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let old = json!({"date": "2025-01-01", "source": "here", "providers": {
+            "echo": [{"model": "*", "input": 0, "output": 0, "note": "free"}],
+            "openai": [{"model": "old", "input": 1, "output": 2}, {"model": "a", "input": 9, "output": 9, "note": "kept"}],
+        }});
+        fs::write(&path, old.to_string()).unwrap();
+        let vendors = VENDORS.map(|(vendor, _, prefix)| {
+            let price = json!({"litellm_provider": vendor, "mode": "chat", "input_cost_per_token": 1.1e-6, "output_cost_per_token": 2e-6});
+            (format!("{prefix}a"), vendor, price)
+        });
+        // The names of a file are unique, so each vendor has a model of its own.
+        let models: Map<String, Value> = vendors
+            .into_iter()
+            .map(|(name, vendor, price)| (format!("{name}-{vendor}"), price))
+            .chain([("a".to_owned(), json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}))])
+            .collect();
+        let file = root.path().join("models.json");
+        fs::write(&file, Value::Object(models).to_string()).unwrap();
+        update(root.path(), &file, "2026-11-26").unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let table: Table = serde_json::from_str(&text).unwrap();
+        assert_eq!(table.date, "2026-11-26");
+        assert_eq!(table.providers["echo"][0].note.as_deref(), Some("free"));
+        let openai: Vec<(&str, f64)> =
+            table.providers["openai"].iter().map(|it| (it.model.as_str(), it.input)).collect();
+        assert_eq!(openai, [("a", 9.0), ("a-openai", 1.1), ("old", 1.0)]);
+        assert!(
+            text.contains("\n      { \"model\": \"a-openai\", \"input\": 1.1, \"output\": 2 }"),
+            "{text}"
+        );
+        assert!(update(root.path(), &file, "26.11.2026").is_err());
+    }
+}
