@@ -52,18 +52,33 @@ impl PassRates {
         let found = Baselines::new(place.state()).find(label);
         Ok(match found.map_err(|err| Failure::input(err.to_string()))? {
             None => Self::Absent,
-            Some(it) if it.is_of(&suite.project, &suite.name) => {
-                Self::Known(label.to_owned(), Box::new(it))
-            }
-            Some(it) => Self::of_other(label, &it.suite_name, &suite.name),
+            Some(it) => match other_suite(label, &it, suite) {
+                Some(why) => Self::OfOtherSuite(why),
+                None => Self::Known(label.to_owned(), Box::new(it)),
+            },
         })
     }
+}
 
-    fn of_other(label: &str, other: &str, own: &str) -> Self {
-        Self::OfOtherSuite(format!(
-            "the baseline `{label}` belongs to the suite `{other}`, and this is `{own}`"
-        ))
+/// Returns a message if a baseline belongs to another suite than that of a run.
+///
+/// If only the projects differ, the message names them.
+pub(crate) fn other_suite(
+    label: &str,
+    baseline: &kindlm_store::Baseline,
+    suite: &SuiteInfo,
+) -> Option<String> {
+    if baseline.is_of(&suite.project, &suite.name) {
+        return None;
     }
+    let (other, own) = (&baseline.suite_name, &suite.name);
+    let projects = baseline.project.as_ref().filter(|_| other == own).map(|it| {
+        (format!(" of the project `{it}`"), format!(" of the project `{}`", suite.project))
+    });
+    let (of_other, of_own) = projects.unwrap_or_default();
+    Some(format!(
+        "the baseline `{label}` belongs to the suite `{other}`{of_other}, and the run is of `{own}`{of_own}"
+    ))
 }
 
 /// Loads the baseline that a run is measured against.
@@ -89,13 +104,11 @@ pub(crate) fn baseline_for(
     };
     let mut outputs = Baseline::default();
     let Some(found) = found else { return Ok(Reference::default()) };
-    if !found.is_of(&suite.info.project, &suite.info.name) {
-        let (other, own) = (&found.suite_name, &suite.info.name);
-        if let Some(label) = label {
-            return Err(Failure::input(format!(
-                "the baseline `{label}` belongs to the suite `{other}`, and this is `{own}`"
-            ))
-            .with_help("name a baseline of this suite; `kindlm baseline list` shows them all"));
+    if let Some(why) = other_suite(label.unwrap_or(DEFAULT), &found, &suite.info) {
+        if label.is_some() {
+            return Err(Failure::input(why).with_help(
+                "name a baseline of this suite; `kindlm baseline list` shows them all",
+            ));
         }
         let measured = if suite.cases.iter().any(measures_drift) {
             Some("drift")
@@ -104,8 +117,8 @@ pub(crate) fn baseline_for(
         };
         if let Some(measured) = measured {
             let warning = format!(
-                "{measured} is not measured: the baseline `{DEFAULT}` belongs to the suite `{other}`; set one of `{own}` with \
-                 `kindlm baseline set <label>` and name it with `--baseline`"
+                "{measured} is not measured: {why}; set one of this suite with `kindlm baseline set <label>` and name it \
+                 with `--baseline`"
             );
             // A quiet run does not print the suite's warnings, so print this one here.
             if quiet {
@@ -113,8 +126,7 @@ pub(crate) fn baseline_for(
             }
             suite.warnings.push(warning);
         }
-        let baseline = PassRates::of_other(DEFAULT, &found.suite_name, &suite.info.name);
-        return Ok(Reference { baseline, ..Reference::default() });
+        return Ok(Reference { baseline: PassRates::OfOtherSuite(why), ..Reference::default() });
     }
     let mut text = String::new();
     for entry in found.entries().filter(|it| it.run_count > 0) {
@@ -163,4 +175,30 @@ pub fn missing(baselines: &Baselines, err: StoreError) -> Failure {
         return failure.with_help("`kindlm baseline set` creates one from the last run");
     }
     failure.with_help(suggest(&label, "baselines", known.iter().map(String::as_str)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baseline_of_another_suite_is_named_with_what_differs() {
+        let suite = |project: &str, name: &str| SuiteInfo {
+            project: project.to_owned(),
+            name: name.to_owned(),
+            ..SuiteInfo::default()
+        };
+        let mut baseline = kindlm_store::Baseline::default();
+        baseline.project = Some("shop".to_owned());
+        "orders".clone_into(&mut baseline.suite_name);
+        let why = |suite: &SuiteInfo| other_suite("b", &baseline, suite);
+        assert_eq!(why(&suite("shop", "orders")), None);
+        let start = "the baseline `b` belongs to the suite `orders`";
+        let other = format!("{start}, and the run is of `refunds`");
+        assert_eq!(why(&suite("shop", "refunds")), Some(other));
+        let same_name = format!(
+            "{start} of the project `shop`, and the run is of `orders` of the project `bank`"
+        );
+        assert_eq!(why(&suite("bank", "orders")), Some(same_name));
+    }
 }

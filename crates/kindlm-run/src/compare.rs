@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-use kindlm_engine::gates::{Gate, RegressionDemand, no_regression};
+use kindlm_engine::gates::{Gate, NOT_COMPARED, RegressionDemand, no_regression};
 use kindlm_engine::{CaseKind, Plan, Suite};
 use kindlm_store::{Baseline, Baselines, CompareOptions};
 use kindlm_types::{
-    CaseError, CaseSource, Comparison, ComparisonVerdict, ExitStatus, GateOutcome, Report,
+    CaseChangeKind, CaseSource, Comparison, ComparisonVerdict, ExitStatus, GateOutcome, Report,
     SuiteInfo,
 };
 
-use crate::baseline::{DEFAULT, PassRates};
+use crate::baseline::{DEFAULT, PassRates, other_suite};
 use crate::saved::Saved;
 use crate::suites::SuiteKey;
 use crate::{Failure, SuiteFolder, World, saved};
@@ -155,20 +155,7 @@ pub fn parse_margin(text: &str) -> Result<f64, String> {
 ///
 /// Fails with the names of both suites.
 pub fn check_suite(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Result<(), Failure> {
-    if baseline.is_of(&suite.project, &suite.name) {
-        return Ok(());
-    }
-    let (other, name) = (&baseline.suite_name, &suite.name);
-    let (other, name) = match &baseline.project {
-        Some(project) if other == name => (
-            format!("{other}` of the project `{project}"),
-            format!("{name}` of `{}", suite.project),
-        ),
-        _ => (other.clone(), name.clone()),
-    };
-    Err(Failure::input(format!(
-        "the baseline `{label}` belongs to the suite `{other}`, and the run is of `{name}`"
-    )))
+    other_suite(label, baseline, suite).map_or(Ok(()), |why| Err(Failure::input(why)))
 }
 
 /// Compares a finished run with its baseline, and decides the gate `noRegression`.
@@ -183,15 +170,21 @@ pub(crate) fn measure<Cases: CaseSource>(
     let demand = suite.gates.iter().find_map(|it| it.no_regression());
     if let PassRates::Known(label, baseline) = baseline {
         let margin = demand.and_then(|it| it.margin);
-        compare_with(report, label, selected(baseline, suite, plan), margin);
+        match Baseline::of(report) {
+            Ok(results) => {
+                compare_with(report, results, (label, selected(baseline, suite, plan)), margin);
+            }
+            Err(err) => report.warnings.push(format!("not compared with the baseline: {err}")),
+        }
     }
     decide(report, demand, baseline);
 }
 
 /// Compares a report with the baseline again, and decides the gate `noRegression` again.
 ///
-/// The baseline is that of the first comparison, or else the default one. Cases that are not in the report are left
-/// out, because the report does not name the selection of its run. `gates` are those of the report's results.
+/// The baseline is that of the `earlier` comparisons, or else the default one. If it was replaced or removed since, the
+/// earlier results stay. Cases that are neither in the report nor gone in an earlier comparison are left out, because
+/// the report does not name the selection of its run. `gates` are those of the report's results.
 ///
 /// A report does not record the margin of a demand. Unless the caller knows it from the suite, a result that only a
 /// margin explains stays.
@@ -211,15 +204,23 @@ pub fn measure_again<Cases: CaseSource>(
     }
     let label = earlier.iter().find_map(|it| label_of(&it.before.name));
     let baseline = PassRates::load(place, label.unwrap_or(DEFAULT), &report.suite)?;
-    // The earlier comparison is not replaced if its baseline is gone.
     if let PassRates::Known(label, baseline) = &baseline {
-        let failed = |err: CaseError| Failure::input(err.to_string());
-        let results = Baseline::of(report).map_err(failed)?;
-        let has: HashSet<(&str, &str)> =
-            results.entries().map(|it| (it.case.as_str(), it.model.as_str())).collect();
-        let mut before = Baseline::clone(baseline);
-        before.retain(|case, model| has.contains(&(case, model)));
-        compare_with(report, label, before, demand.and_then(|it| it.margin));
+        if earlier.iter().all(|it| is_before(it, baseline)) {
+            let results = Baseline::of(report).map_err(|err| Failure::input(err.to_string()))?;
+            let gone = earlier.iter().flat_map(|it| &it.cases);
+            let gone = gone.filter(|it| it.kind == CaseChangeKind::Gone);
+            let gone = gone.map(|it| (it.case.as_str(), it.model.as_str()));
+            let has = results.entries().map(|it| (it.case.as_str(), it.model.as_str()));
+            let has: HashSet<(&str, &str)> = has.chain(gone).collect();
+            let mut before = Baseline::clone(baseline);
+            before.retain(|case, model| has.contains(&(case, model)));
+            compare_with(report, results, (label, before), demand.and_then(|it| it.margin));
+        } else {
+            report.warnings.push(format!(
+                "the baseline `{label}` was replaced after the run, so the comparison is still that of the run; \
+                 `kindlm compare {label} last` compares with the new one"
+            ));
+        }
     }
     let needed_margin = !knows_margin
         && report.gates.iter().any(|it| {
@@ -227,7 +228,9 @@ pub fn measure_again<Cases: CaseSource>(
                 && it.outcome == GateOutcome::Broken
                 && earlier.iter().all(|it| it.verdict != ComparisonVerdict::Regression)
         });
-    if !needed_margin {
+    // Shards were compared, but their baseline is lost: the worst result of a shard stays.
+    let is_lost = report.comparison.is_none() && !earlier.is_empty();
+    if !needed_margin && !is_lost {
         decide(report, demand, &baseline);
     }
     Ok(())
@@ -236,21 +239,23 @@ pub fn measure_again<Cases: CaseSource>(
 /// The id of the gate that a comparison decides.
 const REGRESSION: &str = "noRegression";
 
-/// Sets the comparison of a report with a baseline. If a case cannot be read, the report has a warning instead.
-fn compare_with<Cases: CaseSource>(
+/// Returns true if a comparison was made with this baseline.
+fn is_before(comparison: &Comparison, baseline: &Baseline) -> bool {
+    let started_at = Some(&baseline.created_at).filter(|it| !it.is_empty());
+    let before = &comparison.before;
+    before.run_id == baseline.run_id && before.started_at.as_ref() == started_at
+}
+
+/// Sets the comparison of a report, whose results are given, with a baseline.
+fn compare_with<Cases>(
     report: &mut Report<Cases>,
-    label: &str,
-    baseline: Baseline,
+    results: Baseline,
+    (label, baseline): (&str, Baseline),
     margin: Option<f64>,
 ) {
-    match Baseline::of(report) {
-        Ok(results) => {
-            let after = Side { name: format!("run `{}`", report.run.id), results };
-            let before = Side { name: baseline_name(label), results: baseline };
-            report.comparison = Some(compare(&before, &after, margin));
-        }
-        Err(err) => report.warnings.push(format!("not compared with the baseline: {err}")),
-    }
+    let after = Side { name: format!("run `{}`", report.run.id), results };
+    let before = Side { name: baseline_name(label), results: baseline };
+    report.comparison = Some(compare(&before, &after, margin));
 }
 
 /// Replaces the result of the gate `noRegression` by that of the comparison.
@@ -261,8 +266,8 @@ fn decide<Cases>(
 ) {
     let Some(demand) = demand else { return };
     let comparison = report.comparison.as_ref().ok_or(match baseline {
-        PassRates::OfOtherSuite(why) => Some(why.as_str()),
-        PassRates::Absent | PassRates::Known(..) => None,
+        PassRates::OfOtherSuite(why) => why.as_str(),
+        PassRates::Absent | PassRates::Known(..) => NOT_COMPARED,
     });
     let result = no_regression(demand, comparison);
     if let Some(gate) = report.gates.iter_mut().find(|it| it.gate == result.gate) {

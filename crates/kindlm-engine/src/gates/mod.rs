@@ -17,7 +17,7 @@ pub use compare::{at_least, at_most, dollars, missing_evidence, nothing_to_measu
 pub use config::{compile, compile_with, defaults, schema, schema_with};
 pub use judge_kappa_min::{Calibrated, JudgeKappa, KappaDemand, Labels, judge_kappa_min};
 pub use named::{Subject, kind_of_result};
-pub use no_regression::{RegressionDemand, no_regression};
+pub use no_regression::{NOT_COMPARED, RegressionDemand, no_regression};
 
 // Each gate has a folder, a `mod` line here, and an entry in `REGISTRY` below.
 mod assertions;

@@ -1,7 +1,8 @@
 //! `noRegression`: the pass rate did not fall against the baseline.
 
 use kindlm_types::{
-    CaseResult, Comparison, ComparisonVerdict, GateOutcome, GateResult, Problem, ecma, pointer,
+    CaseChangeKind, CaseResult, Comparison, ComparisonVerdict, GateOutcome, GateResult, Problem,
+    ecma, pointer,
 };
 use serde_json::{Map, Value, json};
 
@@ -25,6 +26,13 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 /// The accepted rate of false alarms, which the result shows as its threshold.
 const ALPHA: f64 = 0.05;
+
+/// The reason for a missing comparison of a run without a baseline.
+pub const NOT_COMPARED: &str =
+    "the run was not compared with a baseline; `kindlm baseline set` creates one";
+
+/// The maximum number of cases that a message names.
+const NAMED: usize = 3;
 
 /// The demand of the gate `noRegression`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -86,18 +94,18 @@ impl Measurement for NoRegression {
     fn observe(&mut self, _case: &CaseResult) {}
 
     fn finish(&self) -> GateResult {
-        no_regression(self.demand, Err(None))
+        no_regression(self.demand, Err(NOT_COMPARED))
     }
 }
 
 /// Decides the gate by the comparison of the run with its baseline.
 ///
 /// The engine has no baseline with pass rates, so the caller of a run replaces the gate's result by this one. Without a
-/// comparison there is nothing to measure, for the reason in the error if it is not the missing baseline. A demand with
-/// a margin is violated then, because it demands evidence.
+/// comparison there is nothing to measure, for the reason in the error. A demand with a margin is violated then, because
+/// it demands evidence. The message names the cases of the baseline that the run does not have.
 pub fn no_regression(
     demand: RegressionDemand,
-    comparison: Result<&Comparison, Option<&str>>,
+    comparison: Result<&Comparison, &str>,
 ) -> GateResult {
     let id = REGISTRATION.meta.id;
     let nothing = |why: &str| {
@@ -106,15 +114,10 @@ pub fn no_regression(
     let needs_data = demand.margin.is_some();
     let comparison = match comparison {
         Ok(comparison) => comparison,
-        Err(reason) => {
-            let why = reason.unwrap_or(
-                "the run was not compared with a baseline; `kindlm baseline set` creates one",
-            );
-            if needs_data {
-                return missing_evidence(id, ALPHA, format!("No regression: {why}"));
-            }
-            return nothing(why);
+        Err(why) if needs_data => {
+            return missing_evidence(id, ALPHA, format!("No regression: {why}"));
         }
+        Err(why) => return nothing(why),
     };
     let (is_broken, verdict) = match &comparison.verdict {
         ComparisonVerdict::Regression => (true, "regression".to_owned()),
@@ -139,8 +142,29 @@ pub fn no_regression(
         outcome: if is_broken { GateOutcome::Broken } else { GateOutcome::Held },
         actual: comparison.pass_rate.map(|it| it.p_value),
         threshold: comparison.alpha,
-        message: format!("No regression: {}{verdict}", rates.unwrap_or_default()),
+        message: format!(
+            "No regression: {}{verdict}{}",
+            rates.unwrap_or_default(),
+            gone(comparison)
+        ),
     }
+}
+
+/// Names the cases of the baseline that the run does not have; empty if it has all.
+fn gone(comparison: &Comparison) -> String {
+    let gone = comparison.cases.iter().filter(|it| it.kind == CaseChangeKind::Gone);
+    let mut names: Vec<String> =
+        gone.map(|it| format!("`{}` on `{}`", it.case, it.model)).collect();
+    let (count, more) = (names.len(), names.len().saturating_sub(NAMED));
+    if count == 0 {
+        return String::new();
+    }
+    names.truncate(NAMED);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    let cases = if count == 1 { "case is" } else { "cases are" };
+    format!("; {count} {cases} only in the baseline: {}", names.join(", "))
 }
 
 /// Formats a share in percentage points, with at most one decimal.
@@ -150,7 +174,7 @@ fn points(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kindlm_types::{ComparedRun, PassRate, RateChange};
+    use kindlm_types::{CaseChange, ComparedRun, PassRate, RateChange};
 
     use super::*;
 
@@ -218,11 +242,37 @@ mod tests {
             let result = no_regression(demand, Ok(&comparison(verdict, is_measured)));
             assert_eq!((result.outcome, result.message.as_str()), (outcome, message));
         }
-        assert_eq!(no_regression(margin, Err(None)).outcome, GateOutcome::Broken);
+        assert_eq!(no_regression(margin, Err(NOT_COMPARED)).outcome, GateOutcome::Broken);
         let plain = RegressionDemand { margin: None };
-        assert_eq!(no_regression(plain, Err(None)).outcome, GateOutcome::NothingToMeasure);
-        let other = no_regression(plain, Err(Some("the baseline is of another suite")));
+        assert_eq!(no_regression(plain, Err(NOT_COMPARED)).outcome, GateOutcome::NothingToMeasure);
+        let other = no_regression(plain, Err("the baseline is of another suite"));
         assert_eq!(other.message, format!("{nothing}the baseline is of another suite"));
+    }
+
+    #[test]
+    fn cases_that_only_the_baseline_has_are_named() {
+        let mut comparison = comparison(ComparisonVerdict::Improved, false);
+        for (count, message) in [
+            (1, "No regression: improved; 1 case is only in the baseline: `0` on `m`"),
+            (
+                5,
+                "No regression: improved; 5 cases are only in the baseline: `0` on `m`, `1` on `m`, `2` on `m`, 2 more",
+            ),
+        ] {
+            let case = |name: i32| CaseChange {
+                case: name.to_string(),
+                model: "m".to_owned(),
+                kind: CaseChangeKind::Gone,
+                before: None,
+                after: None,
+                p_value: None,
+            };
+            comparison.cases = (0..count).map(case).collect();
+            assert_eq!(
+                no_regression(RegressionDemand::default(), Ok(&comparison)).message,
+                message
+            );
+        }
     }
 
     #[test]
