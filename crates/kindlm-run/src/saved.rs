@@ -80,7 +80,9 @@ pub fn find(
     of: Option<&SuiteKey>,
 ) -> Result<Saved, Failure> {
     let runs = Runs::new(place.state());
-    let Some(run) = run else { return newest(world, place, &runs, of) };
+    let Some(run) = run else {
+        return newest(world, place, of)?.ok_or_else(|| no_run(place, of));
+    };
     let saved = match as_file(&world.working_dir, run) {
         Some(path) => from_file(&path, run),
         None => by_id(&runs, run),
@@ -91,21 +93,32 @@ pub fn find(
     Ok(saved)
 }
 
-fn newest(
+/// Returns the newest report; `None` if there is no run. With `of`, only the runs of that suite count.
+///
+/// Runs that are still running are ignored, after a notice.
+///
+/// # Errors
+///
+/// Fails if the newest run has ended without a report, or if its report cannot be read.
+pub(crate) fn newest(
     world: &World,
     place: &SuiteFolder,
-    runs: &Runs,
     of: Option<&SuiteKey>,
-) -> Result<Saved, Failure> {
-    for run in newest_first(runs, of)? {
+) -> Result<Option<Saved>, Failure> {
+    let runs = Runs::new(place.state());
+    for run in newest_first(&runs, of)? {
         match run? {
-            PastRun::Finished(saved) => return Ok(*saved),
+            PastRun::Finished(saved) => return Ok(Some(*saved)),
             PastRun::Unfinished(journal) => check_still_going(world, &journal)?,
             PastRun::Unreadable(id, err) => return Err(unusable(&format!("run `{id}`"), &err)),
         }
     }
+    Ok(None)
+}
+
+fn no_run(place: &SuiteFolder, of: Option<&SuiteKey>) -> Failure {
     let state = place.state();
-    Err(match of {
+    match of {
         None => Failure::input(format!("there is no run yet in `{}`", state.display()))
             .with_help("run `kindlm test` first, or name the file of a report"),
         Some(of) => Failure::input(format!(
@@ -114,26 +127,7 @@ fn newest(
             state.display()
         ))
         .with_help(format!("run {} first, or name the file of a report", of.test_command())),
-    })
-}
-
-/// Returns true if a folder has no run that can be shown, and none that stopped without a report.
-///
-/// With `of`, only the runs of that suite count.
-pub(crate) fn has_none(place: &SuiteFolder, of: Option<&SuiteKey>) -> Result<bool, Failure> {
-    let runs = Runs::new(place.state());
-    for run in newest_first(&runs, of)? {
-        let is_running = match run? {
-            PastRun::Unfinished(journal) => {
-                journal.holder().map_err(|err| Failure::journal(&err))?.is_some()
-            }
-            PastRun::Finished(_) | PastRun::Unreadable(..) => false,
-        };
-        if !is_running {
-            return Ok(false);
-        }
     }
-    Ok(true)
 }
 
 /// A run in the folder of runs.

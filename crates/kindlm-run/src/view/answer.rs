@@ -10,14 +10,14 @@ use kindlm_reporters::{HtmlShell, html_shell, html_without_runs};
 use sha2::{Digest as _, Sha256};
 use url::form_urlencoded;
 
-use super::library::{NotServed, Shelf};
+use super::library::{LazyLibrary, NotServed};
 
 /// The header with the token.
 const TOKEN: &str = "x-kindlm-token";
 
 /// The server: the runs, the port and the token.
 pub(super) struct Server {
-    shelf: Shelf,
+    library: LazyLibrary,
     port: u16,
     token: String,
 }
@@ -70,8 +70,8 @@ impl Parameters {
 }
 
 impl Server {
-    pub(super) fn new(shelf: Shelf, port: u16, token: String) -> Self {
-        Self { shelf, port, token }
+    pub(super) fn new(library: LazyLibrary, port: u16, token: String) -> Self {
+        Self { library, port, token }
     }
 
     /// Returns the URL of the page. The fragment with the token is not sent to servers.
@@ -125,7 +125,7 @@ impl Server {
 
     /// Returns the page without data.
     fn start(&self) -> Result<HtmlShell, (StatusCode, String)> {
-        match self.shelf.library() {
+        match self.library.get() {
             Ok(Some(_)) => Ok(html_shell()),
             Ok(None) => Ok(html_without_runs()),
             Err(err) => Err(err.status()),
@@ -160,7 +160,7 @@ impl Server {
 
     fn wire(&self, name: &str, query: &Parameters) -> Result<Body, NotServed> {
         let Parameters { run, base, case, model } = query;
-        let library = self.shelf.library()?;
+        let library = self.library.get()?;
         let library = library.ok_or_else(|| {
             NotServed::Absent("there is no run yet: run `kindlm test`".to_owned())
         })?;

@@ -37,13 +37,14 @@ pub(super) struct OpenRun {
     head: RunHead,
     /// The file of the report, beside which a mutation result may be.
     path: PathBuf,
+    world: World,
     served: OnceLock<ServedRun>,
 }
 
 impl OpenRun {
-    fn new(report: Report<SavedCases>, path: PathBuf) -> Self {
+    fn new(world: &World, report: Report<SavedCases>, path: PathBuf) -> Self {
         let head = RunHead::of(&report);
-        Self { report, head, path, served: OnceLock::new() }
+        Self { report, head, path, world: world.clone(), served: OnceLock::new() }
     }
 
     pub(super) fn head(&self) -> &RunHead {
@@ -55,8 +56,7 @@ impl OpenRun {
         if let Some(served) = self.served.get() {
             return Ok(served);
         }
-        let mutation = Runs::mutation(&self.path, &self.report.run.id)
-            .map_err(|err| NotServed::Failed(err.to_string()))?;
+        let mutation = saved::mutation_beside(&self.world, &self.path, &self.report.run.id);
         let served = serve_run(&self.report, mutation.as_ref());
         let served = served.map_err(|err| NotServed::Failed(err.to_string()))?;
         Ok(self.served.get_or_init(|| served))
@@ -83,14 +83,14 @@ impl OpenRun {
 }
 
 /// The library of a folder, which opens when the folder has a run.
-pub(super) struct Shelf {
+pub(super) struct LazyLibrary {
     world: World,
     place: SuiteFolder,
     of: Option<SuiteKey>,
     library: OnceLock<Library>,
 }
 
-impl Shelf {
+impl LazyLibrary {
     /// Opens the library of a run: the named one, or the newest of the folder. A folder without runs has no library yet.
     pub(super) fn new(
         world: &World,
@@ -99,33 +99,34 @@ impl Shelf {
         run: Option<&str>,
     ) -> Result<Self, Failure> {
         let library = OnceLock::new();
-        if run.is_some() || !saved::has_none(&place, of)? {
-            let saved = saved::find(world, &place, run, of)?;
+        let saved = match run {
+            Some(_) => Some(saved::find(world, &place, run, of)?),
+            None => saved::newest(world, &place, of)?,
+        };
+        if let Some(saved) = saved {
             library.get_or_init(|| Library::new(world, &place, saved));
         }
         Ok(Self { world: world.clone(), place, of: of.cloned(), library })
     }
 
     /// Returns the library; `None` as long as the folder has no run.
-    pub(super) fn library(&self) -> Result<Option<&Library>, NotServed> {
+    pub(super) fn get(&self) -> Result<Option<&Library>, NotServed> {
         if let Some(library) = self.library.get() {
             return Ok(Some(library));
         }
-        let failed = |failure: Failure| {
+        let saved = saved::newest(&self.world, &self.place, self.of.as_ref());
+        let saved = saved.map_err(|failure| {
             let why = failure.message.unwrap_or_else(|| "the run cannot be read".to_owned());
             NotServed::Failed(why)
-        };
-        let (place, of) = (&self.place, self.of.as_ref());
-        if saved::has_none(place, of).map_err(failed)? {
-            return Ok(None);
-        }
-        let saved = saved::find(&self.world, place, None, of).map_err(failed)?;
-        Ok(Some(self.library.get_or_init(|| Library::new(&self.world, place, saved))))
+        })?;
+        let open = |saved| Library::new(&self.world, &self.place, saved);
+        Ok(saved.map(|saved| self.library.get_or_init(|| open(saved))))
     }
 }
 
 /// The run to show, and the other runs of its suite.
 pub(super) struct Library {
+    world: World,
     runs: Runs,
     past: PastRuns,
     shown: Arc<OpenRun>,
@@ -139,7 +140,8 @@ impl Library {
         Self {
             past: PastRuns::new(world, runs.clone(), of),
             runs,
-            shown: Arc::new(OpenRun::new(saved.report, saved.path)),
+            world: world.clone(),
+            shown: Arc::new(OpenRun::new(world, saved.report, saved.path)),
             open: Mutex::new(LruCache::new(OPEN)),
         }
     }
@@ -160,7 +162,7 @@ impl Library {
             err => NotServed::Failed(format!("cannot read the run `{id}`: {err}")),
         })?;
         let path = self.runs.path(id).map_err(|err| NotServed::Failed(err.to_string()))?;
-        let run = Arc::new(OpenRun::new(report, path));
+        let run = Arc::new(OpenRun::new(&self.world, report, path));
         open.put(id.to_owned(), Arc::clone(&run));
         Ok(run)
     }

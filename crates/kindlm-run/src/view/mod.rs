@@ -18,7 +18,7 @@ use kindlm_types::ExitStatus;
 use tokio::net::TcpListener;
 
 use self::answer::Server;
-use self::library::Shelf;
+use self::library::LazyLibrary;
 use crate::suites::SuiteKey;
 use crate::{Failure, Outcome, SuiteFolder, World, http};
 
@@ -54,7 +54,7 @@ pub fn view(
         },
         None => (place, None),
     };
-    let shelf = Shelf::new(world, place, of, run)?;
+    let library = LazyLibrary::new(world, place, of, run)?;
     let token = new_token()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -63,7 +63,7 @@ pub fn view(
     let served = runtime.block_on(async {
         let listener = bind(config.port).await?;
         let port = listener.local_addr().map_err(|err| cannot_listen(config.port, &err))?.port();
-        let server = Arc::new(Server::new(shelf, port, token));
+        let server = Arc::new(Server::new(library, port, token));
         // The signal handlers can only be installed inside the runtime.
         let mut interrupts = (world.interrupts)();
         ready(&server.url())?;

@@ -174,6 +174,16 @@ fn the_page_has_the_mutation_result_beside_the_run() {
 }
 
 #[test]
+fn a_damaged_mutation_result_does_not_hide_the_run() {
+    let served = served();
+    let path = Runs::new(served.folder.path().join(".kindlm")).path(FIRST).unwrap();
+    std::fs::write(path.with_file_name("mutation.json"), "{ damaged").unwrap();
+    let (status, _, body) = served.get(&format!("/wire/page?run={FIRST}"));
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+    assert!(!String::from_utf8_lossy(&body).contains("How strong are the checks"));
+}
+
+#[test]
 fn foreign_hosts_and_origins_are_refused() {
     let served = served();
     let token = served.token.as_str();
