@@ -13,8 +13,10 @@ const LINES: usize = 10;
 /// The number of characters of a commit's id that are shown.
 const SHOWN: usize = 8;
 
-/// Returns the result as text for a terminal: the steps, the answer with its error rate, and the number of executions.
-pub fn bisect_text(report: &Bisection) -> String {
+/// Returns the result as text for a terminal: the answer with its error rate, and the number of executions.
+///
+/// The text has the steps only with `shows_steps`.
+pub fn bisect_text(report: &Bisection, shows_steps: bool) -> String {
     let Bisection { case, model, candidates, kind, .. } = report;
     let what = match kind {
         CandidateKind::Commits => "commit",
@@ -29,10 +31,12 @@ pub fn bisect_text(report: &Bisection) -> String {
         }
     }
     text.push('\n');
-    for it in &report.steps {
-        add_line(&mut text, &bisect_step(it));
+    if shows_steps {
+        for it in &report.steps {
+            add_line(&mut text, &bisect_step(it));
+        }
+        text.push('\n');
     }
-    text.push('\n');
     add_answer(&mut text, report);
     add_line(&mut text, &effort(report));
     text

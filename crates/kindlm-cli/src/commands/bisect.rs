@@ -31,6 +31,8 @@ pub(crate) fn run(args: BisectArgs, io: &mut Io) -> Outcome {
         return Ok(ExitStatus::Success);
     }
     let (report, status) = prepared.run()?;
-    print(io, &render(&report, args.json)?)?;
+    // The notices on stderr already show the steps.
+    let is_on_screen = io.screen.stdout_is_terminal && io.screen.stderr_is_terminal;
+    print(io, &render(&report, args.json, !is_on_screen)?)?;
     Ok(status)
 }

@@ -48,7 +48,7 @@ fn shows_the_commit_and_the_error_rate() {
         ("among", Answer::Among { candidates: vec![0, 1], reason: "1 commits".to_owned() }),
         ("not_reproduced", Answer::NotReproduced { reason: "it passes".to_owned() }),
     ] {
-        let text = bisect_text(&report(CandidateKind::Commits, commits.clone(), answer));
+        let text = bisect_text(&report(CandidateKind::Commits, commits.clone(), answer), true);
         insta::assert_snapshot!(name, text);
     }
 }
@@ -62,5 +62,13 @@ fn shows_the_lines_of_a_change() {
         added: (0..12).map(|it| format!("Rule {it}.")).collect(),
     };
     let answer = Answer::Found { candidates: vec![0] };
-    insta::assert_snapshot!(bisect_text(&report(CandidateKind::Changes, vec![change], answer)));
+    let report = report(CandidateKind::Changes, vec![change], answer);
+    let text = bisect_text(&report, true);
+    let without_steps = bisect_text(&report, false);
+    assert!(!report.steps.is_empty());
+    for step in &report.steps {
+        let step = kindlm_reporters::bisect_step(step);
+        assert!(text.contains(&step) && !without_steps.contains(&step), "{without_steps}");
+    }
+    insta::assert_snapshot!(text);
 }

@@ -237,11 +237,13 @@ impl Search {
 
 /// Returns the result as text for a terminal, or as a JSON object.
 ///
+/// The text has the steps only with `shows_steps`, because a terminal already shows them as notices.
+///
 /// # Errors
 ///
 /// Fails if the object cannot be written.
-pub fn render(report: &Bisection, as_json: bool) -> Result<String, Failure> {
-    if as_json { json_text(report) } else { Ok(bisect_text(report)) }
+pub fn render(report: &Bisection, as_json: bool, shows_steps: bool) -> Result<String, Failure> {
+    if as_json { json_text(report) } else { Ok(bisect_text(report, shows_steps)) }
 }
 
 /// Returns the result of a search that ends at an end of the range, because its verdict is not the expected one.

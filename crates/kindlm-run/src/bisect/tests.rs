@@ -414,3 +414,14 @@ fn a_budget_holds_for_all_tries_together() {
     assert!(refused.contains("cannot enforce the budget: no price known"), "{refused}");
     assert_eq!(server.count(), 0);
 }
+
+#[test]
+fn lost_answers_count_in_the_budget() {
+    use crate::{Progress as _, RunProgress};
+    let world = World::new(Path::new("."), Arc::new(|_| None));
+    let lost_usd = Mutex::new(0.0);
+    let notices = super::trial::Notices { world: &world, lost_usd: &lost_usd };
+    notices.on(RunProgress::AnswersLost { attempts: 2, usd: 0.25 });
+    notices.on(RunProgress::AnswersLost { attempts: 1, usd: 0.5 });
+    assert!((lost_usd.into_inner().unwrap() - 0.75_f64).abs() < 1e-9);
+}

@@ -1,6 +1,7 @@
 //! Tries a version of a suite: repeats one case until a sequential test has decided.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use kindlm_engine::gates::dollars;
 use kindlm_engine::{CaseKind, RunOptions, Suite, Until, plan};
@@ -205,9 +206,11 @@ impl<'a> Trials<'a> {
             }
             Ok(())
         };
-        let progress = Box::new(Notices(self.world));
+        let lost_usd = Mutex::new(0.0);
+        let progress = Box::new(Notices { world: self.world, lost_usd: &lost_usd });
         // The exit status is that of the gates, which do not matter here.
         let _: ExitStatus = prepared.run(self.world, progress, &mut take)?;
+        executed.usd += lost_usd.into_inner().unwrap_or_else(PoisonError::into_inner);
         failed.map_or(Ok(executed), Err)
     }
 
@@ -250,14 +253,21 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Shows the notices of a run, and no progress.
-struct Notices<'a>(&'a World);
+/// Shows the notices of a run, and no progress. Adds up the cost of answers that are not in the report.
+pub(super) struct Notices<'a> {
+    pub(super) world: &'a World,
+    pub(super) lost_usd: &'a Mutex<f64>,
+}
 
 impl Progress for Notices<'_> {
-    fn on(&self, _event: crate::RunProgress<'_>) {}
+    fn on(&self, event: crate::RunProgress<'_>) {
+        if let crate::RunProgress::AnswersLost { usd, .. } = event {
+            *self.lost_usd.lock().unwrap_or_else(PoisonError::into_inner) += usd;
+        }
+    }
 
     fn show_notice(&self, text: &str) {
-        self.0.notify(text);
+        self.world.notify(text);
     }
 }
 
