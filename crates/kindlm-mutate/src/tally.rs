@@ -182,12 +182,7 @@ impl Tally {
                 *mutant = Mutant::new(mutant.operator);
             }
             let reason = "the recorded execution was not judged, so its mutants do not count";
-            let left_out = LeftOut {
-                case: case.case.clone(),
-                model: Some(case.model.clone()),
-                reason: reason.to_owned(),
-            };
-            self.left_out.push(left_out);
+            self.leave_out(&case.case, Some(&case.model), reason);
         }
         let mut report = MutationReport {
             schema_version: VERSION,
@@ -231,15 +226,16 @@ impl Tally {
 impl CaseTally {
     /// Returns the index of the check of a result, which is added if it is new.
     fn check(&mut self, result: &AssertionResult) -> usize {
+        let assertion = result.written_id();
         let is_same = |it: &CheckScore| {
-            it.assertion == result.assertion && it.label == result.label && it.turn == result.turn
+            it.assertion == assertion && it.label == result.label && it.turn == result.turn
         };
         self.checks.iter().position(is_same).unwrap_or_else(|| {
             self.checks.push(CheckScore {
                 case: self.case.clone(),
                 model: self.model.clone(),
                 turn: result.turn.clone(),
-                assertion: result.assertion.clone(),
+                assertion: assertion.into_owned(),
                 label: result.label.clone(),
                 kills: 0,
                 kills_alone: 0,

@@ -186,3 +186,17 @@ fn a_case_whose_original_fails_is_left_out() {
         assert_eq!((report.score, report.gate.map(|it| it.held)), (None, Some(false)));
     }
 }
+
+#[test]
+fn a_check_and_its_negation_are_counted_apart() {
+    let negated = |result: AssertionResult| AssertionResult { is_negated: true, ..result };
+    let report = tallied(
+        None,
+        vec![pass("refund"), negated(pass("refund"))],
+        vec![("truncate", Some(judged(vec![fail("refund"), negated(pass("refund"))], None)))],
+        None,
+    );
+    let checks: Vec<(&str, u64)> =
+        report.checks.iter().map(|it| (it.assertion.as_str(), it.kills)).collect();
+    assert_eq!(checks, [("contains", 1), ("not-contains", 0)]);
+}

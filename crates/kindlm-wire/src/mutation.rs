@@ -162,7 +162,7 @@ pub struct CheckScore {
     /// The turn of a conversation that the check judges; absent for the whole execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
-    /// The assertion's id.
+    /// The assertion's id as the suite writes it, such as `not-contains`.
     #[serde(rename = "type")]
     pub assertion: String,
     /// The check's label.

@@ -86,7 +86,7 @@ pub fn html(report: &MutationReport) -> Result<String, RenderError> {
 pub(crate) fn section(report: &MutationReport) -> Result<String, RenderError> {
     let (tone, word) = look(report);
     let mut weak: Vec<&CaseScore> = report.cases.iter().filter(|it| is_weak(it)).collect();
-    let by_score = |it: &CaseScore| it.score.unwrap_or(0.0);
+    let by_score = |it: &CaseScore| it.score.unwrap_or(1.0);
     weak.sort_by(|a, b| by_score(a).total_cmp(&by_score(b)));
     let more = |all: usize, most: usize, word: &str| match all.saturating_sub(most) {
         0 => String::new(),
@@ -119,7 +119,7 @@ pub(crate) fn score_line(report: &MutationReport) -> String {
 
 /// Returns true if a check missed a harmful mutant of the case, or failed on a harmless one.
 fn is_weak(case: &CaseScore) -> bool {
-    case.harmful.killed < case.harmful.all() || case.harmless.killed > 0
+    case.harmful.survived > 0 || case.harmless.killed > 0
 }
 
 /// Returns the color class and the word of the verdict.
@@ -251,4 +251,45 @@ fn groups(report: &MutationReport, most: usize) -> Vec<Group> {
         })
     };
     report.operators.iter().filter_map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_wire::mutation::{MutantCounts, VERSION};
+
+    use super::*;
+
+    #[test]
+    fn the_weakest_cases_missed_a_change_or_are_brittle() {
+        let case = |name: &str, killed, survived, errored, brittle| {
+            let harmful = MutantCounts { killed, survived, errored, not_judged: 0 };
+            let harmless = MutantCounts { killed: brittle, ..MutantCounts::default() };
+            let (case, model) = (name.to_owned(), "m".to_owned());
+            CaseScore { case, model, score: harmful.score(), harmful, harmless }
+        };
+        let report = MutationReport {
+            schema_version: VERSION,
+            run: "r".to_owned(),
+            suite: "s".to_owned(),
+            score: Some(0.5),
+            harmful: MutantCounts::default(),
+            harmless: MutantCounts::default(),
+            gate: None,
+            operators: Vec::new(),
+            cases: vec![
+                case("undecided but strong", 3, 0, 2, 0),
+                case("brittle and undecided", 0, 0, 2, 1),
+                case("half", 1, 1, 0, 0),
+                case("none", 0, 2, 0, 0),
+            ],
+            checks: Vec::new(),
+            survivors: Vec::new(),
+            brittle: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let html = section(&report).unwrap();
+        let at = |name: &str| html.find(name).unwrap_or_else(|| panic!("{name} is missing"));
+        assert!(at("none · m") < at("half · m") && at("half · m") < at("brittle and undecided"));
+        assert!(!html.contains("undecided but strong"), "{html}");
+    }
 }
