@@ -15,6 +15,9 @@ pub use text::text;
 /// Below this number of independent cases (clusters), the plan has a remark about its precision.
 const FEW: u64 = 30;
 
+/// Below this fall, the simulation takes seconds to minutes, because it needs many cases.
+const SLOW_EFFECT: f64 = 0.05;
+
 /// The past runs, and the fall to detect.
 #[derive(Clone, Debug)]
 pub struct PlanConfig {
@@ -53,6 +56,12 @@ pub fn plan(
     let mut repeats = config.repeats.clone();
     repeats.sort_unstable();
     repeats.dedup();
+    if config.effect < SLOW_EFFECT {
+        let effect = text::points(config.effect);
+        world.notify(&format!(
+            "simulating comparisons for a fall of {effect} pp; a small fall needs many cases, which takes up to minutes"
+        ));
+    }
     let sizes = repeats.into_iter().map(|it| size(&pilot, goal, it, &costs));
     let sizes = sizes.collect::<Result<Vec<_>, _>>().map_err(|err| impossible(err, config))?;
     if sizes.iter().all(|it| it.cases.is_none()) {

@@ -21,6 +21,8 @@ pub(super) struct Past {
     cases: IndexMap<(String, String), PastCase>,
     /// The cases of older runs whose variables or checks differ from the newest run.
     changed: BTreeSet<(String, String)>,
+    /// The cases of older runs that tested another prompt, command or transcript than the newest run.
+    other_prompts: BTreeSet<(String, String)>,
     has_early_ends: bool,
     has_stored_answers: bool,
 }
@@ -31,6 +33,8 @@ struct PastCase {
     cluster: String,
     /// The digest of the variables and checks, or else of the whole case.
     digest: Option<String>,
+    /// The digest of the whole case in the newest run, with the prompt.
+    whole_digest: Option<String>,
     passed: u64,
     judged: u64,
     /// The sum of the known costs, in US dollars.
@@ -110,10 +114,14 @@ impl Past {
             self.changed.insert(key);
             return;
         }
+        if self.cases.get(&key).is_some_and(|it| it.whole_digest != case.digest) {
+            self.other_prompts.insert(key.clone());
+        }
         self.has_early_ends |= case.early_end.is_some();
         let past = self.cases.entry(key).or_insert_with(|| PastCase {
             cluster: case.cluster.clone().unwrap_or_else(|| case.case.clone()),
             digest,
+            whole_digest: case.digest.clone(),
             passed: 0,
             judged: 0,
             usd: 0.0,
@@ -207,6 +215,12 @@ impl Past {
             notes.push(format!(
                 "left out of older runs because the newest run has no such case, or other variables or checks: {}",
                 cases(self.changed.len())
+            ));
+        }
+        if !self.other_prompts.is_empty() {
+            notes.push(format!(
+                "older runs tested another prompt, command or transcript in {}; their repeats count, too",
+                cases(self.other_prompts.len())
             ));
         }
         if self.has_early_ends {
