@@ -32,6 +32,7 @@ gallery! {
     the_wrong_version: "kindlm: 1" => "kindlm: \"1\"";
     an_unknown_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { passrate: 0.9 }";
     an_unknown_assertion_of_a_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { assertions: { keywrds: 0.9 } }";
+    a_nested_key_as_assertion_of_a_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { assertions: { contains: 0.9 } }";
     an_unknown_metric_of_a_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { metrics: { tone: 0.9 } }";
     an_unknown_tag_of_a_gate: "suite:\n  name: support" => "suite: { name: s }\ngates: { tags: { refunds: 0.9 } }";
     an_unknown_prompt: "    prompt: greet\n" => "    prompt: gret\n";

@@ -55,6 +55,12 @@ impl Names {
     }
 }
 
+/// Returns the id of the check that a key of the block `output` belongs to; `None` for other names.
+fn nested_in(name: &str) -> Option<&'static str> {
+    matches!(name, "format" | "contains" | "notContains" | "not-contains" | "maxLength")
+        .then_some("schema")
+}
+
 /// Returns the id of a check as the suite writes it, such as `not-contains`.
 fn id_of(check: &Check) -> String {
     format!("{}{}", if check.is_negated { NOT } else { "" }, check.meta.id)
@@ -104,7 +110,13 @@ impl Builder<'_> {
                 (message, "name the score of a check instead".to_owned())
             } else {
                 let message = format!("no test of the suite has the {one} `{name}`");
-                (message, suggest(name, key, known.iter().map(String::as_str)))
+                let nested = nested_in(name)
+                    .filter(|it| key == "assertions" && names.assertions.contains(*it));
+                let help = nested.map_or_else(
+                    || suggest(name, key, known.iter().map(String::as_str)),
+                    |check| format!("`{name}` in an `output` block belongs to the check `{check}`; name that, or a label"),
+                );
+                (message, help)
             };
             let at = format!("/gates/{key}/{}", pointer::segment(name));
             let diagnostic = piece.error(Code::UNKNOWN_REFERENCE, &at, MemberPart::Key, message);
