@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_types::{
-    CaseError, CaseMark, CaseResult, CaseSource, ExecutionError, ExecutionResult, GateResult,
-    Outcome, Tally,
+    CanaryWatch, CaseError, CaseMark, CaseResult, CaseSource, ExecutionError, ExecutionResult,
+    GateResult, Outcome, Tally,
 };
 
 use crate::execute::{Groups, Sink, begun, broken, case_of};
@@ -46,7 +46,7 @@ enum Missing {
 }
 
 impl Streamed {
-    pub(crate) fn new(suite: &Suite, plan: &Plan) -> Self {
+    pub(crate) fn new(suite: &Suite, plan: &Plan, canaries: &[CanaryWatch]) -> Self {
         let groups = Groups::of(&plan.units);
         Self {
             outcomes: vec![Outcome::Skipped; groups.len()],
@@ -55,7 +55,7 @@ impl Streamed {
             missing: HashMap::new(),
             reasons: HashSet::new(),
             tally: Tally::default(),
-            measurements: Measurements::begin(&suite.gates),
+            measurements: Measurements::after(&suite.gates, canaries),
             failure: None,
         }
     }

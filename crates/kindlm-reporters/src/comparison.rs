@@ -36,7 +36,7 @@ pub fn comparison_text(comparison: &Comparison) -> String {
         text.push('\n');
     }
     for it in &lines {
-        let line = one_line(&format!("{:word$}  {}", it.word, said(it)));
+        let line = one_line(&format!("{:word$}  {}", it.word, line_text(it)));
         text.extend([line.trim_end(), "\n"]);
     }
     text + "\n" + &counts(comparison) + "\n"
@@ -47,7 +47,7 @@ fn one_line_each(text: &str) -> String {
 }
 
 /// Returns a line without its word.
-pub(crate) fn said(line: &Line) -> String {
+pub(crate) fn line_text(line: &Line) -> String {
     match (line.name.as_str(), line.detail.as_str()) {
         ("", detail) => detail.to_owned(),
         (name, "") => name.to_owned(),

@@ -10,7 +10,7 @@ use kindlm_wire::history::{
 use kindlm_wire::v1::{Cost, Rate};
 
 use crate::amount::{cost, count, duration, plural};
-use crate::comparison::{condition, p_value, said};
+use crate::comparison::{condition, line_text, p_value};
 use crate::interval::with_interval;
 use crate::plain::{head, one_line};
 
@@ -234,7 +234,7 @@ fn causes(flip: &Flip) -> Vec<String> {
     for FileChange { path, sha256 } in files {
         lines.push(digests(&format!("file {path}: digest"), sha256));
     }
-    lines.extend(conditions.iter().map(|it| said(&condition(it))));
+    lines.extend(conditions.iter().map(|it| line_text(&condition(it))));
     if let [FlippedCase { case_changed, task_changed, .. }] = &*flip.cases {
         match (case_changed, task_changed) {
             (Some(true), Some(true)) => {

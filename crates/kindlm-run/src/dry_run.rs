@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use kindlm_assertions::{Check, Evidence, first_questions};
 use kindlm_engine::gates::dollars;
 use kindlm_engine::{
-    CaseBody, Model, Plan, RunOptions, Subject, Suite, budget_usd, judge_of, reserve_usd,
+    CaseBody, LONGEST_ANSWER, Model, Plan, RunOptions, Subject, Suite, budget_usd, judge_of,
+    reserve_usd,
 };
 use kindlm_reporters::one_line;
 use kindlm_types::ask::JudgeQuestion;
@@ -18,18 +19,15 @@ use crate::budget::unpriced_names;
 /// The estimated number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// The number of tokens of an answer whose length is not limited. Budgets reserve the same.
-const LONGEST_ANSWER: u32 = kindlm_engine::LONGEST_ANSWER;
-
 /// Returns the text of a dry run.
 ///
 /// The text lists the cases with models and repeats, the number of requests, the maximum cost and the budget.
-/// `canaries` are the questions about outputs of the judges' calibrations.
+/// `canaries` are the questions about outputs of the judges' calibrations, and the warnings about judges without them.
 pub(crate) fn describe(
     suite: &Suite,
     plan: &Plan,
     options: &RunOptions,
-    canaries: &[JudgeQuestion],
+    (canaries, canary_warnings): (&[JudgeQuestion], &[String]),
 ) -> Result<String, Failure> {
     let mut text =
         format!("suite `{}`: {}\n\n", one_line(&suite.info.name), executions(plan.units.len()));
@@ -74,7 +72,7 @@ pub(crate) fn describe(
     let budget = budget.map_or_else(String::new, |it| about_budget(suite, plan, it, reserve));
     let concurrency = options.concurrency.unwrap_or(suite.defaults.concurrency);
     let _ = writeln!(text, "\n{sum}{budget}concurrency: {concurrency}");
-    for warning in &suite.warnings {
+    for warning in suite.warnings.iter().chain(canary_warnings) {
         let _ = writeln!(text, "warning: {}", one_line(warning));
     }
     text.push_str("nothing was sent\n");
@@ -181,7 +179,7 @@ impl Estimate {
             (_, Subject::Transcript(_) | Subject::Prompt { .. }) => self.transcripts += 1,
         }
         let all = body.checks.iter().chain(body.conversation.iter().flat_map(|it| &*it.checks));
-        let output = model.and_then(|it| it.params.max_tokens).unwrap_or(0);
+        let output = model.map_or(0, |it| it.params.max_tokens.unwrap_or(LONGEST_ANSWER));
         for check in all.filter(|it| compares || !it.compares()) {
             self.add_check(suite, check, output);
         }

@@ -32,7 +32,7 @@ fn run_id(now: Timestamp, random: u64) -> String {
 }
 
 /// Formats a time in RFC 3339, in UTC with milliseconds.
-fn rfc3339(now: Timestamp) -> String {
+pub(crate) fn rfc3339(now: Timestamp) -> String {
     format!("{}.{:03}Z", now.strftime("%Y-%m-%dT%H:%M:%S"), now.subsec_millisecond())
 }
 

@@ -52,21 +52,21 @@ pub fn missing(world: &World, suite: &Suite) -> Missing {
     missing_of(world, suite, pairs)
 }
 
-/// Fails if the key of a named judge is not set.
+/// Fails if the key of a judge is not set.
 ///
-/// A judge whose answers may be in the response store needs no key.
-pub(crate) fn require(
+/// Judges whose answers may be in the response store need no key.
+pub(crate) fn require<'m>(
     world: &World,
-    judge: Option<&Model>,
+    judges: impl IntoIterator<Item = &'m Model>,
     providers: &Map<String, Value>,
     responses: &ResponseSource,
 ) -> Result<(), Failure> {
-    let Some(judge) = judge.filter(|_| responses.always_asks()) else { return Ok(()) };
-    let needed = providers.get(&judge.provider).map(variables).unwrap_or_default();
-    let Some(missing) = needed.into_iter().find(|it| world.var(it).is_none()) else {
-        return Ok(());
-    };
-    let message = format!("`{missing}` is not set, and the judge `{}` needs it", judge.id);
+    let missing = judges.into_iter().filter(|_| responses.always_asks()).find_map(|judge| {
+        let needed = providers.get(&judge.provider).map(keys_of).unwrap_or_default();
+        let missing = needed.into_iter().find(|it| world.var(it).is_none())?;
+        Some(format!("`{missing}` is not set, and the judge `{}` needs it", judge.id))
+    });
+    let Some(message) = missing else { return Ok(()) };
     Err(Failure::input(message).with_help(
         "set it; a suite with `-c` may name another variable (`apiKeyEnv`), and `--responses replay` sends no request",
     ))

@@ -4,7 +4,8 @@ use std::thread::JoinHandle;
 
 use kindlm_engine::{
     self as engine, Baseline, CaseKind, Control, Observed, Plan, RecordError, RunOptions,
-    RunProgress, Streamed, Suite, execute, execute_streamed, report, report_streamed,
+    RunProgress, Streamed, Suite, execute, execute_streamed, measure_gates, report,
+    report_streamed,
 };
 use kindlm_providers::transport::Waits;
 use kindlm_store::responses::Recorded;
@@ -154,14 +155,18 @@ impl Prepared {
         }
         let open = self.open.as_ref().unwrap_or(&self.plan);
         let Project { place, suite, files, .. } = &self.project;
-        let canaries = match canaries_of(&self.config.responses, suite.canaries) {
+        let (mut questions, mut warnings) = (Vec::new(), Vec::new());
+        match canaries_of(&self.config.responses, suite.canaries) {
             Some(Ok(count)) => {
                 let of = (count, self.info.id.as_str());
-                Canaries::plan(world, place, (suite, files), &self.plan, of)?.questions()
+                let canaries = Canaries::plan(world, place, (suite, files), &self.plan, of)?;
+                questions = canaries.questions();
+                warnings.extend(canaries.warnings());
             }
-            _ => Vec::new(),
-        };
-        dry_run::describe(suite, open, &self.config.options, &canaries)
+            Some(Err(why)) => warnings.push(why.to_owned()),
+            None => {}
+        }
+        dry_run::describe(suite, open, &self.config.options, (&questions, &warnings))
     }
 
     /// Returns the budget of the run in US dollars: the lowest of all gates' and the user's budgets.
@@ -325,7 +330,6 @@ impl Run {
         let recorded = Recorded::new(&client, responses);
         // Canaries never come from the response store, because a stored answer does not show a change of the judge.
         let live = Ports { models: &client, ..ports(&client, &recorded, &runner) };
-        let canaries = self.watch_judges(world, live, (&files, &secrets), &*progress, &info.id)?;
         let mut kept = if journal {
             let of = (&self.suite, &files, &self.plan);
             let identity = Identity::new(&mut info, of, digest, arguments);
@@ -333,12 +337,16 @@ impl Run {
         } else {
             None
         };
+        // The judges are asked only if the journal can record the run that the answers belong to.
+        let was_complete = kept.as_ref().is_some_and(Kept::was_complete);
+        let of_run = (&*info.id, was_complete);
+        let canaries = self.watch_judges(world, live, (&files, &secrets), &*progress, of_run)?;
         let done = self.execute(
             world,
             ports(&client, &recorded, &runner),
             (progress, &secrets),
             &mut info,
-            (kept.as_mut(), canaries.iter().filter_map(|it| it.cost_usd).sum()),
+            (kept.as_mut(), &canaries),
         )?;
         info.git_dirty = dirty.and_then(|it| it.join().ok().flatten());
         let outcome = self.report(world, (done, canaries), kept.as_ref(), info, &secrets, take);
@@ -346,18 +354,23 @@ impl Run {
         outcome
     }
 
-    /// Asks the judges about canaries before the executions, and passes an alarm and the cost to the gates.
+    /// Asks the judges about canaries before the executions, and passes an alarm to the gates.
+    ///
+    /// If the run was complete, no judge is asked.
     fn watch_judges(
         &mut self,
         world: &World,
         ports: Ports<'_>,
         (files, secrets): (&Folder, &Secrets),
         progress: &(dyn Progress + '_),
-        run: &str,
+        (run, was_complete): (&str, bool),
     ) -> Result<Vec<CanaryWatch>, Failure> {
         let Some(Ok(count)) = self.canaries else { return Ok(Vec::new()) };
         let Self { place, suite, plan, options, .. } = &*self;
-        let canaries = Canaries::plan(world, place, (suite, files), plan, (count, run))?;
+        let mut canaries = Canaries::plan(world, place, (suite, files), plan, (count, run))?;
+        if was_complete {
+            canaries.refrain("the run was complete");
+        }
         if let Some(notice) = canaries.notice().filter(|_| !self.quiet) {
             world.notify(&notice);
         }
@@ -372,7 +385,7 @@ impl Run {
             concurrency: options.concurrency.unwrap_or(suite.defaults.concurrency).max(1),
             budget_usd: engine::budget_usd(suite, options),
             run,
-            now: identity::begin((world.now)(), &place.folder).started_at,
+            now: identity::rfc3339((world.now)()),
             secrets,
         };
         let say = |text: &str| progress.show_notice(text);
@@ -387,19 +400,16 @@ impl Run {
         if interrupted {
             let message =
                 "interrupted while the judges were asked about canaries; no test was started";
-            return Err(Failure { status: ExitStatus::Interrupted, ..Failure::input(message) });
-        }
-        let gates = &mut self.suite.gates;
-        for gate in gates.iter_mut() {
-            for watch in &watches {
-                if let Some(spent) = gate.with_spent(watch.cost_usd) {
-                    *gate = spent;
-                }
+            let failure = Failure { status: ExitStatus::Interrupted, ..Failure::input(message) };
+            if !self.can_resume {
+                return Err(failure);
             }
+            let go_on = resume::command(&self.place, run);
+            return Err(failure.with_help(format!("{go_on} continues the run")));
         }
         if watches.iter().any(|it| it.alarm.is_some()) {
             let models = trust::models_of(&self.suite.models);
-            trust::settle((world.now)(), &self.place.state(), models, gates)?;
+            trust::settle((world.now)(), &self.place.state(), models, &mut self.suite.gates)?;
         }
         Ok(watches)
     }
@@ -413,7 +423,7 @@ impl Run {
         ports: Ports<'_>,
         (progress, secrets): (Box<dyn Progress + '_>, &Secrets),
         info: &mut RunInfo,
-        (mut kept, spent_usd): (Option<&mut Kept>, f64),
+        (mut kept, canaries): (Option<&mut Kept>, &[CanaryWatch]),
     ) -> Result<(Done, Option<RecordError>), Failure> {
         let Self { suite, plan, options, baseline, .. } = self;
         let was_complete = kept.as_ref().is_some_and(|it| it.was_complete());
@@ -437,7 +447,7 @@ impl Run {
             control: Some(&control),
             watch: &watch,
             observed: self.observed.as_ref().map(|it| it as &dyn Observed),
-            spent_usd,
+            canaries,
             ..engine::Run::new(suite, plan, options, abortable.ports())
         };
         let run = async {
@@ -500,6 +510,9 @@ impl Run {
                 let mut report = report(suite, plan, cases, info);
                 secrets.redact(&mut report);
                 self.note_canaries(&mut report, canaries);
+                // The cost of the canaries counts.
+                let gates = measure_gates(&suite.gates, &report);
+                report.gates = gates.map_err(|err| Failure::internal(err.to_string()))?;
                 compare::measure(&mut report, (suite, plan), &self.reference);
                 self.finish(world, &report, failure, take)
             }

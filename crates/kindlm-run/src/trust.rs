@@ -148,13 +148,18 @@ pub(crate) fn check(
     if refused.is_empty() {
         return Ok(());
     }
-    let judge = whom.first().map(|it| format!(" --judge {it}")).unwrap_or_default();
     refused
         .push(format!("`gates.judgeKappaMin` is {}; nothing was sent", ecma::number(demand.min)));
     Err(Failure::inputs(refused).with_help(format!(
-        "calibrate it with labelled outputs: `kindlm calibrate labels.csv -c {config}{judge}`; or set another judge \
-         with `defaults.judgeModel`"
+        "calibrate it with labelled outputs: {}; or set another judge with `defaults.judgeModel`",
+        calibrate_command(config, whom.first().copied())
     )))
+}
+
+/// Returns the command that calibrates a judge of a suite, in backticks; without a judge, that of the suite's defaults.
+pub(crate) fn calibrate_command(config: &str, judge: Option<&str>) -> String {
+    let judge = judge.map(|it| format!(" --judge {it}")).unwrap_or_default();
+    format!("`kindlm calibrate labels.csv -c {config}{judge}`")
 }
 
 /// Returns the number of labels in these counts, and the interval of the kappa.

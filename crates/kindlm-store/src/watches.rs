@@ -38,20 +38,18 @@ pub struct Watch {
     /// The id of the run that asked about the outputs; absent for `kindlm calibrate --watch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The cost in US dollars; absent if it is unknown, or for `kindlm calibrate --watch`.
+    /// The cost in US dollars; absent if a price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// The tokens that the judge used; 0 for `kindlm calibrate --watch`.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    /// The known part of the cost in US dollars.
+    #[serde(default)]
+    pub known_cost_usd: f64,
+    /// The tokens that the judge used.
+    #[serde(default)]
     pub tokens: u64,
     /// The reason why the judge counts as changed; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The file with the watches of a judge, over all its calibrations.

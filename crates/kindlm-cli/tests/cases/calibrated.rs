@@ -302,3 +302,46 @@ fn changed_provider_settings_make_another_judge() {
     assert_eq!(kindlm(folder.path(), &CALIBRATE).status.code(), Some(0));
     assert_eq!(kindlm(folder.path(), &["test", "-q"]).status.code(), Some(1));
 }
+
+#[test]
+fn a_report_that_is_lost_meanwhile_does_not_lose_the_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let of_server = path.clone();
+    let server = MockServer::answering(move |_| {
+        // Another process overwrites the report while the judge is asked.
+        if let Ok(text) = fs::read(&of_server) {
+            fs::write(&of_server, vec![b'x'; text.len()]).unwrap();
+        }
+        MockReply::text(r#"{"score": 0.9, "reasoning": "yes"}"#)
+    })
+    .unwrap();
+    let folder = folder.path();
+    suite(folder, &server.url(), 0.0);
+    let yaml = fs::read_to_string(folder.join("kindlm.yaml")).unwrap();
+    fs::write(folder.join("kindlm.yaml"), yaml.replace("gates: { judgeKappaMin: 0 }\n", ""))
+        .unwrap();
+    labels(folder, [2, 0, 2, 0], [0, 0]);
+    let ran = kindlm(folder, &["test", "-q", "--reporter", "json=report.json"]);
+    assert!(path.exists(), "{}", output_text(&ran));
+    let output = kindlm(folder, &[&CALIBRATE[..], &["--report", "report.json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
+    let warning = "warning: the pass rate of the run is not corrected: cannot read result 0";
+    assert!(output_text(&output).contains(warning), "{}", output_text(&output));
+    assert!(folder.join(".kindlm/calibrations/openai-gpt-4o-mini.json").exists());
+}
+
+#[test]
+fn a_missing_key_is_found_before_the_judge_of_a_suite_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = judge();
+    suite(folder, &server.url(), 0.6);
+    labels(folder, [1, 0, 0, 1], [0, 0]);
+    let mut command = Command::new(binary());
+    command.args(CALIBRATE).current_dir(folder).stdin(Stdio::null()).env_remove("KEY");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
+    assert!(output_text(&output).contains("`KEY` is not set, and the judge `m` needs it"));
+    assert!(!output_text(&output).contains("asking"), "{}", output_text(&output));
+}

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::calibrated::{kindlm, output_text};
+use crate::calibrated::{kindlm, labels, output_text};
 use crate::drifted::{Bed, Judge};
 
 /// The cost of one answer of the mock: 10 input and 5 output tokens.
@@ -116,6 +116,7 @@ fn a_changed_judge_is_a_warning() {
         (&report["canaries"][0]["asked"], &report["canaries"][0]["alarm"]),
         (&0.into(), &alarm.into())
     );
+    assert_eq!(report["canaries"][0]["notAsked"], "an earlier watch found a change");
     bed.calibrate(&[], 0);
     let (report, _) = bed.report(&[], 0);
     assert_eq!(report["canaries"][0].get("alarm"), None);
@@ -182,7 +183,10 @@ fn a_judge_that_cannot_be_watched_is_named() {
         assert!(warning.contains(words), "{warning}");
         report
     };
-    warned(&bed, &[], "was not watched: it was never calibrated for it");
+    let never = "was not watched: it was never calibrated for it; `kindlm calibrate labels.csv -c kindlm.yaml --judge m`";
+    warned(&bed, &[], never);
+    let dry = kindlm(bed.path(), &["test", "--dry-run"]);
+    assert!(shown(&dry).contains(never), "{}", shown(&dry));
     bed.calibrate(&["--once"], 0);
     warned(&bed, &[], "asked about each output only once");
     bed.calibrate(&[], 0);
@@ -204,4 +208,78 @@ fn a_judge_that_cannot_be_watched_is_named() {
     );
     fs::remove_file(bed.path().join("labels.csv")).unwrap();
     warned(&bed, &[], "cannot read");
+}
+
+#[test]
+fn canaries_are_asked_about_only_if_the_journal_can_be_written() {
+    let bed = Bed::new();
+    bed.write("model: m, canaries: 10", "passRateMin: 0");
+    bed.calibrate(&[], 0);
+    let before = bed.server.count();
+    // A file in place of the folder of runs: no journal can be created.
+    let runs = bed.path().join(".kindlm/runs");
+    fs::write(&runs, "").unwrap();
+    let output = kindlm(bed.path(), &["test"]);
+    assert_eq!(output.status.code(), Some(2), "{}", output_text(&output));
+    assert_eq!(bed.server.count(), before, "no judge was paid: {}", output_text(&output));
+    fs::remove_file(&runs).unwrap();
+    // A complete run is only reported again.
+    let (report, _) = bed.report(&[], 0);
+    let run = report["run"]["id"].as_str().unwrap().to_owned();
+    fs::remove_file(bed.path().join(".kindlm/calibrations/openai-gpt-4o-mini.watches.jsonl"))
+        .unwrap();
+    let before = bed.server.count();
+    let (report, _) = bed.report(&["--resume", &run], 0);
+    assert_eq!(bed.server.count(), before);
+    assert_eq!(report["canaries"][0]["notAsked"], "the run was complete");
+}
+
+#[test]
+fn a_watch_without_a_verdict_keeps_the_evidence_of_earlier_watches() {
+    let bed = Bed::new();
+    bed.write("model: m, canaries: 10", "passRateMin: 0");
+    bed.calibrate(&[], 0);
+    let (first, _) = bed.report(&[], 0);
+    bed.judge(Judge::Absent);
+    let (second, output) = bed.report(&[], 1);
+    let (first, second) = (&first["canaries"][0], &second["canaries"][0]);
+    assert_eq!((&second["asked"], &second["errored"]), (&0.into(), &10.into()));
+    assert_eq!((&second["evidence"], &second["watches"]), (&first["evidence"], &1.into()));
+    assert!(!shown(&output).contains("✓ m (openai"), "{}", shown(&output));
+}
+
+#[test]
+fn a_known_cost_of_a_jury_counts_beside_an_unknown_one() {
+    let bed = Bed::new();
+    bed.write("models: [m, free], samples: 1, canaries: 10", "passRateMin: 0");
+    let path = bed.path().join("kindlm.yaml");
+    let yaml = fs::read_to_string(&path).unwrap();
+    let unpriced = "  - { id: free, provider: openai, model: unpriced-1 }\nprompts:";
+    fs::write(&path, yaml.replace("prompts:", unpriced)).unwrap();
+    bed.calibrate(&["--allow-unpriced"], 0);
+    let (report, _) = bed.report(&["--allow-unpriced", "--budget-usd", "5"], 0);
+    let canaries = &report["canaries"][0];
+    assert_eq!(canaries["costUsd"], Value::Null, "{canaries}");
+    near(&canaries["knownCostUsd"], 10.0 * ANSWER_USD);
+    near(&report["totals"]["judgeCost"]["knownUsd"], 11.0 * ANSWER_USD);
+    // Half of what the canaries cost is missing for the test.
+    let budget = format!("{}", 1.0 + 5.0 * ANSWER_USD);
+    let (report, _) = bed.report(&["--allow-unpriced", "--budget-usd", &budget], 1);
+    assert_eq!(report["canaries"][0]["asked"], 10, "{}", report["canaries"]);
+    assert_eq!(report["cases"][0]["outcome"], "errored", "{}", report["cases"][0]);
+}
+
+#[test]
+fn a_calibration_with_few_labels_has_no_check_mark() {
+    let bed = Bed::new();
+    bed.write("model: m, canaries: 2", "passRateMin: 0");
+    labels(bed.path(), [1, 0, 0, 1], [0, 0]);
+    bed.calibrate(&[], 0);
+    let (report, output) = bed.report(&[], 0);
+    let caveat = "there are too few labels to find a change in one watch: even 2 different verdicts of 2 are no alarm; \
+                  calibrate with 20 or more";
+    assert_eq!(report["canaries"][0]["caveat"], caveat);
+    assert!(shown(&output).contains("– m (openai:gpt-4o-mini) for `judge`"), "{}", shown(&output));
+    let watched = bed.calibrate(&["--watch"], 0);
+    assert!(shown(&watched).contains(caveat), "{}", shown(&watched));
 }

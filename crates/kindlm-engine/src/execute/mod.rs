@@ -19,11 +19,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 use kindlm_types::{
-    CaseResult, Execution, ExecutionError, ExecutionResult, Ports, Spend, Workspaces,
+    CanaryWatch, CaseResult, Execution, ExecutionError, ExecutionResult, Ports, Spend, Workspaces,
 };
 use tokio::sync::Notify;
 
 use crate::budget::worst_case;
+use crate::gates::spent_on;
 use crate::{
     Baseline, CaseBody, CaseKind, Control, Judges, Model, Plan, Record, RecordError, RunOptions,
     RunProgress, Streamed, Subject, Suite, Unit,
@@ -60,8 +61,8 @@ pub struct Run<'a> {
     pub record: &'a dyn Record,
     /// Executions from outside of the run. They are judged, and nothing is executed.
     pub observed: Option<&'a dyn Observed>,
-    /// The money that was spent before the executions, in US dollars. It counts in the budget.
-    pub spent_usd: f64,
+    /// The watches of the judges before the executions. Their cost counts in the budget, and for the gates.
+    pub canaries: &'a [CanaryWatch],
 }
 
 /// Evidence that was recorded outside of the run.
@@ -93,7 +94,7 @@ impl<'a> Run<'a> {
             watch,
             record: &(),
             observed: None,
-            spent_usd: 0.0,
+            canaries: &[],
         }
     }
 }
@@ -143,7 +144,7 @@ pub async fn execute(run: Run<'_>) -> Executed {
 /// The run's record stores the executions. Only a few dozen bytes of each finished case are held in memory.
 /// [`report_streamed`](crate::report_streamed) creates the report.
 pub async fn execute_streamed(run: Run<'_>) -> Streamed {
-    let mut streamed = Streamed::new(run.suite, run.plan);
+    let mut streamed = Streamed::new(run.suite, run.plan, run.canaries);
     streamed.failure = execute_into(run, &mut streamed).await;
     streamed
 }
@@ -155,7 +156,7 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
         .with_timeout(options.timeout.unwrap_or(suite.defaults.timeout))
         .with_concurrency(concurrency)
         .with_budget(budget_usd(suite, options));
-    judges.calls.spend(Some(run.spent_usd));
+    judges.calls.spend(Some(spent_on(run.canaries).0));
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 

@@ -10,7 +10,9 @@ mod named;
 
 use std::fmt;
 
-use kindlm_types::{CanaryWatch, CaseResult, GateResult, Outcome, Problem, Registered, Registry};
+use kindlm_types::{
+    CanaryWatch, CaseResult, ExactSum, GateResult, Outcome, Problem, Registered, Registry,
+};
 use serde_json::{Map, Value};
 
 pub use compare::{at_least, at_most, dollars, missing_evidence, nothing_to_measure, percent};
@@ -61,8 +63,8 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
     /// Returns the gate with a cost outside of the cases, such as that of canaries; `None` if the gate counts no cost.
     ///
-    /// The cost is in US dollars; `None` is an unknown cost.
-    fn with_spent(&self, _usd: Option<f64>) -> Option<Box<dyn Gate>> {
+    /// `known_usd` is the known cost in US dollars, and `unknown` the number of costs that are not known in full.
+    fn with_spent(&self, _known_usd: f64, _unknown: u32) -> Option<Box<dyn Gate>> {
         None
     }
 
@@ -119,15 +121,12 @@ impl Measurements {
 
     /// Starts the measurement of a run whose judges were watched. The cost of the canaries counts.
     pub fn after(gates: &[Box<dyn Gate>], canaries: &[CanaryWatch]) -> Self {
-        let begin = |gate: &dyn Gate| {
-            let mut spent: Option<Box<dyn Gate>> = None;
-            for it in canaries {
-                let before = spent.as_deref().unwrap_or(gate);
-                spent = before.with_spent(it.cost_usd).or(spent);
-            }
-            spent.as_deref().unwrap_or(gate).begin()
+        let (known_usd, unknown) = spent_on(canaries);
+        let begin = |gate: &Box<dyn Gate>| match gate.with_spent(known_usd, unknown) {
+            Some(gate) => gate.begin(),
+            None => gate.begin(),
         };
-        Self(gates.iter().map(|it| begin(it.as_ref())).collect())
+        Self(gates.iter().map(begin).collect())
     }
 
     /// Adds a case. Cases may be added in any order, each once. Skipped cases are ignored.
@@ -141,6 +140,16 @@ impl Measurements {
     pub fn finish(&self) -> Vec<GateResult> {
         self.0.iter().map(|it| it.finish()).collect()
     }
+}
+
+/// Returns the known cost of canaries in US dollars, and the number of judges whose cost is not known in full.
+pub(crate) fn spent_on(canaries: &[CanaryWatch]) -> (f64, u32) {
+    let (mut known_usd, mut unknown) = (ExactSum::default(), 0);
+    for it in canaries {
+        known_usd.add(it.known_cost_usd);
+        unknown += u32::from(it.cost_usd.is_none());
+    }
+    (known_usd.value(), unknown)
 }
 
 fn was_run(case: &CaseResult) -> bool {

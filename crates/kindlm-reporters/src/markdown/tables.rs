@@ -8,7 +8,7 @@ use super::escape::shown;
 use super::fit::first_that_fit;
 use super::limits::{NAME, NAMED, WORDS};
 use crate::amount::{cost, count, duration, plural};
-use crate::comparison::{counts, headline, lines, said};
+use crate::comparison::{counts, headline, line_text, lines};
 use crate::interval::with_interval;
 
 /// The maximum number of characters of each part. The cases get the remaining characters.
@@ -38,8 +38,8 @@ pub(super) fn comparison(report: &AnyReport<'_>) -> String {
     let lines = lines(it, CHANGES);
     let mut part = format!("\n### Changes\n\n{result} ({}).\n\n", counts(it));
     let items = lines.iter().map(|line| {
-        let (strong, said) = (line.word, shown(&said(line), WORDS));
-        format!("- **{strong}** {said}")
+        let (strong, text) = (line.word, shown(&line_text(line), WORDS));
+        format!("- **{strong}** {text}")
     });
     rows(&mut part, items, lines.len(), CHANGES_ROOM, "change");
     part

@@ -15,7 +15,7 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, CanaryWatch, CaseMark, ModelTotals, Outcome, ecma};
 
-use crate::comparison::{headline, lines, said};
+use crate::comparison::{headline, line_text, lines};
 use crate::page::{Ink, Page};
 use crate::plain::one_line;
 use crate::{Meta, Registration, RenderError, Style, Verbosity};
@@ -184,8 +184,8 @@ fn compared(page: &mut Page<'_>, report: &AnyReport<'_>, verbosity: Verbosity) -
     page.spans(0, 2, &[(Ink::Strong, &title), (Ink::Plain, &result)])?;
     if verbosity > Verbosity::Quiet {
         for line in lines(it, CHANGES) {
-            let (word, said) = (format!("{}  ", line.word), one_line(&said(&line)));
-            page.spans(2, 2, &[(Ink::Faint, &word), (Ink::Plain, &said)])?;
+            let (word, text) = (format!("{}  ", line.word), one_line(&line_text(&line)));
+            page.spans(2, 2, &[(Ink::Faint, &word), (Ink::Plain, &text)])?;
         }
     }
     page.blank()
@@ -200,7 +200,7 @@ fn watched(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     for it in &report.canaries {
         let (mark, ink) = if it.alarm.is_some() {
             ("✗ ", Ink::Bad)
-        } else if it.not_asked.is_some() {
+        } else if it.not_asked.is_some() || it.caveat.is_some() || it.asked == 0 {
             ("– ", Ink::Faint)
         } else {
             ("✓ ", Ink::Good)
@@ -214,12 +214,12 @@ fn watched(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
 /// Returns the result of a watch in words.
 fn canaries(it: &CanaryWatch) -> String {
     let Some(evidence) = it.evidence else { return "not asked".to_owned() };
-    let mut said = match it.asked {
+    let mut text = match it.asked {
         0 if it.errored == 0 => "not asked".to_owned(),
         asked => format!("{} of {asked} differ from the calibration", it.different),
     };
     if it.errored > 0 {
-        said = format!("{said}; {} could not be judged", it.errored);
+        text = format!("{text}; {} could not be judged", it.errored);
     }
     let shown =
         if evidence < 1e6 { ecma::to_fixed(evidence, 2) } else { "over 1000000".to_owned() };
@@ -227,7 +227,11 @@ fn canaries(it: &CanaryWatch) -> String {
         1 => "1 watch".to_owned(),
         all => format!("{} watches", crate::amount::count(all)),
     };
-    format!("{said}; evidence {shown} after {watches}, an alarm from 20")
+    text = format!("{text}; evidence {shown} after {watches}, an alarm from 20");
+    match &it.caveat {
+        Some(caveat) => format!("{text}; {}", one_line(caveat)),
+        None => text,
+    }
 }
 
 fn skipped(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {

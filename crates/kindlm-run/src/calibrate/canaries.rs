@@ -3,7 +3,6 @@
 use kindlm_assertions::{Evidence, first_questions};
 use kindlm_config::Programs;
 use kindlm_engine::{Judges, Plan, Suite};
-use kindlm_stats::Drift;
 use kindlm_store::{Calibration, Calibrations, CanarySource, Folder, Watch};
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::{Answers, CanaryWatch, Ports, Question as AnyQuestion};
@@ -11,7 +10,7 @@ use kindlm_types::{Answers, CanaryWatch, Ports, Question as AnyQuestion};
 use super::Question;
 use super::ask::{self, Case};
 use super::labels::load_source;
-use super::watch::{Seen, draw, noise_of};
+use super::watch::{caveat, check_calibration, draw, find_calibration, noise_of, store_watch};
 use crate::judge_setup::Panel;
 use crate::secrets::Secrets;
 use crate::trust::{self, CheckKind};
@@ -20,11 +19,11 @@ use crate::{Failure, SuiteFolder, World, project};
 /// The canaries of a run: a sample for each judge and kind of check.
 pub(crate) struct Canaries<'s> {
     store: Calibrations,
-    judges: Vec<Watched<'s>>,
+    judges: Vec<RunJudge<'s>>,
 }
 
 /// A judge of the run, with one kind of check.
-struct Watched<'s> {
+struct RunJudge<'s> {
     panel: Panel<'s>,
     check: &'static str,
     intent: Intent,
@@ -35,7 +34,7 @@ enum Intent {
     /// Ask about these outputs.
     Ask(Box<Sample>),
     /// Report this watch, after this number of watches: the run was resumed, or an alarm stands.
-    Report { watch: Box<Watch>, count: usize, is_own: bool },
+    Report { watch: Box<Watch>, count: usize, caveat: Option<String>, is_own: bool },
     /// Do not ask, for this reason.
     Refrain(String),
 }
@@ -44,8 +43,6 @@ enum Intent {
 struct Sample {
     calibration: Calibration,
     cases: Vec<Case>,
-    noise: f64,
-    drift: Drift,
 }
 
 /// The settings for asking the judges of a run.
@@ -79,7 +76,7 @@ impl<'s> Canaries<'s> {
         (count, run): (usize, &str),
     ) -> Result<Self, Failure> {
         let store = Calibrations::new(place.state());
-        let mut judges: Vec<Watched<'s>> = Vec::new();
+        let mut judges: Vec<RunJudge<'s>> = Vec::new();
         let mut known = Vec::new();
         for kind in trust::judged(suite, plan) {
             let key = (kind.check, kind.panel.judging.clone(), kind.prompts.clone());
@@ -90,7 +87,7 @@ impl<'s> Canaries<'s> {
             known.push(key);
             let planner = Planner { world, place, suite, files, store: &store, count, run };
             let intent = planner.intent(&kind)?;
-            judges.push(Watched { panel: kind.panel, check: kind.check, intent });
+            judges.push(RunJudge { panel: kind.panel, check: kind.check, intent });
         }
         Ok(Self { store, judges })
     }
@@ -119,6 +116,29 @@ impl<'s> Canaries<'s> {
         questions
     }
 
+    /// Asks no judge, for this reason. Earlier watches are still reported.
+    pub(crate) fn refrain(&mut self, why: &str) {
+        for judge in &mut self.judges {
+            if matches!(judge.intent, Intent::Ask(_)) {
+                judge.intent = Intent::Refrain(why.to_owned());
+            }
+        }
+    }
+
+    /// Returns a warning for each judge that will not be asked.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        self.judges.iter().filter_map(|judge| {
+            let base = CanaryWatch::of(judge.panel.name(), judge.check);
+            match &judge.intent {
+                Intent::Ask(_) | Intent::Report { is_own: true, .. } => None,
+                Intent::Report { watch, count, is_own: false, .. } => {
+                    standing_alarm(base, watch.as_ref().clone(), *count).warning()
+                }
+                Intent::Refrain(why) => not_asked(base, why.clone()).warning(),
+            }
+        })
+    }
+
     /// Describes the questions for the user; `None` if no judge is asked.
     pub(crate) fn notice(&self) -> Option<String> {
         let asked = self.judges.iter().filter_map(|it| match &it.intent {
@@ -139,28 +159,22 @@ impl<'s> Canaries<'s> {
     /// Fails if a watch cannot be stored.
     pub(crate) async fn ask(self, run: &CanaryRun<'_>) -> Result<Vec<CanaryWatch>, Failure> {
         let (mut watches, mut spent) = (Vec::new(), 0.0);
-        for Watched { panel, check, intent } in self.judges {
-            let base = CanaryWatch {
-                judge: panel.name(),
-                check: check.to_owned(),
-                cost_usd: Some(0.0),
-                ..CanaryWatch::default()
-            };
+        for RunJudge { panel, check, intent } in self.judges {
+            let base = CanaryWatch::of(panel.name(), check);
             let watch = match intent {
-                Intent::Refrain(why) => CanaryWatch { not_asked: Some(why), ..base },
-                Intent::Report { watch, count, is_own: true } => reported(base, *watch, count),
-                Intent::Report { watch, count, is_own: false } => CanaryWatch {
-                    watches: count as u64,
-                    evidence: Some(watch.evidence),
-                    alarm: watch.alarm,
-                    ..base
-                },
+                Intent::Refrain(why) => not_asked(base, why),
+                Intent::Report { watch, count, caveat, is_own: true } => {
+                    reported(CanaryWatch { caveat, ..base }, *watch, count)
+                }
+                Intent::Report { watch, count, is_own: false, .. } => {
+                    standing_alarm(base, *watch, count)
+                }
                 Intent::Ask(sample) => {
                     let left = run.budget_usd.map(|it| (it - spent).max(0.0));
-                    ask_one(&self.store, &panel, *sample, base, (run, left)).await?
+                    ask_one(&self.store, &panel, &sample, base, (run, left)).await?
                 }
             };
-            spent += watch.cost_usd.unwrap_or_default();
+            spent += watch.known_cost_usd;
             watches.push(watch);
         }
         Ok(watches)
@@ -171,41 +185,35 @@ impl<'s> Canaries<'s> {
 async fn ask_one(
     store: &Calibrations,
     panel: &Panel<'_>,
-    sample: Sample,
+    Sample { calibration, cases }: &Sample,
     base: CanaryWatch,
     (run, budget_usd): (&CanaryRun<'_>, Option<f64>),
 ) -> Result<CanaryWatch, Failure> {
-    let Sample { calibration, cases, noise, drift } = sample;
     let CanaryRun { ports, suite, concurrency, .. } = *run;
     let judges = Judges::new(ports, &suite.models, panel.judging.model.as_deref())
         .with_timeout(suite.defaults.timeout)
         .with_concurrency(concurrency)
         .with_budget(budget_usd);
     let answers = ask::ask(cases.iter().collect(), &judges, concurrency, &|_| {}).await;
-    let mut seen = Seen::of(&answers, &calibration);
-    if let Some(alarm) = &mut seen.other_model {
-        run.secrets.redact_text(alarm);
+    let now = (run.now.clone(), Some(run.run));
+    let watched = store_watch(store, (panel, calibration), &answers, now, run.secrets)?;
+    let base = CanaryWatch { caveat: watched.caveat, ..base };
+    Ok(reported(base, watched.watch, watched.count))
+}
+
+fn not_asked(base: CanaryWatch, why: String) -> CanaryWatch {
+    CanaryWatch { not_asked: Some(why), ..base }
+}
+
+/// Returns the result for a judge that is not asked, because an alarm stands since this watch.
+fn standing_alarm(base: CanaryWatch, watch: Watch, count: usize) -> CanaryWatch {
+    CanaryWatch {
+        watches: count as u64,
+        evidence: Some(watch.evidence),
+        alarm: watch.alarm,
+        not_asked: Some("an earlier watch found a change".to_owned()),
+        ..base
     }
-    let usage = answers.usage.total();
-    let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-    let mut count = 1;
-    let mut make = |earlier: &[Watch]| {
-        count += earlier.len();
-        Watch {
-            run: Some(run.run.to_owned()),
-            cost_usd: answers.cost_usd,
-            tokens,
-            ..seen.watch(run.now.clone(), &calibration, earlier, drift, noise)
-        }
-    };
-    // Without any verdict there is no evidence to store.
-    let watch = if seen.asked == 0 && seen.other_model.is_none() {
-        make(&[])
-    } else {
-        let added = store.add_watch(&panel.stored(), &calibration, make);
-        added.map_err(|err| Failure::store(&err))?
-    };
-    Ok(reported(base, watch, count))
 }
 
 fn reported(base: CanaryWatch, watch: Watch, count: usize) -> CanaryWatch {
@@ -217,6 +225,7 @@ fn reported(base: CanaryWatch, watch: Watch, count: usize) -> CanaryWatch {
         evidence: Some(watch.evidence),
         alarm: watch.alarm,
         cost_usd: watch.cost_usd,
+        known_cost_usd: watch.known_cost_usd,
         tokens: watch.tokens,
         ..base
     }
@@ -236,21 +245,25 @@ struct Planner<'a, 's> {
 impl Planner<'_, '_> {
     fn intent(&self, kind: &CheckKind<'_>) -> Result<Intent, Failure> {
         let stored = kind.panel.stored();
-        let failed = |err| Failure::store(&err);
-        let mut known = self.store.of(&stored).map_err(failed)?.into_iter();
-        let found = known.find(|it| it.check == kind.check && it.prompts == kind.prompts);
-        let Some(calibration) = found else {
+        let known = find_calibration(self.store, &kind.panel, kind.check, &kind.prompts)?;
+        let Some(calibration) = known else {
+            let judge = match kind.panel.models.as_slice() {
+                [judge] => Some(judge.id.as_str()),
+                _ => None,
+            };
             return Ok(Intent::Refrain(format!(
-                "it was never calibrated for it; `kindlm calibrate labels.csv -c {}` does that",
-                self.place.name
+                "it was never calibrated for it; {} does that",
+                trust::calibrate_command(&self.place.name, judge)
             )));
         };
-        let watches = self.store.watches(&stored, &calibration).map_err(failed)?;
+        let watches = self.store.watches(&stored, &calibration);
+        let watches = watches.map_err(|err| Failure::store(&err))?;
         let count = watches.len();
         let own = watches.iter().find(|it| it.run.as_deref() == Some(self.run));
         if let Some(watch) = own.or_else(|| watches.iter().find(|it| it.alarm.is_some())) {
             let is_own = own.is_some();
-            return Ok(Intent::Report { watch: Box::new(watch.clone()), count, is_own });
+            let (watch, caveat) = (Box::new(watch.clone()), caveat(&calibration));
+            return Ok(Intent::Report { watch, count, caveat, is_own });
         }
         Ok(match self.sample(kind, calibration, count) {
             Ok(sample) => Intent::Ask(Box::new(sample)),
@@ -266,24 +279,17 @@ impl Planner<'_, '_> {
         earlier: usize,
     ) -> Result<Sample, String> {
         let decided = kind.panel.decided(&self.suite.providers, &Programs::new(self.files));
-        if calibration.providers != decided {
-            return Err("it was calibrated with other settings of its provider, or with another program; calibrate again".to_owned());
-        }
-        if calibration.canaries.is_empty() {
-            return Err(
-                "its calibration asked about each output only once; calibrate again without `--once`"
-                    .to_owned(),
-            );
-        }
+        check_calibration(&calibration, decided)
+            .map_err(|why| format!("{why}; calibrate again"))?;
         let source = calibration.source.clone().ok_or(
             "its file of labels is not in the folder of the suite; calibrate again with a file there",
         )?;
-        let said = |failure: Failure| {
+        let first_line = |failure: Failure| {
             let message = failure.message.unwrap_or_default();
             message.lines().next().unwrap_or_default().to_owned()
         };
-        let (noise, drift) = noise_of(&calibration).map_err(said)?;
-        let plan = self.cases(kind, &source).map_err(said)?;
+        noise_of(&calibration).map_err(first_line)?;
+        let plan = self.cases(kind, &source).map_err(first_line)?;
         let default = self.suite.defaults.judge_model.as_deref();
         let panel = Panel::of(&self.suite.models, default, &plan.judging);
         let is_same = plan.check == kind.check
@@ -293,14 +299,10 @@ impl Planner<'_, '_> {
             let file = &source.file;
             return Err(format!("{file} now asks another judge or check; calibrate again"));
         }
-        let mut cases = plan.cases;
-        cases.retain(|it| calibration.canaries.contains_key(&it.digest));
-        if cases.is_empty() {
-            let file = &source.file;
-            return Err(format!("no output of {file} is in the calibration; calibrate again"));
-        }
-        draw(&mut cases, |it| &it.digest, (&calibration, earlier), self.count);
-        Ok(Sample { calibration, cases, noise, drift })
+        let of = (&calibration, earlier);
+        let cases = draw(self.world, plan.cases, |it| &it.digest, of, (self.count, &source.file))
+            .map_err(|why| format!("{why}; calibrate again"))?;
+        Ok(Sample { calibration, cases })
     }
 
     /// Compiles the questions of the labelled outputs, for the judge of the check.

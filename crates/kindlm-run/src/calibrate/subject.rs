@@ -24,7 +24,7 @@ use crate::secrets::Secrets;
 use crate::session::ports;
 use crate::{
     Failure, Progress, Project, ResponseSource, Session, SuiteFolder, World, budget, identity,
-    responses,
+    keys, responses,
 };
 
 /// The settings of a calibration. The default judges one output at a time, without a budget.
@@ -322,10 +322,11 @@ impl Planned<'_> {
     /// # Errors
     ///
     /// Fails if a budget is set and the judge's price is unknown, unless `allow_unpriced` is set, if the configuration
-    /// of a provider is invalid, if the response store cannot be used, or if a case of `run` cannot be read. Without a
-    /// suite, it also fails if the judge's key is missing and every answer must be requested.
+    /// of a provider is invalid, if the response store cannot be used, or if a judge's key is missing and every answer
+    /// must be requested.
     ///
-    /// An output that cannot be judged is not a failure, but is counted in the result.
+    /// An output that cannot be judged is not a failure, but is counted in the result. If a case of `run` cannot be
+    /// read, its pass rate is not corrected, after a notice.
     pub fn run(
         self,
         world: &World,
@@ -333,7 +334,7 @@ impl Planned<'_> {
         run: Option<&Saved>,
         progress: Box<dyn Progress + '_>,
     ) -> Result<Agreement, Failure> {
-        let started = identity::begin((world.now)(), &self.subject.place.folder).started_at;
+        let started = identity::rfc3339((world.now)());
         let asked = self.ask(world, config, progress)?;
         let Self { subject, plan, panel, labels, labels_digest, source } = self;
         let mut findings = Findings::of(asked.samples, config.label_threshold);
@@ -349,7 +350,14 @@ impl Planned<'_> {
             let of = format!("the rows of {labels} without a label");
             corrections.push(Correction::of(of, &known, observed));
         }
-        corrections.extend(subject.corrections_in(run, &panel, std::slice::from_ref(&known))?);
+        // The answers are paid for, so they are not lost with a report that cannot be read.
+        match subject.corrections_in(run, &panel, std::slice::from_ref(&known)) {
+            Ok(of_run) => corrections.extend(of_run),
+            Err(failure) => {
+                let why = failure.message.unwrap_or_default();
+                world.notify(&format!("warning: the pass rate of the run is not corrected: {why}"));
+            }
+        }
         let calibration = findings.calibration(Calibration {
             check: plan.check.clone(),
             calibrated_at: started.clone(),
@@ -399,8 +407,8 @@ impl Planned<'_> {
             0 => String::new(),
             _ => format!(", {twice} of them twice (`--once` asks once)"),
         };
-        world.notify(&format!("asking {} about {all} output{s}{again}", self.panel.name()));
         let ask = |asking: &Asking<'_>| {
+            world.notify(&format!("asking {} about {all} output{s}{again}", self.panel.name()));
             let first = asking.ask(self.plan.cases.iter().collect());
             let labelled = first.cases.iter().filter(|(it, _)| it.is_labelled() && !config.once);
             let judged = labelled.filter_map(|(case, results)| Some((*case, verdicts(results)?)));
@@ -458,7 +466,8 @@ impl Planned<'_> {
     ) -> Result<(T, Secrets), Failure> {
         let Self { subject, panel, .. } = self;
         let models = panel.models.iter().copied();
-        budget::check_judges(models, config.budget_usd, config.allow_unpriced)?;
+        budget::check_judges(models.clone(), config.budget_usd, config.allow_unpriced)?;
+        keys::require(world, models, &subject.providers, &config.responses)?;
         let session = subject.session(world, config)?;
         let Session { client, runner, responses, secrets, waits } = session;
         let recorded = Recorded::new(&client, responses);

@@ -17,7 +17,12 @@ use super::json::{self, own_noise};
 use super::subject::{CalibrateConfig, Planned};
 use super::table::{line, percent};
 use super::{JudgeOutcome, Obstacle};
+use crate::judge_setup::Panel;
+use crate::secrets::Secrets;
 use crate::{Failure, Progress, World, identity};
+
+/// The number of labels from which one watch finds a judge that decides half of the outputs differently, with a margin.
+const ENOUGH: u64 = 20;
 
 /// The maximum number of differences that are shown.
 const SHOWN: usize = 10;
@@ -28,9 +33,17 @@ pub struct WatchReport {
     judge_name: String,
     labels: String,
     noise: OwnNoise,
-    /// The number of watches of the calibration, including this one; 1 if no output was judged.
-    count: usize,
-    watch: Watch,
+    watched: Watched,
+}
+
+/// The result of asking a judge again.
+pub(super) struct Watched {
+    pub(super) watch: Watch,
+    /// The number of stored watches of the calibration, with this one if it is stored.
+    pub(super) count: usize,
+    is_stored: bool,
+    /// The reason why a change of the judge can hardly be found.
+    pub(super) caveat: Option<String>,
     changes: Vec<Change>,
     failed_by_provider: bool,
 }
@@ -78,40 +91,28 @@ impl Planned<'_> {
         }
         let store = Calibrations::new(self.subject.place().state());
         let calibration = self.watched_calibration(&store)?;
-        let judge = self.panel.stored();
-        let failed = |err| Failure::store(&err);
-        let earlier = store.watches(&judge, &calibration).map_err(failed)?.len();
-        let (noise, drift) = noise_of(&calibration)?;
+        let earlier = store.watches(&self.panel.stored(), &calibration);
+        let earlier = earlier.map_err(|err| Failure::store(&err))?.len();
+        noise_of(&calibration)?;
         let cases = self.sample(world, &calibration, earlier, canaries)?;
         let s = if cases.len() == 1 { "" } else { "s" };
-        world.notify(&format!("asking {} about {} output{s}", self.panel.name(), cases.len()));
-        let ask = |asking: &super::asking::Asking<'_>| asking.ask(cases);
+        let ask = |asking: &super::asking::Asking<'_>| {
+            world.notify(&format!("asking {} about {} output{s}", self.panel.name(), cases.len()));
+            asking.ask(cases)
+        };
         let (answers, secrets) = self.with_judge(world, config, progress, ask)?;
-        let mut seen = Seen::of(&answers, &calibration);
-        if let Some(alarm) = &mut seen.other_model {
-            secrets.redact_text(alarm);
-        }
-        let watched_at = identity::begin((world.now)(), &self.subject.place().folder).started_at;
-        let mut count = 1;
-        let make = |earlier: &[Watch]| {
-            count += earlier.len();
-            seen.watch(watched_at, &calibration, earlier, drift, noise)
-        };
-        let watch = if seen.asked == 0 && seen.other_model.is_none() {
+        let now = identity::rfc3339((world.now)());
+        let of = (&self.panel, &calibration);
+        let watched = store_watch(&store, of, &answers, (now, None), &secrets)?;
+        if !watched.is_stored {
             world.notify("not stored: no output was judged");
-            make(&[])
-        } else {
-            store.add_watch(&judge, &calibration, make).map_err(failed)?
-        };
+        }
         Ok(WatchReport {
             judge: json::judge(&self.panel),
             judge_name: self.panel.name(),
             labels: self.labels.clone(),
             noise: calibration.own_noise.unwrap_or(OwnNoise { different: 0, asked: 0 }),
-            count,
-            watch,
-            changes: seen.changes,
-            failed_by_provider: seen.failed_by_provider,
+            watched,
         })
     }
 
@@ -119,29 +120,19 @@ impl Planned<'_> {
     ///
     /// Fails if there is none, or if it cannot be watched.
     fn watched_calibration(&self, store: &Calibrations) -> Result<Calibration, Failure> {
-        let (judge, check) = (self.panel.stored(), &self.plan.check);
-        let mut known = store.of(&judge).map_err(|err| Failure::store(&err))?.into_iter();
-        let known = known.find(|it| it.check == *check && it.prompts == self.plan.prompts);
-        let decided =
-            self.panel.decided(self.subject.providers(), &Programs::new(self.subject.files()));
-        let name = self.panel.name();
+        let (panel, check) = (&self.panel, &self.plan.check);
         let refused = |why: &str| {
-            let message = format!("{name} cannot be watched: {why}; nothing was sent");
-            Err(Failure::input(message).with_help("run this command without `--watch`"))
+            let message = format!("{} cannot be watched: {why}; nothing was sent", panel.name());
+            Failure::input(message).with_help("run this command without `--watch`")
         };
-        match known {
-            None => refused(&format!("it was never calibrated for `{check}`")),
-            Some(it) if it.providers != decided => refused(
-                "it was calibrated with other settings of its provider, or with another program",
-            ),
-            Some(it) if it.canaries.is_empty() => {
-                refused("its calibration asked about each output only once")
-            }
-            Some(it) => match store.alarm(&judge, &it).map_err(|err| Failure::store(&err))? {
-                Some(alarm) => refused(&alarm),
-                None => Ok(it),
-            },
-        }
+        let known = find_calibration(store, panel, check, &self.plan.prompts)?;
+        let known =
+            known.ok_or_else(|| refused(&format!("it was never calibrated for `{check}`")))?;
+        let (providers, files) = (self.subject.providers(), self.subject.files());
+        check_calibration(&known, panel.decided(providers, &Programs::new(files)))
+            .map_err(refused)?;
+        let alarm = store.alarm(&panel.stored(), &known).map_err(|err| Failure::store(&err))?;
+        alarm.map_or(Ok(known), |it| Err(refused(&it)))
     }
 
     /// Returns a random sample of the cases that are canaries of the calibration. Fails if no case is a canary.
@@ -152,37 +143,144 @@ impl Planned<'_> {
         earlier: usize,
         canaries: usize,
     ) -> Result<Vec<&Case>, Failure> {
-        let (all, file) = (calibration.canaries.len(), &self.labels);
-        let is_canary = |it: &&Case| calibration.canaries.contains_key(&it.digest);
-        let mut cases: Vec<&Case> = self.plan.cases.iter().filter(is_canary).collect();
-        if cases.is_empty() {
-            let message = format!("no output of {file} is in the calibration; nothing was sent");
-            return Err(Failure::input(message).with_help(
+        let cases = self.plan.cases.iter().collect();
+        let of = (calibration, earlier);
+        draw(world, cases, |it| &it.digest, of, (canaries, &self.labels)).map_err(|why| {
+            Failure::input(format!("{why}; nothing was sent")).with_help(
                 "name the file and the question of the calibration, or calibrate again without `--watch`",
-            ));
-        }
-        if cases.len() < all {
-            let missing = all - cases.len();
-            world.notify(&format!(
-                "warning: {missing} of {all} outputs of the calibration are not in {file}"
-            ));
-        }
-        draw(&mut cases, |it| &it.digest, (calibration, earlier), canaries);
-        Ok(cases)
+            )
+        })
     }
 }
 
-/// Leaves a random sample of up to `canaries` cases, after `earlier` watches of the calibration.
+/// Returns the stored calibration of a judge for a check and its instructions; `None` if there is none.
+pub(super) fn find_calibration(
+    store: &Calibrations,
+    panel: &Panel<'_>,
+    check: &str,
+    prompts: &[String],
+) -> Result<Option<Calibration>, Failure> {
+    let known = store.of(&panel.stored()).map_err(|err| Failure::store(&err))?;
+    Ok(known.into_iter().find(|it| it.check == check && it.prompts == prompts))
+}
+
+/// Checks that a calibration is of the present settings, and has canaries. Fails with the reason.
+///
+/// `decided` is the digest of the judge's settings of its provider.
+pub(super) fn check_calibration(
+    calibration: &Calibration,
+    decided: Option<String>,
+) -> Result<(), &'static str> {
+    if calibration.providers != decided {
+        return Err(
+            "it was calibrated with other settings of its provider, or with another program",
+        );
+    }
+    if calibration.canaries.is_empty() {
+        return Err("its calibration asked about each output only once (`--once`)");
+    }
+    Ok(())
+}
+
+/// Returns a random sample of up to `canaries` cases that are canaries, after `earlier` watches of the calibration.
+///
+/// Fails with the reason if no case of the file is a canary. Missing canaries are a warning.
 pub(super) fn draw<C>(
-    cases: &mut Vec<C>,
+    world: &World,
+    mut cases: Vec<C>,
     digest: impl Fn(&C) -> &str,
     (calibration, earlier): (&Calibration, usize),
-    canaries: usize,
-) {
+    (canaries, file): (usize, &str),
+) -> Result<Vec<C>, String> {
+    cases.retain(|it| calibration.canaries.contains_key(digest(it)));
+    if cases.is_empty() {
+        return Err(format!("no output of {file} is in the calibration"));
+    }
+    let all = calibration.canaries.len();
+    let missing = all.saturating_sub(cases.len());
+    if missing > 0 {
+        world.notify(&format!(
+            "warning: {missing} of {all} outputs of the calibration are not in {file}"
+        ));
+    }
     cases.sort_by_cached_key(|it| {
         Digest::of(format!("{} {earlier} {}", calibration.calibrated_at, digest(it))).to_string()
     });
     cases.truncate(canaries);
+    Ok(cases)
+}
+
+/// Compares new answers with those of a calibration, and stores the watch, of the run with this id.
+///
+/// If no output was judged, there is no evidence to store. The evidence is then that of the earlier watches.
+pub(super) fn store_watch(
+    store: &Calibrations,
+    (panel, calibration): (&Panel<'_>, &Calibration),
+    answers: &Answers<'_>,
+    (now, run): (String, Option<&str>),
+    secrets: &Secrets,
+) -> Result<Watched, Failure> {
+    let (noise, drift) = noise_of(calibration)?;
+    let mut verdicts = NewVerdicts::of(answers, calibration);
+    if let Some(alarm) = &mut verdicts.other_model {
+        secrets.redact_text(alarm);
+    }
+    let is_stored = verdicts.asked > 0;
+    let mut count = usize::from(is_stored);
+    let usage = answers.usage.total();
+    let make = |earlier: &[Watch]| {
+        count += earlier.len();
+        Watch {
+            run: run.map(str::to_owned),
+            cost_usd: answers.cost_usd,
+            known_cost_usd: answers.known_cost_usd,
+            tokens: usage.input_tokens.saturating_add(usage.output_tokens),
+            ..verdicts.watch(now, calibration, earlier, drift, noise)
+        }
+    };
+    let judge = panel.stored();
+    let watch = if is_stored {
+        store.add_watch(&judge, calibration, make)
+    } else {
+        store.watches(&judge, calibration).map(|earlier| make(&earlier))
+    };
+    let watch = watch.map_err(|err| Failure::store(&err))?;
+    let NewVerdicts { changes, failed_by_provider, .. } = verdicts;
+    let caveat = caveat(calibration);
+    Ok(Watched { watch, count, is_stored, caveat, changes, failed_by_provider })
+}
+
+/// Returns the reason why one watch of a calibration cannot find a change; `None` if it can.
+pub(super) fn caveat(calibration: &Calibration) -> Option<String> {
+    let canaries = calibration.canaries.len() as u64;
+    let noise = calibration.own_noise?.upper().ok()?;
+    least_alarm(noise, canaries).is_none().then(|| describe_limit(canaries))
+}
+
+/// Says that no number of different verdicts about this many canaries is an alarm.
+fn describe_limit(canaries: u64) -> String {
+    let why =
+        if canaries < ENOUGH { "there are too few labels" } else { "its own noise is too high" };
+    let advice = if canaries < ENOUGH {
+        format!("; calibrate with {ENOUGH} or more")
+    } else {
+        String::new()
+    };
+    format!(
+        "{why} to find a change in one watch: even {canaries} different verdicts of {canaries} are no alarm{advice}"
+    )
+}
+
+/// Returns the lowest number of different verdicts about `total` outputs that is an alarm in one watch; `None` if no
+/// number is.
+fn least_alarm(noise: f64, total: u64) -> Option<u64> {
+    (0..=total).find(|different| {
+        let Ok(counts) = Tally::new(*different, total) else { return false };
+        Drift::new(noise).is_ok_and(|mut drift| {
+            drift.add(counts);
+            drift.is_alarm()
+        })
+    })
 }
 
 /// Returns the upper end of the judge's own noise, and a drift test without any evidence yet.
@@ -198,21 +296,21 @@ pub(super) fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failur
 }
 
 /// The verdicts of a watch, compared with those of the calibration.
-pub(super) struct Seen {
-    pub(super) asked: u64,
+struct NewVerdicts {
+    asked: u64,
     errored: u64,
     changes: Vec<Change>,
     /// The names of the models that answered, if they differ from the request.
     answered: BTreeSet<String>,
     fingerprints: BTreeSet<String>,
     /// The description of a change of the model that answers; `None` if there is no change.
-    pub(super) other_model: Option<String>,
+    other_model: Option<String>,
     failed_by_provider: bool,
 }
 
-impl Seen {
-    pub(super) fn of(answers: &Answers<'_>, calibration: &Calibration) -> Self {
-        let mut seen = Self {
+impl NewVerdicts {
+    fn of(answers: &Answers<'_>, calibration: &Calibration) -> Self {
+        let mut new = Self {
             asked: 0,
             errored: 0,
             changes: Vec::new(),
@@ -225,20 +323,20 @@ impl Seen {
             let (Some(then), Some(now)) =
                 (calibration.canaries.get(&case.digest), verdicts(results))
             else {
-                seen.errored += 1;
-                seen.failed_by_provider |= results.iter().any(is_of_provider);
+                new.errored += 1;
+                new.failed_by_provider |= results.iter().any(is_of_provider);
                 continue;
             };
-            seen.asked += 1;
-            seen.answered.extend(results.iter().flat_map(answered_by).map(str::to_owned));
-            seen.fingerprints.extend(results.iter().flat_map(fingerprints_of).map(str::to_owned));
+            new.asked += 1;
+            new.answered.extend(results.iter().flat_map(answered_by).map(str::to_owned));
+            new.fingerprints.extend(results.iter().flat_map(fingerprints_of).map(str::to_owned));
             if *then != now {
-                seen.changes.push(Change { line: case.line(), then: then.clone(), now });
+                new.changes.push(Change { line: case.line(), then: then.clone(), now });
             }
         }
-        seen.changes.sort_by_key(|it| it.line);
-        seen.other_model = seen.other_model(calibration).filter(|_| seen.asked > 0);
-        seen
+        new.changes.sort_by_key(|it| it.line);
+        new.other_model = new.other_model(calibration).filter(|_| new.asked > 0);
+        new
     }
 
     /// Returns the description of a change of the model that answers.
@@ -267,7 +365,7 @@ impl Seen {
     }
 
     /// Returns this watch for the store. Its evidence is that of the `earlier` watches and this one.
-    pub(super) fn watch(
+    fn watch(
         &self,
         watched_at: String,
         calibration: &Calibration,
@@ -309,6 +407,7 @@ impl Seen {
             fingerprints: self.fingerprints.iter().cloned().collect(),
             run: None,
             cost_usd: None,
+            known_cost_usd: 0.0,
             tokens: 0,
             alarm: self.other_model.clone().or(drifted),
         }
@@ -340,15 +439,17 @@ impl WatchReport {
             evidence,
             alarm,
             ..
-        } = &self.watch;
+        } = &self.watched.watch;
         let changes = self
+            .watched
             .changes
             .iter()
             .map(|it| json!({ "line": it.line, "then": it.then, "now": it.now }));
         json!({
             "judge": self.judge, "check": check, "watchedAt": watched_at, "calibratedAt": calibrated_at,
-            "watches": self.count, "asked": asked, "different": different, "errored": errored,
+            "watches": self.watched.count, "asked": asked, "different": different, "errored": errored,
             "ownNoise": own_noise(Some(self.noise)), "evidence": evidence, "alarm": alarm,
+            "caveat": self.watched.caveat,
             "changes": changes.collect::<Vec<_>>(),
         })
     }
@@ -356,34 +457,35 @@ impl WatchReport {
     /// Returns the watch as text for people.
     pub fn to_table(&self) -> String {
         let mut text = String::new();
-        let Watch { check, different, asked, errored, evidence, alarm, .. } = &self.watch;
+        let Watched { watch, count, changes, .. } = &self.watched;
+        let Watch { check, different, asked, errored, evidence, alarm, .. } = watch;
         line(&mut text, "Judge", &format!("{} for `{check}`", one_line(&self.judge_name)));
-        let mut said = format!("{different} of {asked} differ from the calibration");
+        let mut counts = format!("{different} of {asked} differ from the calibration");
         if *errored > 0 {
-            let _ = write!(said, "; {errored} could not be judged, and are not counted");
+            let _ = write!(counts, "; {errored} could not be judged, and are not counted");
         }
-        line(&mut text, "Canaries", &said);
+        line(&mut text, "Canaries", &counts);
         let noise = self.noise.upper().map_or_else(|why| format!("none: {why}"), percent);
         line(&mut text, "Own noise", &format!("at most {noise}"));
-        let watches = if self.count == 1 { "1 watch" } else { &format!("{} watches", self.count) };
+        let watches = if *count == 1 { "1 watch" } else { &format!("{count} watches") };
         let shown =
             if *evidence < 1e6 { ecma::to_fixed(*evidence, 2) } else { "over 1000000".to_owned() };
         let limit = Drift::ALARM;
         line(&mut text, "Evidence", &format!("{shown} after {watches}; an alarm from {limit}"));
-        if !self.changes.is_empty() {
-            let _ = writeln!(text, "\nDifferences ({})", self.changes.len());
+        if let Some(caveat) = &self.watched.caveat {
+            line(&mut text, "Limit", caveat);
         }
-        for it in self.changes.iter().take(SHOWN) {
+        if !changes.is_empty() {
+            let _ = writeln!(text, "\nDifferences ({})", changes.len());
+        }
+        for it in changes.iter().take(SHOWN) {
             let (then, now) = (one_line(&it.then), one_line(&it.now));
             let _ =
                 writeln!(text, "  {}:{}  then {then}; now {now}", one_line(&self.labels), it.line);
         }
-        if self.changes.len() > SHOWN {
-            let _ = writeln!(
-                text,
-                "  and {} more: `--json` has all of them",
-                self.changes.len() - SHOWN
-            );
+        if changes.len() > SHOWN {
+            let more = changes.len() - SHOWN;
+            let _ = writeln!(text, "  and {more} more: `--json` has all of them");
         }
         if let Some(alarm) = alarm {
             let _ = writeln!(text, "\n{}", one_line(alarm));
@@ -393,12 +495,37 @@ impl WatchReport {
 
     /// Returns status 0 if all outputs were judged without an alarm, 3 if a provider failed, else 1.
     pub fn status(&self) -> ExitStatus {
-        if self.failed_by_provider {
+        let Watched { watch, failed_by_provider, .. } = &self.watched;
+        if *failed_by_provider {
             ExitStatus::ProviderError
-        } else if self.watch.alarm.is_some() || self.watch.errored > 0 {
+        } else if watch.alarm.is_some() || watch.errored > 0 {
             ExitStatus::GatesFailed
         } else {
             ExitStatus::Success
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_watch_finds_a_change_only_with_enough_labels() {
+        for (labels, least) in [(2, None), (5, None), (6, Some(6)), (14, Some(7)), (20, Some(8))] {
+            let noise = OwnNoise { different: 0, asked: labels }.upper().unwrap();
+            assert_eq!(least_alarm(noise, labels), least, "{labels} labels");
+        }
+        let few = "there are too few labels to find a change in one watch: even 2 different verdicts of 2 are no alarm; \
+                   calibrate with 20 or more";
+        assert_eq!(describe_limit(2), few);
+        let noisy = "its own noise is too high to find a change in one watch: even 20 different verdicts of 20 are no alarm";
+        assert_eq!((least_alarm(0.95, 20), describe_limit(20)), (None, noisy.to_owned()));
+    }
+
+    #[test]
+    fn with_enough_labels_a_judge_that_changed_by_half_is_found() {
+        let noise = OwnNoise { different: 0, asked: ENOUGH }.upper().unwrap();
+        assert!(least_alarm(noise, ENOUGH) <= Some(ENOUGH / 2));
     }
 }

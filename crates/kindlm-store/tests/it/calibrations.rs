@@ -155,6 +155,7 @@ fn watch(of: &Calibration, alarm: Option<&str>) -> Watch {
         fingerprints: vec!["fp_2".to_owned()],
         run: Some("20261201-000000-000-0a1b".to_owned()),
         cost_usd: Some(0.002),
+        known_cost_usd: 0.002,
         tokens: 812,
         alarm: alarm.map(str::to_owned),
     }

@@ -13,12 +13,7 @@ use kindlm_types::{
 
 /// Returns watches of judges: one without a change, one with an alarm, and one that was not asked.
 fn canaries() -> Vec<CanaryWatch> {
-    let judge = |judge: &str| CanaryWatch {
-        judge: judge.to_owned(),
-        check: "judge".to_owned(),
-        cost_usd: Some(0.0),
-        ..CanaryWatch::default()
-    };
+    let judge = |judge: &str| CanaryWatch::of(judge, "judge");
     let unchanged = CanaryWatch {
         asked: 5,
         different: 0,

@@ -24,16 +24,27 @@ pub struct CanaryWatch {
     /// The reason why the judge counts as changed; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
+    /// The reason why a change of the judge can hardly be found; absent if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
     /// The reason why the judge was not asked; absent if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_asked: Option<String>,
     /// The cost in US dollars; `null` if a price is unknown. It is part of the run's cost of judges.
     pub cost_usd: Option<f64>,
+    /// The known part of the cost in US dollars.
+    pub known_cost_usd: f64,
     /// The tokens that the judge used.
     pub tokens: u64,
 }
 
 impl CanaryWatch {
+    /// Returns the watch of a judge that was not asked yet, at no cost.
+    pub fn of(judge: impl Into<String>, check: impl Into<String>) -> Self {
+        let (judge, check) = (judge.into(), check.into());
+        Self { judge, check, cost_usd: Some(0.0), ..Self::default() }
+    }
+
     /// Returns the message for the user: the alarm, or the reason why the judge was not asked.
     pub fn warning(&self) -> Option<String> {
         let Self { judge, check, errored, .. } = self;

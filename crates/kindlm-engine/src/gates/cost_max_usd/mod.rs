@@ -43,13 +43,11 @@ impl Gate for CostMaxUsd {
         Some(self.threshold)
     }
 
-    fn with_spent(&self, usd: Option<f64>) -> Option<Box<dyn Gate>> {
+    fn with_spent(&self, known_usd: f64, unknown: u32) -> Option<Box<dyn Gate>> {
         let mut gate = self.clone();
-        match usd {
-            Some(usd) => gate.known_usd.add(usd),
-            None => gate.unknown += 1,
-        }
-        gate.measured |= usd != Some(0.0);
+        gate.known_usd.add(known_usd);
+        gate.unknown += unknown;
+        gate.measured |= known_usd > 0.0 || unknown > 0;
         Some(Box::new(gate))
     }
 }

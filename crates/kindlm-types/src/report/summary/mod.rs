@@ -216,10 +216,8 @@ impl<C: CaseSource + ?Sized> Report<C> {
         let mut summary = tally.summary(&self.models, &self.skipped, status);
         let spent = &mut summary.totals.judge_cost;
         for watch in &self.canaries {
-            match watch.cost_usd {
-                Some(usd) => spent.known_usd += usd,
-                None => spent.unknown = spent.unknown.saturating_add(1),
-            }
+            spent.known_usd += watch.known_cost_usd;
+            spent.unknown = spent.unknown.saturating_add(u32::from(watch.cost_usd.is_none()));
         }
         summary
     }
