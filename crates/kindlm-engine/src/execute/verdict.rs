@@ -52,6 +52,7 @@ impl Running<'_> {
                 .collect(),
             outcome: Outcome::Passed,
             cost_usd: Some(0.0),
+            known_cost_usd: 0.0,
             usage: UsageSum::default(),
             halt: None,
         };
@@ -107,6 +108,7 @@ impl Running<'_> {
             results,
             outcome: Outcome::Passed,
             cost_usd: judge_cost_usd,
+            known_cost_usd: judge_cost_usd.unwrap_or(0.0),
             usage: judge_usage.into(),
             halt: None,
         };
@@ -214,6 +216,7 @@ fn add(sum: &mut Judgement, judged: Judgement, turn: Option<&str>) {
         Some(Halt { label, ..halt })
     });
     sum.cost_usd = sum.cost_usd.zip(judged.cost_usd).map(|(sum, cost)| sum + cost);
+    sum.known_cost_usd += judged.known_cost_usd;
     sum.usage.extend(judged.usage);
     let mut results = judged.results;
     if let Some(turn) = turn {

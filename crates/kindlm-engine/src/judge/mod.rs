@@ -33,6 +33,8 @@ pub struct Judgement {
     ///
     /// Cached answers and embeddings cost nothing.
     pub cost_usd: Option<f64>,
+    /// The known part of the cost in US dollars.
+    pub known_cost_usd: f64,
     /// The tokens of the questions.
     pub usage: UsageSum,
     /// The required check that did not hold; `None` if all held. The checks after it are skipped.
@@ -110,7 +112,8 @@ pub(crate) async fn judge_evidence(
         }
     }
     let outcome = Outcome::of(&results);
-    Judgement { results, outcome, cost_usd: spent.cost_usd, usage: spent.usage, halt }
+    let Spent { cost_usd, known_cost_usd, usage } = spent;
+    Judgement { results, outcome, cost_usd, known_cost_usd, usage, halt }
 }
 
 fn new_questions(checks: &[Check], evidence: &Evidence<'_>) -> Vec<Question> {
@@ -138,12 +141,13 @@ async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question
 /// The cost and tokens of questions.
 struct Spent {
     cost_usd: Option<f64>,
+    known_cost_usd: f64,
     usage: UsageSum,
 }
 
 impl Default for Spent {
     fn default() -> Self {
-        Self { cost_usd: Some(0.0), usage: UsageSum::default() }
+        Self { cost_usd: Some(0.0), known_cost_usd: 0.0, usage: UsageSum::default() }
     }
 }
 
@@ -151,6 +155,7 @@ impl Spent {
     fn add(&mut self, told: &JudgeAnswer) {
         if let (true, Ok(Answer::Text { usage, cost_usd, .. })) = (told.fresh, &told.answer) {
             self.usage.add(*usage);
+            self.known_cost_usd += cost_usd.unwrap_or(0.0);
             self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);
         }
     }

@@ -390,7 +390,7 @@ pub(super) async fn ask<'p>(
     for (case, found) in found {
         answers.usage.extend(found.usage);
         answers.cost_usd = answers.cost_usd.zip(found.cost_usd).map(|(sum, more)| sum + more);
-        answers.known_cost_usd += found.cost_usd.unwrap_or(0.0);
+        answers.known_cost_usd += found.known_cost_usd;
         answers.cases.push((case, found.results));
     }
     answers
