@@ -239,6 +239,7 @@ fn shallow(result: &AssertionResult, depth: usize) -> AssertionResult {
         severity: result.severity,
         class: result.class,
         weight: result.weight,
+        decides_score: result.decides_score,
         metric: result.metric.clone(),
         turn: result.turn.clone(),
         reasoning: result.reasoning.clone(),

@@ -337,6 +337,7 @@ fn simple_result() -> impl Strategy<Value = AssertionResult> {
                 severity,
                 class,
                 weight,
+                decides_score: class == Class::Probabilistic,
                 metric,
                 turn,
                 reasoning,

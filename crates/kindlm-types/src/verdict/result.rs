@@ -19,9 +19,6 @@ pub const AGGREGATE_SCORE: &str = "threshold";
 /// The prefix of the id of a negated check.
 pub const NOT: &str = "not-";
 
-/// The metadata key of a comparison that [decides the score](AssertionResult::decides_score) of its execution.
-const DECIDES_SCORE: &str = "decidesScore";
-
 /// The result of one check of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssertionResult {
@@ -41,6 +38,10 @@ pub struct AssertionResult {
     pub class: Class,
     /// The weight of the check in the mean score of the execution; 1 by default.
     pub weight: f64,
+    /// True for a comparison that decides the score of the execution; see [`deciding_score`](Self::deciding_score).
+    ///
+    /// Scripts cannot set it.
+    pub decides_score: bool,
     /// The named score that this check contributes to.
     pub metric: Option<String>,
     /// The turn of a conversation that was checked; `None` for the whole execution.
@@ -109,6 +110,7 @@ impl AssertionResult {
             severity: Severity::Gate,
             class: Class::Deterministic,
             weight: 1.0,
+            decides_score: false,
             metric: None,
             turn: None,
             reasoning: None,
@@ -194,17 +196,12 @@ impl AssertionResult {
     /// threshold of the test.
     #[must_use]
     pub fn deciding_score(self) -> Self {
-        Self { weight: 0.0, ..self.with_metadata(DECIDES_SCORE, true) }
-    }
-
-    /// Returns true for a comparison that [decides the score](Self::deciding_score) of the execution.
-    pub fn decides_score(&self) -> bool {
-        self.metadata.get(DECIDES_SCORE) == Some(&Value::Bool(true))
+        Self { weight: 0.0, decides_score: true, ..self }
     }
 
     /// Returns true if the comparison decides the score, and did not select the output.
     pub(super) fn rejects_output(&self) -> bool {
-        self.decides_score() && matches!(self.verdict, Verdict::Fail { .. })
+        self.decides_score && matches!(self.verdict, Verdict::Fail { .. })
     }
 
     /// Returns true for the result of a check, and false for the aggregate of all scores.

@@ -120,6 +120,8 @@ mod tests {
         assert_eq!(score(&selected), Some(0.25));
         let failed = AssertionResult::fail("max-score", "x", FailureCode::new("F"), "not selected");
         assert_eq!(score(&failed), Some(0.125));
+        // Scripts return metadata, which decides nothing.
+        assert_eq!(score(&failed.clone().with_metadata("decidesScore", true)), Some(0.125));
         let failed = failed.deciding_score();
         assert_eq!(score(&failed), Some(0.0));
         assert_eq!(

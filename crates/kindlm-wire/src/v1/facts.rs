@@ -142,6 +142,17 @@ mod tests {
         assert_eq!(unknown.map(|it| it.checks), Some(4));
     }
 
+    #[test]
+    fn only_its_own_field_lets_a_comparison_decide() {
+        let result = AssertionResult::pass("javascript", "x").with_metadata("decidesScore", true);
+        for (result, decides) in [(result.clone(), false), (result.deciding_score(), true)] {
+            let json = serde_json::to_string(&crate::v1::AssertionResult::from(&result)).unwrap();
+            let wire: crate::v1::AssertionResult = serde_json::from_str(&json).unwrap();
+            let read = AssertionResult::try_from(wire).unwrap();
+            assert_eq!((read.decides_score, &read), (decides, &result), "{json}");
+        }
+    }
+
     fn metadata_of(result: &AssertionResult) -> Map<String, Value> {
         metadata(result).into_owned()
     }

@@ -83,6 +83,9 @@ pub struct AssertionResult {
     /// The weight of the check in the mean score of the execution.
     #[serde(default = "one")]
     pub weight: f64,
+    /// True for a comparison that decides the score of the execution.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides_score: bool,
     /// The named score that this check contributes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
@@ -143,6 +146,7 @@ impl From<kindlm_types::AssertionResult> for AssertionResult {
             reasoning: result.reasoning,
             turn: result.turn,
             weight: result.weight,
+            decides_score: result.decides_score,
             metric: result.metric,
             component_results: result.components.into_iter().map(Self::from).collect(),
             named_scores: result.named_scores,
@@ -189,6 +193,7 @@ impl TryFrom<AssertionResult> for kindlm_types::AssertionResult {
             severity: wire.severity,
             class: wire.class,
             weight: wire.weight,
+            decides_score: wire.decides_score,
             metric: wire.metric,
             turn: wire.turn,
             reasoning: wire.reasoning,

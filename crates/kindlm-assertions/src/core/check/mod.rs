@@ -291,7 +291,7 @@ impl Check {
         }
         // A set without weight still requires its checks, as in promptfoo. Only the score does not count. A comparison
         // that decides the score never has a weight, and its verdict counts.
-        let keeps_verdict = self.traits.parts.is_some() || result.decides_score();
+        let keeps_verdict = self.traits.parts.is_some() || result.decides_score;
         if options.weight == 0.0
             && !keeps_verdict
             && let Verdict::Fail { message, .. } = &result.verdict
