@@ -30,9 +30,19 @@ pub fn is_secret_header(name: &str) -> bool {
 
 /// Returns true if a setting with this name probably holds a secret.
 ///
-/// A setting that holds the name of a variable is not a secret.
+/// A setting that holds the name of a variable is not a secret. `prompt_cache_key` names a cache of OpenAI and Mistral.
+///
+/// ```
+/// use kindlm_redact::is_secret_setting;
+///
+/// assert!(is_secret_setting("apiKey") && is_secret_setting("auth_token"));
+/// assert!(!is_secret_setting("apiKeyEnv") && !is_secret_setting("prompt_cache_key"));
+/// ```
 pub fn is_secret_setting(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
+    if name == "prompt_cache_key" {
+        return false;
+    }
     let word = name.replace(['-', '_'], "");
     let is_telling =
         ["apikey", "authorization", "password", "secret"].iter().any(|it| word.contains(it));

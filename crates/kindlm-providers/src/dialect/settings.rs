@@ -58,28 +58,99 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Checks that the additional keys of a body are none that KindLM sets itself, or needs to read the answer.
+/// Checks the additional keys of a body.
+///
+/// `taken` lists the paths that KindLM sets itself, or needs to read the answer, such as `options/num_predict`. An API
+/// key in the body would be stored with the requests, so it is a problem at every level.
 pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<(), Vec<Problem>> {
-    let Some(key) = taken.iter().find(|it| body.contains_key(**it)) else { return Ok(()) };
-    let help = match *key {
-        "max_tokens" | "max_completion_tokens" => {
-            "give the model `params: { maxTokens: … }`: budgets use it"
-        }
-        "n" => "one answer is read; ask again with `repeat`",
-        _ => "it is set elsewhere in the suite: by the model, its prompt and the tools of the test",
+    let has = |path: &&&str| {
+        let (first, rest) =
+            path.split_once('/').map_or((**path, None), |(it, rest)| (it, Some(rest)));
+        let value = body.get(first);
+        rest.map_or(value, |rest| value?.pointer(&format!("/{rest}"))).is_some()
     };
-    let problem = Problem::key(format!("/body/{key}"), format!("`{key}` is not allowed here"));
-    Err(vec![problem.with_help(help)])
+    if let Some(path) = taken.iter().find(has) {
+        let key = path.rsplit('/').next().unwrap_or(path);
+        let help = match key {
+            "max_tokens"
+            | "max_completion_tokens"
+            | "maxOutputTokens"
+            | "max_output_tokens"
+            | "num_predict" => "give the model `params: { maxTokens: … }`: budgets use it",
+            "n" | "candidateCount" | "candidate_count" => {
+                "one answer is read; ask again with `repeat`"
+            }
+            "stream" => "remove it: whole answers are read",
+            "generation_config" => "write it as `generationConfig`",
+            _ => {
+                "it is set elsewhere in the suite: by the model, its prompt and the tools of the test"
+            }
+        };
+        let problem = Problem::key(format!("/body/{path}"), format!("`{key}` is not allowed here"));
+        return Err(vec![problem.with_help(help)]);
+    }
+    let Some(pointer) = body.iter().find_map(|(name, value)| secret_in("/body", name, value))
+    else {
+        return Ok(());
+    };
+    let help =
+        "requests get their key from the environment variable in `apiKeyEnv`; remove it here";
+    Err(vec![Problem::new(pointer, "a key must not be in a file").with_help(help)])
 }
+
+/// Returns the pointer of the first secret in a value, which is the entry `name` of the object at `parent`.
+///
+/// A secret is a text with the name of a secret setting, or a text that looks like a key. So a property `password` of a
+/// schema is no secret.
+fn secret_in(parent: &str, name: &str, value: &Value) -> Option<String> {
+    let at = format!("{parent}/{}", kindlm_types::pointer::segment(name));
+    let is_key = |text: &str| kindlm_redact::Secrets::default().redact(text).is_some();
+    match value {
+        Value::String(text) => {
+            let is_secret = kindlm_redact::is_secret_setting(name) || is_key(text);
+            (is_secret && !text.is_empty()).then_some(at)
+        }
+        // The items of a list have the name of the list.
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| match item {
+            Value::String(_) => secret_in(parent, name, item).map(|_| format!("{at}/{index}")),
+            other => secret_in(&at, &index.to_string(), other),
+        }),
+        Value::Object(members) => {
+            members.iter().find_map(|(name, value)| secret_in(&at, name, value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// The objects of settings in a body. Unlike a schema, they are also merged in a judge's request.
+const GROUPS: [&str; 3] = ["generationConfig", "options", "output_config"];
+
+/// The keys that request a form of the answer. A judge's request has its own.
+const FORMS: [&str; 8] = [
+    "response_format",
+    "format",
+    "responseSchema",
+    "responseJsonSchema",
+    "responseMimeType",
+    "response_schema",
+    "response_json_schema",
+    "response_mime_type",
+];
 
 /// Adds the additional keys of the configuration to the body of a request. Objects in both are merged.
 ///
 /// A judge's request keeps its own keys, because its answer must have their form.
 pub(crate) fn add_body(body: &mut Map<String, Value>, more: &Map<String, Value>, prompt: &Prompt) {
+    let is_judge = prompt.response_format.is_some();
+    let more = more.iter().filter(|(key, _)| !is_judge || !FORMS.contains(&key.as_str()));
     for (key, value) in more {
         match (body.get_mut(key), value) {
-            (Some(Value::Object(own)), Value::Object(more)) => add_body(own, more, prompt),
-            (Some(_), _) if prompt.response_format.is_some() => {}
+            (Some(Value::Object(own)), Value::Object(more))
+                if !is_judge || GROUPS.contains(&key.as_str()) =>
+            {
+                add_body(own, more, prompt);
+            }
+            (Some(_), _) if is_judge => {}
             _ => {
                 body.insert(key.clone(), value.clone());
             }
@@ -100,6 +171,9 @@ pub(crate) fn bearer(variable: &str) -> (String, HeaderValue) {
 
 #[cfg(test)]
 mod tests {
+    use kindlm_types::ResponseFormat;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -110,6 +184,65 @@ mod tests {
         }
         for name in ["OPENAI_API_KEY", "K", "_x1"] {
             assert_eq!(check_variable("/apiKeyEnv", name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn refuses_bodies_with_keys_and_limits_at_every_level() {
+        let taken = ["max_tokens", "options/num_predict", "generationConfig/maxOutputTokens"];
+        for (body, expected) in [
+            (json!({"max_tokens": 1}), "/body/max_tokens"),
+            (json!({"options": {"num_predict": 1}}), "/body/options/num_predict"),
+            (
+                json!({"generationConfig": {"maxOutputTokens": 1}}),
+                "/body/generationConfig/maxOutputTokens",
+            ),
+            (json!({"api_key": "abc"}), "/body/api_key"),
+            (json!({"a": {"b": [{"apiKey": "abc"}]}}), "/body/a/b/0/apiKey"),
+            (json!({"a": {"passwords": ["", "abc"]}}), "/body/a/passwords/1"),
+            (json!({"a": {"note": "sk-proj-abcDEF0123456789"}}), "/body/a/note"),
+        ] {
+            let problems = check_body(body.as_object().unwrap(), &taken).unwrap_err();
+            assert_eq!(problems[0].pointer, expected, "{body}");
+            assert!(!format!("{problems:?}").contains("abc"), "{problems:?}");
+        }
+        let schema =
+            json!({"properties": {"password": {"type": "string"}}, "required": ["password"]});
+        for body in [
+            json!({"options": {"num_ctx": 1}, "num_predict": 1}),
+            json!({"response_format": {"json_schema": {"schema": schema}}}),
+            json!({"prompt_cache_key": "support", "metadata": {"api_key": ""}, "options": [1]}),
+        ] {
+            assert_eq!(check_body(body.as_object().unwrap(), &taken), Ok(()), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_judge_keeps_the_form_of_its_answer() {
+        let own = json!({"format": {"type": "object"}, "options": {"seed": 1}});
+        let more = json!({
+            "format": {"properties": {"a": {}}}, "response_format": {"type": "json_object"},
+            "options": {"seed": 2, "top_k": 3}, "think": true,
+        });
+        for (is_judge, expected) in [
+            (
+                true,
+                json!({"format": {"type": "object"}, "options": {"seed": 1, "top_k": 3}, "think": true}),
+            ),
+            (
+                false,
+                json!({
+                    "format": {"type": "object", "properties": {"a": {}}}, "options": {"seed": 2, "top_k": 3},
+                    "response_format": {"type": "json_object"}, "think": true,
+                }),
+            ),
+        ] {
+            let format = ResponseFormat { name: "n".to_owned(), schema: json!({}) };
+            let prompt =
+                Prompt { response_format: is_judge.then_some(format), ..Prompt::default() };
+            let mut body = own.as_object().unwrap().clone();
+            add_body(&mut body, more.as_object().unwrap(), &prompt);
+            assert_eq!(Value::Object(body), expected);
         }
     }
 

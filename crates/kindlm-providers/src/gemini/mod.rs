@@ -61,7 +61,17 @@ const EMBEDDING_MODEL: &str = "gemini-embedding-001";
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
-const TAKEN: [&str; 3] = ["contents", "systemInstruction", "tools"];
+const TAKEN: [&str; 9] = [
+    "contents",
+    "systemInstruction",
+    "system_instruction",
+    "tools",
+    "generation_config",
+    "generationConfig/maxOutputTokens",
+    "generationConfig/max_output_tokens",
+    "generationConfig/candidateCount",
+    "generationConfig/candidate_count",
+];
 
 #[derive(Debug)]
 struct Gemini {

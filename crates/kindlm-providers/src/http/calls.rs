@@ -78,7 +78,10 @@ fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     for key in ["is_error", "isError"] {
         match &call[key] {
             Value::Null | Value::Bool(false) => {}
-            failed @ Value::Bool(true) => return Ok(call.get("error").or(Some(failed))),
+            failed @ Value::Bool(true) => {
+                let why = call.get("error").filter(|it| !it.is_null());
+                return Ok(why.or(Some(failed)));
+            }
             other => {
                 return Err(Malformed::not_a("a boolean", &format!("`{key}` of a call"), other));
             }

@@ -50,7 +50,7 @@ const BASE: &str = "http://localhost:11434";
 const CHAT: &str = "/chat";
 
 /// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
-const TAKEN: [&str; 4] = ["model", "messages", "tools", "stream"];
+const TAKEN: [&str; 5] = ["model", "messages", "tools", "stream", "options/num_predict"];
 
 #[derive(Debug)]
 struct Ollama {

@@ -95,17 +95,6 @@ impl OpenAi {
         })
     }
 
-    /// Returns the body with the additional keys of the configuration. The response format of a judge takes precedence.
-    fn with_more(&self, mut body: Value, prompt: &Prompt) -> Value {
-        for (key, value) in &self.body {
-            let is_asked = key == "response_format" && prompt.response_format.is_some();
-            if !is_asked {
-                body[key] = value.clone();
-            }
-        }
-        body
-    }
-
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
         let mut headers = vec![settings::json_header(), settings::bearer(&self.key)];
         if let Some(organization) = &self.organization {
@@ -195,7 +184,12 @@ impl Codec for OpenAi {
         let text = if self.body.is_empty() {
             serde_json::to_string(&chat)
         } else {
-            serde_json::to_value(&chat).map(|it| self.with_more(it, prompt).to_string())
+            serde_json::to_value(&chat).map(|mut body| {
+                if let Value::Object(own) = &mut body {
+                    settings::add_body(own, &self.body, prompt);
+                }
+                body.to_string()
+            })
         };
         let text = text.map_err(|err| {
             ProviderError::new(ProviderErrorKind::InvalidRequest, self.provider(), err.to_string())

@@ -451,6 +451,7 @@ fn calls_of_an_agent_are_read_or_refused() {
         (json!({}), ActionStatus::Completed),
         (json!({"is_error": false, "error": null}), ActionStatus::Completed),
         (json!({"is_error": true}), ActionStatus::Failed),
+        (json!({"is_error": true, "error": null}), ActionStatus::Failed),
         (json!({"isError": true, "status": "completed"}), ActionStatus::Failed),
         (json!({"error": "no money"}), ActionStatus::Failed),
         (json!({"is_error": true, "status": "rejected"}), ActionStatus::Rejected),
