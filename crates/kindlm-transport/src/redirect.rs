@@ -30,7 +30,8 @@ pub(super) fn follow(
     let to = from.join(location).map_err(|_| "redirected to an invalid address".to_owned())?;
     if to.origin() != from.origin() {
         return Err(format!(
-            "redirected to `{}`, another host, which is not followed because the request may contain a key",
+            "redirected to `{}`, another scheme, host or port, which is not followed because the request may contain a \
+             key",
             to.origin().ascii_serialization(),
         ));
     }

@@ -195,7 +195,9 @@ async fn a_key_is_never_carried_to_another_host() {
         let err = call(&server.url(), LONG).await.unwrap_err();
         assert_eq!((err.kind, err.status, err.attempts), (Kind::InvalidRequest, Some(307), 1));
         assert!(
-            err.message.contains("not followed because the request may contain a key"),
+            err.message.contains(
+                "another scheme, host or port, which is not followed because the request may contain a key"
+            ),
             "{err}"
         );
     }

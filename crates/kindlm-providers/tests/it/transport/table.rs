@@ -178,7 +178,11 @@ fn connections(factor: u32) -> Vec<Row> {
             Always(ok().dripping(Duration::from_millis(250) * factor)),
             Fails(Kind::Timeout, 3),
         ),
-        row("a redirect to another host", Elsewhere, Fails(Kind::InvalidRequest, 1)),
+        row(
+            "a redirect to another scheme, host or port",
+            Elsewhere,
+            Fails(Kind::InvalidRequest, 1),
+        ),
         row(
             "a redirect that drops the body",
             Always(MockReply::redirect(302, "/login")),
