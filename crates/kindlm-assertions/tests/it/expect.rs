@@ -108,6 +108,7 @@ fn list_entries_report_their_problems() {
         json!({"type": "schema", "format": "json"}),
         json!({"type": "latency"}),
         json!({"type": "latency", "maxMs": 5, "require": true, "weight": 0}),
+        json!({"type": "assert-set", "require": true, "weight": 0, "assert": [{"type": "is-json"}]}),
         json!({"type": "latency", "maxMs": 5, "require": true, "severity": "soft"}),
         json!({"type": "max-score", "require": true}),
         json!({"type": "max-score", "value": {"weights": {"contains": 2, "not-contains": 3}}}),

@@ -120,13 +120,17 @@ fn personal_data_is_not_stored_if_the_operator_asks() {
     let server = Server::start(folder.path(), &["--redact-pii"]);
     let mut sent = sample("1", "shop", "ann");
     sent["agent_output"] = json!("write to ann.lee@acme-corp.com");
-    sent["tool_calls"] = json!([{"name": "pay", "arguments": {"card": "4012888888881881"}}]);
+    let arguments =
+        json!({"card": "4012888888881881", "other": 4_012_888_888_881_881_u64, "bob@mail.org": 1});
+    sent["tool_calls"] = json!([{"name": "pay", "arguments": arguments}]);
     assert_eq!(server.json("POST /v1/samples", &sent).status, 200);
     let feedback = json!({"sample": "1", "value": "up", "note": "I am bob@mail.org"});
     assert_eq!(server.json("POST /v1/feedback", &feedback).status, 201);
     let stored = &server.get("/v1/samples").json()["items"][0]["sample"];
     assert_eq!(stored["agent_output"], "write to [e-mail address]");
-    assert_eq!(stored["tool_calls"][0]["arguments"]["card"], "[card number]");
+    let arguments =
+        json!({"card": "[card number]", "other": "[card number]", "[e-mail address]": 1});
+    assert_eq!(stored["tool_calls"][0]["arguments"], arguments);
     drop(server);
     for file in std::fs::read_dir(folder.path()).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap();

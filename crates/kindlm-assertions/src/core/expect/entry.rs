@@ -262,7 +262,12 @@ impl<'a> Compiler<'a> {
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
         if options.require && options.weight == 0.0 {
-            let message = "a required check must hold, but a check of weight 0 cannot fail";
+            // A set of weight 0 must hold without `require`; see `Check::apply`.
+            let message = if map.contains_key("assert") {
+                "a set of weight 0 must hold anyway"
+            } else {
+                "a required check must hold, but a check of weight 0 cannot fail"
+            };
             let problem = Problem::key(format!("{at}/require"), message)
                 .with_help("remove `require`, or `weight: 0`");
             self.problems.push(problem);

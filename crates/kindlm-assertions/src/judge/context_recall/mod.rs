@@ -142,17 +142,24 @@ fn statement(item: &Value) -> Result<Statement, Flaw> {
 
 /// Reads the statements in lines with labels. Returns no statement if no line has a label.
 ///
-/// If there are fewer labels than list items, a statement is unclassified, which is an error.
+/// Each list item needs a label on its line, or on the lines up to the next item. An item without a label is an error.
 fn in_lines(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let mut found = Vec::new();
+    let mut items: Vec<bool> = Vec::new();
     for line in reply.lines() {
-        found.extend(tagged(line)?);
+        if unmarked(line) != line.trim() {
+            items.push(false);
+        }
+        let statement = tagged(line)?;
+        if let Some(item) = items.last_mut() {
+            *item |= statement.is_some();
+        }
+        found.extend(statement);
     }
-    let numbered = reply.lines().filter(|it| unmarked(it) != it.trim()).count();
-    if !found.is_empty() && numbered > found.len() {
-        return Err(
-            format!("it lists {numbered} statements, and classifies {}", found.len()).into()
-        );
+    let labelled = items.iter().filter(|it| **it).count();
+    if !found.is_empty() && labelled < items.len() {
+        let message = format!("it lists {} statements, and classifies {labelled}", items.len());
+        return Err(message.into());
     }
     Ok(found)
 }
@@ -249,6 +256,14 @@ mod tests {
             ),
             ("1. a. [Attributed] or [Not Attributed]", Err("it gives a statement both labels")),
             ("1. a. [Attributed]\n2. b.", Err("it lists 2 statements, and classifies 1")),
+            (
+                "1. a.\n2. b. [Attributed]\n[Attributed]",
+                Err("it lists 2 statements, and classifies 1"),
+            ),
+            (
+                "a [Attributed]\n1. b.\n2. c. [Attributed]",
+                Err("it lists 2 statements, and classifies 1"),
+            ),
             (
                 r#"{"statements": []} {"statements": [{"statement": "a", "attributed": true}]}"#,
                 Err("it gives several different `statements`"),

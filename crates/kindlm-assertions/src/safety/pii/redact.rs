@@ -55,23 +55,41 @@ impl Redactor {
         Cow::Owned(redacted)
     }
 
-    /// Replaces the matches in all texts of a JSON value. Keys and numbers stay as they are.
+    /// Replaces the matches in all texts, numbers and keys of a JSON value. A number with a match becomes a text.
+    ///
+    /// Keys that become equal get a number: `[e-mail address] (2)`.
     pub fn redact_value(&self, value: &mut Value) {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number) => {
+                if let Cow::Owned(redacted) = self.redact(&number.to_string()) {
+                    *value = Value::String(redacted);
+                }
+            }
             Value::String(text) => {
                 if let Cow::Owned(redacted) = self.redact(text) {
                     *text = redacted;
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|it| self.redact_value(it)),
-            Value::Object(members) => members.values_mut().for_each(|it| self.redact_value(it)),
+            Value::Object(members) => {
+                for (key, mut value) in std::mem::take(members) {
+                    self.redact_value(&mut value);
+                    let key = self.redact(&key).into_owned();
+                    let numbered = (2..).map(|it| format!("{key} ({it})"));
+                    let mut free = std::iter::once(key.clone()).chain(numbered);
+                    let key = free.find(|it| !members.contains_key(it)).unwrap_or(key);
+                    members.insert(key, value);
+                }
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -90,6 +108,31 @@ mod tests {
         ] {
             assert_eq!(redactor.redact(text), expected);
         }
+    }
+
+    #[test]
+    fn every_kind_is_replaced_in_texts_numbers_and_keys() {
+        let redactor = Redactor::new().unwrap();
+        let mut value = json!({
+            "credit-card": 4_012_888_888_881_881_u64, "iban": "DE89370400440532013000", "us-ssn": "212-09-9999",
+            "us-itin": "911-70-1234", "us-npi": 1_245_319_599, "aba-routing": [121_000_358],
+            "uk-nhs": "401-023-2137", "ca-sin": 130_692_544, "email": {"ann.lee@acme-corp.com": 1, "bob@mail.org": 2},
+            "phone": "212-555-7890", "ip-address": "10.1.2.3",
+            "plain": [12345, 1.5, true, null, 1_764_140_000_123_u64, "order"],
+        });
+        redactor.redact_value(&mut value);
+        let expected = json!({
+            "credit-card": "[card number]", "iban": "[IBAN]", "us-ssn": "[US social security number]",
+            "us-itin": "[US taxpayer number]", "us-npi": "[US provider number]",
+            "aba-routing": ["[US bank routing number]"], "uk-nhs": "[UK NHS number]",
+            "ca-sin": "[Canadian social insurance number]",
+            "email": {"[e-mail address]": 1, "[e-mail address] (2)": 2},
+            "phone": "[phone number]", "ip-address": "[IP address]",
+            "plain": [12345, 1.5, true, null, 1_764_140_000_123_u64, "order"],
+        });
+        assert_eq!(value, expected);
+        let all = DetectorName::ALL.map(|it| Detector::new(it).unwrap());
+        assert!(all.iter().all(|it| expected.get(it.id()).is_some()));
     }
 
     #[test]

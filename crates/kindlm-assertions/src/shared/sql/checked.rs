@@ -227,20 +227,23 @@ fn is_prose(statement: &Statement) -> bool {
     matches!(statement, Statement::ShowVariable { variable } if variable.len() > 2)
 }
 
-/// Returns true if a list of two columns lacks its comma, as in `SELECT a b FROM t`. Longer lists are not checked.
+/// Returns true if a list of two columns lacks its comma, as in `SELECT a b FROM t`.
 ///
-/// This is valid SQL with an alias, but `a, b` was probably meant. An intended alias is written with `AS`.
+/// This is valid SQL with an alias, but `a, b` was probably meant. An intended alias is written with `AS`. Longer lists
+/// are not checked, as in promptfoo.
 fn lacks_comma(tokens: &[Token]) -> bool {
     let tokens: Vec<&Token> =
         tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).collect();
-    tokens.windows(4).any(|four| match four {
-        [select, Token::Word(first), Token::Word(second), from] => {
-            is_keyword(select, Keyword::SELECT)
-                && is_name(first)
-                && is_name(second)
-                && is_keyword(from, Keyword::FROM)
+    let starts = tokens.iter().enumerate().filter(|(_, it)| is_keyword(it, Keyword::SELECT));
+    starts.map(|(at, _)| &tokens[at + 1..]).any(|rest| {
+        let is_modifier =
+            |it: &&&Token| is_keyword(it, Keyword::DISTINCT) || is_keyword(it, Keyword::ALL);
+        match &rest[rest.iter().take_while(is_modifier).count()..] {
+            [Token::Word(first), Token::Word(second), from, ..] => {
+                is_name(first) && is_name(second) && is_keyword(from, Keyword::FROM)
+            }
+            _ => false,
         }
-        _ => false,
     })
 }
 
@@ -294,6 +297,9 @@ mod tests {
         for (database, text, valid) in [
             ("MySQL", "SELECT `a` FROM t; SELECT 1", true),
             ("MySQL", "SELECT a b FROM t", false),
+            ("MySQL", "SELECT DISTINCT a b FROM t", false),
+            ("MySQL", "SELECT x FROM (SELECT ALL a b FROM t) AS u", false),
+            ("MySQL", "SELECT a b, c FROM t", true),
             ("MySQL", "SELECT DISTINCT b FROM t", true),
             ("MySQL", "SELECT a AS b FROM t", true),
             ("MySQL", "SELECT `a FROM t", false),
