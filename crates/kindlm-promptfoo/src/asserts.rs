@@ -3,18 +3,23 @@
 use super::Translator;
 use super::build::{key, list, map, number, text};
 use super::expected::{Value, read};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use kindlm_source::{Key, Kind, Node, Span};
 use kindlm_types::Class;
 
-/// Assertions that compare outputs. In promptfoo they decide the score of a row, and have no share in its mean.
-const COMPARISONS: [&str; 2] = ["select-best", "max-score"];
+/// True if assertions of this type compare outputs. In promptfoo they decide the score of a row, and have no share in
+/// its mean.
+pub(super) fn compares(kind: &str) -> bool {
+    matches!(kind, "select-best" | "max-score")
+}
 
 impl Translator<'_> {
     /// Translates the `assert` list of a test. Reports any other value except null, and returns no assertions for it.
     pub(super) fn assertions(&mut self, block: Option<&Node>) -> Vec<Node> {
         let Some(block) = block else { return Vec::new() };
+        let block = self.with_template(block);
         match &block.kind {
             Kind::List(items) => items.iter().map(|it| self.assertion(it)).collect(),
             Kind::Null => Vec::new(),
@@ -25,16 +30,9 @@ impl Translator<'_> {
         }
     }
 
-    pub(super) fn templates(&mut self, block: &Node) -> Node {
-        let entries = block.entries().iter().map(|(key, it)| (key.clone(), self.assertion(it)));
-        let entries: Vec<(Key, Node)> = entries.collect();
-        Node { kind: Kind::Mapping(Rc::new(entries)), ..block.clone() }
-    }
-
     pub(super) fn assertion(&mut self, node: &Node) -> Node {
-        let Kind::Mapping(entries) = &node.kind else { return node.clone() };
-        let merged = self.graded_template(node);
-        let entries = merged.as_ref().unwrap_or(entries);
+        let node = self.with_template(node);
+        let Kind::Mapping(entries) = &node.kind else { return node };
         let mut translated = Vec::with_capacity(entries.len());
         for (key, value) in entries.iter() {
             match &*key.name {
@@ -57,27 +55,11 @@ impl Translator<'_> {
             }
         }
         let kind = translated.iter().find(|(key, _)| &*key.name == "type");
-        if kind.and_then(|(_, it)| it.text()).is_some_and(|it| COMPARISONS.contains(&it)) {
+        if kind.and_then(|(_, it)| it.text()).is_some_and(compares) {
             let yes = super::build::node(node.span, Kind::Bool(true));
             translated.push((key(node.span, "decidesScore"), yes));
         }
-        Node { kind: Kind::Mapping(Rc::new(translated)), ..node.clone() }
-    }
-
-    /// Returns the entries of a reference to a template that a model judges: those of the template and its own.
-    ///
-    /// Such a check needs a grader beside its other keys, so the reference is replaced. Returns `None` for other checks.
-    fn graded_template(&self, node: &Node) -> Option<Rc<Vec<(Key, Node)>>> {
-        let name = node.get("$ref")?.text()?.strip_prefix("#/assertionTemplates/")?;
-        let template = self.assertion_templates.as_ref()?.get(name)?;
-        let kind = template.get("type").and_then(Node::text)?;
-        let plain = kind.strip_prefix("not-").unwrap_or(kind);
-        if !is_graded(plain) && !plain.starts_with("similar") {
-            return None;
-        }
-        let own = node.entries().iter().filter(|(key, _)| &*key.name != "$ref");
-        let own: Vec<(Key, Node)> = own.cloned().collect();
-        Some(Rc::new(super::vars::merged(template.entries(), &own)))
+        Node { kind: Kind::Mapping(Rc::new(translated)), ..node }
     }
 
     /// Fills in the variables of the `env` block in a value, and returns the result.
@@ -102,11 +84,10 @@ impl Translator<'_> {
     /// The label or id of a provider refers to its model. Other values add a model that only grades. Returns `None`
     /// after an error.
     pub(super) fn grader(&mut self, node: &Node) -> Option<Node> {
-        if let Some(id) = node.text().and_then(|it| self.providers.find(it)) {
-            return Some(text(node.span, id));
+        match node.text().and_then(|it| self.providers.find(it)) {
+            Some(id) => Some(text(node.span, id)),
+            None => self.extra(node),
         }
-        let group = self.extra_group(node)?;
-        group.models.first().map(|it| Node { span: node.span, ..it.clone() })
     }
 }
 
@@ -117,14 +98,25 @@ pub(super) fn is_graded(kind: &str) -> bool {
     found.is_some_and(|it| it.meta.class == Class::Probabilistic)
 }
 
-/// True if the schema of this assertion type contains the key.
-pub(super) fn accepts(kind: &str, key: &str) -> bool {
-    let plain = kind.strip_prefix("not-").unwrap_or(kind);
-    let found = kindlm_assertions::find(kind).or_else(|| kindlm_assertions::find(plain));
-    found.is_some_and(|it| {
-        let schema = (it.schema)(&mut kindlm_types::Definitions::default());
-        schema.pointer(&format!("/properties/{key}")).is_some()
-    })
+/// The keys of the assertion types whose schemas were read, by type. Each schema is generated once.
+#[derive(Default)]
+pub(super) struct KnownKeys(HashMap<&'static str, HashSet<String>>);
+
+impl KnownKeys {
+    /// True if the schema of this assertion type contains the key.
+    pub(super) fn accept(&mut self, kind: &str, key: &str) -> bool {
+        let plain = kind.strip_prefix("not-").unwrap_or(kind);
+        let Some(found) = kindlm_assertions::find(kind).or_else(|| kindlm_assertions::find(plain))
+        else {
+            return false;
+        };
+        let keys = self.0.entry(found.meta.id).or_insert_with(|| {
+            let schema = (found.schema)(&mut kindlm_types::Definitions::default());
+            let keys = schema.get("properties").and_then(serde_json::Value::as_object);
+            keys.into_iter().flat_map(serde_json::Map::keys).cloned().collect()
+        });
+        keys.contains(key)
+    }
 }
 
 /// Translates an assertion in the short form of CSV files, or returns an error.

@@ -9,12 +9,16 @@ use std::rc::Rc;
 use kindlm_source::{Kind, Node, Span};
 
 use super::Translator;
+use super::asserts::KnownKeys;
 use super::build::{list, map, text, unique};
 use super::dynamic::{Made, ProgramModel};
 use super::prompts::{Prompt, Prompts};
 use super::providers::Group;
 use super::test_settings::TestSettings;
 use super::vars::Vars;
+
+/// The provider groups of a test, with the indexes of the models to use.
+type Groups = Vec<(Rc<Group>, Vec<usize>)>;
 
 /// The parts of one expanded test.
 struct Case<'a> {
@@ -33,10 +37,16 @@ impl Translator<'_> {
     /// Translates all tests of a config.
     pub(super) fn tests(&mut self, root: &Node, prompts: &Prompts) -> Node {
         let written = self.written(root);
+        let groups: Vec<Groups> = written.iter().map(|(_, said)| self.groups_of(said)).collect();
+        self.reads_chats = groups
+            .iter()
+            .flatten()
+            .any(|(group, models)| models.iter().any(|place| group.reads_chats(*place)));
         let mut names = HashSet::new();
         let mut nodes = Vec::new();
-        for (number, (span, said)) in written.iter().enumerate() {
-            self.cases(*span, number + 1, said, prompts, &mut names, &mut nodes);
+        for (number, ((span, mut said), groups)) in written.into_iter().zip(&groups).enumerate() {
+            said.graders = self.with_default_graders(&said.asserts, &said.graders);
+            self.cases(span, (number + 1, &said, groups), prompts, &mut names, &mut nodes);
         }
         let span = root.get("tests").map_or(root.span, |it| it.span);
         list(span, nodes)
@@ -45,24 +55,20 @@ impl Translator<'_> {
     fn cases(
         &mut self,
         span: Span,
-        number: usize,
-        said: &TestSettings,
+        (number, said, groups): (usize, &TestSettings, &Groups),
         prompts: &Prompts,
         names: &mut HashSet<String>,
         nodes: &mut Vec<Node>,
     ) {
-        let graders = self.with_default_graders(&said.asserts, &said.graders);
-        let said = &TestSettings { graders, ..said.clone() };
         let vars = self.transformed(said);
         let combinations = self.combinations(&vars, said.expand.unwrap_or(true));
         let several = combinations.len() > 1;
         let description = said.description.clone().unwrap_or_else(|| format!("Test {number}"));
-        let groups = self.groups_of(said);
         let count = nodes.len();
-        self.check_filters(span, said, prompts, &groups);
+        self.check_filters(span, said, prompts, groups);
         for (index, vars) in combinations.iter().enumerate() {
             let vars = self.with_each_other(vars);
-            for (group, models) in &groups {
+            for (group, models) in groups {
                 for prompt in meant(said, prompts, group) {
                     let mut name = description.clone();
                     if several {
@@ -87,7 +93,7 @@ impl Translator<'_> {
     /// Returns the provider groups of a test, with the indexes of the models to use.
     ///
     /// Returns no groups after an error.
-    fn groups_of(&mut self, said: &TestSettings) -> Vec<(Rc<Group>, Vec<usize>)> {
+    fn groups_of(&mut self, said: &TestSettings) -> Groups {
         if let Some(node) = &said.provider
             && node.text().is_none_or(|it| self.providers.find(it).is_none())
         {
@@ -113,7 +119,7 @@ impl Translator<'_> {
         span: Span,
         said: &TestSettings,
         prompts: &Prompts,
-        groups: &[(Rc<Group>, Vec<usize>)],
+        groups: &Groups,
     ) {
         let mut unknown = Vec::new();
         let wanted = |node: &Option<Node>| node.as_ref().map(texts).unwrap_or_default();
@@ -145,22 +151,32 @@ impl Translator<'_> {
         nodes: &mut Vec<Node>,
     ) {
         let Case { span, said, prompt, group, .. } = *case;
-        let models = case.models.iter().filter_map(|it| group.models.get(*it));
         let mut parts: Vec<(Made, Vec<Node>)> = Vec::new();
-        if self.is_dynamic(said, vars, prompt) {
-            for (place, model) in case.models.iter().zip(models) {
+        let fixed = (!self.is_dynamic(said, vars, prompt))
+            .then(|| self.embraced(span, prompt, &said.prefix, &said.suffix));
+        for place in &case.models {
+            let Some(model) = group.models.get(*place) else { continue };
+            let mut made = if let Some(prompt) = &fixed {
+                Made { vars: Vec::new(), prompt: prompt.clone(), asserts: Vec::new() }
+            } else {
                 let label = model.text().unwrap_or_default();
                 let asked = ProgramModel { label, id: group.written(*place) };
                 let Some(made) = self.made(span, said, vars, prompt, &asked) else { return };
-                match parts.iter_mut().find(|(it, _)| it.is_like(&made)) {
-                    Some((_, models)) => models.push(model.clone()),
-                    None => parts.push((made, vec![model.clone()])),
-                }
+                made
+            };
+            if !group.reads_chats(*place) {
+                made.prompt = self.in_text_form(&made.prompt, prompt);
             }
-        } else {
-            let prompt = self.embraced(span, prompt, &said.prefix, &said.suffix);
-            let made = Made { vars: vars.clone(), prompt, asserts: said.asserts.clone() };
-            parts.push((made, models.cloned().collect()));
+            match parts.iter_mut().find(|(it, _)| it.is_like(&made)) {
+                Some((_, models)) => models.push(model.clone()),
+                None => parts.push((made, vec![model.clone()])),
+            }
+        }
+        if fixed.is_some() {
+            for (made, _) in &mut parts {
+                made.vars.clone_from(vars);
+                made.asserts.clone_from(&said.asserts);
+            }
         }
         let several = parts.len() > 1;
         for (made, models) in parts {
@@ -170,15 +186,15 @@ impl Translator<'_> {
             }
             let name = unique(&name, |it| names.contains(it));
             names.insert(name.clone());
-            nodes.push(node(case, &name, made, models));
+            nodes.push(node(case, &name, made, models, &mut self.keys));
         }
     }
 }
 
-fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
+fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>, keys: &mut KnownKeys) -> Node {
     let Case { span, said, group, .. } = *case;
     let vars = Node { span, used_at: None, kind: Kind::Mapping(Rc::new(made.vars)) };
-    let expect = map(span, [("assert", list(span, said.checks(&made.asserts)))]);
+    let expect = map(span, [("assert", list(span, said.checks(&made.asserts, keys)))]);
     let compares = made.asserts.iter().any(compares);
     let mut entries = vec![
         ("name", text(span, name)),
@@ -229,7 +245,7 @@ fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>) -> Node {
 /// True if an assertion compares outputs.
 fn compares(node: &Node) -> bool {
     let kind = node.get("type").and_then(Node::text).unwrap_or_default();
-    matches!(kind.strip_prefix("not-").unwrap_or(kind), "select-best" | "max-score")
+    super::asserts::compares(kind.strip_prefix("not-").unwrap_or(kind))
 }
 
 /// Returns the prompts that both the test and the provider group use.

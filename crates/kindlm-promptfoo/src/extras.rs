@@ -3,7 +3,7 @@
 use kindlm_source::{Key, Kind, Node, Span};
 
 use super::Translator;
-use super::build::{entries, node};
+use super::build::{entries, map, node, text};
 use super::settings::Settings;
 
 /// Settings that the APIs have besides those in [`body_keys`](super::settings), by provider. They cause no warning.
@@ -18,6 +18,7 @@ const KNOWN: [(&str, &[&str]); 5] = [
             "service_tier",
             "output_config",
             "cache_control",
+            "effort",
             "extra_body",
         ],
     ),
@@ -31,6 +32,9 @@ const KNOWN: [(&str, &[&str]); 5] = [
             "topK",
             "responseSchema",
             "cachedContent",
+            "passthrough",
+            "serviceTier",
+            "service_tier",
         ],
     ),
     (
@@ -41,6 +45,9 @@ const KNOWN: [(&str, &[&str]); 5] = [
             "response_format",
             "tool_choice",
             "parallel_tool_calls",
+            "prompt_cache_key",
+            "prompt_mode",
+            "reasoning_effort",
             "presence_penalty",
             "frequency_penalty",
             "top_k",
@@ -57,18 +64,27 @@ const KNOWN: [(&str, &[&str]); 5] = [
             "format",
             "think",
             "keep_alive",
+            "passthrough",
+            "truncate",
+            "frequency_penalty",
+            "main_gpu",
             "mirostat",
             "mirostat_eta",
             "mirostat_tau",
+            "num_batch",
             "num_ctx",
             "num_gpu",
-            "num_thread",
             "num_gqa",
+            "num_keep",
+            "num_thread",
+            "presence_penalty",
             "repeat_last_n",
             "repeat_penalty",
             "tfs_z",
             "top_k",
+            "typical_p",
             "min_p",
+            "use_mmap",
         ],
     ),
 ];
@@ -95,12 +111,35 @@ const REFUSED: [(&str, &str); 12] = [
     ("showSearchQueries", "KindLM uses version 2 of Cohere's API, which has no such setting"),
 ];
 
-/// Settings that only control promptfoo, and change no request.
-const INERT: [&str; 6] =
-    ["isReasoningModel", "maxRetries", "showThinking", "modelName", "region", "basePath"];
+/// Settings that only control promptfoo, and change no request. [`refused_at_azure`] has exceptions.
+const INERT: [&str; 8] = [
+    "isReasoningModel",
+    "maxRetries",
+    "showThinking",
+    "modelName",
+    "o1",
+    "region",
+    "basePath",
+    "stream",
+];
 
 /// Settings of Ollama that stand beside `options`, not in it.
-const BESIDE_OPTIONS: [&str; 3] = ["format", "think", "keep_alive"];
+const BESIDE_OPTIONS: [&str; 4] = ["format", "think", "keep_alive", "truncate"];
+
+/// Returns the advice for a setting with which promptfoo changes the request to Azure in a way that KindLM does not.
+///
+/// Returns `None` for other settings, and for values without an effect.
+fn refused_at_azure(name: &str, value: &Node) -> Option<&'static str> {
+    let is_refused = match name {
+        "isReasoningModel" | "o1" => value.to_json() == serde_json::Value::Bool(true),
+        "modelName" => value.text().is_some_and(kindlm_types::reasons),
+        _ => false,
+    };
+    is_refused.then_some(
+        "a reasoning model is known by the name of its deployment: give the deployment the name of the model, such \
+         as `o3-mini`",
+    )
+}
 
 impl Translator<'_> {
     /// Adds a setting without an equivalent to the body of the requests.
@@ -117,18 +156,17 @@ impl Translator<'_> {
         if let Some((_, help)) = REFUSED.iter().find(|(it, _)| *it == name) {
             return self.unsupported(key.span, &format!("`config.{name}`"), Some(help));
         }
-        if kindlm_redact::is_secret_setting(name) {
-            let help = "put it into an environment variable, and name that with `apiKeyEnvar`";
-            return self.error(key.span, "a key must not be in a file", Some(help));
+        if let Some(help) = refused_at_azure(name, value).filter(|_| kind == "azure") {
+            return self.unsupported(key.span, &format!("`config.{name}` at Azure"), Some(help));
+        }
+        // Whole answers are read. Their text is the same.
+        if name == "stream" && value.to_json() == serde_json::Value::Bool(false) {
+            return;
         }
         if INERT.contains(&name) {
             let help = (name == "showThinking")
                 .then_some("checks see the answer of a model without its thinking");
             return self.warn(key.span, format!("`config.{name}` has no effect here"), help);
-        }
-        // KindLM reads whole answers only.
-        if name == "stream" && value.to_json() == serde_json::Value::Bool(false) {
-            return;
         }
         let value = self.texts_with_env(value);
         if let Some(span) = template_in(&value) {
@@ -139,26 +177,62 @@ impl Translator<'_> {
         if !known {
             settings.unknown.push((key.span, name.to_owned()));
         }
-        let merged = match (kind, name) {
-            ("gemini", "generationConfig") | ("anthropic", "extra_body") => value,
-            ("gemini", "tool_config") => {
-                return settings.body.push(("toolConfig".to_owned(), value));
+        self.add_setting(kind, key, value, settings);
+    }
+
+    /// Adds a setting to the part of the body in which promptfoo sends it.
+    fn add_setting(&mut self, kind: &str, key: &Key, value: Node, settings: &mut Settings) {
+        let name = &*key.name;
+        let own = || entries(key.span, [(name.to_owned(), value.clone())]);
+        match (kind, name) {
+            ("anthropic", "extra_body") => {
+                let rest = settings.without_maximums(name, &value);
+                settings.body.extend(rest.into_iter().map(|(key, it)| (key.name.to_string(), it)));
             }
+            ("anthropic", "effort") => add_to(&mut settings.body, "output_config", &own()),
+            ("gemini", "responseSchema") => {
+                let Some(schema) = self.in_place(&value) else { return };
+                let json = text(key.span, "application/json");
+                let form = map(key.span, [("responseSchema", schema), ("responseMimeType", json)]);
+                add_to(&mut settings.body, "generationConfig", &form);
+            }
+            ("gemini", "generationConfig") => {
+                let rest = settings.without_maximums(name, &value);
+                add_to(&mut settings.body, name, &mapping(key.span, rest));
+            }
+            ("gemini", "passthrough") => {
+                for (key, value) in settings.without_maximums(name, &value) {
+                    // promptfoo takes these two from the other settings.
+                    if !matches!(&*key.name, "toolConfig" | "tool_config") {
+                        self.add_setting("gemini passthrough", &key, value, settings);
+                    }
+                }
+            }
+            ("gemini passthrough", "generationConfig") => {
+                self.add_setting("gemini", key, value, settings);
+            }
+            ("gemini" | "gemini passthrough", "serviceTier" | "service_tier") => {
+                settings.body.push(("service_tier".to_owned(), value));
+            }
+            ("gemini", "tool_config") => settings.body.push(("toolConfig".to_owned(), value)),
             ("gemini", "safetySettings" | "toolConfig" | "cachedContent") => {
-                return settings.body.push((name.to_owned(), value));
+                settings.body.push((name.to_owned(), value));
+            }
+            ("gemini", _) => add_to(&mut settings.body, "generationConfig", &own()),
+            ("ollama", "passthrough") => {
+                for (key, value) in settings.without_maximums(name, &value) {
+                    if &*key.name == "options" {
+                        let rest = settings.without_maximums("passthrough.options", &value);
+                        add_to(&mut settings.body, "options", &mapping(key.span, rest));
+                    } else {
+                        settings.body.push((key.name.to_string(), value));
+                    }
+                }
             }
             ("ollama", _) if !BESIDE_OPTIONS.contains(&name) => {
-                entries(key.span, [(name.to_owned(), value)])
+                add_to(&mut settings.body, "options", &own());
             }
-            ("gemini", _) => entries(key.span, [(name.to_owned(), value)]),
-            _ => return settings.body.push((name.to_owned(), value)),
-        };
-        match kind {
-            "anthropic" => settings.body.extend(
-                merged.entries().iter().map(|(key, it)| (key.name.to_string(), it.clone())),
-            ),
-            "gemini" => add_to(&mut settings.body, "generationConfig", &merged),
-            _ => add_to(&mut settings.body, "options", &merged),
+            _ => settings.body.push((name.to_owned(), value)),
         }
     }
 
@@ -177,17 +251,20 @@ impl Translator<'_> {
     }
 }
 
+fn mapping(span: Span, entries: Vec<(Key, Node)>) -> Node {
+    node(span, Kind::Mapping(entries.into()))
+}
+
 /// Adds the entries of an object to an object of the body, which is made if it is missing.
+///
+/// New entries override those with the same key.
 fn add_to(body: &mut Vec<(String, Node)>, name: &str, more: &Node) {
-    let more = more.entries().iter().cloned();
-    if let Some((_, own)) = body.iter_mut().find(|(it, _)| it == name) {
-        let all: Vec<(Key, Node)> = own.entries().iter().cloned().chain(more).collect();
-        own.kind = Kind::Mapping(all.into());
-        return;
+    match body.iter_mut().find(|(it, _)| it == name) {
+        Some((_, own)) => {
+            own.kind = Kind::Mapping(super::vars::merged(own.entries(), more.entries()).into());
+        }
+        None => body.push((name.to_owned(), more.clone())),
     }
-    let all: Vec<(Key, Node)> = more.collect();
-    let span = all.first().map_or(Span::new(0, 0), |(key, _)| key.span);
-    body.push((name.to_owned(), node(span, Kind::Mapping(all.into()))));
 }
 
 /// Returns the place of the first template in a value, if there is one.

@@ -3,7 +3,7 @@
 use kindlm_source::{Node, Span};
 
 use super::Translator;
-use super::asserts::{accepts, is_graded};
+use super::asserts::{KnownKeys, is_graded};
 use super::build::{map, text};
 use super::provider::{Provider, read};
 
@@ -68,7 +68,7 @@ impl Translator<'_> {
         let mut graders = graders.clone();
         let mut needs = Needs::default();
         for check in asserts {
-            needs.add(check, &graders);
+            needs.add(check, &graders, &mut self.keys);
         }
         if let Some(span) = needs.text {
             graders.text = self.default_grader(span);
@@ -79,11 +79,19 @@ impl Translator<'_> {
         graders
     }
 
-    /// True if an environment variable has a value, in the `env` block or in the environment.
     fn has_env(&self, name: &str) -> bool {
-        let own = self.own_env.get(name).and_then(serde_json::Value::as_str);
-        let value = own.map(str::to_owned).or_else(|| (self.inputs.env)(name));
-        value.is_some_and(|it| !it.is_empty())
+        self.env_value(name).is_some()
+    }
+
+    /// True if promptfoo's default graders are at Azure. It prefers Azure to every vendor but OpenAI.
+    fn prefers_azure(&self) -> bool {
+        let has_all = |names: &[&str]| names.iter().all(|it| self.has_env(it));
+        let has_credentials = self.has_env("AZURE_OPENAI_API_KEY")
+            || self.has_env("AZURE_API_KEY")
+            || has_all(&["AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"]);
+        !self.has_env("OPENAI_API_KEY")
+            && has_credentials
+            && has_all(&["AZURE_DEPLOYMENT_NAME", "AZURE_OPENAI_DEPLOYMENT_NAME"])
     }
 
     /// Returns the reference to promptfoo's default grader. Returns `None` after an error, which is reported.
@@ -91,12 +99,7 @@ impl Translator<'_> {
         let key = TEXT
             .iter()
             .find_map(|(keys, id)| keys.iter().find(|it| self.has_env(it)).map(|key| (*key, *id)));
-        let is_azure = || {
-            ["AZURE_OPENAI_API_KEY", "AZURE_API_KEY"].iter().any(|it| self.has_env(it))
-                && self.has_env("AZURE_OPENAI_DEPLOYMENT_NAME")
-        };
-        // promptfoo prefers Azure to every vendor but OpenAI.
-        if key.is_none_or(|(key, _)| key != "OPENAI_API_KEY") && is_azure() {
+        if self.prefers_azure() {
             let help = "name it: `defaultTest: { options: { provider: { id: 'azure:chat:…', config: { apiHost: … } } } }`";
             self.unsupported(span, "a default grader at Azure", Some(help));
             return None;
@@ -116,6 +119,15 @@ impl Translator<'_> {
     ///
     /// Returns `None` after an error, which is reported.
     fn default_embedding(&mut self, span: Span) -> Option<Node> {
+        if self.prefers_azure() {
+            let help = "name it: `defaultTest: { options: { provider: { embedding: 'openai:embedding:…' } } }`";
+            self.unsupported(
+                span,
+                "the default embedding model beside a grader at Azure",
+                Some(help),
+            );
+            return None;
+        }
         let first = TEXT.iter().find(|(keys, _)| keys.iter().any(|it| self.has_env(it)));
         let id = match first.map(|(_, id)| *id) {
             Some(id) if id.starts_with("google:") => {
@@ -129,7 +141,10 @@ impl Translator<'_> {
         self.extra(&text(span, id))
     }
 
-    fn extra(&mut self, node: &Node) -> Option<Node> {
+    /// Returns the reference to a model that only grades, which is added if it is new.
+    ///
+    /// Returns `None` after an error, which is reported.
+    pub(super) fn extra(&mut self, node: &Node) -> Option<Node> {
         let group = self.extra_group(node)?;
         group.models.first().map(|it| Node { span: node.span, ..it.clone() })
     }
@@ -137,9 +152,9 @@ impl Translator<'_> {
 
 impl Needs {
     /// Adds the graders that a check needs, and that neither the check nor the test names.
-    fn add(&mut self, check: &Node, graders: &Graders) {
+    fn add(&mut self, check: &Node, graders: &Graders, keys: &mut KnownKeys) {
         if let Some(parts) = check.get("assert") {
-            parts.items().iter().for_each(|it| self.add(it, graders));
+            parts.items().iter().for_each(|it| self.add(it, graders, keys));
             return;
         }
         let kind = check.get("type").and_then(Node::text).unwrap_or_default();
@@ -154,7 +169,7 @@ impl Needs {
                 self.text.get_or_insert(check.span);
             }
             let is_open = check.get("embeddingModel").is_none() && graders.embedding.is_none();
-            if is_open && accepts(kind, "embeddingModel") {
+            if is_open && keys.accept(kind, "embeddingModel") {
                 self.embedding.get_or_insert(check.span);
             }
         }

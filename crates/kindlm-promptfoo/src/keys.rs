@@ -19,15 +19,12 @@ pub fn covered(source: &Arc<Source>, root: &Node) -> Arc<Source> {
 fn cover(node: &Node, bytes: &mut [u8]) -> bool {
     let mut found = false;
     for (key, value) in node.entries() {
-        match value.text() {
-            Some(text) if is_secret_setting(&key.name) && !text.contains("{{") => {
-                let range = value.span.start as usize..value.span.end as usize;
-                let part = bytes.get_mut(range).into_iter().flatten();
-                part.filter(|it| !it.is_ascii_whitespace()).for_each(|it| *it = b'*');
-                found = true;
+        if is_secret_setting(&key.name) {
+            for value in std::iter::once(value).chain(value.items()) {
+                found |= cover_text(value, bytes);
             }
-            _ => found |= cover(value, bytes),
         }
+        found |= cover(value, bytes);
     }
     if let Kind::List(items) = &node.kind {
         for item in items.iter() {
@@ -35,4 +32,15 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
         }
     }
     found
+}
+
+/// Covers a text, unless it is a template. Returns false for other values.
+fn cover_text(value: &Node, bytes: &mut [u8]) -> bool {
+    if value.text().is_none_or(|it| it.contains("{{")) {
+        return false;
+    }
+    let range = value.span.start as usize..value.span.end as usize;
+    let part = bytes.get_mut(range).into_iter().flatten();
+    part.filter(|it| !it.is_ascii_whitespace()).for_each(|it| *it = b'*');
+    true
 }

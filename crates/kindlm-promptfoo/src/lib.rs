@@ -30,6 +30,7 @@
 mod asserts;
 mod build;
 mod cases;
+mod chat;
 mod dynamic;
 mod expected;
 mod extras;
@@ -64,7 +65,9 @@ use kindlm_types::Files;
 use kindlm_types::script::RunScript;
 use serde_json::{Map, Value};
 
+use asserts::KnownKeys;
 use build::{map, text};
+pub use chat::{UnreadableChat, read_chat};
 use dynamic::MadePrompts;
 use filters::OwnFilters;
 pub use keys::covered;
@@ -147,14 +150,17 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         named_env: BTreeSet::new(),
         delay: None,
         filters: None,
-        assertion_templates: root.get("assertionTemplates").cloned(),
+        assertion_templates: None,
+        keys: KnownKeys::default(),
         providers: Providers::default(),
+        reads_chats: false,
         embraced: Vec::new(),
         made: MadePrompts::default(),
         broken: HashSet::new(),
         diagnostics: Vec::new(),
     };
     let root = translator.resolved(root);
+    translator.assertion_templates = root.get("assertionTemplates").cloned();
     let root = translator.document(&root);
     Translated { root, diagnostics: translator.diagnostics }
 }
@@ -171,10 +177,13 @@ struct Translator<'a> {
     /// The pause after each request for all providers, in milliseconds.
     delay: Option<Node>,
     filters: Option<OwnFilters>,
-    /// The `assertionTemplates` of the config, as written.
+    /// The `assertionTemplates` of the config, after its references outside of them are replaced.
     assertion_templates: Option<Node>,
+    keys: KnownKeys,
     providers: Providers,
-    /// Variants of prompts with the prefix or suffix of a test, by name.
+    /// True if a model under test reads messages. Graders do not count.
+    reads_chats: bool,
+    /// Variants of prompts by name: with the prefix or suffix of a test, or in text form.
     embraced: Vec<(String, Node)>,
     made: MadePrompts,
     /// Programs that have failed. They are not run again.
@@ -235,7 +244,6 @@ impl Translator<'_> {
         let prompts = self.prompts(root);
         self.all_providers(root);
         let tests = self.tests(root, &prompts);
-        let templates = root.get("assertionTemplates").map(|it| self.templates(it));
         let options = self.defaults(root);
         let reports = self.reports(root);
         let (embraced, made) = (std::mem::take(&mut self.embraced), std::mem::take(&mut self.made));
@@ -244,9 +252,8 @@ impl Translator<'_> {
             self.filters.as_ref().is_none_or(|own| !own.are_within(node))
         };
         let prompts = prompts.entries().filter(is_written).chain(embraced).chain(made.prompts);
-        let reads_chats = self.providers.read_chats();
-        let prompts = prompts.map(|(name, it)| (name, prompts::for_providers(it, reads_chats)));
-        let prompts: Vec<(String, Node)> = prompts.collect();
+        let for_models = |it| if self.reads_chats { it } else { prompts::as_text(it) };
+        let prompts: Vec<_> = prompts.map(|(name, it)| (name, for_models(it))).collect();
         let providers = &self.providers;
 
         let mut gates = vec![("passRateMin", build::number(span, 1.0))];
@@ -268,9 +275,6 @@ impl Translator<'_> {
         }
         if let Some(reports) = reports {
             document.push(("reports", reports));
-        }
-        if let Some(templates) = templates {
-            document.push(("assertionTemplates", templates));
         }
         document.extend(root.get("derivedMetrics").map(|it| ("derivedMetrics", it.clone())));
         document.extend(self.scripts_block(root).map(|it| ("scripts", it)));
@@ -329,6 +333,14 @@ impl Translator<'_> {
             other => other.clone(),
         };
         Node { kind, ..node.clone() }
+    }
+
+    /// Returns the value of an environment variable, from the `env` block or from the environment.
+    ///
+    /// An empty value counts as no value.
+    fn env_value(&self, name: &str) -> Option<String> {
+        let own = self.own_env.get(name).and_then(Value::as_str).map(str::to_owned);
+        own.or_else(|| (self.inputs.env)(name)).filter(|it| !it.is_empty())
     }
 
     /// Reports secrets in an `env` block.

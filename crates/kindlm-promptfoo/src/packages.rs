@@ -1,34 +1,48 @@
 //! Finds the npm packages that a provider imports, so that `kindlm validate` names them.
 
 /// The modules of Node.js, which are no packages.
-const NODE: [&str; 28] = [
+const NODE: [&str; 42] = [
     "assert",
     "async_hooks",
     "buffer",
     "child_process",
     "cluster",
     "console",
+    "constants",
     "crypto",
     "dgram",
+    "diagnostics_channel",
     "dns",
+    "domain",
     "events",
     "fs",
     "http",
     "http2",
     "https",
+    "inspector",
     "module",
     "net",
     "os",
     "path",
     "perf_hooks",
     "process",
+    "punycode",
+    "querystring",
     "readline",
+    "repl",
     "stream",
     "string_decoder",
+    "sys",
     "timers",
     "tls",
+    "trace_events",
+    "tty",
     "url",
     "util",
+    "v8",
+    "vm",
+    "wasi",
+    "worker_threads",
     "zlib",
 ];
 
@@ -52,15 +66,16 @@ pub(super) fn packages(text: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the texts in quotes behind `require(`, `import(`, `from` and `import`.
+/// Returns the texts in quotes behind `require(`, `import(`, `from` and `import`, each as often as it occurs.
 fn specifiers(line: &str) -> impl Iterator<Item = &str> {
-    ["require(", "import(", " from ", "import "].into_iter().filter_map(move |word| {
-        let (before, rest) = line.split_once(word)?;
+    let words = ["require(", "import(", " from ", "import "];
+    let found = words.into_iter().flat_map(|word| line.match_indices(word));
+    found.filter_map(|(at, word)| {
         // `import "x"` stands at the beginning of a line.
-        if word == "import " && !before.is_empty() {
+        if word == "import " && at > 0 {
             return None;
         }
-        let rest = rest.trim_start();
+        let rest = line[at + word.len()..].trim_start();
         let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
         rest.get(1..)?.split_once(quote).map(|(name, _)| name)
     })
@@ -83,10 +98,12 @@ mod tests {
             ("import OpenAI from \"openai\";\nimport { x } from '@a/b';", vec!["openai", "@a/b"]),
             ("import 'dotenv/config'", vec!["dotenv/config"]),
             ("const x = await import('y');", vec!["y"]),
+            ("const a = require('b'), c = require('d');", vec!["b", "d"]),
             ("import type { ApiProvider } from 'promptfoo';", vec![]),
             ("// require('z')", vec![]),
             ("const fs = require('fs/promises'); const a = require('./a');", vec![]),
             ("import fs from 'node:fs';\nimport b from '../b.mjs';", vec![]),
+            ("require('worker_threads'); require('querystring')", vec![]),
             ("require(name)", vec![]),
         ] {
             assert_eq!(packages(text), expected, "{text}");

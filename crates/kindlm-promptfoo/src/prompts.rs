@@ -1,10 +1,12 @@
 //! Prompts: texts, files, chats and prompt functions.
 
 use kindlm_source::{Kind, Node, Span};
+use kindlm_types::Message;
 use serde_json::Value;
 
 use super::Translator;
 use super::build::{list, map, text, unique};
+use super::chat::{UnreadableChat, messages};
 use super::files::{extension, is_script, path};
 use super::programs::Program;
 
@@ -177,6 +179,24 @@ impl Translator<'_> {
         name
     }
 
+    /// Returns the name of a prompt for models that get a text, and adds this prompt to the suite.
+    ///
+    /// `name` is the name of `prompt`, or of a prompt made from it. It stays the same if the prompt has no messages in its
+    /// text, or if no model of the suite reads them.
+    pub(super) fn in_text_form(&mut self, name: &str, prompt: &Prompt) -> String {
+        let mut made = self.embraced.iter().chain(&self.made.prompts);
+        let node = made.find(|(it, _)| it == name).map_or(&prompt.node, |(_, node)| node);
+        if !self.reads_chats || !is_chat(node) {
+            return name.to_owned();
+        }
+        let node = as_text(node.clone());
+        let name = format!("{name} · text");
+        if !self.embraced.iter().any(|(it, _)| *it == name) {
+            self.embraced.push((name.clone(), node));
+        }
+        name
+    }
+
     /// Adds a prompt from its text, or the prompts of the files if the text is a path.
     fn prompt_text(&mut self, prompts: &mut Prompts, span: Span, written: &str, about: &About) {
         let looks_like_path = !written.contains(['\n', ' '])
@@ -273,7 +293,7 @@ impl Translator<'_> {
             self.unsupported(span, &format!("a prompt from `{store}`"), Some(help));
             return None;
         }
-        let Some(Value::Array(messages)) = chat(written) else {
+        let Some(messages) = literal_chat(written) else {
             let language = match written {
                 it if is_json(it) => "json",
                 it if may_be_chat(it) => "chat",
@@ -282,33 +302,33 @@ impl Translator<'_> {
             let entry = [("template", text(span, language)), ("user", text(span, written))];
             return Some(map(span, entry));
         };
-        let mut nodes = Vec::new();
-        for message in &messages {
-            let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
-            let role = if role == "developer" { "system" } else { role };
-            let Some(content) = content(message) else {
-                let help = "texts are supported: `content: \"…\"` or `{ type: text, text: \"…\" }`";
-                self.unsupported(span, "a message that is not text", Some(help));
-                return None;
-            };
-            if !matches!(role, "system" | "user" | "assistant") {
-                self.unsupported(span, &format!("the role `{role}` in a prompt"), None);
+        let messages = match messages {
+            Ok(messages) => messages,
+            Err(UnreadableChat { why, help }) => {
+                self.error(span, why, Some(help));
                 return None;
             }
-            nodes.push(map(span, [("role", text(span, role)), ("content", text(span, &content))]));
-        }
+        };
+        let nodes = messages.iter().map(|it| {
+            let role = text(span, it.role.as_str());
+            map(span, [("role", role), ("content", text(span, &it.content))])
+        });
         Some(map(span, [("template", text(span, "jinja")), ("messages", list(span, nodes))]))
     }
 }
 
-/// Returns a prompt for the providers of a config: without messages in its text, if no provider reads them.
-pub(super) fn for_providers(prompt: Node, reads_chats: bool) -> Node {
-    let is_chat = prompt.get("template").and_then(Node::text) == Some("chat");
-    if reads_chats || !is_chat {
+/// Returns a prompt without messages in its text, for models that get a text. Other prompts stay unchanged.
+pub(super) fn as_text(prompt: Node) -> Node {
+    if !is_chat(&prompt) {
         return prompt;
     }
     let user = prompt.get("user").cloned().into_iter().map(|it| ("user", it));
     map(prompt.span, [("template", text(prompt.span, "jinja"))].into_iter().chain(user))
+}
+
+/// True if the rendered text of a prompt may be a list of messages.
+fn is_chat(prompt: &Node) -> bool {
+    prompt.get("template").and_then(Node::text) == Some("chat")
 }
 
 /// True if an entry names a program file.
@@ -333,32 +353,15 @@ fn may_be_chat(written: &str) -> bool {
     is_template && ["[", "- role:", "{{", "{%", "{#"].iter().any(|it| begin.starts_with(it))
 }
 
-/// Parses a chat from a JSON or YAML list of messages. Returns `None` for other text.
-fn chat(written: &str) -> Option<Value> {
+/// Parses a chat from a JSON or YAML list of messages. Returns `None` for other text, such as a template of a chat.
+fn literal_chat(written: &str) -> Option<Result<Vec<Message>, UnreadableChat>> {
     let trimmed = written.trim();
-    let value: Value = if trimmed.starts_with('[') {
+    let value = if trimmed.starts_with('[') {
         serde_json::from_str(trimmed).ok()?
     } else if trimmed.starts_with("- role:") {
         serde_yaml::from_str(trimmed).ok()?
     } else {
         return None;
     };
-    let messages = value.as_array()?;
-    let is_chat = !messages.is_empty() && messages.iter().all(|it| it.get("role").is_some());
-    is_chat.then_some(value)
-}
-
-/// Returns the text of a message, or `None` if a part is not text.
-fn content(message: &Value) -> Option<String> {
-    match message.get("content")? {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => {
-            let text = |part: &Value| match part.get("type").and_then(Value::as_str) {
-                Some("text") => part.get("text").and_then(Value::as_str).map(str::to_owned),
-                _ => None,
-            };
-            parts.iter().map(text).collect::<Option<Vec<_>>>().map(|it| it.join("\n"))
-        }
-        _ => None,
-    }
+    messages(&value)
 }

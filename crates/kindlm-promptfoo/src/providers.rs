@@ -23,13 +23,26 @@ pub(super) struct Providers {
     extras: Vec<(Value, Rc<Group>)>,
 }
 
+/// The names of a model, and the form of its prompts.
+#[derive(Clone)]
+struct ModelIds {
+    /// The id in the suite. It is the label in promptfoo.
+    label: String,
+    /// The id in the promptfoo config.
+    written: String,
+    /// True if the API of the model takes messages. Other models get the rendered text of a prompt.
+    reads_chats: bool,
+}
+
+/// The providers that get a prompt as a text.
+const TAKE_TEXT: [&str; 4] = ["echo", "http", "command", "script"];
+
 /// Models that get the same prompts and tools, with the same transform.
 #[derive(Clone, Default)]
 pub(super) struct Group {
     /// References to the models.
     pub(super) models: Vec<Node>,
-    /// The id of each model in the suite, and its id in the promptfoo config.
-    ids: Vec<(String, String)>,
+    ids: Vec<ModelIds>,
     /// The names of the prompts for these models. `None` if they get all prompts.
     pub(super) prompts: Option<Vec<String>>,
     pub(super) tools: Option<Node>,
@@ -47,12 +60,17 @@ impl Group {
     pub(super) fn has(&self, place: usize, name: &str) -> bool {
         let beginning = name.strip_suffix('*');
         let is_it = |it: &str| it == name || beginning.is_some_and(|start| it.starts_with(start));
-        self.ids.get(place).is_some_and(|(label, id)| is_it(label) || is_it(id))
+        self.ids.get(place).is_some_and(|it| is_it(&it.label) || is_it(&it.written))
+    }
+
+    /// True if the API of the model at an index takes messages.
+    pub(super) fn reads_chats(&self, place: usize) -> bool {
+        self.ids.get(place).is_some_and(|it| it.reads_chats)
     }
 
     /// Returns the id of a model in the promptfoo config, by its index. The id is empty for an unknown index.
     pub(super) fn written(&self, place: usize) -> &str {
-        self.ids.get(place).map_or("", |(_, id)| id)
+        self.ids.get(place).map_or("", |it| &it.written)
     }
 }
 
@@ -65,16 +83,6 @@ impl Providers {
         self.models.iter().cloned()
     }
 
-    /// True if the API of a model takes messages. Other models get the text of a prompt as it is.
-    pub(super) fn read_chats(&self) -> bool {
-        let kind = |(name, config): &(String, Node)| {
-            let kind = config.get("type").and_then(Node::text).map(str::to_owned);
-            kind.unwrap_or_else(|| name.clone())
-        };
-        let takes_text = ["echo", "http", "command", "script"];
-        self.configs.iter().any(|it| !takes_text.contains(&kind(it).as_str()))
-    }
-
     pub(super) fn groups(&self) -> &[Rc<Group>] {
         &self.groups
     }
@@ -82,7 +90,7 @@ impl Providers {
     /// Returns the suite's id of the model with this label or promptfoo id, or `None`.
     pub(super) fn find(&self, name: &str) -> Option<&str> {
         let mut ids = self.groups.iter().flat_map(|it| &it.ids);
-        ids.find(|(label, id)| label == name || id == name).map(|(label, _)| label.as_str())
+        ids.find(|it| it.label == name || it.written == name).map(|it| it.label.as_str())
     }
 
     /// Adds a provider and returns its key. Equal configurations share one key.
@@ -105,12 +113,12 @@ impl Providers {
         chosen
     }
 
-    fn add(&mut self, id: &str, written: &str, entry: Node, how: Group, extra: Option<Value>) {
+    fn add(&mut self, ids: ModelIds, entry: Node, how: Group, extra: Option<Value>) {
         let span = entry.span;
         self.models.push(entry);
         let add_to = |group: &mut Group| {
-            group.models.push(text(span, id));
-            group.ids.push((id.to_owned(), written.to_owned()));
+            group.models.push(text(span, &ids.label));
+            group.ids.push(ids);
         };
         if let Some(json) = extra {
             let mut group = how;
@@ -320,7 +328,9 @@ impl Translator<'_> {
             transform,
             ..entry.group
         };
-        self.providers.add(&id, &entry.id, map(span, node), how, extra.cloned());
+        let reads_chats = !TAKE_TEXT.contains(&kind);
+        let ids = ModelIds { label: id, written: entry.id, reads_chats };
+        self.providers.add(ids, map(span, node), how, extra.cloned());
     }
 
     /// Translates a provider id and its configuration. Returns `None` after an error, which is reported.
@@ -362,7 +372,12 @@ impl Translator<'_> {
                 };
                 let mut settings = self.settings("openai", &config);
                 self.usual_params(("openai", name), model, entry, &mut settings);
-                or_else(&mut settings.provider, "baseUrl", || text(span, base_url));
+                // The other servers have no regions.
+                let region = entry.config.iter().find(|(key, _)| &*key.name == "region");
+                let region = region.and_then(|(_, it)| it.text()).filter(|_| name == "xai");
+                let url = region.map(|it| format!("https://{it}.api.x.ai/v1"));
+                let url = url.as_deref().unwrap_or(base_url);
+                or_else(&mut settings.provider, "baseUrl", || text(span, url));
                 or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
                 Some(("openai", name.to_owned(), model.to_owned(), settings))
             }
@@ -456,10 +471,7 @@ impl Translator<'_> {
         if settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
             return;
         }
-        let value = |name: &&str| {
-            let own = self.own_env.get(*name).and_then(Value::as_str).map(str::to_owned);
-            own.or_else(|| (self.inputs.env)(name)).filter(|it| !it.is_empty())
-        };
+        let value = |name: &&str| self.env_value(name);
         let (hosts, addresses): (&[&str], &[&str]) = match kind {
             "openai" => (&["OPENAI_API_HOST"], &["OPENAI_API_BASE_URL", "OPENAI_BASE_URL"]),
             "anthropic" => (&[], &["ANTHROPIC_BASE_URL"]),
@@ -487,18 +499,21 @@ impl Translator<'_> {
         let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
         let omits = set("omitDefaults").is_some_and(|(_, it)| it.to_json() == Value::Bool(true));
         let yes = || super::build::node(span, Kind::Bool(true));
+        let reasons = kindlm_types::reasons(model) || name == "xai" && super::xai::reasons(model);
+        let maximums: &[&str] = match kind {
+            "openai" if reasons && name == "azure" => &["max_completion_tokens", "max_tokens"],
+            "openai" if reasons => &["max_completion_tokens"],
+            "gemini" => &["maxOutputTokens", "max_output_tokens"],
+            "ollama" => &["num_predict"],
+            _ => &["max_tokens"],
+        };
+        self.maximum(model, maximums, settings);
         match kind {
             "openai" if kindlm_types::reasons(model) => {
-                if let (Some((key, _)), None) = (set("max_tokens"), set("max_completion_tokens")) {
-                    settings.params.retain(|(it, _)| *it != "maxTokens");
-                    let message = "`config.max_tokens` has no effect on a reasoning model";
-                    let help = "promptfoo ignores it too; write `max_completion_tokens`";
-                    self.warn(key.span, message.to_owned(), Some(help));
-                }
                 settings.params.push(("omitDefaults", yes()));
             }
             "gemini" | "ollama" => settings.params.push(("omitDefaults", yes())),
-            "openai" if name == "xai" && super::xai::reasons(model) => {
+            "openai" if reasons => {
                 or_else(&mut settings.params, "temperature", || number(span, 0.0));
                 settings.params.push(("omitDefaults", yes()));
             }
@@ -514,14 +529,34 @@ impl Translator<'_> {
                 or_else(&mut settings.params, "temperature", || number(span, 0.3));
                 settings.params.push(("omitDefaults", yes()));
             }
-            // Anthropic's API rejects a temperature beside `thinking`.
-            "anthropic" if set("thinking").is_some() => {
-                or_else(&mut settings.params, "maxTokens", || number(span, 2048.0));
-                settings.params.push(("omitDefaults", yes()));
-            }
+            "anthropic" if set("thinking").is_some() => self.thinking(entry, settings),
             "echo" => {}
             _ => or_else(&mut settings.params, "temperature", || number(span, 0.0)),
         }
+    }
+
+    /// Adds the parameters that promptfoo sends to Anthropic beside `thinking`.
+    ///
+    /// The API rejects a temperature beside it, and a maximum of tokens that thinking alone may use.
+    fn thinking(&mut self, entry: &Entry, settings: &mut Settings) {
+        let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
+        let Some((_, thinking)) = set("thinking") else { return };
+        let budget = thinking.get("budget_tokens").and_then(|it| it.to_json().as_f64());
+        let maximum = set("max_tokens").and_then(|(_, it)| it.to_json().as_f64());
+        if let Some(budget) = budget.filter(|it| maximum.unwrap_or(2048.0) <= *it) {
+            settings.params.retain(|(it, _)| *it != "maxTokens");
+            settings.params.push(("maxTokens", number(entry.span, budget + 1024.0)));
+        }
+        or_else(&mut settings.params, "maxTokens", || number(entry.span, 2048.0));
+        if thinking.get("type").and_then(Node::text) != Some("disabled")
+            && let Some((key, _)) = set("temperature")
+        {
+            settings.params.retain(|(it, _)| *it != "temperature");
+            let message = "`config.temperature` has no effect beside `thinking`".to_owned();
+            self.warn(key.span, message, Some("promptfoo does not send it either; remove it"));
+        }
+        let yes = super::build::node(entry.span, Kind::Bool(true));
+        settings.params.push(("omitDefaults", yes));
     }
 
     /// Translates a pause after each request into limits.

@@ -9,7 +9,8 @@ use super::Translator;
 /// The longest chain of references.
 const DEPTH: usize = 16;
 
-/// The prefix of references to assertion templates. They stay unchanged, because a `kindlm.yaml` supports them.
+/// The prefix of references to assertion templates. [`Translator::with_template`] replaces them, because tests in other
+/// files have them too.
 const TEMPLATES: &str = "#/assertionTemplates/";
 
 impl Translator<'_> {
@@ -46,11 +47,58 @@ impl Translator<'_> {
         Node { kind, ..node.clone() }
     }
 
+    /// Returns a check with the assertion template that it refers to. Its own keys override those of the template.
+    ///
+    /// Other checks stay unchanged. An invalid reference is reported and becomes null.
+    pub(super) fn with_template(&mut self, check: &Node) -> Node {
+        let mut check = check.clone();
+        for depth in 0.. {
+            let Some(reference) = check.get("$ref").cloned() else { break };
+            match self.template_of(&reference, depth) {
+                Some(template) => {
+                    let own = check.entries().iter().filter(|(key, _)| &*key.name != "$ref");
+                    let own: Vec<(Key, Node)> = own.cloned().collect();
+                    // A template can also be a list of checks.
+                    if matches!(template.kind, Kind::Mapping(_)) || !own.is_empty() {
+                        let entries = super::vars::merged(template.entries(), &own);
+                        check.kind = Kind::Mapping(Rc::new(entries));
+                    } else {
+                        check.kind = template.kind;
+                    }
+                }
+                None => check.kind = Kind::Null,
+            }
+        }
+        check
+    }
+
+    /// Returns the assertion template at a reference. Returns `None` after an error, which is reported.
+    fn template_of(&mut self, reference: &Node, depth: usize) -> Option<Node> {
+        let written = reference.text().unwrap_or_default();
+        if depth == DEPTH {
+            self.circular(reference.span, written);
+            return None;
+        }
+        let pointer = written.strip_prefix(TEMPLATES);
+        let templates = self.assertion_templates.as_ref();
+        let found = templates.zip(pointer).and_then(|(it, pointer)| at(it, pointer)).cloned();
+        if found.is_none() {
+            let message = format!("`{written}` is no assertion template");
+            let help = "write `$ref: '#/assertionTemplates/name'`, and the check under `assertionTemplates`";
+            self.error(reference.span, message, Some(help));
+        }
+        found
+    }
+
+    fn circular(&mut self, span: Span, reference: &str) {
+        let message = format!("`{reference}` is circular");
+        self.error(span, message, Some("replace one of the references with its content"));
+    }
+
     fn follow(&mut self, span: Span, reference: &str, root: &Node, depth: usize) -> Option<Node> {
         let (file, pointer) = reference.split_once('#').unwrap_or((reference, ""));
         if depth == DEPTH {
-            let message = format!("`{reference}` is circular");
-            self.error(span, message, Some("replace one of the references with its content"));
+            self.circular(span, reference);
             return None;
         }
         if file.contains("://") && !file.starts_with("file://") {

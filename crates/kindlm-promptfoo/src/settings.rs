@@ -19,10 +19,12 @@ pub(super) struct Settings {
     pub(super) body: Vec<(String, Node)>,
     /// The settings that the API is not known to have, with their places.
     pub(super) unknown: Vec<(Span, String)>,
+    /// All maximums of tokens. [`maximum`](Translator::maximum) decides which of them is sent.
+    pub(super) maximums: Vec<(Key, Node)>,
 }
 
 /// Keys that OpenAI's API accepts in the body of a request under the same name.
-const BODY: [&str; 20] = [
+const BODY: [&str; 23] = [
     "frequency_penalty",
     "function_call",
     "presence_penalty",
@@ -31,6 +33,9 @@ const BODY: [&str; 20] = [
     "modalities",
     "parallel_tool_calls",
     "prediction",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
     "reasoning",
     "reasoning_effort",
     "repetition_penalty",
@@ -44,6 +49,10 @@ const BODY: [&str; 20] = [
     "web_search_options",
     "top_logprobs",
 ];
+
+/// The keys of a maximum of tokens, in the order in which they decide if a vendor has several.
+pub(super) const MAXIMUMS: [&str; 5] =
+    ["max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens", "num_predict"];
 
 /// True if a key is a setting of a model, which changes the request.
 pub(super) fn is_setting(name: &str) -> bool {
@@ -86,7 +95,46 @@ pub(super) fn or_else(
     }
 }
 
+impl Settings {
+    /// Returns the entries of a part of the body, without its maximums of tokens, which are collected.
+    ///
+    /// They decide before those beside `name`. `stream: false` is left out, because whole answers are read anyway.
+    pub(super) fn without_maximums(&mut self, name: &str, part: &Node) -> Vec<(Key, Node)> {
+        let mut rest = Vec::new();
+        for (key, value) in part.entries() {
+            if MAXIMUMS.contains(&&*key.name) {
+                let name = format!("{name}.{}", key.name);
+                let key = Key { name: name.as_str().into(), span: key.span };
+                self.maximums.insert(0, (key, value.clone()));
+            } else if &*key.name != "stream" || value.to_json() != serde_json::Value::Bool(false) {
+                rest.push((key.clone(), value.clone()));
+            }
+        }
+        rest
+    }
+}
+
 impl Translator<'_> {
+    /// Sets the maximum of tokens that promptfoo sends to a model, and no other.
+    ///
+    /// `names` are the keys that promptfoo reads for this model. A warning names the others, if none of these is set.
+    pub(super) fn maximum(&mut self, model: &str, names: &[&str], settings: &mut Settings) {
+        let last = |key: &Key| key.name.rsplit('.').next().unwrap_or_default().to_owned();
+        let maximums = std::mem::take(&mut settings.maximums);
+        let read =
+            names.iter().find_map(|name| maximums.iter().find(|(key, _)| last(key) == *name));
+        if let Some((_, value)) = read {
+            settings.params.push(("maxTokens", value.clone()));
+            return;
+        }
+        for (key, _) in &maximums {
+            let message = format!("`config.{}` has no effect on `{model}`", key.name);
+            let name = names.first().copied().unwrap_or_default();
+            let help = format!("promptfoo ignores it too; write `{name}`");
+            self.warn(key.span, message, Some(&help));
+        }
+    }
+
     /// Translates the `config` of a vendor's API. `kind` is the KindLM provider, or `azure`.
     pub(super) fn settings(&mut self, kind: &str, config: &[(Key, Node)]) -> Settings {
         let mut settings = Settings::default();
@@ -95,11 +143,9 @@ impl Translator<'_> {
             match &*key.name {
                 "temperature" => settings.params.push(("temperature", value.clone())),
                 "seed" => settings.params.push(("seed", value.clone())),
-                "max_tokens"
-                | "max_completion_tokens"
-                | "maxOutputTokens"
-                | "num_predict"
-                | "max_output_tokens" => settings.params.push(("maxTokens", value.clone())),
+                name if MAXIMUMS.contains(&name) => {
+                    settings.maximums.push((key.clone(), value.clone()));
+                }
                 "top_p" | "topP" => settings.params.push(("topP", value.clone())),
                 "stop" | "stopSequences" | "stop_sequences" => {
                     let value = match value.text() {
@@ -146,8 +192,10 @@ impl Translator<'_> {
                 }
                 "passthrough" if is_openai => {
                     settings.calls |= value.get("functions").is_some();
-                    let own = value.entries().iter();
-                    settings.body.extend(own.map(|(key, it)| (key.name.to_string(), it.clone())));
+                    let own = settings.without_maximums("passthrough", value);
+                    settings
+                        .body
+                        .extend(own.into_iter().map(|(key, it)| (key.name.to_string(), it)));
                 }
                 name if is_openai && BODY.contains(&name) => {
                     settings.body.push((name.to_owned(), value.clone()));
@@ -169,23 +217,13 @@ impl Translator<'_> {
     ///
     /// The checks see an answer with a schema as a value, in the same way as in promptfoo.
     fn response_format(&mut self, node: &Node, settings: &mut Settings) {
-        let file = node.text().and_then(super::files::path).map(str::to_owned);
-        let node = match file {
-            Some(file) => match self.document_of(node.span, &file) {
-                Some(node) => node,
-                None => return,
-            },
-            None => node.clone(),
-        };
+        let Some(node) = self.in_place(node) else { return };
         if node.get("type").and_then(Node::text) == Some("json_schema") {
             settings.transform = Some(text(node.span, PARSED));
         }
-        let inner = node.get("schema").and_then(Node::text).and_then(super::files::path);
-        let node = match inner.map(str::to_owned) {
-            Some(file) => match self.document_of(node.span, &file) {
-                Some(schema) => super::build::with(&node, "schema", schema),
-                None => return,
-            },
+        let node = match node.get("schema").map(|it| self.in_place(it)) {
+            Some(Some(schema)) => super::build::with(&node, "schema", schema),
+            Some(None) => return,
             None => node,
         };
         settings.body.push(("response_format".to_owned(), node));
@@ -194,7 +232,7 @@ impl Translator<'_> {
     /// Returns the content of the file that a value names, or the value itself.
     ///
     /// Returns `None` if the file cannot be read.
-    fn in_place(&mut self, node: &Node) -> Option<Node> {
+    pub(super) fn in_place(&mut self, node: &Node) -> Option<Node> {
         match node.text().and_then(super::files::path).map(str::to_owned) {
             Some(file) => self.document_of(node.span, &file),
             None => Some(node.clone()),

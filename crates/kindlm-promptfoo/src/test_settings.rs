@@ -4,7 +4,7 @@ use kindlm_source::{Key, Kind, Node};
 use serde_json::Value;
 
 use super::Translator;
-use super::asserts::{accepts, is_graded};
+use super::asserts::{KnownKeys, is_graded};
 use super::build::with;
 use super::build::{list, map, number};
 use super::graders::Graders;
@@ -152,17 +152,17 @@ impl Translator<'_> {
 
 impl TestSettings {
     /// Adds the grading models and the grading prompt to checks without their own.
-    pub(super) fn graded(&self, checks: &[Node]) -> Vec<Node> {
-        checks.iter().map(|it| self.graded_one(it)).collect()
+    fn graded(&self, checks: &[Node], keys: &mut KnownKeys) -> Vec<Node> {
+        checks.iter().map(|it| self.graded_one(it, keys)).collect()
     }
 
-    fn graded_one(&self, check: &Node) -> Node {
+    fn graded_one(&self, check: &Node, keys: &mut KnownKeys) -> Node {
         if let Some(parts) = check.get("assert") {
-            let parts = list(parts.span, self.graded(parts.items()));
+            let parts = list(parts.span, self.graded(parts.items(), keys));
             return with(check, "assert", parts);
         }
         let kind = check.get("type").and_then(Node::text).unwrap_or_default();
-        let grader = match kind.strip_prefix("not-").unwrap_or(kind) {
+        let grader = match plain_of(kind) {
             plain if plain.starts_with("similar") => &self.graders.embedding,
             plain if is_graded(plain) => &self.graders.text,
             _ => return check.clone(),
@@ -174,7 +174,7 @@ impl TestSettings {
         // Some checks use both a grading model and embeddings.
         let embedding = self.graders.embedding.as_ref();
         let embedding = embedding.filter(|_| check.get("embeddingModel").is_none());
-        if let Some(model) = embedding.filter(|_| accepts(kind, "embeddingModel")) {
+        if let Some(model) = embedding.filter(|_| keys.accept(kind, "embeddingModel")) {
             check = with(&check, "embeddingModel", model.clone());
         }
         check = as_in_promptfoo(&check, kind);
@@ -184,7 +184,7 @@ impl TestSettings {
         }
         let rubric = self.rubric.as_ref();
         let rubric = rubric.filter(|_| check.get("rubricPrompt").is_none());
-        match rubric.filter(|_| accepts(kind, "rubricPrompt")) {
+        match rubric.filter(|_| keys.accept(kind, "rubricPrompt")) {
             Some(rubric) => with(&check, "rubricPrompt", rubric.clone()),
             None => check,
         }
@@ -193,8 +193,8 @@ impl TestSettings {
     /// Returns the checks for the test.
     ///
     /// If the test has a scoring function, the result is one set that contains all checks.
-    pub(super) fn checks(&self, checks: &[Node]) -> Vec<Node> {
-        let checks = self.graded(checks);
+    pub(super) fn checks(&self, checks: &[Node], keys: &mut KnownKeys) -> Vec<Node> {
+        let checks = self.graded(checks, keys);
         let Some(scoring) = &self.scoring else { return checks };
         let mut set = vec![
             ("type", super::build::text(scoring.span, "assert-set")),

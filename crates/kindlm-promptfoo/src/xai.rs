@@ -26,27 +26,18 @@ fn takes_effort(model: &str) -> bool {
 impl Translator<'_> {
     /// Returns the settings that promptfoo sends to a model of xAI. Warns of those that it leaves out.
     pub(super) fn xai_config(&mut self, model: &str, config: &[(Key, Node)]) -> Vec<(Key, Node)> {
-        let has_maximum = config.iter().any(|(it, _)| &*it.name == "max_completion_tokens");
         let mut kept = Vec::with_capacity(config.len());
         for (name, value) in config {
             let is_left_out = match &*name.name {
-                "max_tokens" if reasons(model) => {
-                    if has_maximum {
-                        continue;
-                    }
-                    true
-                }
+                // It decides the address.
+                "region" => continue,
                 "stop" | "presence_penalty" | "frequency_penalty" => is_of_fourth_generation(model),
                 "reasoning_effort" => !takes_effort(model),
                 _ => false,
             };
             if is_left_out {
                 let message = format!("`config.{}` has no effect on `{model}`", name.name);
-                let help = if &*name.name == "max_tokens" {
-                    "promptfoo ignores it too; write `max_completion_tokens`"
-                } else {
-                    "promptfoo does not send it either; remove it"
-                };
+                let help = "promptfoo does not send it either; remove it";
                 self.warn(name.span, message, Some(help));
             } else {
                 kept.push((name.clone(), value.clone()));

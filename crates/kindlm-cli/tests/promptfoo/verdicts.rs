@@ -27,6 +27,23 @@ fn checks(rows: &[Value]) -> Vec<String> {
 const TOOLS: &str = "tools: [{ type: function, function: { name: delete_account, parameters: { type: object, \
     properties: { id: { type: number } } } } }]";
 
+/// The environment variables that decide the default graders.
+const KEYS: [&str; 13] = [
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "PALM_API_KEY",
+    "MISTRAL_API_KEY",
+    "XAI_API_KEY",
+    "AZURE_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "AZURE_CLIENT_ID",
+    "AZURE_DEPLOYMENT_NAME",
+    "AZURE_OPENAI_DEPLOYMENT_NAME",
+    "OPENAI_API_HOST",
+];
+
 const CHECKS: &str = "
       - { type: not-contains, value: delete_account }
       - { type: contains, value: delete_account }
@@ -36,68 +53,53 @@ const CHECKS: &str = "
       - { type: javascript, value: CODE }";
 
 #[test]
-fn text_checks_see_the_calls_of_openai_as_json() {
-    let server = MockServer::answering(|_| {
-        MockReply::json(&json!({
-            "model": "gpt-4o",
-            "choices": [{"finish_reason": "tool_calls", "message": {"role": "assistant", "content": null, "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "delete_account", "arguments": "{\"id\":7}"}},
-            ]}}],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-        }))
-    })
-    .unwrap();
-    let config = format!(
-        "prompts: [Remove me]\nproviders: [{{ id: 'openai:gpt-4o', config: {{ apiBaseUrl: 'URL/v1', apiKeyEnvar: KEY, \
-         {TOOLS} }} }}]\ntests:\n  - assert:{}\n",
-        CHECKS.replace("CODE", "\"output[0].function.name === 'delete_account'\"")
-    );
-    let (ran, rows, _) = run(&server, &config, &[("KEY", "k")]);
-    assert_eq!(rows.len(), 1, "{ran:?}");
-    assert_eq!(
-        checks(&rows),
-        [
-            "contains failed",
-            "contains passed",
-            "is-json passed",
-            "regex failed",
-            "is-valid-openai-tools-call passed",
-            "javascript passed",
-        ],
-        "{rows:?}"
-    );
-}
-
-#[test]
-fn checks_see_the_calls_of_anthropic_as_its_blocks() {
-    let server = MockServer::answering(|_| {
-        MockReply::json(&json!({
-            "model": "claude-sonnet-4-5", "role": "assistant", "type": "message", "stop_reason": "tool_use",
-            "content": [{"type": "tool_use", "id": "t1", "name": "delete_account", "input": {"id": 7}}],
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        }))
-    })
-    .unwrap();
-    let tools = "tools: [{ name: delete_account, input_schema: { type: object, properties: { id: { type: number } } } }]";
-    let config = format!(
-        "prompts: [Remove me]\nproviders: [{{ id: 'anthropic:messages:claude-sonnet-4-5', config: {{ apiBaseUrl: URL, \
-         apiKeyEnvar: KEY, {tools} }} }}]\ntests:\n  - assert:{}\n",
-        CHECKS.replace("CODE", "\"JSON.parse(output).name === 'delete_account'\"")
-    );
-    let (ran, rows, _) = run(&server, &config, &[("KEY", "k")]);
-    assert_eq!(rows.len(), 1, "{ran:?}");
-    assert_eq!(
-        checks(&rows),
-        [
-            "contains failed",
-            "contains passed",
-            "is-json passed",
-            "regex failed",
-            "is-valid-openai-tools-call failed",
-            "javascript passed",
-        ],
-        "{rows:?}"
-    );
+fn checks_see_the_calls_of_an_answer_as_promptfoo_shows_them() {
+    let openai = json!({
+        "model": "gpt-4o",
+        "choices": [{"finish_reason": "tool_calls", "message": {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "delete_account", "arguments": "{\"id\":7}"}},
+        ]}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    });
+    let anthropic = json!({
+        "model": "claude-sonnet-4-5", "role": "assistant", "type": "message", "stop_reason": "tool_use",
+        "content": [{"type": "tool_use", "id": "t1", "name": "delete_account", "input": {"id": 7}}],
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    });
+    for (id, base, answer, code, is_openai_call) in [
+        (
+            "openai:gpt-4o",
+            "URL/v1",
+            openai,
+            "output[0].function.name === 'delete_account'",
+            "passed",
+        ),
+        (
+            "anthropic:messages:claude-sonnet-4-5",
+            "URL",
+            anthropic,
+            "JSON.parse(output).name === 'delete_account'",
+            "failed",
+        ),
+    ] {
+        let server = MockServer::answering(move |_| MockReply::json(&answer)).unwrap();
+        let config = format!(
+            "prompts: [Remove me]\nproviders: [{{ id: '{id}', config: {{ apiBaseUrl: '{base}', apiKeyEnvar: KEY, \
+             {TOOLS} }} }}]\ntests:\n  - assert:{}\n",
+            CHECKS.replace("CODE", &format!("\"{code}\""))
+        );
+        let (ran, rows, _) = run(&server, &config, &[("KEY", "k")]);
+        assert_eq!(rows.len(), 1, "{ran:?}");
+        let expected = [
+            "contains failed".to_owned(),
+            "contains passed".to_owned(),
+            "is-json passed".to_owned(),
+            "regex failed".to_owned(),
+            format!("is-valid-openai-tools-call {is_openai_call}"),
+            "javascript passed".to_owned(),
+        ];
+        assert_eq!(checks(&rows), expected, "{id}: {rows:?}");
+    }
 }
 
 #[test]
@@ -120,18 +122,36 @@ fn the_application_is_never_its_own_grader() {
         ),
     ] {
         let folder = folder(&[(CONFIG, &config.replace("URL", &app.url()))]);
-        let mut all = vec![
-            ("OPENAI_API_KEY", ""),
-            ("ANTHROPIC_API_KEY", ""),
-            ("GEMINI_API_KEY", ""),
-            ("GOOGLE_API_KEY", ""),
-            ("MISTRAL_API_KEY", ""),
-        ];
+        let mut all: Vec<(&str, &str)> = KEYS.iter().map(|it| (*it, "")).collect();
         all.extend(env);
         let ran = kindlm_with(folder.path(), &["import", CONFIG, "--output", "-"], &all);
         let yaml = format!("{}{}", ran.stdout, ran.stderr);
         assert!(yaml.contains(&format!("model: {grader}\n")), "{yaml}");
         assert!(yaml.contains(&format!("model: {embeddings}\n")), "{yaml}");
+    }
+}
+
+#[test]
+fn a_default_grader_at_azure_is_refused() {
+    let config =
+        "prompts: [hi]\nproviders: [echo]\ntests: [{ assert: [{ type: llm-rubric, value: x }] }]\n";
+    let names = [("AZURE_DEPLOYMENT_NAME", "d"), ("AZURE_OPENAI_DEPLOYMENT_NAME", "d")];
+    let credentials =
+        [("AZURE_CLIENT_ID", "i"), ("AZURE_CLIENT_SECRET", "s"), ("AZURE_TENANT_ID", "t")];
+    for (env, is_refused) in [
+        ([&names[..], &[("AZURE_API_KEY", "k")]].concat(), true),
+        ([&names[..], &credentials].concat(), true),
+        ([&names[..], &credentials[1..]].concat(), false),
+        ([&names[1..], &[("AZURE_API_KEY", "k")]].concat(), false),
+        ([&names[..], &[("AZURE_API_KEY", "k"), ("OPENAI_API_KEY", "k")]].concat(), false),
+    ] {
+        let folder = folder(&[(CONFIG, config)]);
+        let all = KEYS.iter().map(|it| (*it, "")).chain(env.iter().copied());
+        let all: Vec<(&str, &str)> = all.collect();
+        let ran = kindlm_with(folder.path(), &["import", CONFIG, "--output", "-"], &all);
+        let found = ran.stderr.contains("a default grader at Azure");
+        assert_eq!(found, is_refused, "{env:?}: {ran:?}");
+        assert_eq!(ran.stdout.contains("gpt-5.6-sol"), !is_refused, "{env:?}: {ran:?}");
     }
 }
 
@@ -168,7 +188,8 @@ fn chats_are_rendered_before_they_are_read() {
         "prompts:\n  - '[{{ \"role\": \"user\", \"content\": \"{{{{ q }}}}\" }} ,{{% if q %}}{{% endif %}}]'\n{provider}{vars}"
     );
     let (ran, rows, _) = run(&server, &config, &[("KEY", "k")]);
-    assert!(rows.is_empty() && ran.stderr.contains("looks like a chat"), "{ran:?}");
+    let message = "in the test \"Test 1\", the rendered prompt looks like a chat";
+    assert!(rows.is_empty() && ran.stderr.contains(message), "{ran:?}");
 }
 
 #[test]

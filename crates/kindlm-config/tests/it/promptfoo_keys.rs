@@ -43,6 +43,21 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["template: chat user: '{{ x | dump }}'", "template: jinja user: Hi {{x}}"]),
     ),
     (
+        "prompts",
+        "prompts: ['{{ x | dump }}']\ntests: [{ assert: [{ type: llm-rubric, value: a }] }]",
+        As(&["template: jinja user: '{{ x | dump }}'"]),
+    ),
+    (
+        "prompts",
+        "providers: ['openai:gpt-4o', echo]\nprompts: [{ raw: '{{ x | dump }}', label: p }]",
+        As(&[
+            "p: template: chat user: '{{ x | dump }}'",
+            "p · text: template: jinja user: '{{ x | dump }}'",
+            "prompt: p models: - openai:gpt-4o",
+            "prompt: p · text models: - echo",
+        ]),
+    ),
+    (
         "prompts: langfuse://…",
         "prompts: ['langfuse://a:1']",
         Refused("a prompt from `langfuse://`"),
@@ -80,7 +95,17 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "providers: openai:…",
         "providers: [{ id: 'openai:o3', config: { max_tokens: 9 } }]",
-        Warned("`config.max_tokens` has no effect on a reasoning model"),
+        Warned("`config.max_tokens` has no effect on `o3`"),
+    ),
+    (
+        "providers: openai:…",
+        "providers: [{ id: 'openai:o3', config: { max_tokens: 9, max_completion_tokens: 8 } }]",
+        As(&["params: maxTokens: 8 omitDefaults: true"]),
+    ),
+    (
+        "providers: openai:…",
+        "providers: [{ id: 'openai:gpt-4o', config: { max_completion_tokens: 8 } }]",
+        Warned("`config.max_completion_tokens` has no effect on `gpt-4o`"),
     ),
     (
         "providers: anthropic:…",
@@ -223,6 +248,31 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["a: 1", "reasoning_effort: low"]),
     ),
     (
+        "config.passthrough",
+        "providers: [{ id: 'openai:x', config: { passthrough: { max_tokens: 9, stream: false, b: 1 }, max_tokens: 8 } }]",
+        As(&["maxTokens: 9", "body: b: 1"]),
+    ),
+    (
+        "config.passthrough",
+        "providers: [{ id: 'openai:x', config: { passthrough: { a: { api_key: abc } } } }]",
+        Refused("a key must not be in a file"),
+    ),
+    (
+        "config.passthrough",
+        "providers: [{ id: 'google:x', config: { service_tier: flex, passthrough: { a: 1, generationConfig: { maxOutputTokens: 9 } } } }]",
+        As(&["maxTokens: 9", "body: service_tier: flex a: 1 generationConfig: {}"]),
+    ),
+    (
+        "config.passthrough",
+        "providers: [{ id: 'ollama:chat:x', config: { truncate: true, num_predict: 8, passthrough: { options: { num_predict: 9, top_k: 1 }, a: 1 } } }]",
+        As(&["maxTokens: 9", "body: truncate: true options: top_k: 1 a: 1"]),
+    ),
+    (
+        "config.response_format",
+        "providers: [{ id: 'google:x', config: { responseSchema: 'file://schema.json' } }]",
+        As(&["generationConfig: responseSchema: type: object responseMimeType: application/json"]),
+    ),
+    (
         "config.cost",
         "providers: [{ id: 'openai:x', config: { cost: 0.000001 } }]",
         As(&["price:", "input: 1"]),
@@ -256,6 +306,51 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "config.…",
         "providers: [{ id: 'openai:x', config: { my_secret: abc } }]",
         Refused("a key must not be in a file"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'anthropic:x', config: { extra_body: { a: [{ password: abc }] } } }]",
+        Refused("a key must not be in a file"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'openai:x', config: { prompt_cache_key: support } }]",
+        As(&["body: prompt_cache_key: support"]),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'openai:x', config: { stream: true } }]",
+        Warned("`config.stream` has no effect here"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'google:x', config: { generationConfig: { maxOutputTokens: 9, topP: 1 } } }]",
+        As(&["maxTokens: 9", "generationConfig: topP: 1"]),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'anthropic:x', config: { effort: low, thinking: { type: enabled, budget_tokens: 4000 } } }]",
+        As(&["output_config: effort: low", "maxTokens: 5024"]),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'azure:chat:x', config: { apiHost: h, isReasoningModel: true } }]",
+        Refused("`config.isReasoningModel` at Azure"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'azure:chat:x', config: { apiHost: h, modelName: o3-mini } }]",
+        Refused("`config.modelName` at Azure"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'azure:chat:x', config: { apiHost: h, modelName: gpt-4o } }]",
+        Warned("`config.modelName` has no effect here"),
+    ),
+    (
+        "config.…",
+        "providers: [{ id: 'xai:grok-3', config: { region: us-east-1 } }]",
+        As(&["baseUrl: https://us-east-1.api.x.ai/v1"]),
     ),
     (
         "config.…",
@@ -437,7 +532,32 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "assertionTemplates",
         "assertionTemplates: { t: { type: equals, value: a } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/t' }] }]",
-        As(&["assertionTemplates:", "$ref:"]),
+        As(&["assert: - type: equals value: a"]),
+    ),
+    (
+        "assertionTemplates",
+        "assertionTemplates: { s: { type: assert-set, assert: [{ type: llm-rubric, value: a }] } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/s' }] }]",
+        As(&["value: a model: openai:chat:gpt-5.6-sol"]),
+    ),
+    (
+        "assertionTemplates",
+        "assertionTemplates: { t: { $ref: '#/assertionTemplates/u' }, u: { $ref: 'refs.yaml#/judged' } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/t', weight: 2 }] }]",
+        As(&["value: b weight: 2 model: openai:chat:gpt-5.6-sol"]),
+    ),
+    (
+        "assertionTemplates",
+        "assertionTemplates: { t: { type: llm-rubric, value: a } }\ntests: [{ assert: { $ref: '#/assertionTemplates/t' } }]",
+        Refused("expected a list of assertions"),
+    ),
+    (
+        "assertionTemplates",
+        "tests: [{ assert: [{ $ref: '#/assertionTemplates/t' }] }]",
+        Refused("`#/assertionTemplates/t` is no assertion template"),
+    ),
+    (
+        "assertionTemplates",
+        "assertionTemplates: { t: { $ref: '#/assertionTemplates/t' } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/t' }] }]",
+        Refused("is circular"),
     ),
     (
         "derivedMetrics",
@@ -516,7 +636,11 @@ fn files() -> Memory {
             "scenario.yaml",
             "config: [{ vars: { who: a } }, { vars: { who: b } }]\ntests: [{ vars: { x: each } }]\n",
         ),
-        ("refs.yaml", "both: { assert: [{ type: equals, value: by reference }] }\n"),
+        (
+            "refs.yaml",
+            "both: { assert: [{ type: equals, value: by reference }] }\njudged: { type: llm-rubric, value: b }\n",
+        ),
+        ("schema.json", r#"{"type": "object"}"#),
         ("prompt.js", "x"),
         ("tests.js", "x"),
         ("var.js", "x"),

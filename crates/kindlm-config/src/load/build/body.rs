@@ -12,10 +12,10 @@ use kindlm_engine::{
     BodyError, BodySource, CaseBody, ConversationTurn, Digest, Fingerprint, SimulatedAnswer,
     SimulatedResponse, SimulatedTool, Subject,
 };
+use kindlm_promptfoo::read_chat;
 use kindlm_types::{ActionStatus, Channel, Message, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
-use super::chat::read_chat;
 use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
@@ -179,7 +179,9 @@ impl BodySource for Row {
                     .map(|(role, form)| Ok(Message::new(*role, fill(form, &vars)?)))
                     .collect::<Result<Vec<_>, _>>()?;
                 let chat = match messages.as_slice() {
-                    [only] if opening.reads_chat => read_chat(&only.content).map_err(BodyError)?,
+                    [only] if opening.reads_chat => {
+                        read_chat(&only.content).map_err(|it| BodyError(it.to_string()))?
+                    }
                     _ => None,
                 };
                 is_chat = opening.is_chat || chat.is_some();

@@ -200,7 +200,8 @@ impl Builder<'_> {
                     let written = Written { template, source, span: *span };
                     self.check_text(written, vars, missing, TextUse::Prompt);
                 }
-                self.check_chat(prompt, vars);
+                let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
+                self.check_chat(name, prompt, vars);
                 (Some(SubjectForm::Prompt(Arc::clone(&prompt.opening))), Some(prompt))
             }
             (None, Some(command)) => {

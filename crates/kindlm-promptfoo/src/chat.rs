@@ -1,0 +1,147 @@
+//! Prompts that are a list of messages.
+
+use std::fmt;
+
+use kindlm_types::{Message, Role};
+use serde_json::Value;
+
+/// The reason why a text that looks like a chat cannot be read, and the advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableChat {
+    /// The reason, as a lower-case fragment.
+    pub why: String,
+    /// The advice.
+    pub help: &'static str,
+}
+
+impl fmt::Display for UnreadableChat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.why, self.help)
+    }
+}
+
+/// Returns the messages of a rendered prompt that is a chat; `None` for other texts.
+///
+/// A chat is a JSON list, or a YAML list that begins with `- role:`. Returns an error for a text that looks like a chat
+/// and cannot be read.
+pub fn read_chat(text: &str) -> Result<Option<Vec<Message>>, UnreadableChat> {
+    let trimmed = text.trim();
+    let value: Value = if trimmed.starts_with("- role:") {
+        serde_yaml::from_str(trimmed).map_err(|err| UnreadableChat {
+            why: format!("the chat is not valid YAML: {err}"),
+            help: "insert texts with `{{ value | dump }}`, without quotes around it",
+        })?
+    } else {
+        match serde_json::from_str(trimmed) {
+            Ok(value) => value,
+            Err(err) if looks_like_json(trimmed) => {
+                return Err(UnreadableChat {
+                    why: format!(
+                        "the rendered prompt looks like a chat, but is not valid JSON: {err}"
+                    ),
+                    help: "insert texts with `{{ value | dump }}`, without quotes around it, and write no comma \
+                        after the last message",
+                });
+            }
+            Err(_) => return Ok(None),
+        }
+    };
+    messages(&value).transpose()
+}
+
+/// Returns the messages of a value that is a chat; `None` for other values.
+///
+/// Returns an error for a chat with a message that is not supported.
+pub(super) fn messages(value: &Value) -> Option<Result<Vec<Message>, UnreadableChat>> {
+    let items = value.as_array().filter(|it| !it.is_empty())?;
+    let is_chat = items.iter().all(|it| it.get("role").is_some());
+    is_chat.then(|| items.iter().map(message).collect())
+}
+
+/// Returns true if a text has the beginning and the end of a JSON object, or of a list of values.
+fn looks_like_json(text: &str) -> bool {
+    if text.starts_with('{') && text.ends_with('}') {
+        return true;
+    }
+    let Some(inner) = text.strip_prefix('[').and_then(|it| it.strip_suffix(']')) else {
+        return false;
+    };
+    let inner = inner.trim_start();
+    let starts = |it: &str| inner.starts_with(it);
+    inner.is_empty()
+        || inner.starts_with(|it: char| matches!(it, '"' | '{' | '[' | '-') || it.is_ascii_digit())
+        || starts("true")
+        || starts("false")
+        || starts("null")
+}
+
+fn message(value: &Value) -> Result<Message, UnreadableChat> {
+    let role = match value.get("role").and_then(Value::as_str) {
+        Some("system" | "developer") => Role::System,
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        other => {
+            let role = other.unwrap_or_default();
+            return Err(UnreadableChat {
+                why: format!(
+                    "the chat has a message with the role `{role}`, which is not supported"
+                ),
+                help: "the roles are system, developer, user and assistant",
+            });
+        }
+    };
+    let unsupported = || UnreadableChat {
+        why: "the chat has a message that is not text".to_owned(),
+        help: "texts are supported: `content: \"…\"` or `{ type: text, text: \"…\" }`",
+    };
+    let text = match value.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let text = |part: &Value| match part.get("type").and_then(Value::as_str) {
+                Some("text") => part.get("text").and_then(Value::as_str).map(str::to_owned),
+                _ => None,
+            };
+            parts.iter().map(text).collect::<Option<Vec<_>>>().ok_or_else(unsupported)?.join("\n")
+        }
+        _ => return Err(unsupported()),
+    };
+    Ok(Message::new(role, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rendered_lists_of_messages_are_chats() {
+        for (text, expected) in [
+            ("Hello", Ok(None)),
+            ("[see above]", Ok(None)),
+            ("[1, 2]", Ok(None)),
+            ("{\"a\": 1}", Ok(None)),
+            (
+                "[{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"u\"}]}]",
+                Ok(Some(vec![(Role::System, "s"), (Role::User, "u")])),
+            ),
+            ("- role: user\n  content: hi\n", Ok(Some(vec![(Role::User, "hi")]))),
+            ("[{\"role\": \"user\", \"content\": \"a \" b\"}]", Err("not valid JSON")),
+            ("- role: user\n content: [", Err("not valid YAML")),
+            ("[{\"role\": \"tool\", \"content\": \"x\"}]", Err("the role `tool`")),
+            ("[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]", Err("not text")),
+        ] {
+            let read = read_chat(text);
+            match (read, expected) {
+                (Ok(read), Ok(expected)) => {
+                    let expected = expected.map(|it: Vec<(Role, &str)>| {
+                        it.into_iter()
+                            .map(|(role, text)| Message::new(role, text))
+                            .collect::<Vec<_>>()
+                    });
+                    assert_eq!(read, expected, "{text}");
+                }
+                (Err(err), Err(part)) => assert!(err.why.contains(part), "{text}: {err}"),
+                (read, expected) => panic!("{text}: {read:?}, not {expected:?}"),
+            }
+        }
+    }
+}
