@@ -261,13 +261,9 @@ impl<'a> Compiler<'a> {
         let mut number = |key: &str| map.shift_remove(key)?.as_f64();
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
-        if options.require && options.weight == 0.0 {
-            // A set of weight 0 must hold without `require`; see `Check::apply`.
-            let message = if map.contains_key("assert") {
-                "a set of weight 0 must hold anyway"
-            } else {
-                "a required check must hold, but a check of weight 0 cannot fail"
-            };
+        // A set of weight 0 can fail.
+        if options.require && options.weight == 0.0 && !map.contains_key("assert") {
+            let message = "a required check must hold, but a check of weight 0 cannot fail";
             let problem = Problem::key(format!("{at}/require"), message)
                 .with_help("remove `require`, or `weight: 0`");
             self.problems.push(problem);
