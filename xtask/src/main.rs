@@ -54,7 +54,7 @@ enum Task {
         /// The folder with `kindlm`, `kindlm-core` and `promptfoo`.
         folder: PathBuf,
     },
-    /// Replaces the prices of models by those of the file `model_prices_and_context_window.json` of LiteLLM.
+    /// Replaces the prices of models by those of the file `model_prices_and_context_window.json` of `LiteLLM`.
     Prices {
         /// The file.
         file: PathBuf,

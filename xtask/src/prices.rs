@@ -167,19 +167,19 @@ fn shown(table: &Table) -> Result<String> {
 /// Returns an entry as JSON on one line, with whole numbers without a fraction.
 fn line(entry: &Entry) -> Result<String> {
     let Entry { model, input, output, cached_input, cache_write, note } = entry;
-    let mut line = format!(
-        "{{ \"model\": {}, \"input\": {input}, \"output\": {output}",
-        serde_json::to_string(model)?
-    );
-    for (key, price) in [("cachedInput", cached_input), ("cacheWrite", cache_write)] {
-        if let Some(price) = price {
-            line += &format!(", \"{key}\": {price}");
-        }
-    }
-    if let Some(note) = note {
-        line += &format!(", \"note\": {}", serde_json::to_string(note)?);
-    }
-    Ok(line + " }")
+    let number = |key: &str, it: &Option<f64>| it.map(|it| format!("\"{key}\": {it}"));
+    let text = |key: &str, it: &str| -> Result<String> {
+        Ok(format!("\"{key}\": {}", serde_json::to_string(it)?))
+    };
+    let parts = [
+        Some(text("model", model)?),
+        number("input", &Some(*input)),
+        number("output", &Some(*output)),
+        number("cachedInput", cached_input),
+        number("cacheWrite", cache_write),
+        note.as_deref().map(|it| text("note", it)).transpose()?,
+    ];
+    Ok(format!("{{ {} }}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]

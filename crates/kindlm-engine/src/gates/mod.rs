@@ -122,11 +122,11 @@ impl Measurements {
     /// Starts the measurement of a run whose judges were watched. The cost of the canaries counts.
     pub fn after(gates: &[Box<dyn Gate>], canaries: &[CanaryWatch]) -> Self {
         let (known_usd, unknown) = spent_on(canaries);
-        let begin = |gate: &Box<dyn Gate>| match gate.with_spent(known_usd, unknown) {
+        let begin = |gate: &dyn Gate| match gate.with_spent(known_usd, unknown) {
             Some(gate) => gate.begin(),
             None => gate.begin(),
         };
-        Self(gates.iter().map(begin).collect())
+        Self(gates.iter().map(|it| begin(it.as_ref())).collect())
     }
 
     /// Adds a case. Cases may be added in any order, each once. Skipped cases are ignored.
