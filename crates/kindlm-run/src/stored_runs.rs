@@ -46,7 +46,7 @@ pub struct StoredRun {
 pub enum RunOutcome {
     /// All gates held.
     Passed,
-    /// A gate failed.
+    /// A gate is violated.
     Failed,
     /// A provider or KindLM failed.
     Errored,
@@ -97,26 +97,42 @@ pub fn list(
     of: Option<&SuiteKey>,
     limit: usize,
 ) -> Result<(Vec<StoredRun>, usize), Failure> {
-    let runs = Runs::new(place.state());
-    let ids = ids(&runs, of)?;
-    let baselines = baselines(place)?;
-    let listed: Result<_, _> =
-        ids.iter().take(limit).map(|id| stored_run(&runs, id, &baselines)).collect();
-    Ok((listed?, ids.len().saturating_sub(limit)))
+    let labels = baselines(place)?;
+    let (mut listed, older) = newest(place, of, limit)?;
+    for run in &mut listed {
+        run.baselines = labels.get(&run.id).cloned().unwrap_or_default();
+    }
+    Ok((listed, older))
 }
 
-/// Returns a run by its whole id; `None` if there is no such run.
+/// Returns the same runs as [`list`], without the labels of their baselines. No baseline is read.
 ///
 /// # Errors
 ///
-/// Fails if the id is not the id of a run, or a baseline cannot be read.
+/// Fails if the folder of runs cannot be read.
+pub fn newest(
+    place: &SuiteFolder,
+    of: Option<&SuiteKey>,
+    limit: usize,
+) -> Result<(Vec<StoredRun>, usize), Failure> {
+    let runs = Runs::new(place.state());
+    let ids = ids(&runs, of)?;
+    let listed: Result<_, _> = ids.iter().take(limit).map(|id| stored_run(&runs, id)).collect();
+    Ok((listed?, ids.len().saturating_sub(limit)))
+}
+
+/// Returns a run by its whole id, without the labels of its baselines; `None` if there is no such run.
+///
+/// # Errors
+///
+/// Fails if the id is not the id of a run.
 pub fn find(place: &SuiteFolder, id: &str) -> Result<Option<StoredRun>, Failure> {
     let runs = Runs::new(place.state());
     let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
     if !folder.is_dir() {
         return Ok(None);
     }
-    stored_run(&runs, id, &baselines(place)?).map(Some)
+    stored_run(&runs, id).map(Some)
 }
 
 /// Returns the ids of runs, newest first. With `of`, only those of that suite.
@@ -153,11 +169,7 @@ fn baselines(place: &SuiteFolder) -> Result<BTreeMap<String, Vec<String>>, Failu
     Ok(labels)
 }
 
-fn stored_run(
-    runs: &Runs,
-    id: &str,
-    baselines: &BTreeMap<String, Vec<String>>,
-) -> Result<StoredRun, Failure> {
+fn stored_run(runs: &Runs, id: &str) -> Result<StoredRun, Failure> {
     let mut run = StoredRun {
         id: id.to_owned(),
         suite: None,
@@ -166,7 +178,7 @@ fn stored_run(
         cases_held: None,
         cases: None,
         duration_ms: None,
-        baselines: baselines.get(id).cloned().unwrap_or_default(),
+        baselines: Vec::new(),
     };
     let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
     let is_running = journal::holder_of(&folder).is_ok_and(|it| it.is_some());

@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::judge::Asking;
-use super::summary::{Totals, results_of};
+use super::summary::{self, Totals, results_of};
 use super::{Evaluator, Malformed};
 use crate::scripts::Runner;
 use crate::session::ports;
@@ -40,6 +40,11 @@ pub enum RecordError {
     NoJudge,
     /// The evaluation panicked, or the service has ended.
     Internal,
+}
+
+/// Returns true if a check is errored because a provider failed. Another attempt may decide the check.
+pub fn failed_by_provider(evaluation: &Evaluation) -> bool {
+    summary::failed_by_provider(&evaluation.results)
 }
 
 /// The work for one record, and the channel for its result.
