@@ -16,24 +16,49 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::app::App;
 use crate::local;
 use crate::problem::{PROBLEM_JSON, Problem};
-use crate::store::tokens::Scope;
+use crate::store::tokens::{Scope, Token};
 
 /// The name of the security scheme in the OpenAPI description.
 pub(crate) const SCHEME: &str = "token";
 
-/// The sender of a request. Both texts are empty on a server without tokens.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Caller {
-    /// The id of the token.
-    pub(crate) id: String,
-    /// The name of the token.
-    pub(crate) name: String,
+/// The kind of the error of a request without a valid token.
+pub(crate) const UNAUTHORIZED: &str = "unauthorized";
+
+/// The sender of a request: its token, or `None` on a server without tokens.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(Option<Token>);
+
+impl Caller {
+    /// Returns the id of the token; an empty text on a server without tokens.
+    pub(crate) fn id(&self) -> &str {
+        self.0.as_ref().map_or("", |it| &it.id)
+    }
+
+    /// Returns the name of the token; an empty text on a server without tokens.
+    pub(crate) fn name(&self) -> &str {
+        self.0.as_ref().map_or("", |it| &it.name)
+    }
+
+    /// Checks that the sender has a permission.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the token does not have the scope.
+    pub(crate) fn require(&self, scope: Scope) -> Result<(), Problem> {
+        if self.0.as_ref().is_none_or(|it| it.permits(scope)) {
+            return Ok(());
+        }
+        let name = scope.name();
+        let detail = format!("the token does not have the scope `{name}`; use a token that has it");
+        Err(Problem::new(StatusCode::FORBIDDEN, "scope", detail))
+    }
 }
 
+/// A scope that routes need.
 #[derive(Clone)]
-struct Guard {
-    app: App,
-    scope: Scope,
+pub(crate) struct Guard {
+    pub(crate) app: App,
+    pub(crate) scope: Scope,
 }
 
 /// Makes all routes of `router` need a token with `scope`, and describes this in its OpenAPI description.
@@ -47,7 +72,7 @@ pub(crate) fn guarded(app: &App, scope: Scope, router: OpenApiRouter<App>) -> Op
 }
 
 async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Next) -> Response {
-    match caller(&guard, request.headers()).await {
+    match caller(&guard, request.headers(), bearer(request.headers())).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -56,36 +81,43 @@ async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Nex
     }
 }
 
-async fn caller(guard: &Guard, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let unauthorized =
-        |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+/// Returns the sender of a request by the text of its token, if it has one.
+///
+/// # Errors
+///
+/// Fails if the token is invalid or does not have the scope, or if a request that needs a token has none.
+pub(crate) async fn caller(
+    guard: &Guard,
+    headers: &HeaderMap,
+    text: Option<&str>,
+) -> Result<Caller, Problem> {
     let store = &guard.app.store;
-    if !headers.contains_key(AUTHORIZATION) && !store.has_tokens().await? {
+    let unauthorized = |detail| Problem::new(StatusCode::UNAUTHORIZED, UNAUTHORIZED, detail);
+    let Some(text) = text else {
+        if store.has_tokens().await? {
+            let detail =
+                "the request has no token; send the header `Authorization: Bearer <token>`";
+            return Err(unauthorized(detail));
+        }
         return match local::refusal(headers) {
             Some(why) => Err(Problem::new(StatusCode::FORBIDDEN, "not-local", why)),
-            None => Ok(Caller::default()),
+            None => Ok(Caller(None)),
         };
-    }
-    let Some(text) = bearer(headers) else {
-        return Err(unauthorized(
-            "the request has no token; send the header `Authorization: Bearer <token>` once",
-        ));
     };
-    let found = store.find_token(text).await?;
-    let token = found.ok_or_else(|| unauthorized("the token is unknown or revoked"))?;
-    if token.permits(guard.scope) {
-        return Ok(Caller { id: token.id, name: token.name });
-    }
-    let detail = format!("the token does not have the scope `{}`", guard.scope.name());
-    Err(Problem::new(StatusCode::FORBIDDEN, "scope", detail))
+    let token = store.find_token(text).await?;
+    let token = token.ok_or_else(|| unauthorized("the token is unknown or revoked"))?;
+    let caller = Caller(Some(token));
+    caller.require(guard.scope)?;
+    Ok(caller)
 }
 
-/// Returns the token of a request with exactly one `Authorization: Bearer`.
+/// Returns the token of a request; an empty text if its `Authorization` is not one `Bearer <token>`.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (scheme, token) = values.next()?.to_str().ok()?.split_once(' ')?;
-    let is_single = values.next().is_none();
-    (is_single && scheme.eq_ignore_ascii_case("bearer")).then(|| token.trim())
+    headers.contains_key(AUTHORIZATION).then(|| {
+        let value = local::single(headers, AUTHORIZATION).and_then(|it| it.split_once(' '));
+        let bearer = value.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        bearer.map_or("", |(_, token)| token.trim())
+    })
 }
 
 fn refusal(problem: Problem) -> Response {

@@ -23,7 +23,7 @@ pub(crate) fn refusal(headers: &HeaderMap) -> Option<&'static str> {
 }
 
 /// Returns the value of a header that occurs once.
-fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+pub(crate) fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)

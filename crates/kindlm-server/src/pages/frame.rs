@@ -25,7 +25,7 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(title: impl Into<String>, menu: &'static str, caller: &Caller) -> Self {
-        let user = (!caller.id.is_empty()).then(|| caller.name.clone());
+        let user = (!caller.id().is_empty()).then(|| caller.name().to_owned());
         Self { title: title.into(), menu, user }
     }
 }

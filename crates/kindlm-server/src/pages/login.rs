@@ -1,7 +1,7 @@
 //! `/login` and `/logout`: a token in a form becomes a cookie that no script can read.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::{ORIGIN, SET_COOKIE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -13,8 +13,13 @@ use super::frame::{Frame, PageError, page};
 use super::request::{COOKIE_NAME, same_origin};
 use crate::app::App;
 
+/// The maximum size of a form, in bytes. Its sender has no token.
+const MAX_FORM: usize = 4096;
+
 pub(super) fn routes() -> Router<App> {
-    Router::new().route("/login", get(show).post(log_in)).route("/logout", post(log_out))
+    let routes =
+        Router::new().route("/login", get(show).post(log_in)).route("/logout", post(log_out));
+    routes.layer(DefaultBodyLimit::max(MAX_FORM))
 }
 
 #[derive(Template)]

@@ -114,6 +114,7 @@ async fn show(
         verdict: None,
     };
     if let Some(set) = query.set {
+        caller.require(Scope::Read)?;
         let found = records::find(&app, &set.into()).await?;
         shown.fields = Fields::of(&found.content);
         shown.set = found.name;

@@ -3,6 +3,7 @@
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 
+use crate::local::single;
 use crate::problem::Problem;
 
 /// The name of the cookie with the token.
@@ -21,13 +22,8 @@ pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
 ///
 /// Fails if the `Origin` is missing, or is not the `Host`.
 pub(super) fn same_origin(headers: &HeaderMap) -> Result<(), Problem> {
-    let single = |name| {
-        let mut values = headers.get_all(name).iter();
-        let value = values.next()?.to_str().ok()?;
-        values.next().is_none().then_some(value)
-    };
-    let origin = single(ORIGIN).and_then(|it| it.split_once("://")).map(|(_, it)| it);
-    match (origin, single(HOST)) {
+    let origin = single(headers, ORIGIN).and_then(|it| it.split_once("://")).map(|(_, it)| it);
+    match (origin, single(headers, HOST)) {
         (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host) => Ok(()),
         _ => Err(Problem::new(
             StatusCode::FORBIDDEN,

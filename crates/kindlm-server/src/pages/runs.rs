@@ -140,6 +140,10 @@ async fn start(
         Ok(run) => Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response()),
         Err(why) => {
             let problem = Problem::from(why);
+            // The list needs another scope than the form.
+            if caller.require(Scope::Read).is_err() {
+                return Err(problem.into());
+            }
             let status = StatusCode::from_u16(problem.status).unwrap_or_default();
             let shown = run_list(app, &caller, form, problem.detail).await?;
             Ok(page(status, &shown))

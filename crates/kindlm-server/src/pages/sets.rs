@@ -29,11 +29,8 @@ pub(super) fn routes(app: &App) -> Router<App> {
     let reads = Router::new().route("/sets", get(list)).route("/sets/{name}", get(show));
     let tries = Router::new().route("/sets/{name}/try", post(try_samples));
     let writes = Router::new().route("/sets", post(save));
-    guarded(app, Scope::Read, reads).merge(guarded(app, Scope::Evaluate, tries)).merge(guarded(
-        app,
-        Scope::Admin,
-        writes,
-    ))
+    let tries = guarded(app, Scope::Evaluate, tries);
+    guarded(app, Scope::Read, reads.merge(tries)).merge(guarded(app, Scope::Admin, writes))
 }
 
 #[derive(Template)]
@@ -116,7 +113,7 @@ async fn save(
         Err(error) => error,
         Ok(_) if name.is_empty() => "Write the name of the set.".to_owned(),
         Ok(checks) => {
-            match records::put_set(&app, name, Value::Object(checks), &caller.name).await {
+            match records::put_set(&app, name, Value::Object(checks), caller.name()).await {
                 Ok(_) => return Ok(Redirect::to(&format!("/sets/{name}")).into_response()),
                 Err(problem) if problem.status == 422 => problem.detail,
                 Err(problem) => return Err(problem.into()),

@@ -68,7 +68,7 @@ async fn put(
         return Err(invalid("`rate`: expected a number from 0 to 1"));
     }
     records::find(&app, &Value::from(set.as_str())).await?;
-    Ok(Json(app.store.put_agent(&name, &set, rate, &caller.name).await?))
+    Ok(Json(app.store.put_agent(&name, &set, rate, caller.name()).await?))
 }
 
 /// Lists the agents whose samples are evaluated, by name.

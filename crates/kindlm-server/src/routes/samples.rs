@@ -69,7 +69,7 @@ async fn add(
     } else {
         return Err(wrong_type(&format!("{JSON}` or `{NDJSON}")));
     };
-    let key = key(&headers, caller.id, &body)?;
+    let key = key(&headers, caller.id().to_owned(), &body)?;
     let stored = app.store.add_samples(&samples, key.as_ref()).await?;
     app.metrics.add_samples(stored.stored);
     app.wake.notify_one();

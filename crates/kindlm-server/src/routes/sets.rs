@@ -59,7 +59,7 @@ async fn put(
         let detail = format!("the body is not JSON: {err}");
         Problem::new(StatusCode::BAD_REQUEST, "not-json", detail)
     })?;
-    let (version, is_new) = records::put_set(&app, &name, content, &caller.name).await?;
+    let (version, is_new) = records::put_set(&app, &name, content, caller.name()).await?;
     Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Json(version)))
 }
 
