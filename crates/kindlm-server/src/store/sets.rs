@@ -1,5 +1,7 @@
 //! Assertion sets. Each change of a set is a new version.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 use similar::TextDiff;
@@ -10,7 +12,10 @@ use utoipa::ToSchema;
 use super::{Store, StoreError, digest, exists_already, now, time_text};
 
 /// The number of attempts to store a version, if other requests store versions of the same set.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 20;
+
+/// The time after which a diff need not be the shortest one.
+const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// One version of an assertion set.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -77,11 +82,7 @@ impl Store {
         content: &Map<String, Value>,
         author: &str,
     ) -> Result<(SetVersion, bool), StoreError> {
-        let mut transaction = self.write().await?;
-        let sql = "SELECT name, version, digest, author, content, diff, created_at FROM assertion_sets \
-            WHERE name = $1 ORDER BY version DESC LIMIT 1";
-        let row = sqlx::query(sql).bind(name).fetch_optional(&mut *transaction).await?;
-        let before = row.as_ref().map(version).transpose()?;
+        let before = self.set(name, None).await?;
         let text = serde_json::to_string(content)?;
         let digest = format!("sha256:{}", digest(text.as_bytes()));
         if let Some(before) = before.as_ref().filter(|it| it.digest == digest) {
@@ -89,9 +90,11 @@ impl Store {
         }
         let old = before.as_ref().map(|it| pretty(&it.content)).transpose()?.unwrap_or_default();
         let new = pretty(content)?;
-        let diff = TextDiff::from_lines(&old, &new).unified_diff().to_string();
+        let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&old, &new);
+        let diff = diff.unified_diff().to_string();
         let number = before.map_or(1, |it| it.version + 1);
         let created_at = now();
+        // The key of the table is the name with the number, so only one request can store this number.
         sqlx::query(
             "INSERT INTO assertion_sets (name, version, digest, author, content, diff, created_at) \
             VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -103,9 +106,8 @@ impl Store {
         .bind(text)
         .bind(&diff)
         .bind(created_at)
-        .execute(&mut *transaction)
+        .execute(&self.pool)
         .await?;
-        transaction.commit().await?;
         let stored = SetVersion {
             name: name.to_owned(),
             version: number,
