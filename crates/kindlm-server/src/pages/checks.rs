@@ -1,10 +1,13 @@
 //! The checks in a form: rules as sentences, one per line, and other checks as YAML.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::records::SET_KEYS;
+use crate::store::digest;
 
-/// The maximum length of the id of a rule, in characters.
+/// The maximum length of the words in the id of a rule, in characters.
 const LONGEST_ID: usize = 40;
 
 /// The two fields of a form.
@@ -85,34 +88,36 @@ fn block(yaml: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// Makes a prompt assertion of each sentence. Its id comes from its words, so it stays the same if lines are added.
+///
+/// A sentence that is repeated is one rule.
 fn rules(text: &str) -> Vec<Value> {
-    let mut ids: Vec<String> = Vec::new();
-    let lines = text.lines().map(str::trim).filter(|it| !it.is_empty());
-    lines
+    let (mut lines, mut ids) = (BTreeSet::new(), BTreeSet::new());
+    let all = text.lines().map(str::trim).filter(|it| !it.is_empty());
+    all.filter(|line| lines.insert(*line))
         .map(|line| {
-            let name = id(line);
-            let same = ids.iter().filter(|it| **it == name).count();
-            let id = if same == 0 { name.clone() } else { format!("{name}_{}", same + 1) };
-            ids.push(name);
+            let (mut id, is_cut) = id(line);
+            // Other sentences have the same words, or begin with them.
+            if is_cut || ids.contains(&id) {
+                id = format!("{id}_{}", &digest(line.as_bytes())[..6]);
+            }
+            ids.insert(id.clone());
             json!({"id": id, "instruction": line, "criteria": [line]})
         })
         .collect()
 }
 
-fn id(sentence: &str) -> String {
+/// Returns the words of a sentence as an id, and true if some of them were left out.
+fn id(sentence: &str) -> (String, bool) {
     let lower = sentence.to_lowercase();
     let words = lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty());
-    let mut id = String::new();
-    for word in words {
-        if !id.is_empty() && id.chars().count() + word.chars().count() >= LONGEST_ID {
-            break;
-        }
-        if !id.is_empty() {
-            id.push('_');
-        }
-        id.extend(word.chars().take(LONGEST_ID));
+    let words = words.collect::<Vec<_>>().join("_");
+    if words.is_empty() {
+        return ("rule".to_owned(), false);
     }
-    if id.is_empty() { "rule".to_owned() } else { id }
+    let Some((end, _)) = words.char_indices().nth(LONGEST_ID) else { return (words, false) };
+    // The last word may be cut, so it is left out if there is another one.
+    let cut = &words[..end];
+    (cut.rsplit_once('_').map_or(cut, |(it, _)| it).to_owned(), true)
 }
 
 #[cfg(test)]
@@ -130,9 +135,22 @@ mod tests {
         let checks = Value::Object(checks.checks().unwrap());
         let ids: Vec<&Value> =
             checks["assertions"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
-        assert_eq!(ids, ["names_the_order", "is_polite", "is_polite_2"]);
+        assert_eq!(ids, ["names_the_order", "is_polite"]);
         assert_eq!(checks["assertions"][1]["criteria"], json!(["Is polite."]));
         assert_eq!(checks["expect"]["output"]["contains"], json!(["x"]));
+    }
+
+    #[test]
+    fn different_sentences_have_different_ids() {
+        let long = "The answer names the order number and the amount of";
+        let text = format!("Is polite.\nIs polite!\nIs polite 2\n{long} it.\n{long} them.\n!\n?");
+        let rules = rules(&text);
+        let ids: Vec<&str> = rules.iter().filter_map(|it| it["id"].as_str()).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 7, "{ids:?}");
+        assert_eq!([ids[0], ids[2], ids[5]], ["is_polite", "is_polite_2", "rule"]);
+        assert!(ids[1].starts_with("is_polite_") && ids[6].starts_with("rule_"), "{ids:?}");
+        let start = "the_answer_names_the_order_number_and_";
+        assert!(ids[3].starts_with(start) && ids[4].starts_with(start), "{ids:?}");
     }
 
     #[test]
