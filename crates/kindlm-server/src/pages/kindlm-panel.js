@@ -1,4 +1,4 @@
-// The element `<kindlm-panel set="…" agent="…">`: shows the panel of the server that this script comes from.
+// The element `<kindlm-panel set="…">`: shows the panel of the server that this script comes from.
 //
 // `init({assertions, token, …})` sets it up, and `evaluate({id, agent_input, agent_output})` checks an output. The
 // messages of the panel are events of the element: `kindlm:result`, `kindlm:verdict`, `kindlm:edited`, `kindlm:error`.
@@ -29,7 +29,7 @@
       this.#frame.setAttribute('sandbox', 'allow-scripts allow-same-origin allow-forms');
       Object.assign(this.#frame.style, { width: '100%', height: '160px', border: '0', colorScheme: this.getAttribute('theme') ?? '' });
       this.append(this.#frame);
-      if (this.hasAttribute('set')) this.init({ set: this.getAttribute('set'), agent: this.getAttribute('agent') });
+      if (this.hasAttribute('set')) this.init({ set: this.getAttribute('set') });
     }
     disconnectedCallback() {
       removeEventListener('message', this.#listen);

@@ -2,7 +2,7 @@
 // server permits, and sends messages only to this origin. Other messages, and those of unknown types, are ignored.
 const element = (id) => document.getElementById(id);
 const host = element('panel').dataset.origin;
-const looks = { passed: ['good', '✓'], failed: ['bad', '✗'], errored: ['trouble', '!'], skipped: ['none', '–'] };
+const looks = { passed: ['good', '✓'], scored: ['good', '~'], failed: ['bad', '✗'], errored: ['trouble', '!'], skipped: ['none', '–'] };
 const tokens = ['page', 'card', 'text', 'link', 'line'];
 const state = { assertions: [], set: '', token: '', readOnly: false, last: null, running: null };
 
@@ -57,14 +57,14 @@ const show = (evaluation) => {
   element('save').hidden = !state.set;
   element('again').hidden = !state.last;
   if (evaluation) {
-    const [tone, mark] = looks[evaluation.outcome] ?? looks.passed;
+    const [tone, mark] = looks[evaluation.outcome] ?? looks.errored;
     element('score').className = `card verdict tone-${tone}`;
     element('score').textContent = `${mark} ${evaluation.passed} of ${evaluation.total} passed`;
   }
 };
 
 const init = async (message) => {
-  Object.assign(state, { assertions: structuredClone(message.assertions ?? []), set: message.set ?? '', token: message.token ?? '', readOnly: message.readOnly === true });
+  Object.assign(state, { assertions: structuredClone(message.assertions ?? []), content: undefined, set: message.set ?? '', token: message.token ?? '', readOnly: message.readOnly === true });
   if (!message.assertions && state.set) {
     const set = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`);
     Object.assign(state, { assertions: set.content.assertions ?? [], content: set.content });
@@ -75,6 +75,9 @@ const evaluate = async (message) => {
   state.running = new AbortController();
   state.last = message;
   if (Array.isArray(message.assertions)) state.assertions = structuredClone(message.assertions);
+  if (!state.assertions.length && !state.content?.expect) {
+    throw { type: 'urn:kindlm:problem:no-checks', title: 'No checks', status: 422, detail: 'the panel has no rule; send `kindlm:init` with a stored `set` or with `assertions`' };
+  }
   element('score').textContent = 'Evaluating …';
   element('error').hidden = true;
   const start = performance.now();
@@ -83,8 +86,8 @@ const evaluate = async (message) => {
   const evaluation = await request('/v1/evaluate', { method: 'POST', body: JSON.stringify(record), signal: state.running.signal });
   const ms = Math.round(performance.now() - start);
   for (const it of evaluation.results) send('verdict', { id, assertion: it.id ?? it.label, pass: it.pass, reasoning: it.reasoning ?? it.failure_message, ms });
-  const { score, passed, failed, total, results } = evaluation;
-  send('result', { id, score, passed, failed, total, results });
+  const { outcome, score, passed, failed, total, results } = evaluation;
+  send('result', { id, outcome, score, passed, failed, total, results });
   show(evaluation);
 };
 const save = async () => {

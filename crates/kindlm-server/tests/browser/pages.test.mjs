@@ -204,6 +204,29 @@ const tests = {
     site.close();
   },
 
+  async 'the panel needs rules and forgets the set before'() {
+    const rules = ['The answer names the amount.', 'The answer is polite.'].map((it) => ({ id: it.toLowerCase().replace('.', '').replaceAll(' ', '_'), instruction: it, criteria: [it] }));
+    const content = { assertions: rules, expect: { output: { maxLength: 1 } } };
+    const stored = await fetch(`${home}/v1/assertion-sets/short`, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(content) });
+    assert.ok(stored.ok, await stored.text());
+    const site = await serve(builder);
+    const page = await open('/', {}, builder, [home]);
+    /** Sets the panel up, evaluates an output, and returns the answer to the evaluation. */
+    const answer = (id, settings) => page.evaluate(([id, settings]) => new Promise((done) => {
+      const panel = document.querySelector('kindlm-panel');
+      for (const type of ['kindlm:result', 'kindlm:error']) panel.addEventListener(type, ({ detail }) => detail.id === id && done(detail));
+      panel.init(settings);
+      panel.evaluate({ id, agent_input: 'x', agent_output: 'y y' });
+    }), [id, settings]);
+    const unknown = await answer('1', { set: 'unknown' });
+    assert.deepEqual([unknown.type, unknown.problem], ['kindlm:error', 'urn:kindlm:problem:no-checks']);
+    const short = await answer('2', { set: 'short' });
+    assert.deepEqual([short.type, short.outcome, short.passed, short.total], ['kindlm:result', 'failed', 2, 3]);
+    const own = await answer('3', { assertions: rules });
+    assert.deepEqual([own.type, own.outcome, own.passed, own.total], ['kindlm:result', 'passed', 2, 2]);
+    site.close();
+  },
+
   async 'a wrong origin gets no panel'() {
     // The same files on another host name: another origin.
     const wrong = builder.replace('localhost', '127.0.0.1');
