@@ -94,13 +94,28 @@ fn run(args: &Args) -> Result<(), String> {
         let services = App::new(records, runs.clone(), store.clone(), redactor)
             .with_embed_origins(args.embed_origin.clone());
         let monitor = tokio::spawn(monitor(services.clone()));
-        let stop = async { drop(tokio::signal::ctrl_c().await) };
-        serve(&listener, app(services), stop).await;
+        serve(&listener, app(services), stopped()).await;
         monitor.abort();
         runs.stop().await;
         store.close().await;
         Ok(())
     })
+}
+
+/// Waits until the user interrupts the process, or a service manager ends it.
+async fn stopped() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut ended) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = ended.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    drop(tokio::signal::ctrl_c().await);
 }
 
 /// Returns the folder of suites. It must exist.

@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Form, Router};
+use kindlm_run::FailedCase;
 use kindlm_wire::v1::RunHead;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::access::guarded;
 use super::frame::{Frame, Look, PageError, minute, ok, page};
@@ -21,9 +21,6 @@ use crate::store::tokens::Scope;
 
 /// The number of runs in the list.
 const LISTED: usize = 100;
-
-/// The maximum number of failed cases on the page of a run.
-const FAILURES: usize = 100;
 
 pub(super) fn routes(app: &App) -> Router<App> {
     let reads = Router::new()
@@ -186,13 +183,25 @@ struct RunPart {
     gates: Vec<Gate>,
 }
 
-#[derive(Default)]
 struct Failure {
     word: &'static str,
     name: String,
     model: String,
     place: String,
     reason: String,
+}
+
+impl Failure {
+    fn new(case: FailedCase) -> Self {
+        let place = case.place.map(|it| format!("{}:{}", it.file, it.line));
+        Self {
+            word: super::playground::look(&case.outcome).word,
+            name: case.case,
+            model: case.model,
+            place: place.unwrap_or_default(),
+            reason: case.reason,
+        }
+    }
 }
 
 struct Gate {
@@ -218,15 +227,7 @@ async fn part(State(app): State<App>, Path(id): Path<String>) -> Result<Response
 
 async fn run_part(app: App, id: String) -> Result<RunPart, Problem> {
     let live = app.runs.live(&id);
-    let read = move |runs: &RunService| {
-        let run = runs.find(&id)?;
-        let head = match run.duration_ms {
-            Some(_) => Some(runs.head(&id)?),
-            None => None,
-        };
-        Ok((run, head))
-    };
-    let (run, head) = api::blocking(app, read).await?;
+    let (run, head) = api::blocking(app, move |runs| runs.described(&id)).await?;
     Ok(RunPart::new(run, head.as_ref(), live.as_deref()))
 }
 
@@ -247,7 +248,12 @@ impl RunPart {
             more: 0,
             gates: Vec::new(),
         };
-        let (cases_held, cases) = part.add_events(live);
+        let (mut cases_held, mut cases) = (0, 0);
+        if let Some(known) = live.map(LiveRun::known) {
+            (cases_held, cases) = (known.held, known.ended);
+            part.failures = known.failures.into_iter().map(Failure::new).collect();
+            part.more = known.more_failures;
+        }
         part.line = match (head, is_open) {
             (Some(head), _) => {
                 format!("{} of {} cases held", head.held.count, head.held.total)
@@ -265,35 +271,6 @@ impl RunPart {
             part.gates = head.gates.iter().map(Gate::new).collect();
         }
         part
-    }
-
-    /// Adds the failed cases of a run of this process. Returns the numbers of held cases and of all ended ones.
-    fn add_events(&mut self, live: Option<&LiveRun>) -> (usize, usize) {
-        let (mut held, mut all) = (0, 0);
-        let events = live.map(LiveRun::past_events).unwrap_or_default();
-        for event in events.iter().filter(|it| it.name == "case") {
-            let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
-            let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
-            let outcome = Look::of(data["outcome"].as_str().unwrap_or_default());
-            all += usize::from(outcome.word != "skipped");
-            held += usize::from(outcome.tone == "good");
-            if !["bad", "trouble"].contains(&outcome.tone) {
-                continue;
-            }
-            if self.failures.len() == FAILURES {
-                self.more += 1;
-                continue;
-            }
-            let place = data["line"].as_u64().map(|line| format!("{}:{line}", text("file")));
-            self.failures.push(Failure {
-                word: outcome.word,
-                name: text("case"),
-                model: text("model"),
-                place: place.unwrap_or_default(),
-                reason: text("reason"),
-            });
-        }
-        (held, all)
     }
 }
 

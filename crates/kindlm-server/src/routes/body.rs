@@ -1,7 +1,9 @@
-//! The media types and names in requests.
+//! The bodies and names in requests.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 use crate::problem::Problem;
 
@@ -31,13 +33,38 @@ pub(super) fn wrong_type(expected: &str) -> Problem {
     Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
 }
 
+/// Reads a JSON body.
+///
+/// # Errors
+///
+/// Fails if the media type is another one, if the body is not JSON, or if it is another value. The last error has the
+/// kind `kind`.
+pub(super) fn json<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: &[u8],
+    kind: &str,
+) -> Result<T, Problem> {
+    if !has_type(headers, JSON) {
+        return Err(wrong_type(JSON));
+    }
+    serde_json::from_slice(body).map_err(|err| match err.classify() {
+        Category::Data => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, err.to_string()),
+        _ => not_json(format!("the body is not JSON: {err}")),
+    })
+}
+
+/// Returns the error of a body that is not JSON.
+pub(super) fn not_json(detail: String) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "not-json", detail)
+}
+
 /// Returns true if a text can be the name of a set.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
     is_short(text) && text.chars().all(is_plain)
 }
 
-/// Returns true if a text can be an id: 1 to 100 characters.
-pub(super) fn is_short(text: &str) -> bool {
-    (1..=LONGEST_NAME).contains(&text.chars().count())
+/// Returns true if a text can be an id: 1 to 100 characters, without control characters.
+pub(crate) fn is_short(text: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }

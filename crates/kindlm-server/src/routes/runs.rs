@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::{JSON, has_type, wrong_type};
+use super::body::json;
 use crate::access::guarded;
 use crate::app::App;
 use crate::problem::Problem;
@@ -64,7 +64,9 @@ async fn suites(State(app): State<App>) -> Result<Json<Suites>, Problem> {
 /// Starts a run of a suite, or resumes one. The run waits until other runs have ended.
 #[utoipa::path(post, path = "/v1/runs", request_body = NewRun, responses(
     (status = 202, description = "the run is planned; the header `location` is its path", body = RunInfo),
+    (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
     (status = 409, description = "the run is going on already", body = Problem, content_type = "application/problem+json"),
+    (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
     (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
     (status = 422, description = "there is no such suite, or the suite or the selection is invalid", body = Problem, content_type = "application/problem+json"),
     (status = 429, description = "too many runs wait", body = Problem, content_type = "application/problem+json"),
@@ -74,12 +76,7 @@ async fn start(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    if !has_type(&headers, JSON) {
-        return Err(wrong_type(JSON));
-    }
-    let new: NewRun = serde_json::from_slice(&body).map_err(|err| {
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-run", err.to_string())
-    })?;
+    let new: NewRun = json(&headers, &body, "invalid-run")?;
     let run = app.runs.start(new).await?;
     let location = format!("/v1/runs/{}", run.id);
     Ok((StatusCode::ACCEPTED, [("location", location)], Json(RunInfo::of_live(&run)))
@@ -100,12 +97,13 @@ pub(crate) async fn cancel(
         run.cancel();
         return Ok((StatusCode::ACCEPTED, Json(RunInfo::of_live(&run))).into_response());
     }
-    blocking(app, move |runs| runs.find(&id)).await?;
+    blocking(app, move |runs| runs.described(&id)).await?;
     let detail = "the run has ended, or another process runs it";
     Err(Problem::new(StatusCode::CONFLICT, "not-running", detail))
 }
 
 #[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Limit {
     /// The maximum number of runs, from 1 to 1000; 50 if absent.
@@ -125,16 +123,16 @@ struct Listed {
 /// Lists the newest runs of all suites, also those of `kindlm test`.
 #[utoipa::path(get, path = "/v1/runs", params(Limit), responses(
     (status = 200, description = "the runs", body = Listed),
-    (status = 422, description = "the limit is invalid", body = Problem, content_type = "application/problem+json"),
+    (status = 400, description = "a parameter is invalid", body = Problem, content_type = "application/problem+json"),
 ))]
 async fn list(
     State(app): State<App>,
-    limit: Result<Query<Limit>, axum::extract::rejection::QueryRejection>,
+    Query(Limit { limit }): Query<Limit>,
 ) -> Result<Json<Listed>, Problem> {
-    let limit = limit.ok().map_or(Some(0), |it| it.limit).unwrap_or(50);
+    let limit = limit.unwrap_or(50);
     if !(1..=1000).contains(&limit) {
-        let detail = "`limit` must be a number from 1 to 1000";
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-query", detail));
+        let detail = "`limit`: expected a number from 1 to 1000";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail));
     }
     let (items, total) = blocking(app, move |runs| runs.list(limit.into())).await?;
     Ok(Json(Listed { total, items }))
@@ -146,12 +144,13 @@ async fn list(
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
 ))]
 async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<RunInfo>, Problem> {
-    blocking(app, move |runs| runs.find(&id)).await.map(Json)
+    blocking(app, move |runs| runs.described(&id)).await.map(|(run, _)| Json(run))
 }
 
 /// Follows a run as server-sent events: `progress`, `case`, `gate`, and `done` at the end.
 ///
-/// A client that reconnects with the header `last-event-id` gets only the events after that one. A run that did not
+/// A client that reconnects with the header `last-event-id` gets only the events after that one, but all events if the
+/// run was resumed or the server was restarted. Of past `progress` events, only the last one is sent. A run that did not
 /// run in this process has only its gates and `done`.
 #[utoipa::path(get, path = "/v1/runs/{id}/events",
     params(("id" = String, Path, description = "the id of the run"), ("last-event-id" = Option<String>, Header, description = "the id of the last event that was received")),
@@ -166,37 +165,48 @@ pub(crate) async fn events(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let seen = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok()?.parse().ok());
+    let last = headers.get(LAST_EVENT_ID).and_then(|it| it.to_str().ok());
     if let Some(run) = app.runs.live(&id) {
-        let events = run.events(seen.unwrap_or(0));
+        let (series, seen) = (run.series, seen(last, run.series));
+        let events = run.events(seen);
         if events.is_at_end() {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
-        let events = stream::unfold(events, async |mut it: Events| {
-            let (id, event) = it.next().await?;
-            Some((Ok::<_, Infallible>(sent(id, &event)), it))
+        let events = stream::unfold(events, move |mut it: Events| async move {
+            let (number, event) = it.next().await?;
+            Some((Ok::<_, Infallible>(sent(series, number, &event)), it))
         });
         let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
         return Ok(events.into_response());
     }
-    let past = blocking(app, move |runs| past_events(runs, &id)).await?;
-    if seen == Some(past.len()) {
+    let (series, past) = blocking(app, move |runs| past_events(runs, &id)).await?;
+    let seen = seen(last, series);
+    if seen == past.len() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let past = past.into_iter().enumerate().map(|(at, event)| sent(at + 1, &event));
+    let past = past.into_iter().zip(1..).skip(seen);
+    let past = past.map(|(event, number)| sent(series, number, &event));
     let past: Vec<_> = past.map(Ok::<_, Infallible>).collect();
     Ok(Sse::new(stream::iter(past)).into_response())
 }
 
-fn sent(id: usize, event: &Event) -> sse::Event {
-    sse::Event::default().id(id.to_string()).event(event.name).data(&*event.data)
+/// Makes an event. Its id names its series, because a resumed run begins a new series.
+fn sent(series: i64, number: usize, event: &Event) -> sse::Event {
+    sse::Event::default().id(format!("{series}-{number}")).event(event.name).data(&*event.data)
 }
 
-fn past_events(runs: &RunService, id: &str) -> Result<Vec<Event>, NotRead> {
-    let run = runs.find(id)?;
-    let head = runs.head(id)?;
+/// Returns the number of events of a series that a client has seen, by the id of its last event.
+fn seen(last: Option<&str>, series: i64) -> usize {
+    let (known, number) = last.and_then(|it| it.rsplit_once('-')).unwrap_or_default();
+    if known == series.to_string() { number.parse().unwrap_or(0) } else { 0 }
+}
+
+/// Returns the events of a stored run, and their series: the time at which the report was written.
+fn past_events(runs: &RunService, id: &str) -> Result<(i64, Vec<Event>), NotRead> {
+    let (run, head) = runs.described(id)?;
+    let head = head.ok_or_else(|| NotRead::NoReport(id.to_owned()))?;
     let done = Event::done(&run.id, run.state, None);
-    Ok(Event::of_gates(&head).chain([done]).collect())
+    Ok((runs.report_time(id)?, Event::of_gates(&head).chain([done]).collect()))
 }
 
 /// Returns the head of a finished run: its totals and gates.
@@ -292,6 +302,7 @@ pub(crate) async fn report(
 }
 
 #[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Base {
     /// The id of the earlier run.

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use kindlm_run::stored_runs::RunOutcome;
-use kindlm_run::{FailedCase, Interrupt, Interrupts, Outcome, Progress, RunProgress, World};
-use kindlm_types::{AnyReport, BoxFuture};
+use kindlm_run::{FailedCase, Interrupt, Interrupts, Progress, RunProgress, World};
+use kindlm_types::{AnyReport, BoxFuture, Outcome};
 use kindlm_wire::v1::RunHead;
 use serde::Serialize;
 use serde_json::json;
@@ -19,9 +20,9 @@ pub(crate) enum RunState {
     Queued,
     /// The run is going on.
     Running,
-    /// All gates passed.
+    /// All gates held.
     Passed,
-    /// A gate failed.
+    /// A gate is violated.
     Failed,
     /// A provider or KindLM failed, or the run could not start.
     Errored,
@@ -47,7 +48,13 @@ impl From<RunOutcome> for RunState {
     }
 }
 
-/// An event of a run. Its id is its position, from 1.
+/// The name of the events with the number of finished executions.
+const PROGRESS: &str = "progress";
+
+/// The maximum number of failed cases that the page of a run shows.
+const FAILURES: usize = 100;
+
+/// An event of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     /// `progress`, `case`, `gate` or `done`.
@@ -82,7 +89,39 @@ pub(crate) struct Known {
     pub(crate) finished: usize,
     /// The reason why the run failed without a report.
     pub(crate) error: Option<String>,
-    events: Vec<Event>,
+    /// The number of cases that held.
+    pub(crate) held: usize,
+    /// The number of cases that have ended and were not skipped.
+    pub(crate) ended: usize,
+    /// The first failed cases.
+    pub(crate) failures: Vec<FailedCase>,
+    /// The number of further failed cases.
+    pub(crate) more_failures: usize,
+    /// The events without the `progress` events, with their numbers.
+    events: Vec<(usize, Event)>,
+    /// The last `progress` event. The earlier ones are not stored, because it replaces them.
+    progress: Option<(usize, Event)>,
+    /// The number of events.
+    count: usize,
+}
+
+impl Known {
+    fn add(&mut self, event: Event) {
+        self.count += 1;
+        let numbered = (self.count, event);
+        if numbered.1.name == PROGRESS {
+            self.progress = Some(numbered);
+        } else {
+            self.events.push(numbered);
+        }
+    }
+
+    /// Returns the first stored event after the event with this number.
+    fn next(&self, seen: usize) -> Option<&(usize, Event)> {
+        let at = self.events.partition_point(|it| it.0 <= seen);
+        let progress = self.progress.iter().filter(|it| it.0 > seen);
+        self.events.get(at).into_iter().chain(progress).min_by_key(|it| it.0)
+    }
 }
 
 /// A run that this process started.
@@ -92,6 +131,8 @@ pub(crate) struct LiveRun {
     /// The name of the suite's file.
     pub(crate) suite: String,
     known: Mutex<Known>,
+    /// The series of the events: the time of the plan in milliseconds since 1970. A resumed run has another series.
+    pub(crate) series: i64,
     /// The number of events. Readers wait for its next change.
     count: watch::Sender<usize>,
     /// How often the run was cancelled: once to let running executions end, twice to abort them.
@@ -105,12 +146,19 @@ impl LiveRun {
             total: None,
             finished: 0,
             error: None,
+            held: 0,
+            ended: 0,
+            failures: Vec::new(),
+            more_failures: 0,
             events: Vec::new(),
+            progress: None,
+            count: 0,
         };
         Arc::new(Self {
             id,
             suite,
             known: Mutex::new(known),
+            series: Timestamp::now().as_millisecond(),
             count: watch::Sender::new(0),
             cancels: watch::Sender::new(0),
         })
@@ -123,7 +171,13 @@ impl LiveRun {
     /// Returns the state and the progress of the run, without its events.
     pub(crate) fn known(&self) -> Known {
         let known = self.lock();
-        Known { events: Vec::new(), error: known.error.clone(), ..*known }
+        Known {
+            error: known.error.clone(),
+            failures: known.failures.clone(),
+            events: Vec::new(),
+            progress: None,
+            ..*known
+        }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -158,8 +212,8 @@ impl LiveRun {
     fn add(&self, events: impl IntoIterator<Item = Event>, change: impl FnOnce(&mut Known)) {
         let mut known = self.lock();
         change(&mut known);
-        known.events.extend(events);
-        let count = known.events.len();
+        events.into_iter().for_each(|it| known.add(it));
+        let count = known.count;
         drop(known);
         self.count.send_replace(count);
     }
@@ -183,12 +237,7 @@ impl LiveRun {
         });
     }
 
-    /// Returns the events so far.
-    pub(crate) fn past_events(&self) -> Vec<Event> {
-        self.lock().events.clone()
-    }
-
-    /// Follows the events after the first `seen` events.
+    /// Follows the events after the event with the number `seen`.
     pub(crate) fn events(self: Arc<Self>, seen: usize) -> Events {
         Events { count: self.count.subscribe(), run: self, seen }
     }
@@ -206,17 +255,17 @@ impl Events {
     pub(crate) fn is_at_end(&self) -> bool {
         let known = self.run.lock();
         let has_ended = !matches!(known.state, RunState::Queued | RunState::Running);
-        has_ended && self.seen >= known.events.len()
+        has_ended && self.seen >= known.count
     }
 
-    /// Waits for the next event. Returns it with its id, and `None` after the last event.
+    /// Waits for the next event. Returns it with its number, and `None` after the last event.
     pub(crate) async fn next(&mut self) -> Option<(usize, Event)> {
         loop {
             self.count.mark_unchanged();
-            let found = self.run.lock().events.get(self.seen).cloned();
-            if let Some(event) = found {
-                self.seen += 1;
-                return Some((self.seen, event));
+            let found = self.run.lock().next(self.seen).cloned();
+            if let Some(found) = found {
+                self.seen = found.0;
+                return Some(found);
             }
             if self.is_at_end() {
                 return None;
@@ -253,7 +302,7 @@ impl Progress for Watcher {
         match event {
             RunProgress::RunStarted { total } => {
                 let progress = json!({"finished": 0, "total": total});
-                self.0.add([Event::new("progress", &progress)], |it| it.total = Some(total));
+                self.0.add([Event::new(PROGRESS, &progress)], |it| it.total = Some(total));
             }
             RunProgress::ExecutionFinished(_) => {
                 let (finished, total) = {
@@ -261,17 +310,18 @@ impl Progress for Watcher {
                     (known.finished + 1, known.total)
                 };
                 let progress = json!({"finished": finished, "total": total});
-                self.0.add([Event::new("progress", &progress)], |it| it.finished = finished);
+                self.0.add([Event::new(PROGRESS, &progress)], |it| it.finished = finished);
             }
             // `case_failed` gets the other cases, with their reasons.
             RunProgress::CaseFinished(case)
-                if !matches!(
-                    case.outcome,
-                    kindlm_types::Outcome::Failed | kindlm_types::Outcome::Errored
-                ) =>
+                if !matches!(case.outcome, Outcome::Failed | Outcome::Errored) =>
             {
                 let data = json!({"case": case.case, "model": case.model, "outcome": case.outcome});
-                self.0.add([Event::new("case", &data)], |_| {});
+                let is_skipped = case.outcome == Outcome::Skipped;
+                self.0.add([Event::new("case", &data)], |it| {
+                    it.ended += usize::from(!is_skipped);
+                    it.held += usize::from(!is_skipped);
+                });
             }
             _ => {}
         }
@@ -286,19 +336,49 @@ impl Progress for Watcher {
             "case": case.case, "model": case.model, "outcome": case.outcome, "reason": case.reason,
             "file": file, "line": line,
         });
-        self.0.add([Event::new("case", &data)], |_| {});
+        self.0.add([Event::new("case", &data)], |it| {
+            it.ended += 1;
+            if it.failures.len() < FAILURES {
+                it.failures.push(case.clone());
+            } else {
+                it.more_failures += 1;
+            }
+        });
     }
 
     fn show_notice(&self, _text: &str) {}
 }
 
 /// Returns the state of a run that ended with this outcome, and its error.
-pub(super) fn state_of(outcome: &Outcome) -> (RunState, Option<String>) {
+pub(super) fn state_of(outcome: &kindlm_run::Outcome) -> (RunState, Option<String>) {
     match outcome {
         Ok(status) => (RunOutcome::of_exit_code(status.code()).into(), None),
         Err(failure) => {
             let state = RunOutcome::of_exit_code(failure.status.code()).into();
             (state, failure.render(false))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_progress_is_stored() {
+        let run = LiveRun::new("r".to_owned(), "s".to_owned());
+        let event = |name| Event::new(name, &json!({}));
+        run.add([event("case")], |_| {});
+        for _ in 0..1000 {
+            run.add([event(PROGRESS)], |_| {});
+        }
+        run.add([event("case"), event("gate")], |_| {});
+        let known = run.lock();
+        assert_eq!(known.events.len(), 3);
+        let mut numbers = vec![0];
+        while let Some((number, _)) = known.next(numbers[numbers.len() - 1]) {
+            numbers.push(*number);
+        }
+        assert_eq!(numbers, [0, 1, 1001, 1002, 1003]);
     }
 }

@@ -1,7 +1,7 @@
 //! Runs of the suites in a folder: starts them, follows them, and reads their reports.
 //!
-//! Runs are stored beside their suites, in `.kindlm/runs`, as `kindlm test` stores them. So both see the same runs, and
-//! a run that a stopped server left unfinished can be resumed by either.
+//! Runs are stored beside their suites, in `.kindlm/runs`, as `kindlm test` stores them. So both see the same runs. The
+//! store does not have the selection of a run that a server started, so a server must resume it.
 
 mod live;
 mod start;
@@ -10,6 +10,7 @@ mod suites;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use kindlm_reporters::ServedRun;
 use kindlm_run::World;
@@ -45,8 +46,11 @@ struct Inner {
     turns: Arc<Semaphore>,
     runtime: Handle,
     live: Mutex<Vec<Arc<LiveRun>>>,
-    pages: Mutex<LruCache<String, Arc<ServedRun>>>,
+    pages: Mutex<LruCache<(String, PageVersion), Arc<ServedRun>>>,
 }
+
+/// The times at which the report and the mutation result of a run were written.
+type PageVersion = [Option<SystemTime>; 2];
 
 impl std::fmt::Debug for RunService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,6 +78,11 @@ impl RunService {
         }
     }
 
+    /// Returns the environment of runs, which receives the notices of the server.
+    pub(crate) fn world(&self) -> &World {
+        &self.inner.world
+    }
+
     /// Returns a run that this process started; `None` if it did not, or if the run ended long ago.
     pub(crate) fn live(&self, id: &str) -> Option<Arc<LiveRun>> {
         self.inner.all_live().into_iter().find(|it| it.id == id)
@@ -81,9 +90,13 @@ impl RunService {
 
     /// Stops all runs, and waits until they have written their reports.
     pub async fn stop(&self) {
-        for run in self.inner.all_live() {
+        let runs = self.inner.all_live();
+        // A run that waits for its turn must not start when another one ends.
+        for run in &runs {
             run.cancel();
             run.cancel();
+        }
+        for run in runs {
             run.ended().await;
         }
     }

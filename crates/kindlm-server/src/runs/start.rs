@@ -77,17 +77,17 @@ impl RunService {
             let message = "`repeat` must be from 1 to 1000";
             return Err(NotStarted::Invalid(Failure::input(message)));
         }
-        let (told, started) = oneshot::channel();
+        let (reported, started) = oneshot::channel();
         let inner = Arc::clone(&self.inner);
         let service = self.clone();
         let spawned = thread::Builder::new().name("run".to_owned()).spawn(move || {
             match service.prepare(&new) {
                 Ok((prepared, run)) => {
                     // The client may have left. The run starts anyway.
-                    let _ = told.send(Ok(Arc::clone(&run)));
+                    let _ = reported.send(Ok(Arc::clone(&run)));
                     inner.perform(prepared, &run);
                 }
-                Err(why) => drop(told.send(Err(why))),
+                Err(why) => drop(reported.send(Err(why))),
             }
         });
         spawned.map_err(|err| NotStarted::Internal(format!("cannot start a thread: {err}")))?;

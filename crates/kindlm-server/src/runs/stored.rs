@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use jiff::Timestamp;
 use kindlm_reporters::{ServedRun, Style, serve_run};
 use kindlm_run::reports::{NotRendered, render};
 use kindlm_run::saved::{self, Saved};
@@ -13,8 +14,8 @@ use kindlm_wire::v1::RunHead;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::RunService;
 use super::live::{LiveRun, RunState};
+use super::{PageVersion, RunService};
 
 /// A run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -105,13 +106,20 @@ impl From<Failure> for NotRead {
     }
 }
 
+/// Returns the times at which the report and the mutation result of a run were written. A resumed run has a new report.
+fn page_version(place: &SuiteFolder, id: &str) -> PageVersion {
+    let folder = Runs::new(place.state()).run_folder(id).ok();
+    let time = |name| folder.as_ref()?.join(name).metadata().ok()?.modified().ok();
+    [time(Runs::REPORT), time(Runs::MUTATION)]
+}
+
 impl RunService {
     /// Returns the newest runs, newest first, and the number of all runs.
     pub(crate) fn list(&self, limit: usize) -> Result<(Vec<RunInfo>, usize), NotRead> {
         let mut runs: Vec<RunInfo> = Vec::new();
         let mut total = 0;
         for place in self.places()? {
-            let (stored, older) = stored_runs::list(&place, None, limit)?;
+            let (stored, older) = stored_runs::newest(&place, None, limit)?;
             total += stored.len() + older;
             runs.extend(stored.into_iter().map(RunInfo::of_stored));
         }
@@ -130,22 +138,6 @@ impl RunService {
         runs.sort_by(|a, b| b.id.cmp(&a.id));
         runs.truncate(limit);
         Ok((runs, total))
-    }
-
-    /// Describes a run.
-    pub(crate) fn find(&self, id: &str) -> Result<RunInfo, NotRead> {
-        let live = self.live(id);
-        if let Some(live) = live.as_ref().filter(|it| !it.has_ended()) {
-            return Ok(RunInfo::of_live(live));
-        }
-        match self.stored(id) {
-            Ok((_, run)) => Ok(RunInfo::of_stored(run)),
-            // A run that was cancelled while it waited, or that failed before its first request, is not stored.
-            Err(NotRead::NoRun(id)) => {
-                live.map(|it| RunInfo::of_live(&it)).ok_or(NotRead::NoRun(id))
-            }
-            Err(err) => Err(err),
-        }
     }
 
     fn stored(&self, id: &str) -> Result<(SuiteFolder, StoredRun), NotRead> {
@@ -170,29 +162,54 @@ impl RunService {
         Ok((place, saved))
     }
 
+    /// Describes a run, with the head of its report if it has one.
+    pub(crate) fn described(&self, id: &str) -> Result<(RunInfo, Option<RunHead>), NotRead> {
+        let live = self.live(id);
+        if let Some(live) = live.as_ref().filter(|it| !it.has_ended()) {
+            return Ok((RunInfo::of_live(live), None));
+        }
+        match self.stored(id) {
+            Ok((place, run)) => {
+                let has_report = run.duration_ms.is_some();
+                let head = has_report.then(|| Runs::new(place.state()).head(id)).transpose();
+                let head = head.map_err(|err| NotRead::Failed(err.to_string()))?;
+                Ok((RunInfo::of_stored(run), head))
+            }
+            // A run that was cancelled while it waited, or that failed before its first request, is not stored.
+            Err(NotRead::NoRun(id)) => {
+                let run = live.map(|it| RunInfo::of_live(&it)).ok_or(NotRead::NoRun(id))?;
+                Ok((run, None))
+            }
+            Err(err) => Err(err),
+        }
+    }
+
     /// Returns the head of a finished run.
     pub(crate) fn head(&self, id: &str) -> Result<RunHead, NotRead> {
-        let (place, run) = self.stored(id)?;
-        if run.duration_ms.is_none() {
-            return Err(NotRead::NoReport(run.id));
-        }
-        Runs::new(place.state()).head(&run.id).map_err(|err| NotRead::Failed(err.to_string()))
+        self.described(id)?.1.ok_or_else(|| NotRead::NoReport(id.to_owned()))
+    }
+
+    /// Returns the time at which the report of a run was written, in milliseconds since 1970.
+    pub(crate) fn report_time(&self, id: &str) -> Result<i64, NotRead> {
+        let (place, _) = self.stored(id)?;
+        let [report, _] = page_version(&place, id);
+        let time = report.and_then(|it| Timestamp::try_from(it).ok());
+        time.map(Timestamp::as_millisecond).ok_or_else(|| NotRead::NoReport(id.to_owned()))
     }
 
     /// Returns the data of a finished run for the page of the report.
     pub(crate) fn served(&self, id: &str) -> Result<Arc<ServedRun>, NotRead> {
-        let kept = |it: &mut lru::LruCache<String, Arc<ServedRun>>| it.get(id).cloned();
-        if let Some(found) =
-            kept(&mut self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner))
-        {
-            return Ok(found);
+        let (place, _) = self.stored(id)?;
+        let key = (id.to_owned(), page_version(&place, id));
+        let pages = || self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = pages().get(&key) {
+            return Ok(Arc::clone(found));
         }
         let (_, saved) = self.open(id)?;
         let mutation = saved.mutation(&self.inner.world);
         let served = serve_run(&saved.report, mutation.as_ref());
         let served = Arc::new(served.map_err(|err| NotRead::Failed(err.to_string()))?);
-        let mut pages = self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.put(id.to_owned(), Arc::clone(&served));
+        pages().put(key, Arc::clone(&served));
         Ok(served)
     }
 

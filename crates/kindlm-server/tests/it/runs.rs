@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 
-use kindlm_testing::MockServer;
+use kindlm_testing::{MockReply, MockServer};
 use serde_json::{Value, json};
 
 use crate::server::{Server, command};
@@ -74,6 +74,12 @@ fn parsed(body: &str) -> Vec<(String, String, Value)> {
         .collect()
 }
 
+/// Splits the id of an event into the start of its series and its number.
+fn number(id: &str) -> (i64, usize) {
+    let (start, number) = id.split_once('-').unwrap();
+    (start.parse().unwrap(), number.parse().unwrap())
+}
+
 fn run(server: &Server, body: &Value) -> String {
     let reply = server.json("POST /v1/runs", body);
     assert_eq!(reply.status, 202, "{}", reply.body);
@@ -91,10 +97,12 @@ fn suite_runs_and_its_reports_can_be_read() {
 
     let id = run(&server, &json!({"suite": "kindlm.yaml"}));
     let seen = events(&server, &id, None);
-    let ids: Vec<String> = (1..=seen.len()).map(|it| it.to_string()).collect();
-    assert_eq!(seen.iter().map(|it| it.0.clone()).collect::<Vec<_>>(), ids);
+    let numbers: Vec<usize> = seen.iter().map(|it| number(&it.0).1).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     let count = |name: &str| seen.iter().filter(|it| it.1 == name).count();
-    assert_eq!([count("progress"), count("case"), count("done")], [3, 2, 1]);
+    assert_eq!([count("case"), count("done")], [2, 1]);
+    let progress = seen.iter().rfind(|it| it.1 == "progress").unwrap();
+    assert_eq!(progress.2, json!({"finished": 2, "total": 2}));
     let rate = seen.iter().find(|it| it.2["gate"] == "passRateMin").unwrap();
     assert_eq!((rate.1.as_str(), &rate.2["status"]), ("gate", &json!("held")));
     let failed = seen.iter().find(|it| it.2["outcome"] == "failed").unwrap();
@@ -103,8 +111,16 @@ fn suite_runs_and_its_reports_can_be_read() {
     assert_eq!(seen.last().unwrap().2["state"], "passed");
 
     // A client that lost its connection gets what it has not seen, and a client that saw all gets nothing.
-    assert_eq!(events(&server, &id, Some("5")), seen[5..]);
-    let last = format!("last-event-id: {}", seen.len());
+    let gates: Vec<_> =
+        seen.iter().filter(|it| ["gate", "done"].contains(&it.1.as_str())).collect();
+    assert_eq!(events(&server, &id, Some(&gates[0].0)).iter().collect::<Vec<_>>(), gates[1..]);
+    // An id of another series is not trusted.
+    let other = format!("{}-{}", number(&gates[0].0).0 - 1, number(&gates[0].0).1);
+    for unknown in [other.as_str(), "5", "x"] {
+        assert_eq!(events(&server, &id, Some(unknown)).last(), seen.last());
+        assert!(events(&server, &id, Some(unknown)).len() > gates.len());
+    }
+    let last = format!("last-event-id: {}", seen.last().unwrap().0);
     let path = format!("GET /v1/runs/{id}/events");
     assert_eq!(server.send(&path, &["host: localhost", &last], b"").status, 204);
 
@@ -126,6 +142,11 @@ fn suite_runs_and_its_reports_can_be_read() {
     }
     assert_eq!(server.get(&format!("/v1/runs/{id}/report.exe")).status, 404);
     assert_eq!(server.get(&format!("/v1/runs/{id}/wire/chunk/9")).status, 404);
+    for part in ["index", "chunk/0"] {
+        let reply = server.bytes(&format!("/v1/runs/{id}/wire/{part}"));
+        assert!(reply.0.contains("content-encoding: gzip"), "{}", reply.0);
+        assert!(reply.1.starts_with(&[0x1f, 0x8b]), "{part}");
+    }
 
     let head = server.get(&format!("/v1/runs/{id}/wire/head"));
     assert_eq!(head.json()["run"], id);
@@ -142,6 +163,13 @@ fn suite_runs_and_its_reports_can_be_read() {
     assert!(compared["verdict"]["kind"].is_string(), "{compared}");
     let listed = server.get("/v1/runs?limit=1").json();
     assert_eq!(json!([listed["total"], listed["items"][0]["id"]]), json!([2, second]));
+    // A baseline that cannot be read belongs to no run here.
+    let baselines = folder.path().join("suites/.kindlm/baselines");
+    std::fs::create_dir_all(&baselines).unwrap();
+    std::fs::write(baselines.join("main.json"), "{").unwrap();
+    for path in ["/v1/runs", &format!("/v1/runs/{id}")] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
     // The store is that of `kindlm test`.
     let report = folder.path().join("suites/.kindlm/runs").join(&id).join("report.json");
     assert!(report.is_file());
@@ -149,9 +177,11 @@ fn suite_runs_and_its_reports_can_be_read() {
     // A server that starts later has the gates and the end of the run.
     drop(server);
     let server = start(folder.path(), &[]);
-    let later: Vec<String> = events(&server, &id, Some("99")).into_iter().map(|it| it.1).collect();
-    assert_eq!(later.first().map(String::as_str), Some("gate"));
-    assert_eq!(later.last().map(String::as_str), Some("done"));
+    let later = events(&server, &id, Some(&seen.last().unwrap().0));
+    let names: Vec<&str> = later.iter().map(|it| it.1.as_str()).collect();
+    assert_eq!((names.first(), names.last()), (Some(&"gate"), Some(&"done")));
+    let last = format!("last-event-id: {}", later.last().unwrap().0);
+    assert_eq!(server.send(&path, &["host: localhost", &last], b"").status, 204);
 }
 
 #[test]
@@ -195,7 +225,12 @@ fn invalid_runs_are_refused() {
     ] {
         assert_eq!(server.get(&path).status, 404, "{path}");
     }
-    assert_eq!(server.get("/v1/runs?limit=0").status, 422);
+    for query in ["limit=0", "limit=1001", "limit=x", "limt=5"] {
+        assert_eq!(server.get(&format!("/v1/runs?{query}")).status, 400, "{query}");
+    }
+    let json = ["host: localhost", "content-type: application/json"];
+    assert_eq!(server.send("POST /v1/runs", &json, b"{").status, 400);
+    assert_eq!(server.get("/v1/runs/a%00").status, 400);
 
     let without = Server::start(folder.path(), &[]);
     assert_eq!(without.get("/v1/suites").json(), json!({"items": []}));
@@ -207,11 +242,10 @@ fn invalid_runs_are_refused() {
     assert!(String::from_utf8_lossy(&ended.stderr).contains("`--suites nowhere`"));
 }
 
-#[test]
-fn runs_can_be_cancelled_and_resumed() {
+/// Returns a folder of suites whose model does not answer until the test allows it.
+fn held() -> (tempfile::TempDir, MockServer) {
     let folder = suites();
-    // The model does not answer until the test allows it.
-    let mock = MockServer::start().unwrap();
+    let mock = MockServer::answering(|_| MockReply::text("we refund you")).unwrap();
     mock.hold();
     let suite = SUITE.replace(
         "{ scripted: { file: ./replies.yaml } }",
@@ -219,6 +253,30 @@ fn runs_can_be_cancelled_and_resumed() {
     );
     let suite = suite.replace("provider: scripted", "provider: openai");
     std::fs::write(folder.path().join("suites/kindlm.yaml"), suite).unwrap();
+    (folder, mock)
+}
+
+#[cfg(unix)]
+#[test]
+fn stopped_server_aborts_its_run_and_starts_no_other() {
+    let (folder, mock) = held();
+    let server = start(folder.path(), &[]);
+    let first = run(&server, &json!({"suite": "kindlm.yaml"}));
+    while mock.count() == 0 {
+        std::thread::yield_now();
+    }
+    let second = run(&server, &json!({"suite": "kindlm.yaml"}));
+    let asked = mock.count();
+    assert!(server.terminate().success());
+    assert_eq!(mock.count(), asked);
+    let server = start(folder.path(), &[]);
+    assert_eq!(server.get(&format!("/v1/runs/{first}")).json()["state"], "interrupted");
+    assert_eq!(server.get(&format!("/v1/runs/{second}")).status, 404);
+}
+
+#[test]
+fn runs_can_be_cancelled_and_resumed() {
+    let (folder, mock) = held();
     let server = start(folder.path(), &[]);
     let first = run(&server, &json!({"suite": "kindlm.yaml"}));
     while mock.count() == 0 {
@@ -227,6 +285,12 @@ fn runs_can_be_cancelled_and_resumed() {
     let second = run(&server, &json!({"suite": "kindlm.yaml"}));
     let state = |id: &str| server.get(&format!("/v1/runs/{id}")).json()["state"].clone();
     assert_eq!([state(&first), state(&second)], [json!("running"), json!("queued")]);
+    let resumed = server.json("POST /v1/runs", &json!({"suite": "kindlm.yaml", "resume": first}));
+    let report = server.get(&format!("/v1/runs/{first}/report.json"));
+    for (reply, kind) in [(resumed, "running"), (report, "no-report")] {
+        assert_eq!(reply.status, 409, "{}", reply.body);
+        assert_eq!(reply.json()["type"], format!("urn:kindlm:problem:{kind}"));
+    }
 
     let cancel = |id: &str| server.json(&format!("POST /v1/runs/{id}/cancel"), &json!({})).status;
     assert_eq!(cancel(&second), 202);
@@ -235,11 +299,17 @@ fn runs_can_be_cancelled_and_resumed() {
     assert_eq!(events(&server, &first, None).last().unwrap().2["state"], "interrupted");
     assert_eq!([cancel(&first), cancel("20200101-000000-000-aaaa")], [409, 404]);
 
+    let (head, index) = server.bytes(&format!("/v1/runs/{first}/wire/index"));
+    assert!(head.contains("content-encoding: gzip"), "{head}");
+    let seen = events(&server, &first, None).last().unwrap().0.clone();
     mock.release();
     let again = run(&server, &json!({"suite": "kindlm.yaml", "resume": first}));
     assert_eq!(again, first);
-    let last = events(&server, &first, None).last().unwrap().2.clone();
-    assert_ne!(last["state"], "interrupted", "{last}");
+    // The id of an event before the resume is not trusted.
+    let resumed = events(&server, &first, Some(&seen));
+    assert_eq!(resumed.last().unwrap().2["state"], "passed", "{resumed:?}");
+    assert_eq!(resumed.iter().filter(|it| it.1 == "case").count(), 2, "{resumed:?}");
+    assert_ne!(server.bytes(&format!("/v1/runs/{first}/wire/index")).1, index);
 }
 
 #[test]

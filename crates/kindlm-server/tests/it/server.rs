@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 pub(crate) struct Server {
     process: Child,
     address: String,
+    stderr: Arc<Mutex<String>>,
 }
 
 /// A response.
@@ -71,12 +73,42 @@ impl Server {
             seen.push_str(&line);
             Some(line.strip_prefix("listening on http://")?.to_owned())
         });
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, address: address.unwrap_or_else(|| panic!("{seen}")) }
+        let stderr = Arc::<Mutex<String>>::default();
+        let all = Arc::clone(&stderr);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                *all.lock().unwrap() += &(line + "\n");
+            }
+        });
+        Self { process, address: address.unwrap_or_else(|| panic!("{seen}")), stderr }
+    }
+
+    /// Returns what the process has written to its standard error.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Sends SIGTERM, and waits until the process has ended.
+    #[cfg(unix)]
+    pub(crate) fn terminate(mut self) -> std::process::ExitStatus {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.process.wait().unwrap()
     }
 
     /// Sends a request with these lines of the head after its first line.
     pub(crate) fn send(&self, first: &str, head: &[&str], body: &[u8]) -> Reply {
+        let (head, body) = self.exchange(first, head, body);
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head, body: String::from_utf8(body).unwrap() }
+    }
+
+    /// Returns the head and the body of a response that is no text.
+    pub(crate) fn bytes(&self, path: &str) -> (String, Vec<u8>) {
+        self.exchange(&format!("GET {path}"), &["host: localhost"], b"")
+    }
+
+    fn exchange(&self, first: &str, head: &[&str], body: &[u8]) -> (String, Vec<u8>) {
         let mut stream = self.connect();
         let mut text = format!("{first} HTTP/1.1\r\nconnection: close\r\n");
         let length = format!("content-length: {}", body.len());
@@ -91,11 +123,10 @@ impl Server {
         let _ = stream.read_to_end(&mut reply);
         let end = reply.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
         let (head, body) = (std::str::from_utf8(&reply[..end]).unwrap(), &reply[end + 4..]);
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let head = head.to_lowercase();
         let is_chunked = head.contains("transfer-encoding: chunked");
         let body = if is_chunked { joined(body) } else { body.to_owned() };
-        Reply { status, head, body: String::from_utf8(body).unwrap() }
+        (head, body)
     }
 
     pub(crate) fn url(&self) -> String {
