@@ -1,4 +1,4 @@
-//! `/monitor`: the pass rate of each assertion over time, and the newest samples that failed.
+//! `/monitor`: the pass rate of each assertion over time, and the newest samples with failed or errored checks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,21 +11,19 @@ use axum::routing::get;
 use jiff::Timestamp;
 use kindlm_stats::{Confidence, Tally};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::access::guarded;
 use super::frame::{Frame, PageError, minute, ok};
 use super::sets::short;
 use crate::access::Caller;
 use crate::app::App;
+use crate::store::attention::{AttentionFilter, AttentionSample};
 use crate::store::rates::{Counts, RateFilter, RateKey};
-use crate::store::samples::{Sample, SampleFilter};
 use crate::store::tokens::Scope;
 
-/// The number of the newest samples among which failed ones are looked for.
-const SEARCHED: u32 = 200;
-
-/// The maximum number of failed samples.
-const FAILED: usize = 20;
+/// The maximum number of samples in the list.
+const LISTED: u32 = 20;
 
 /// The maximum number of charts.
 const CHARTS: usize = 100;
@@ -71,15 +69,19 @@ struct Monitor {
     charts: Vec<Chart>,
     more: usize,
     is_too_long: bool,
-    failed: Vec<FailedSample>,
-    searched: usize,
+    listed: Vec<ListedSample>,
+    /// The number of samples in the window.
+    samples: i64,
+    /// The number of those with an evaluation.
+    evaluated: i64,
 }
 
-struct FailedSample {
+struct ListedSample {
     id: String,
     agent: String,
     time: String,
-    assertions: String,
+    failed: String,
+    errored: String,
     output: String,
 }
 
@@ -136,14 +138,10 @@ async fn show(
     let mut charts = charts(rates.unwrap_or_default(), &query.version, &window);
     let more = charts.len().saturating_sub(CHARTS);
     charts.truncate(CHARTS);
-    let agent = (!query.agent.is_empty()).then(|| query.agent.clone());
-    let samples = SampleFilter { agent, ..SampleFilter::default() };
-    let samples = app.store.samples(&samples, SEARCHED, None).await?.items;
-    let failed = samples
-        .iter()
-        .filter(|it| query.version.is_empty() || it.version == query.version)
-        .filter_map(FailedSample::new)
-        .take(FAILED);
+    let (agent, version) = (query.agent.clone(), query.version.clone());
+    let listed = AttentionFilter { agent, version, after: filter.after };
+    let (samples, evaluated) = app.store.evaluated_samples(&listed).await?;
+    let listed = app.store.attention_samples(&listed, LISTED).await?;
     Ok(ok(&Monitor {
         frame: Frame::new("Quality in production", "/monitor", &caller),
         agents: app.store.agents().await?.into_iter().map(|it| it.name).collect(),
@@ -151,29 +149,24 @@ async fn show(
         charts,
         more,
         is_too_long,
-        failed: failed.collect(),
-        searched: samples.len(),
+        listed: listed.into_iter().map(ListedSample::new).collect(),
+        samples,
+        evaluated,
         query,
     }))
 }
 
-impl FailedSample {
-    /// Describes a sample; `None` if it did not fail.
-    fn new(sample: &Sample) -> Option<Self> {
-        let evaluation = sample.evaluation.as_ref()?;
-        if evaluation["outcome"] != "failed" {
-            return None;
-        }
-        let results = evaluation["results"].as_array().map_or(&[][..], Vec::as_slice);
-        let failed = results.iter().filter(|it| it["status"] == "failed");
-        let names = failed.filter_map(|it| it["id"].as_str().or(it["label"].as_str()));
-        Some(Self {
-            id: sample.id.clone(),
-            agent: sample.agent.clone(),
-            time: minute(&sample.received_at),
-            assertions: names.collect::<Vec<_>>().join(", "),
-            output: short(sample.sample.get("agent_output").unwrap_or(&serde_json::Value::Null)),
-        })
+impl ListedSample {
+    fn new(sample: AttentionSample) -> Self {
+        let AttentionSample { id, agent, received_at, body, error, failed, mut errored } = sample;
+        let parsed = |it: &str| serde_json::from_str(it).unwrap_or(Value::Null);
+        errored.extend(parsed(&error)["error"].as_str().map(str::to_owned));
+        let output = match body.as_str() {
+            "" => "the sample is large; `GET /v1/samples` returns it".to_owned(),
+            body => short(&parsed(body)["agent_output"]),
+        };
+        let (failed, errored) = (failed.join(", "), errored.join(", "));
+        Self { id, agent, time: minute(&received_at), failed, errored, output }
     }
 }
 
@@ -215,6 +208,7 @@ impl Chart {
         let (passed, decided) = periods
             .values()
             .fold((0, 0), |sum, it| (sum.0 + it.passed, sum.1 + it.passed + it.failed));
+        let errored: u64 = periods.values().map(|it| it.errored).sum();
         let all = Tally::new(passed, decided).ok();
         let most = periods.values().map(|it| it.passed + it.failed).max().unwrap_or(0).max(1);
         let points: Vec<Point> =
@@ -230,7 +224,7 @@ impl Chart {
             }
             last = *start;
         }
-        let now = match all {
+        let mut now = match all {
             Some(tally) => {
                 let range = tally.wilson(Confidence::P95);
                 format!(
@@ -242,8 +236,11 @@ impl Chart {
             }
             None => "no result could be decided".to_owned(),
         };
+        if errored > 0 {
+            let _ = write!(now, ", {errored} errored");
+        }
         let rate = all.map_or(0.0, Tally::rate);
-        let tone = if rate >= 0.999_999 { "good" } else { "warn" };
+        let tone = if rate >= 0.999_999 && errored == 0 { "good" } else { "warn" };
         Self { agent, assertion, now, tone, rate, points, curves }
     }
 }
@@ -324,5 +321,20 @@ mod tests {
         assert_eq!(numbers, [("50 %", 8, 0), ("100 %", 4, 0), ("–", 0, 2), ("100 %", 4, 0)]);
         let first = &charts(rates, "v2", &window)[0].points;
         assert_eq!((first.len(), first[0].rate.as_str()), (1, "25 %"));
+    }
+
+    #[test]
+    fn only_charts_without_failed_and_errored_results_are_good() {
+        let window = Window { start: 0, width: 10, periods: 10 };
+        for (counts, tone, errored) in [
+            (counts(4, 0, 0), "good", ""),
+            (counts(4, 1, 0), "warn", ""),
+            (counts(4, 0, 96), "warn", "96 errored"),
+            (counts(0, 0, 2), "warn", "no result could be decided, 2 errored"),
+        ] {
+            let chart = &charts(BTreeMap::from([(key("a", "v", "s", 0), counts)]), "", &window)[0];
+            assert_eq!(chart.tone, tone, "{}", chart.now);
+            assert!(chart.now.ends_with(errored), "{}", chart.now);
+        }
     }
 }

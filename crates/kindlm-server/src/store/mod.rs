@@ -3,6 +3,7 @@
 //! Both databases have the same tables, and the same statements run on both.
 
 pub mod agents;
+pub mod attention;
 pub mod idempotency;
 pub mod queue;
 pub mod rates;

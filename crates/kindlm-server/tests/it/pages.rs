@@ -226,8 +226,70 @@ fn monitor_shows_rates_and_failed_samples() {
     {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
+    assert!(page.body.contains("4 of 4 samples of this time have an evaluation"), "{}", page.body);
     let other = server.get("/monitor?version=v2");
     assert!(!other.body.contains("<svg") && !other.body.contains("&#60;u"), "{}", other.body);
+    assert!(other.body.contains("There is no sample in this time"), "{}", other.body);
+}
+
+#[test]
+fn monitor_is_not_green_without_evaluations() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let set = |entry: Value| json!({"expect": {"assert": [entry]}});
+    let good = json!({"type": "contains", "value": "refund"});
+    server.json("PUT /v1/assertion-sets/good", &set(good));
+    let errored = json!({"type": "javascript", "value": "throw new Error('no')"});
+    server.json("PUT /v1/assertion-sets/errored", &set(errored));
+    let none = "No sample of this time has an evaluation";
+    let held = "No evaluated sample has a failed or errored check";
+    let mut id = 0;
+    for (agent, set, rate, sample, shown) in [
+        // No sample is evaluated.
+        ("rare", "good", 0.0, json!({"agent_output": "a refund"}), vec![none, "0 of 1 samples"]),
+        // The evaluation of each sample fails.
+        ("broken", "good", 1.0, json!({}), vec!["`agent_output`", "0 of 1 samples"]),
+        // Each check is errored.
+        (
+            "errored",
+            "errored",
+            1.0,
+            json!({"agent_output": "x"}),
+            vec!["1 errored", "1 of 1 samples"],
+        ),
+        ("good", "good", 1.0, json!({"agent_output": "a refund"}), vec![held, "1 of 1 samples"]),
+    ] {
+        server.json(&format!("PUT /v1/agents/{agent}"), &json!({"set": set, "rate": rate}));
+        let mut sample = sample;
+        id += 1;
+        sample["id"] = json!(id.to_string());
+        sample["agent"] = json!(agent);
+        assert_eq!(server.json("POST /v1/samples", &sample).status, 200);
+        wait_until_evaluated(&server);
+        let page = server.get(&format!("/monitor?agent={agent}"));
+        for part in shown {
+            assert!(page.body.contains(part), "{agent}: {part}: {}", page.body);
+        }
+        let is_good = page.body.contains("pill tone-good") || page.body.contains(held);
+        assert_eq!(is_good, agent == "good", "{agent}: {}", page.body);
+    }
+}
+
+#[test]
+fn monitor_finds_failed_samples_behind_newer_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    fill(&server);
+    let sample = |id: usize| json!({"id": id.to_string(), "agent": "shop", "version": "v2", "agent_output": "a refund"});
+    let body: Vec<String> = (10..260).map(|it| sample(it).to_string()).collect();
+    let head = ["host: localhost", "content-type: application/x-ndjson"];
+    assert_eq!(server.send("POST /v1/samples", &head, body.join("\n").as_bytes()).status, 200);
+    for query in ["", "?version=v1"] {
+        let page = server.get(&format!("/monitor{query}"));
+        assert!(page.body.contains("&#60;u&#62;no"), "{query}: {}", page.body);
+    }
+    let newer = server.get("/monitor?version=v2");
+    assert!(!newer.body.contains("&#60;u&#62;no"), "{}", newer.body);
 }
 
 /// Stores samples of an agent, and waits until all are evaluated.
@@ -240,10 +302,13 @@ fn fill(server: &Server) {
             json!({"id": id.to_string(), "agent": "shop", "version": "v1", "agent_output": output});
         server.json("POST /v1/samples", &sample);
     }
+    wait_until_evaluated(server);
+}
+
+fn wait_until_evaluated(server: &Server) {
     loop {
         let items = server.get("/v1/samples").json()["items"].clone();
-        let is_done = |it: &Value| it["state"] == "done";
-        if items.as_array().unwrap().iter().all(is_done) {
+        if items.as_array().unwrap().iter().all(|it| it["state"] != "pending") {
             return;
         }
         std::thread::yield_now();
@@ -342,6 +407,52 @@ fn pages_need_a_login_if_there_are_tokens() {
     assert_eq!(send("GET /static/other", &[], &[]).status, 404);
     assert!(token(folder.path(), &["revoke", good.split('_').nth(1).unwrap()]).0);
     assert_eq!(send("GET /sets", &[&cookie], &[]).status, 401);
+}
+
+#[test]
+fn stored_data_needs_the_scope_read_on_pages() {
+    let folder = suites();
+    let (_, evaluate) = token(folder.path(), &["create", "Eve", "--scopes", "evaluate"]);
+    let (_, admin) = token(folder.path(), &["create", "Ann", "--scopes", "admin"]);
+    let server = Server::start(folder.path(), &["--suites", "suites"]);
+    let send = |first: &str, text: &str, fields: &[(&str, &str)]| {
+        let cookie = format!("cookie: kindlm_token={text}");
+        let form = "content-type: application/x-www-form-urlencoded";
+        let head = ["host: kindlm.test", "origin: https://kindlm.test", form, &cookie];
+        server.send(first, &head, encoded(fields).as_bytes())
+    };
+    let set = [("name", "support"), ("checks", "output: { contains: [secret-word] }")];
+    location(&send("POST /sets", &admin, &set));
+    let started = send("POST /runs", &admin, &[("suite", "kindlm.yaml")]);
+    let run = location(&started).rsplit('/').next().unwrap().to_owned();
+    let tried = [("agent", "shop"), ("version", "1")];
+    let invalid = [("suite", "kindlm.yaml"), ("tests", "nothing")];
+    for (first, fields, status) in [
+        ("POST /sets/support/try", &tried[..], 403),
+        ("GET /?set=support", &[], 403),
+        ("POST /runs", &invalid, 422),
+    ] {
+        let refused = send(first, &evaluate, fields);
+        assert_eq!(refused.status, status, "{first}: {}", refused.body);
+        assert_page(&refused);
+        for stored in ["secret-word", run.as_str()] {
+            assert!(!refused.body.contains(stored), "{first}: {}", refused.body);
+        }
+        let shown = send(first, &admin, fields);
+        assert!(["secret-word", &run].iter().any(|it| shown.body.contains(it)), "{}", shown.body);
+    }
+    assert_eq!(send("GET /", &evaluate, &[]).status, 200);
+}
+
+#[test]
+fn senders_without_a_token_cannot_send_large_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    token(folder.path(), &["create", "Ann", "--scopes", "admin"]);
+    let server = Server::start(folder.path(), &[]);
+    for (length, status) in [(1000, 401), (5000, 413)] {
+        let reply = submit(&server, "/login", &[("token", &"x".repeat(length / 3))]);
+        assert_eq!(reply.status, status, "{length}: {}", reply.body);
+    }
 }
 
 /// Starts a judge that fails rules about a coupon or a voucher.
