@@ -8,7 +8,15 @@ ALTER TABLE samples ADD COLUMN attempts BIGINT NOT NULL DEFAULT 0;
 -- The evaluation, or an object with `error`; empty if there is none.
 ALTER TABLE samples ADD COLUMN evaluation TEXT NOT NULL DEFAULT '';
 
-CREATE INDEX samples_by_state ON samples (state, leased_until);
+-- A lease takes the first entry whose lease has ended, without sorting.
+CREATE INDEX samples_by_state ON samples (state, received_at, id, leased_until);
+
+-- An author has one opinion about a sample, the last one. Opinions without an author are all counted.
+DELETE FROM feedback WHERE author <> '' AND EXISTS (
+    SELECT 1 FROM feedback AS later WHERE later.sample_id = feedback.sample_id AND later.author = feedback.author
+    AND (later.created_at > feedback.created_at OR later.created_at = feedback.created_at AND later.id > feedback.id)
+);
+CREATE UNIQUE INDEX feedback_by_author ON feedback (sample_id, author) WHERE author <> '';
 
 -- The set of each agent, and the share of its samples that is evaluated, in millionths.
 CREATE TABLE agents (
@@ -32,3 +40,4 @@ CREATE TABLE results (
 );
 
 CREATE INDEX results_by_time ON results (agent, received_at);
+CREATE INDEX results_by_status ON results (status, received_at);

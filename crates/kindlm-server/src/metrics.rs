@@ -43,7 +43,7 @@ impl Metrics {
         self.requests.get_or_create(&vec![("status", status.to_string())]).inc();
     }
 
-    /// Counts an evaluation: its source (`request` or `sample`) and its outcome.
+    /// Counts an evaluation: its source (`request`, `page` or `sample`) and its outcome.
     pub(crate) fn add_evaluation(&self, source: &str, outcome: Outcome) {
         let outcome = match outcome {
             Outcome::Passed => "passed",
@@ -67,10 +67,9 @@ impl Metrics {
     ///
     /// Fails if a number cannot be written, which is a bug.
     pub(crate) fn text(&self, states: &[StateCount]) -> Result<String, std::fmt::Error> {
-        // A state without samples is not in the database any more.
-        self.samples.clear();
-        for StateCount { state, samples } in states {
-            self.samples.get_or_create(&vec![("state", state.clone())]).set(*samples);
+        for name in ["pending", "done", "failed", "skipped"] {
+            let count = states.iter().find(|it| it.state == name).map_or(0, |it| it.samples);
+            self.samples.get_or_create(&vec![("state", name.to_owned())]).set(count);
         }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use kindlm_run::evaluate::service::failed_by_provider;
 use kindlm_wire::evaluate::{EvaluatedResult, Evaluation};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::app::App;
-use crate::records::{self, Unevaluated};
+use crate::problem::Problem;
+use crate::records::{self, Evaluated, Unevaluated};
 use crate::store::StoreError;
 use crate::store::queue::{Leased, MAX_ATTEMPTS, NewResult};
 
@@ -18,7 +19,7 @@ const WORKERS: usize = 4;
 /// The pause between two looks into the queue, for samples that other processes have stored or left.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The pause before the second attempt. Each later pause is one longer.
+/// The pause before the second attempt. Each later pause is four times as long: together 42 minutes.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// Evaluates samples until the future is dropped. Samples in work return to the queue when their lease ends.
@@ -35,8 +36,15 @@ pub async fn monitor(app: App) {
 
 async fn work(app: App) {
     loop {
-        // The database may answer again after the pause.
-        if !matches!(next(&app).await, Ok(true)) {
+        let must_wait = match next(&app).await {
+            Ok(found) => !found,
+            // The database may answer again after the pause.
+            Err(err) => {
+                app.report_cause(&Problem::from(err));
+                true
+            }
+        };
+        if must_wait {
             let _ = tokio::time::timeout(PAUSE, app.wake.notified()).await;
         }
     }
@@ -59,35 +67,49 @@ async fn next(app: &App) -> Result<bool, StoreError> {
     let mut record = leased.body.clone();
     record.insert("set".to_owned(), Value::from(agent.set));
     match records::evaluate(app, serde_json::to_vec(&record)?).await {
-        Ok(evaluated) => {
-            let Evaluation { results, outcome, .. } = &evaluated.evaluation;
-            let results: Vec<NewResult> = results.iter().map(result).collect::<Result<_, _>>()?;
-            let set = evaluated.set.as_deref().unwrap_or_default();
-            let text = serde_json::to_string(&evaluated)?;
-            if app.store.finish_sample(&leased, set, &text, &results).await? {
-                app.metrics.add_evaluation("sample", *outcome);
+        Ok(evaluated) => finish(app, &leased, &evaluated).await?,
+        Err(unevaluated) => {
+            let Unevaluated { problem, .. } = &unevaluated;
+            app.report_cause(problem);
+            if unevaluated.is_malformed() || leased.attempts >= MAX_ATTEMPTS {
+                app.store.fail_sample(&leased, &problem.detail).await?;
+            } else {
+                release(app, &leased).await?;
             }
         }
-        Err(unevaluated) => retry(app, &leased, &unevaluated).await?,
     }
     Ok(true)
 }
 
-/// Returns the sample to the queue if another attempt may succeed.
-async fn retry(app: &App, leased: &Leased, failed: &Unevaluated) -> Result<(), StoreError> {
-    let problem = &failed.problem;
-    let is_final = problem.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16();
-    if is_final || leased.attempts >= MAX_ATTEMPTS {
-        return app.store.fail_sample(leased, &problem.detail).await;
+/// Stores the results of a sample. If a provider failed, this returns the sample to the queue while attempts are left.
+async fn finish(app: &App, leased: &Leased, evaluated: &Evaluated) -> Result<(), StoreError> {
+    let Evaluation { results, outcome, .. } = &evaluated.evaluation;
+    let is_stored = if failed_by_provider(&evaluated.evaluation) && leased.attempts < MAX_ATTEMPTS {
+        release(app, leased).await?;
+        true
+    } else {
+        let results: Vec<NewResult> = results.iter().map(result).collect::<Result<_, _>>()?;
+        let set = evaluated.set.as_deref().unwrap_or_default();
+        let text = serde_json::to_string(evaluated)?;
+        app.store.finish_sample(leased, set, &text, &results).await?
+    };
+    if is_stored {
+        app.metrics.add_evaluation("sample", *outcome);
     }
-    let pause = RETRY * u32::try_from(leased.attempts).unwrap_or(1);
-    app.store.release_sample(leased, pause).await
+    Ok(())
+}
+
+/// Returns a sample to the queue, for another attempt after a pause.
+async fn release(app: &App, leased: &Leased) -> Result<(), StoreError> {
+    let earlier = u32::try_from(leased.attempts - 1).unwrap_or_default();
+    app.store.release_sample(leased, RETRY * 4_u32.saturating_pow(earlier)).await
 }
 
 fn result(result: &EvaluatedResult) -> Result<NewResult, serde_json::Error> {
     let status = serde_json::to_value(result.status)?;
     Ok(NewResult {
-        assertion: result.id.as_ref().unwrap_or(&result.label).clone(),
+        // PostgreSQL stores no NUL characters.
+        assertion: result.id.as_ref().unwrap_or(&result.label).replace('\0', ""),
         status: status.as_str().unwrap_or_default().to_owned(),
     })
 }

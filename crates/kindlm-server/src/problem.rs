@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::middleware::Next;
@@ -11,6 +12,7 @@ use http_body_util::BodyExt as _;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::app::App;
 use crate::store::StoreError;
 
 /// The media type of an error.
@@ -32,6 +34,9 @@ pub struct Problem {
     pub status: u16,
     /// What happened, where, and what to do.
     pub detail: String,
+    /// The cause, for the operator of the server only.
+    #[serde(skip)]
+    pub(crate) cause: Option<String>,
 }
 
 impl Problem {
@@ -49,7 +54,14 @@ impl Problem {
     pub fn of_status(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
         let (kind, detail) = ("about:blank".to_owned(), detail.into());
-        Self { kind, title, status: status.as_u16(), detail }
+        Self { kind, title, status: status.as_u16(), detail, cause: None }
+    }
+
+    /// Makes a response. Its extensions have the error, so that [`everywhere`] reports the cause.
+    pub(crate) fn response_with(self, response: impl IntoResponse) -> Response {
+        let mut response = response.into_response();
+        response.extensions_mut().insert(self);
+        response
     }
 }
 
@@ -57,26 +69,23 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
-        (status, [(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))], body).into_response()
+        let head = [(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
+        self.response_with((status, head, body))
     }
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        let (status, kind, detail) = match error {
+        let cause = error.to_string();
+        let (status, kind) = match error {
             StoreError::KeyReused => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "key-reused", error.to_string())
+                return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", cause);
             }
-            StoreError::Invalid(_) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
-            }
-            _ => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "database",
-                "the database does not answer; repeat the request later".to_owned(),
-            ),
+            StoreError::Invalid(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "database"),
         };
-        Self::new(status, kind, detail)
+        let detail = "the database failed; the standard error of the server has the details";
+        Self { cause: Some(cause), ..Self::new(status, kind, detail) }
     }
 }
 
@@ -87,9 +96,24 @@ pub(crate) fn of_panic(_panic: Box<dyn Any + Send + 'static>) -> Response {
 }
 
 /// Converts the error of a library (an unknown path, a wrong method, a body that is too large) into a problem.
-pub(crate) async fn everywhere(request: Request<Body>, next: Next) -> Response {
+///
+/// Reports the causes of errors to the operator.
+pub(crate) async fn everywhere(
+    State(app): State<App>,
+    request: Request<Body>,
+    next: Next,
+) -> Response {
     let path = request.uri().path().to_owned();
+    // PostgreSQL stores no NUL characters, so nothing in the database can have this name.
+    let has_nul = request.uri().path_and_query().is_some_and(|it| it.as_str().contains("%00"));
+    if has_nul {
+        let detail = "the URL has a NUL character (`%00`); remove it";
+        return Problem::of_status(StatusCode::BAD_REQUEST, detail).into_response();
+    }
     let response = next.run(request).await;
+    if let Some(problem) = response.extensions().get::<Problem>() {
+        app.report_cause(problem);
+    }
     let status = response.status();
     if !(status.is_client_error() || status.is_server_error()) || is_final(response.headers()) {
         return response;

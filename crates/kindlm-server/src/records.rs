@@ -181,7 +181,8 @@ pub(crate) async fn find(app: &App, named: &Value) -> Result<SetVersion, Problem
             (name, Some(version))
         }
     };
-    app.store.set(name, number).await?.ok_or_else(|| {
+    let found = if is_name(name) { app.store.set(name, number).await? } else { None };
+    found.ok_or_else(|| {
         let detail =
             format!("`set`: unknown set \"{text}\"; `GET /v1/assertion-sets` lists all sets");
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-set", detail)

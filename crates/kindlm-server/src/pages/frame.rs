@@ -93,10 +93,10 @@ struct ErrorPage {
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let needs_scope = self.0.is("scope");
-        let Problem { title, status, detail, .. } = self.0;
+        let Problem { title, status, detail, .. } = self.0.clone();
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let frame = Frame { title, ..Frame::default() };
-        page(status, &ErrorPage { frame, detail, needs_scope })
+        self.0.response_with(page(status, &ErrorPage { frame, detail, needs_scope }))
     }
 }
 

@@ -175,7 +175,10 @@ async fn evaluated(
     // Rules need an input. An empty field says that there was none.
     record.insert("agent_input".to_owned(), text(&shown.input));
     let json = serde_json::to_vec(&record).map_err(|err| err.to_string())?;
-    let done = records::evaluate(app, json).await.map_err(|it| it.problem.detail)?;
+    let done = records::evaluate(app, json).await.map_err(|it| {
+        app.report_cause(&it.problem);
+        it.problem.detail
+    })?;
     app.metrics.add_evaluation("page", done.evaluation.outcome);
     Ok(Verdict::new(&done.evaluation))
 }

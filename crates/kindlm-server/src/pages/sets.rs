@@ -18,6 +18,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::records::{self, Evaluated};
+use crate::routes::body::is_short;
 use crate::store::samples::{Sample, SampleFilter};
 use crate::store::sets::{SetSummary, SetVersion};
 use crate::store::tokens::Scope;
@@ -227,7 +228,11 @@ async fn try_samples(
 ) -> Result<Response, PageError> {
     let mut shown = set_page(&app, &caller, &name, Some(form.version)).await?;
     let filter = SampleFilter { agent: Some(form.agent.clone()), ..SampleFilter::default() };
-    let samples = app.store.samples(&filter, TRIED, None).await?.items;
+    let samples = if is_short(&form.agent) {
+        app.store.samples(&filter, TRIED, None).await?.items
+    } else {
+        Vec::new()
+    };
     let set = format!("{name}@{}", form.version);
     let rows = join_all(samples.iter().map(|it| try_sample(&app, &set, it))).await;
     let passed = rows.iter().filter(|it| it.look.tone == "good").count();
@@ -249,9 +254,13 @@ async fn try_sample(app: &App, set: &str, sample: &Sample) -> TriedRow {
         Ok(Evaluated { evaluation, .. }) => {
             let failed = evaluation.results.iter().filter(|it| !it.pass);
             let names = failed.map(|it| it.id.as_ref().unwrap_or(&it.label).clone());
+            app.metrics.add_evaluation("page", evaluation.outcome);
             (look(&evaluation.outcome), names.collect::<Vec<_>>().join(", "))
         }
-        Err(why) => (Look::of("errored"), why.problem.detail),
+        Err(why) => {
+            app.report_cause(&why.problem);
+            (Look::of("errored"), why.problem.detail)
+        }
     };
     TriedRow { id: sample.id.clone(), look, failed, output }
 }

@@ -1,15 +1,16 @@
 //! `/v1/agents`: the assertion set and the sampling rate of each agent.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::is_short;
+use super::body::{is_short, json};
 use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
@@ -39,7 +40,9 @@ fn all() -> f64 {
     1.0
 }
 
-/// Sets the assertion set and the sampling rate of an agent, for samples that are stored from now on.
+/// Sets the assertion set and the sampling rate of an agent.
+///
+/// The rate applies to samples that are stored from now on. The set applies to each sample that is not evaluated yet.
 ///
 /// The id of a sample decides if it is evaluated. A sample with an `error` is always evaluated.
 #[utoipa::path(put, path = "/v1/agents/{name}",
@@ -56,13 +59,16 @@ async fn put(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    Json(body): Json<AgentBody>,
+    headers: HeaderMap,
+    body: Bytes,
 ) -> Result<Json<Agent>, Problem> {
-    let AgentBody { set, rate } = body;
+    let AgentBody { set, rate } = json(&headers, &body, "invalid-agent")?;
     let invalid =
         |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-agent", detail);
     if !is_short(&name) {
-        return Err(invalid("the name of an agent has at most 100 characters"));
+        return Err(invalid(
+            "the name of an agent has 1 to 100 characters, without control characters",
+        ));
     }
     if !(0.0..=1.0).contains(&rate) {
         return Err(invalid("`rate`: expected a number from 0 to 1"));

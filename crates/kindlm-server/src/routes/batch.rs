@@ -118,8 +118,9 @@ async fn evaluate(
     } else {
         Err(Unevaluated::invalid(format!("the line is longer than {} MiB", LONGEST >> 20)))
     };
-    if let Ok(evaluated) = &result {
-        app.metrics.add_evaluation("request", evaluated.evaluation.outcome);
+    match &result {
+        Ok(it) => app.metrics.add_evaluation("request", it.evaluation.outcome),
+        Err(it) => app.report_cause(&it.problem),
     }
     drop(permit);
     Ok((number, result))

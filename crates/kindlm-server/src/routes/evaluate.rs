@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use serde::de::IgnoredAny;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::{JSON, has_type, wrong_type};
+use super::body::json;
 use crate::access::guarded;
 use crate::app::App;
 use crate::problem::Problem;
@@ -35,13 +35,7 @@ async fn evaluate(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Evaluated>, Problem> {
-    if !has_type(&headers, JSON) {
-        return Err(wrong_type(JSON));
-    }
-    if let Err(err) = serde_json::from_slice::<IgnoredAny>(&body) {
-        let detail = format!("the body is not JSON: {err}");
-        return Err(Problem::new(StatusCode::BAD_REQUEST, "not-json", detail));
-    }
+    let IgnoredAny = json(&headers, &body, "invalid-record")?;
     let evaluated = records::evaluate(&app, body.into()).await.map_err(|it| it.problem)?;
     app.metrics.add_evaluation("request", evaluated.evaluation.outcome);
     Ok(Json(evaluated))

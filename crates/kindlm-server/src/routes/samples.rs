@@ -5,19 +5,22 @@ use axum::body::Bytes;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use kindlm_assertions::Redactor;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::{JSON, NDJSON, has_type, is_ndjson, is_short, wrong_type};
+use super::body::{JSON, NDJSON, has_type, is_ndjson, is_short, json, not_json, wrong_type};
 use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::store::digest;
 use crate::store::idempotency::RequestKey;
-use crate::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter, SamplePage, Stored};
+use crate::store::samples::{
+    Cursor, Feedback, NewFeedback, NewSample, SampleFilter, SamplePage, Stored,
+};
 use crate::store::tokens::Scope;
 
 /// The header that makes a repeated request change nothing.
@@ -26,12 +29,18 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The keys that identify a sample, and are stored as they were sent.
 const IDENTIFIERS: [&str; 4] = ["id", "agent", "subject", "version"];
 
-/// The highest number of samples in a response.
+/// The maximum number of samples in a request.
+const MAX_SAMPLES: usize = 10_000;
+
+/// The maximum length of a note, in characters.
+const LONGEST_NOTE: usize = 4000;
+
+/// The highest number of samples or opinions in a response.
 const MAX_LIMIT: u32 = 1000;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
     let ingests = OpenApiRouter::new().routes(routes!(add)).routes(routes!(feedback));
-    let reads = OpenApiRouter::new().routes(routes!(list));
+    let reads = OpenApiRouter::new().routes(routes!(list)).routes(routes!(opinions));
     let deletes = OpenApiRouter::new().routes(routes!(delete));
     guarded(app, Scope::Ingest, ingests).merge(guarded(app, Scope::Read, reads)).merge(guarded(
         app,
@@ -58,22 +67,44 @@ async fn add(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Stored>, Problem> {
-    let samples = if is_ndjson(&headers) {
-        let lines = body.split(|it| *it == b'\n').enumerate();
-        let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
-        lines
-            .map(|(at, line)| sample(&app, line, &format!("line {}: ", at + 1)))
-            .collect::<Result<_, _>>()?
-    } else if has_type(&headers, JSON) {
-        vec![sample(&app, &body, "")?]
-    } else {
+    let is_lines = is_ndjson(&headers);
+    if !is_lines && !has_type(&headers, JSON) {
         return Err(wrong_type(&format!("{JSON}` or `{NDJSON}")));
-    };
+    }
     let key = key(&headers, caller.id().to_owned(), &body)?;
+    let redactor = app.redactor.clone();
+    // Parsing and masking 8 MiB would stop other requests for too long.
+    let parse = move || parse(redactor.as_deref(), &body, is_lines);
+    let parsed = tokio::task::spawn_blocking(parse).await;
+    let samples = parsed.map_err(|err| {
+        let detail = "the server has a bug; the standard error of the server has the details";
+        let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        Problem { cause: Some(err.to_string()), ..problem }
+    })??;
     let stored = app.store.add_samples(&samples, key.as_ref()).await?;
-    app.metrics.add_samples(stored.stored);
+    if !stored.is_repetition {
+        app.metrics.add_samples(stored.stored);
+    }
     app.wake.notify_one();
     Ok(Json(stored))
+}
+
+/// Reads the samples of a body: one, or one per line.
+fn parse(
+    redactor: Option<&Redactor>,
+    body: &[u8],
+    is_lines: bool,
+) -> Result<Vec<NewSample>, Problem> {
+    if !is_lines {
+        return Ok(vec![sample(redactor, body, "")?]);
+    }
+    let lines = body.split(|it| *it == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+    if lines.clone().nth(MAX_SAMPLES).is_some() {
+        let detail = format!("a request has at most {MAX_SAMPLES} samples; send several requests");
+        return Err(invalid(detail));
+    }
+    lines.map(|(at, line)| sample(redactor, line, &format!("line {}: ", at + 1))).collect()
 }
 
 fn key(headers: &HeaderMap, owner: String, body: &[u8]) -> Result<Option<RequestKey>, Problem> {
@@ -85,11 +116,9 @@ fn key(headers: &HeaderMap, owner: String, body: &[u8]) -> Result<Option<Request
 }
 
 /// Reads one sample. `place` is the start of error messages.
-fn sample(app: &App, json: &[u8], place: &str) -> Result<NewSample, Problem> {
-    let body: Value = serde_json::from_slice(json).map_err(|err| {
-        let detail = format!("{place}the sample is not JSON: {err}");
-        Problem::new(StatusCode::BAD_REQUEST, "not-json", detail)
-    })?;
+fn sample(redactor: Option<&Redactor>, json: &[u8], place: &str) -> Result<NewSample, Problem> {
+    let body: Value = serde_json::from_slice(json)
+        .map_err(|err| not_json(format!("{place}the sample is not JSON: {err}")))?;
     let Value::Object(mut body) = body else {
         return Err(invalid(format!("{place}a sample is a JSON object")));
     };
@@ -104,7 +133,7 @@ fn sample(app: &App, json: &[u8], place: &str) -> Result<NewSample, Problem> {
         .ok_or_else(|| invalid(format!("{place}the sample has no `agent`")))?;
     let subject = text(&body, "subject", place)?.unwrap_or_default();
     let version = text(&body, "version", place)?.unwrap_or_default();
-    if let Some(redactor) = &app.redactor {
+    if let Some(redactor) = redactor {
         let texts = body.iter_mut().filter(|(key, _)| !IDENTIFIERS.contains(&key.as_str()));
         texts.for_each(|(_, value)| redactor.redact_value(value));
     }
@@ -117,7 +146,9 @@ fn text(body: &Map<String, Value>, key: &str, place: &str) -> Result<Option<Stri
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if is_short(text) => Ok(Some(text.clone())),
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
-        Some(_) => Err(invalid(format!("{place}`{key}` must be a text of 1 to 100 characters"))),
+        Some(_) => Err(invalid(format!(
+            "{place}`{key}` must be a text of 1 to 100 characters, without control characters"
+        ))),
     }
 }
 
@@ -138,6 +169,15 @@ struct Selection {
 impl Selection {
     fn filter(self) -> Result<SampleFilter, Problem> {
         let Self { agent, subject, before } = self;
+        for (name, value) in [("agent", &agent), ("subject", &subject)] {
+            // An empty text would mean the samples without a subject.
+            if value.as_ref().is_some_and(|it| !is_short(it)) {
+                let detail = format!(
+                    "`{name}`: expected 1 to 100 characters; remove the parameter to match all"
+                );
+                return Err(Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail));
+            }
+        }
         let before = before.map(|it| it.parse::<Timestamp>().map(Timestamp::as_millisecond));
         let before = before.transpose().map_err(|err| {
             let detail = format!("`before`: expected a time such as 2026-01-31T00:00:00Z: {err}");
@@ -231,10 +271,10 @@ struct FeedbackBody {
     sample: String,
     /// `up` or `down`.
     value: Thumb,
-    /// The words of the user.
+    /// The words of the user, at most 4,000 characters.
     #[serde(default)]
     note: String,
-    /// The user.
+    /// The user, at most 100 characters. A later opinion of the same user about the sample replaces this one.
     #[serde(default)]
     author: String,
 }
@@ -246,7 +286,7 @@ struct FeedbackId {
     id: String,
 }
 
-/// Stores the opinion of a user about a sample. The list of samples counts them.
+/// Stores the opinion of a user about a sample. The list of samples counts the thumbs.
 #[utoipa::path(post, path = "/v1/feedback",
     request_body(content = FeedbackBody, content_type = "application/json"),
     responses(
@@ -255,13 +295,26 @@ struct FeedbackId {
         (status = 404, description = "there is no such sample", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "a field is missing or unknown", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a field is missing, unknown or too long", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn feedback(
     State(app): State<App>,
-    Json(body): Json<FeedbackBody>,
+    headers: HeaderMap,
+    body: Bytes,
 ) -> Result<(StatusCode, Json<FeedbackId>), Problem> {
-    let FeedbackBody { sample, value, mut note, author } = body;
+    let FeedbackBody { sample, value, mut note, author } =
+        json(&headers, &body, "invalid-feedback")?;
+    let invalid =
+        |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-feedback", detail);
+    if !author.is_empty() && !is_short(&author) {
+        return Err(invalid("`author`: at most 100 characters, without control characters"));
+    }
+    if note.chars().count() > LONGEST_NOTE || note.contains('\0') {
+        return Err(invalid("`note`: at most 4,000 characters, without NUL characters"));
+    }
+    if !is_short(&sample) {
+        return Err(unknown_sample(&sample));
+    }
     if let Some(redactor) = &app.redactor {
         note = redactor.redact(&note).into_owned();
     }
@@ -269,11 +322,37 @@ async fn feedback(
         Thumb::Up => "up",
         Thumb::Down => "down",
     };
-    let detail = format!("there is no sample with the id \"{sample}\"");
     let feedback = NewFeedback { sample, value: value.to_owned(), note, author };
     let id = app.store.add_feedback(&feedback).await?;
-    let id = id.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "unknown-sample", detail))?;
+    let id = id.ok_or_else(|| unknown_sample(&feedback.sample))?;
     Ok((StatusCode::CREATED, Json(FeedbackId { id })))
+}
+
+fn unknown_sample(id: &str) -> Problem {
+    let detail = format!("there is no sample with the id \"{id}\"");
+    Problem::new(StatusCode::NOT_FOUND, "unknown-sample", detail)
+}
+
+/// The query of feedback.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct OpinionQuery {
+    /// The id of the sample.
+    sample: String,
+}
+
+/// Lists the newest feedback about a sample, at most 1000.
+#[utoipa::path(get, path = "/v1/feedback", params(OpinionQuery),
+    responses(
+        (status = 200, description = "the feedback", body = Vec<Feedback>),
+        (status = 400, description = "a parameter is invalid", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn opinions(
+    State(app): State<App>,
+    Query(OpinionQuery { sample }): Query<OpinionQuery>,
+) -> Result<Json<Vec<Feedback>>, Problem> {
+    Ok(Json(app.store.feedback(&sample, MAX_LIMIT).await?))
 }
 
 fn invalid(detail: impl Into<String>) -> Problem {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::{JSON, has_type, wrong_type};
+use super::body::json;
 use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
@@ -52,13 +52,7 @@ async fn put(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<(StatusCode, Json<SetVersion>), Problem> {
-    if !has_type(&headers, JSON) {
-        return Err(wrong_type(JSON));
-    }
-    let content: Value = serde_json::from_slice(&body).map_err(|err| {
-        let detail = format!("the body is not JSON: {err}");
-        Problem::new(StatusCode::BAD_REQUEST, "not-json", detail)
-    })?;
+    let content: Value = json(&headers, &body, "invalid-set")?;
     let (version, is_new) = records::put_set(&app, &name, content, caller.name()).await?;
     Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Json(version)))
 }

@@ -26,7 +26,9 @@ pub struct Agent {
 }
 
 impl Store {
-    /// Sets the assertion set and the rate, from 0 to 1, of an agent. It applies to samples that are stored later.
+    /// Sets the assertion set and the rate, from 0 to 1, of an agent.
+    ///
+    /// The rate applies to samples that are stored later. The set applies to each sample that is not evaluated yet.
     ///
     /// # Errors
     ///

@@ -68,9 +68,9 @@ impl Store {
         // PostgreSQL would wait for the rows of other processes.
         let lock = if self.is_sqlite { "" } else { " FOR UPDATE SKIP LOCKED" };
         let sql = format!(
-            "UPDATE samples SET leased_until = $1, attempts = attempts + 1 WHERE id IN (\
-            SELECT id FROM samples WHERE state = 'pending' AND leased_until < $2 \
-            ORDER BY leased_until, received_at LIMIT 1{lock}) \
+            "UPDATE samples SET leased_until = $1, attempts = attempts + 1 WHERE id = (\
+            SELECT id FROM samples WHERE state = 'pending' AND leased_until <= $2 \
+            ORDER BY received_at, id LIMIT 1{lock}) \
             RETURNING id, agent, version, body, attempts, received_at"
         );
         let now = now();

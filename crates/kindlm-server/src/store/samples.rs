@@ -12,6 +12,9 @@ use super::idempotency::RequestKey;
 use super::queue::is_sampled;
 use super::{Store, StoreError, agents, now, random, time_text};
 
+/// The size at which a page of samples ends, in bytes.
+const PAGE_BYTES: i64 = 16 << 20;
+
 /// A sample to store.
 #[derive(Clone, Debug)]
 pub struct NewSample {
@@ -38,6 +41,9 @@ pub struct Stored {
     pub duplicates: u64,
     /// The ids of all samples of the request, in order.
     pub ids: Vec<String>,
+    /// True if the request repeats an earlier one, so that it stored nothing.
+    #[serde(skip)]
+    pub is_repetition: bool,
 }
 
 /// A stored sample.
@@ -62,9 +68,9 @@ pub struct Sample {
     #[schema(value_type = Object)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Value>,
-    /// The number of users who liked the sample.
+    /// The number of thumbs up.
     pub thumbs_up: i64,
-    /// The number of users who did not like it.
+    /// The number of thumbs down.
     pub thumbs_down: i64,
 }
 
@@ -119,6 +125,19 @@ pub struct NewFeedback {
     pub author: String,
 }
 
+/// The stored opinion of a user about a sample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Feedback {
+    /// `up` or `down`.
+    pub value: String,
+    /// The words of the user; empty if there are none.
+    pub note: String,
+    /// The user; empty if not known.
+    pub author: String,
+    /// The time at which the server received the opinion (RFC 3339).
+    pub created_at: String,
+}
+
 impl SampleFilter {
     /// Returns the SQL condition. Its parameters are `$1` to `$3`, and those that are not used are compared with nothing.
     fn condition(&self) -> String {
@@ -148,11 +167,11 @@ impl Store {
     ) -> Result<Stored, StoreError> {
         let mut transaction = self.write().await?;
         if let Some(key) = key
-            && let Some(first) = key.reserve(&mut transaction).await?
+            && let Some(first) = key.reserve::<Stored>(&mut transaction).await?
         {
-            return Ok(first);
+            return Ok(Stored { is_repetition: true, ..first });
         }
-        let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new() };
+        let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new(), is_repetition: false };
         let mut rates: HashMap<&str, Option<f64>> = HashMap::new();
         for NewSample { id, agent, subject, version, has_error, body } in samples {
             let id = id.clone().map_or_else(|| random(16), Ok)?;
@@ -189,6 +208,8 @@ impl Store {
 
     /// Returns at most `limit` samples that match, from the newest to the oldest, after `cursor`.
     ///
+    /// Large samples make the page shorter, but it has at least one sample if any is left.
+    ///
     /// # Errors
     ///
     /// Fails if the database fails.
@@ -205,6 +226,17 @@ impl Store {
             Some(_) => " AND (received_at < $4 OR received_at = $4 AND id < $5)",
             None => " AND $4 = $4 AND $5 = $5",
         };
+        let (time, id) = cursor.map_or((0, ""), |it| (it.received_at, it.id.as_str()));
+        // The sizes are read first, so that only samples of the page are loaded.
+        let sql = format!(
+            "SELECT CAST(octet_length(body) + octet_length(evaluation) AS BIGINT) AS bytes FROM samples \
+            WHERE {condition}{after} ORDER BY received_at DESC, id DESC LIMIT $6"
+        );
+        let sizes = self.filtered(sql, filter).bind(time).bind(id.to_owned());
+        let sizes = sizes.bind(i64::from(limit) + 1).fetch_all(&self.pool).await?;
+        let sizes: Vec<i64> =
+            sizes.iter().map(|it| it.try_get("bytes")).collect::<Result<_, _>>()?;
+        let count = count_within(&sizes[..sizes.len().min(limit as usize)], PAGE_BYTES);
         let sql = format!(
             "SELECT id, agent, subject, version, body, received_at, state, evaluation, \
             (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'up') AS thumbs_up, \
@@ -214,17 +246,16 @@ impl Store {
         );
         let rows = self
             .filtered(sql, filter)
-            .bind(cursor.map_or(0, |it| it.received_at))
-            .bind(cursor.map_or_else(String::new, |it| it.id.clone()))
-            .bind(i64::from(limit) + 1)
+            .bind(time)
+            .bind(id.to_owned())
+            .bind(count)
             .fetch_all(&self.pool)
             .await?;
-        let shown = &rows[..rows.len().min(limit as usize)];
-        let next = match shown.last() {
-            Some(last) if rows.len() > shown.len() => Some(cursor_after(last)?),
+        let next = match rows.last() {
+            Some(last) if sizes.len() > rows.len() => Some(cursor_after(last)?),
             _ => None,
         };
-        let items = shown.iter().map(sample).collect::<Result<_, _>>()?;
+        let items = rows.iter().map(sample).collect::<Result<_, _>>()?;
         Ok(SamplePage { total: counted.try_get("total")?, items, next })
     }
 
@@ -252,6 +283,8 @@ impl Store {
 
     /// Stores feedback. Returns its id; `None` if there is no such sample.
     ///
+    /// It replaces earlier feedback of the same author about the same sample.
+    ///
     /// # Errors
     ///
     /// Fails if the database fails.
@@ -260,7 +293,9 @@ impl Store {
         let NewFeedback { sample, value, note, author } = feedback;
         let inserted = sqlx::query(
             "INSERT INTO feedback (id, sample_id, value, note, author, created_at) \
-            SELECT $1, id, $3, $4, $5, $6 FROM samples WHERE id = $2",
+            SELECT $1, id, $3, $4, $5, $6 FROM samples WHERE id = $2 \
+            ON CONFLICT (sample_id, author) WHERE author <> '' DO UPDATE SET id = excluded.id, \
+            value = excluded.value, note = excluded.note, created_at = excluded.created_at",
         )
         .bind(&id)
         .bind(sample)
@@ -271,6 +306,26 @@ impl Store {
         .execute(&self.pool)
         .await?;
         Ok((inserted.rows_affected() > 0).then_some(id))
+    }
+
+    /// Returns the newest feedback about a sample, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn feedback(&self, sample: &str, limit: u32) -> Result<Vec<Feedback>, StoreError> {
+        let sql = "SELECT value, note, author, created_at FROM feedback WHERE sample_id = $1 \
+            ORDER BY created_at DESC, id LIMIT $2";
+        let rows = sqlx::query(sql).bind(sample).bind(i64::from(limit)).fetch_all(&self.pool);
+        let feedback = |row: &AnyRow| {
+            Ok(Feedback {
+                value: row.try_get("value")?,
+                note: row.try_get("note")?,
+                author: row.try_get("author")?,
+                created_at: time_text(row.try_get("created_at")?),
+            })
+        };
+        rows.await?.iter().map(feedback).collect()
     }
 
     /// Creates a query with the parameters of a filter.
@@ -286,6 +341,15 @@ impl Store {
             .bind(filter.subject.clone().unwrap_or_default())
             .bind(filter.before.unwrap_or_default())
     }
+}
+
+/// Returns how many of these sizes fit into `most` bytes together, at least 1.
+fn count_within(sizes: &[i64], most: i64) -> i64 {
+    let sums = sizes.iter().scan(0_i64, |sum, it| {
+        *sum = sum.saturating_add(*it);
+        Some(*sum)
+    });
+    i64::try_from(sums.take_while(|it| *it <= most).count()).unwrap_or(i64::MAX).max(1)
 }
 
 fn cursor_after(row: &AnyRow) -> Result<String, StoreError> {

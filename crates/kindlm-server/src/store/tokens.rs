@@ -127,6 +127,10 @@ impl Store {
         let Some((id, _)) = text.strip_prefix("kindlm_").and_then(|it| it.split_once('_')) else {
             return Ok(None);
         };
+        // PostgreSQL refuses some characters.
+        if !id.bytes().all(|it| it.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
         let sql = "SELECT id, name, scopes, created_at, revoked_at, hash FROM tokens WHERE id = $1";
         let Some(row) = sqlx::query(sql).bind(id).fetch_optional(&self.pool).await? else {
             return Ok(None);

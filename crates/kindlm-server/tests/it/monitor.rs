@@ -1,7 +1,10 @@
 //! Samples that are evaluated in the background, and the numbers about them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kindlm_testing::{MockReply, MockServer};
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -127,6 +130,7 @@ fn samples_with_an_error_are_always_evaluated() {
     for (body, expected) in [
         (json!({"set": "other"}), "unknown set"),
         (json!({"set": "support", "rate": 1.5}), "`rate`"),
+        (json!({"set": "support\u{0}"}), "unknown set"),
         (json!({"rate": 1}), "set"),
     ] {
         let reply = server.json("PUT /v1/agents/shop", &body);
@@ -157,6 +161,95 @@ fn killed_server_loses_and_repeats_nothing() {
 }
 
 #[test]
+fn sample_waits_until_its_judge_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_down = Arc::new(AtomicBool::new(true));
+    let down = Arc::clone(&is_down);
+    let judge = MockServer::answering(move |request| {
+        if down.load(Ordering::SeqCst) {
+            return MockReply::error(400, "the model is not loaded");
+        }
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let messages = body["messages"].as_array().unwrap().iter();
+        let texts = messages.filter_map(|it| it["content"].as_str());
+        let question = texts.collect::<Vec<_>>().join("\n");
+        let results = json!([{"id": "polite", "pass": true, "reasoning": "It says sorry."}]);
+        let reply = json!({"results": results}).to_string();
+        MockReply::text(kindlm_types::ask::with_mark(&reply, &question))
+    })
+    .unwrap();
+    let config = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyEnv: MOCK_KEY, baseUrl: '{}' }} }}\n\
+         models: [{{ id: judge, provider: openai, model: gpt-4o }}]\n",
+        judge.url()
+    );
+    std::fs::write(folder.path().join("kindlm.yaml"), config).unwrap();
+    let server = Server::start(folder.path(), &["-c", "kindlm.yaml"]);
+    let rule = json!({"id": "polite", "instruction": "Is polite.", "criteria": ["Is polite."]});
+    let set = server.json("PUT /v1/assertion-sets/support", &json!({"assertions": [rule]}));
+    assert_eq!(set.status, 201, "{}", set.body);
+    server.json("PUT /v1/agents/shop", &json!({"set": "support"}));
+    let record =
+        |id: &str| json!({"id": id, "agent": "shop", "agent_input": "q", "agent_output": "sorry"});
+    assert_eq!(server.json("POST /v1/samples", &record("1")).status, 200);
+    let line = "kindlm_evaluations_total{source=\"sample\",outcome=\"errored\"} 1";
+    let end = Instant::now() + Duration::from_mins(2);
+    while !server.get("/metrics").body.lines().any(|it| it == line) {
+        assert!(Instant::now() < end, "{}", server.get("/metrics").body);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let item = server.get("/v1/samples").json()["items"][0].clone();
+    assert_eq!([&item["state"], &item["evaluation"]], [&json!("pending"), &Value::Null], "{item}");
+    assert!(rates(&server, "").is_empty());
+    is_down.store(false, Ordering::SeqCst);
+    end_pauses(folder.path());
+    // A new sample wakes a worker.
+    assert_eq!(server.json("POST /v1/samples", &record("2")).status, 200);
+    let outcomes: Vec<Value> =
+        evaluated(&server, 0).iter().map(|it| it["evaluation"]["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["passed", "passed"]);
+}
+
+/// Ends the pauses of all samples in the database of a server.
+#[tokio::main(flavor = "current_thread")]
+async fn end_pauses(folder: &std::path::Path) {
+    sqlx::any::install_default_drivers();
+    let url = format!("sqlite://{}", folder.join("kindlm.db").display());
+    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+    sqlx::query("UPDATE samples SET leased_until = 0").execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
+#[test]
+fn database_errors_are_reported_to_the_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    drop_samples(folder.path());
+    let reply = server.get("/v1/samples");
+    assert_eq!(reply.status, 503, "{}", reply.body);
+    assert!(reply.body.contains("standard error") && !reply.body.contains("no such table"));
+    assert_eq!(server.get("/monitor").status, 503);
+    let end = Instant::now() + Duration::from_mins(1);
+    while !server.stderr().contains("no such table") {
+        assert!(Instant::now() < end, "{}", server.stderr());
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn drop_samples(folder: &std::path::Path) {
+    sqlx::any::install_default_drivers();
+    let url = format!("sqlite://{}", folder.join("kindlm.db").display());
+    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+    for table in ["feedback", "results", "samples"] {
+        let sql = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
+        sqlx::query(sql).execute(&pool).await.unwrap();
+    }
+    pool.close().await;
+}
+
+#[test]
 fn numbers_are_shown_to_prometheus() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), 1.0);
@@ -165,13 +258,21 @@ fn numbers_are_shown_to_prometheus() {
         [sample(0, "shop", "a refund"), sample(1, "shop", "no"), sample(2, "desk", "no")],
     );
     evaluated(&server, 0);
+    // A repeated request stores nothing.
+    let key = ["host: localhost", "content-type: application/json", "idempotency-key: k"];
+    let body = sample(3, "desk", "no").to_string();
+    for _ in 0..2 {
+        assert_eq!(server.send("POST /v1/samples", &key, body.as_bytes()).status, 200);
+    }
     let record = json!({"agent_output": "x", "set": "support"});
     assert_eq!(server.evaluate(&record).status, 200);
     assert_eq!(server.evaluate(&json!([])).status, 422);
     let lines = [
-        "kindlm_samples_stored_total 3",
+        "kindlm_samples_stored_total 4",
         "kindlm_samples{state=\"done\"} 2",
-        "kindlm_samples{state=\"skipped\"} 1",
+        "kindlm_samples{state=\"skipped\"} 2",
+        "kindlm_samples{state=\"pending\"} 0",
+        "kindlm_samples{state=\"failed\"} 0",
         "kindlm_evaluations_total{source=\"sample\",outcome=\"failed\"} 1",
         "kindlm_evaluations_total{source=\"request\",outcome=\"failed\"} 1",
         "kindlm_requests_total{status=\"422\"} 1",

@@ -239,7 +239,7 @@ fn monitor_is_not_green_without_evaluations() {
     let set = |entry: Value| json!({"expect": {"assert": [entry]}});
     let good = json!({"type": "contains", "value": "refund"});
     server.json("PUT /v1/assertion-sets/good", &set(good));
-    let errored = json!({"type": "javascript", "value": "throw new Error('no')"});
+    let errored = json!({"type": "latency", "threshold": 100});
     server.json("PUT /v1/assertion-sets/errored", &set(errored));
     let none = "No sample of this time has an evaluation";
     let held = "No evaluated sample has a failed or errored check";

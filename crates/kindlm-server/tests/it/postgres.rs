@@ -4,6 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kindlm_server::store::Store;
+use kindlm_server::store::tokens::Scope;
+use serde_json::{Value, json};
+
+use crate::server::Server;
 use crate::store::all;
 
 #[tokio::test]
@@ -14,6 +19,37 @@ async fn postgres_keeps_everything() {
     };
     let cluster = Cluster::start(&bin);
     all(&cluster.url).await;
+    let store = Store::open(&cluster.url).await.unwrap();
+    let token = store.create_token("test", &[Scope::Admin]).await.unwrap();
+    store.close().await;
+    let requests = move || refuses_nul_characters(&cluster.url, &token);
+    tokio::task::spawn_blocking(requests).await.unwrap();
+}
+
+/// PostgreSQL stores no NUL characters, so the server must refuse them first.
+fn refuses_nul_characters(database: &str, token: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &["--database", database]);
+    let authorization = format!("authorization: Bearer {token}");
+    let head = ["host: localhost", "content-type: application/json", &authorization];
+    let send = |first: &str, body: &Value| server.send(first, &head, body.to_string().as_bytes());
+    let sample = json!({"id": "1", "agent": "a", "agent_output": "x\u{0}"});
+    assert_eq!(send("POST /v1/samples", &sample).status, 200);
+    for (first, body) in [
+        ("POST /v1/samples", json!({"id": "2\u{0}", "agent": "a"})),
+        ("POST /v1/feedback", json!({"sample": "1", "value": "up", "note": "\u{0}"})),
+        ("POST /v1/feedback", json!({"sample": "1", "value": "up", "author": "\u{0}"})),
+        ("POST /v1/feedback", json!({"sample": "1\u{0}", "value": "up"})),
+        ("PUT /v1/agents/a", json!({"set": "a\u{0}"})),
+        ("PUT /v1/agents/a%00", json!({"set": "a"})),
+        ("PUT /v1/assertion-sets/a%00", json!({"expect": {"output": {"contains": ["x"]}}})),
+        ("GET /v1/samples?agent=%00", json!({})),
+        ("GET /v1/metrics/assertions?agent=%00", json!({})),
+        ("POST /v1/evaluate", json!({"agent_output": "x", "set": "a\u{0}"})),
+    ] {
+        let reply = send(first, &body);
+        assert!([400, 404, 422].contains(&reply.status), "{first} {body}: {}", reply.body);
+    }
 }
 
 /// Returns the folder of the programs of Debian's package.

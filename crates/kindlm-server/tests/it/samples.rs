@@ -59,8 +59,50 @@ fn feedback_is_counted_for_its_sample() {
         server.json("POST /v1/feedback", &json!({"sample": "2", "value": "up"})).status,
         404
     );
-    let item = &server.get("/v1/samples").json()["items"][0];
-    assert_eq!([&item["thumbs_up"], &item["thumbs_down"]], [2, 1], "{item}");
+    let thumbs = || {
+        let item = server.get("/v1/samples").json()["items"][0].clone();
+        [item["thumbs_up"].clone(), item["thumbs_down"].clone()]
+    };
+    assert_eq!(thumbs(), [2, 1]);
+    // A later opinion of an author replaces the earlier one.
+    for (value, note) in [("up", "fine"), ("down", "too late")] {
+        let sent = json!({"sample": "1", "value": value, "note": note, "author": "ann"});
+        assert_eq!(server.json("POST /v1/feedback", &sent).status, 201);
+    }
+    assert_eq!(thumbs(), [2, 2]);
+    let listed = server.get("/v1/feedback?sample=1").json();
+    let of_ann: Vec<&Value> =
+        listed.as_array().unwrap().iter().filter(|it| it["author"] == "ann").collect();
+    assert_eq!((listed.as_array().unwrap().len(), of_ann.len()), (4, 1), "{listed}");
+    assert_eq!([&of_ann[0]["value"], &of_ann[0]["note"]], ["down", "too late"]);
+    assert_eq!(server.get("/v1/feedback").status, 400);
+    for sent in [
+        json!({"sample": "1", "value": "up", "note": "a\u{0}"}),
+        json!({"sample": "1", "value": "up", "note": "x".repeat(4001)}),
+        json!({"sample": "1", "value": "up", "author": "a\u{0}"}),
+    ] {
+        assert_eq!(server.json("POST /v1/feedback", &sent).status, 422);
+    }
+}
+
+#[test]
+fn page_of_large_samples_ends_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    for id in ["1", "2", "3"] {
+        let output = "x".repeat(7 << 20);
+        let sent = json!({"id": id, "agent": "shop", "agent_output": output});
+        assert_eq!(server.json("POST /v1/samples", &sent).status, 200);
+    }
+    let ids = |page: &Value| {
+        let items = page["items"].as_array().unwrap().iter();
+        items.map(|it| it["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let page = server.get("/v1/samples?limit=1000").json();
+    assert_eq!((&page["total"], ids(&page).len()), (&json!(3), 2));
+    let next = page["next"].as_str().unwrap();
+    let rest = server.get(&format!("/v1/samples?limit=1000&cursor={next}")).json();
+    assert_eq!((ids(&rest), &rest["next"]), (vec!["1".to_owned()], &Value::Null));
 }
 
 #[test]
@@ -75,7 +117,9 @@ fn samples_are_deleted_by_agent_subject_and_age() {
     ];
     assert_eq!(send(&server, &[], &samples).status, 200);
     let delete = |query: &str| server.send(&format!("DELETE /v1/samples{query}"), &[HOST], b"");
-    for query in ["", "?name=x", "?before=yesterday"] {
+    for query in
+        ["", "?name=x", "?before=yesterday", "?subject=", "?agent=&before=2100-01-01T00:00:00Z"]
+    {
         assert_eq!(delete(query).status, 400, "{query}");
     }
     for (query, deleted) in [
@@ -100,15 +144,20 @@ fn invalid_samples_are_refused_and_nothing_is_stored() {
         (json!({"agent_output": "x"}), "line 2: the sample has no `agent`"),
         (json!({"agent": ""}), "line 2: `agent`"),
         (json!({"agent": "a", "id": long}), "line 2: `id`"),
+        (json!({"agent": "a\u{0}"}), "line 2: `agent`"),
         (json!({"agent": "a", "expect": {}}), "line 2: a sample has no `expect`"),
     ] {
         let reply = send(&server, &[], &[sample("1", "shop", "ann"), bad]);
         assert_eq!(reply.status, 422, "{}", reply.body);
         assert!(reply.json()["detail"].as_str().unwrap().starts_with(expected), "{}", reply.body);
     }
+    let many = vec![sample("1", "shop", "ann"); 10_001];
+    let reply = send(&server, &[], &many);
+    assert_eq!(reply.status, 422, "{}", reply.body);
+    assert!(reply.body.contains("at most 10000 samples"), "{}", reply.body);
     assert_eq!(server.send("POST /v1/samples", &[HOST, LINES], b"{").status, 400);
     assert_eq!(server.send("POST /v1/samples", &[HOST], b"{}").status, 415);
-    for query in ["limit=0", "limit=1001", "limit=x", "cursor=x", "agents=x"] {
+    for query in ["limit=0", "limit=1001", "limit=x", "cursor=x", "agents=x", "agent="] {
         assert_eq!(server.get(&format!("/v1/samples?{query}")).status, 400, "{query}");
     }
     assert_eq!(server.get("/v1/samples").json(), json!({"total": 0, "items": []}));

@@ -70,7 +70,9 @@ async fn samples_are_stored_once(store: &Store) {
     };
     let first = store.add_samples(&samples, Some(&key("k", "d"))).await.unwrap();
     assert_eq!((first.stored, first.duplicates), (3, 0));
-    assert_eq!(store.add_samples(&samples, Some(&key("k", "d"))).await.unwrap(), first);
+    let repeated = store.add_samples(&samples, Some(&key("k", "d"))).await.unwrap();
+    assert!(repeated.is_repetition && !first.is_repetition);
+    assert_eq!(repeated.ids, first.ids);
     assert!(store.add_samples(&samples, Some(&key("k", "e"))).await.is_err());
     let again = store.add_samples(&samples, None).await.unwrap();
     assert_eq!((again.stored, again.duplicates), (0, 3));
@@ -110,13 +112,15 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     assert_eq!(BTreeSet::from([&first.id, &second.id, &third.id]).len(), 3);
     // A released sample is leased again, and only the newer lease can finish it.
     store.release_sample(&first, Duration::ZERO).await.unwrap();
-    let again = loop {
-        // The lease ends at the next millisecond.
-        if let Some(again) = lease().await {
-            break again;
-        }
-    };
+    let again = lease().await.unwrap();
     assert_eq!((&again.id, again.attempts), (&first.id, 2));
+    store.release_sample(&again, Duration::ZERO).await.unwrap();
+    // A sample whose pause has ended comes before newer ones.
+    store.add_samples(&[sample("q4", "q", "")], None).await.unwrap();
+    let again = lease().await.unwrap();
+    let fourth = lease().await.unwrap();
+    assert_eq!((&again.id, again.attempts, fourth.id.as_str()), (&first.id, 3, "q4"));
+    store.fail_sample(&fourth, "no").await.unwrap();
     let result = |status: &str| NewResult { assertion: "a".to_owned(), status: status.to_owned() };
     let finish = async |leased: &Leased, statuses: &[&str]| {
         let results: Vec<NewResult> = statuses.iter().map(|it| result(it)).collect();
@@ -142,8 +146,8 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     let of_agent = SampleFilter { agent: Some("q".to_owned()), ..SampleFilter::default() };
     let items = store.samples(&of_agent, 9, None).await.unwrap().items;
     let count = |state: &str| items.iter().filter(|it| it.state == state).count();
-    assert_eq!([count("done"), count("failed"), count("pending")], [2, 1, 0]);
-    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 3);
+    assert_eq!([count("done"), count("failed"), count("pending")], [2, 2, 0]);
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 4);
     assert!(store.rates(&filter).await.unwrap().unwrap().is_empty());
 }
 
