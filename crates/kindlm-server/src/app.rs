@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 
 use crate::embed_origin::EmbedOrigin;
 use crate::metrics::Metrics;
-use crate::problem::Problem;
 use crate::runs::RunService;
 use crate::store::Store;
 
@@ -42,13 +41,6 @@ impl App {
         let (metrics, wake) = (Metrics::new(), Arc::default());
         let (redactor, embed_origins) = (redactor.map(Arc::new), Arc::default());
         Self { records, runs, store, redactor, embed_origins, metrics, wake }
-    }
-
-    /// Sends the cause of an error that the client does not see to the operator.
-    pub(crate) fn report_cause(&self, problem: &Problem) {
-        if let Some(cause) = &problem.cause {
-            self.runs.world().notify(cause);
-        }
     }
 
     /// Permits pages of these origins to show the panel in a frame.

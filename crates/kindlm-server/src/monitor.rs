@@ -40,7 +40,7 @@ async fn work(app: App) {
             Ok(found) => !found,
             // The database may answer again after the pause.
             Err(err) => {
-                app.report_cause(&Problem::from(err));
+                Problem::from(err).report_cause(app.runs.world());
                 true
             }
         };
@@ -70,7 +70,7 @@ async fn next(app: &App) -> Result<bool, StoreError> {
         Ok(evaluated) => finish(app, &leased, &evaluated).await?,
         Err(unevaluated) => {
             let Unevaluated { problem, .. } = &unevaluated;
-            app.report_cause(problem);
+            problem.report_cause(app.runs.world());
             if unevaluated.is_malformed() || leased.attempts >= MAX_ATTEMPTS {
                 app.store.fail_sample(&leased, &problem.detail).await?;
             } else {

@@ -9,10 +9,10 @@ use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
+use kindlm_run::World;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::app::App;
 use crate::store::StoreError;
 
 /// The media type of an error.
@@ -57,6 +57,13 @@ impl Problem {
         Self { kind, title, status: status.as_u16(), detail, cause: None }
     }
 
+    /// Sends the cause, which the client does not see, to the operator of the server.
+    pub(crate) fn report_cause(&self, world: &World) {
+        if let Some(cause) = &self.cause {
+            world.notify(cause);
+        }
+    }
+
     /// Makes a response. Its extensions have the error, so that [`everywhere`] reports the cause.
     pub(crate) fn response_with(self, response: impl IntoResponse) -> Response {
         let mut response = response.into_response();
@@ -99,7 +106,7 @@ pub(crate) fn of_panic(_panic: Box<dyn Any + Send + 'static>) -> Response {
 ///
 /// Reports the causes of errors to the operator.
 pub(crate) async fn everywhere(
-    State(app): State<App>,
+    State(world): State<World>,
     request: Request<Body>,
     next: Next,
 ) -> Response {
@@ -112,7 +119,7 @@ pub(crate) async fn everywhere(
     }
     let response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>() {
-        app.report_cause(problem);
+        problem.report_cause(&world);
     }
     let status = response.status();
     if !(status.is_client_error() || status.is_server_error()) || is_final(response.headers()) {

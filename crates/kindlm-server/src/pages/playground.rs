@@ -176,7 +176,7 @@ async fn evaluated(
     record.insert("agent_input".to_owned(), text(&shown.input));
     let json = serde_json::to_vec(&record).map_err(|err| err.to_string())?;
     let done = records::evaluate(app, json).await.map_err(|it| {
-        app.report_cause(&it.problem);
+        it.problem.report_cause(app.runs.world());
         it.problem.detail
     })?;
     app.metrics.add_evaluation("page", done.evaluation.outcome);

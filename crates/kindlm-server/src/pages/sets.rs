@@ -258,7 +258,7 @@ async fn try_sample(app: &App, set: &str, sample: &Sample) -> TriedRow {
             (look(&evaluation.outcome), names.collect::<Vec<_>>().join(", "))
         }
         Err(why) => {
-            app.report_cause(&why.problem);
+            why.problem.report_cause(app.runs.world());
             (Look::of("errored"), why.problem.detail)
         }
     };

@@ -120,7 +120,7 @@ async fn evaluate(
     };
     match &result {
         Ok(it) => app.metrics.add_evaluation("request", it.evaluation.outcome),
-        Err(it) => app.report_cause(&it.problem),
+        Err(it) => it.problem.report_cause(app.runs.world()),
     }
     drop(permit);
     Ok((number, result))

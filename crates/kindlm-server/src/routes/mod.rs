@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Makes all routes: those below `/v1`, which need a token (see `access`), and the pages.
 pub fn app(app: App) -> Router {
-    let (metrics, shared) = (app.metrics.clone(), app.clone());
+    let (metrics, world) = (app.metrics.clone(), app.runs.world().clone());
     let pages = pages::routes(&app).with_state(app.clone());
     let (router, api) = OpenApiRouter::with_openapi(Info::openapi())
         .merge(health::routes())
@@ -61,7 +61,7 @@ pub fn app(app: App) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(of_panic))
-        .layer(from_fn_with_state(shared, everywhere))
+        .layer(from_fn_with_state(world, everywhere))
         .layer(from_fn_with_state(metrics, count))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
