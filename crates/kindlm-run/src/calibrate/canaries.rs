@@ -279,7 +279,7 @@ impl Planner<'_, '_> {
         earlier: usize,
     ) -> Result<Sample, String> {
         let decided = kind.panel.decided(&self.suite.providers, &Programs::new(self.files));
-        check_calibration(&calibration, decided)
+        check_calibration(&calibration, decided.as_deref())
             .map_err(|why| format!("{why}; calibrate again"))?;
         let source = calibration.source.clone().ok_or(
             "its file of labels is not in the folder of the suite; calibrate again with a file there",

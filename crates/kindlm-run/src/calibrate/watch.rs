@@ -129,7 +129,7 @@ impl Planned<'_> {
         let known =
             known.ok_or_else(|| refused(&format!("it was never calibrated for `{check}`")))?;
         let (providers, files) = (self.subject.providers(), self.subject.files());
-        check_calibration(&known, panel.decided(providers, &Programs::new(files)))
+        check_calibration(&known, panel.decided(providers, &Programs::new(files)).as_deref())
             .map_err(refused)?;
         let alarm = store.alarm(&panel.stored(), &known).map_err(|err| Failure::store(&err))?;
         alarm.map_or(Ok(known), |it| Err(refused(&it)))
@@ -169,9 +169,9 @@ pub(super) fn find_calibration(
 /// `decided` is the digest of the judge's settings of its provider.
 pub(super) fn check_calibration(
     calibration: &Calibration,
-    decided: Option<String>,
+    decided: Option<&str>,
 ) -> Result<(), &'static str> {
-    if calibration.providers != decided {
+    if calibration.providers.as_deref() != decided {
         return Err(
             "it was calibrated with other settings of its provider, or with another program",
         );
