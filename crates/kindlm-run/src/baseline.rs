@@ -83,9 +83,9 @@ pub(crate) fn other_suite(
 
 /// Loads the baseline that a run is measured against.
 ///
-/// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, the reference is
-/// empty. If it belongs to another suite, and a check measures drift or the gate `noRegression` is set, a warning is
-/// added to the suite.
+/// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, the reference has
+/// no outputs. If it belongs to another suite, and a check measures drift or the gate `noRegression` is set, a warning
+/// is added to the suite.
 ///
 /// Fails if the baseline cannot be read. With a `label`, it also fails if the baseline does not exist or belongs to
 /// another suite.

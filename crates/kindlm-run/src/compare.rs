@@ -24,7 +24,7 @@ pub const LAST: &str = "last";
 pub struct Side {
     /// The name for messages, such as ``baseline `default` ``.
     pub name: String,
-    /// The results.
+    /// The results, in the form of a baseline.
     pub results: Baseline,
 }
 
@@ -246,7 +246,7 @@ fn is_before(comparison: &Comparison, baseline: &Baseline) -> bool {
     before.run_id == baseline.run_id && before.started_at.as_ref() == started_at
 }
 
-/// Sets the comparison of a report, whose results are given, with a baseline.
+/// Compares `results`, which are those of the report, with a baseline, and sets the comparison of the report.
 fn compare_with<Cases>(
     report: &mut Report<Cases>,
     results: Baseline,

@@ -19,7 +19,7 @@ use crate::{Failure, World};
 /// The ids of the reporters for the `compliance` block.
 const REPORTERS: [&str; 2] = ["compliance", "compliance-html"];
 
-/// The maximum number of files that a result names.
+/// The maximum number of differences that are shown for a part. Further differences are only counted.
 const NAMED: usize = 20;
 
 /// Writes the documents that the `compliance` block requests, except for a shard.
@@ -84,7 +84,7 @@ pub struct VerifyConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
-    /// The results, in the order of the document.
+    /// One result each for the content, the suite and the report.
     pub parts: Vec<VerifiedPart>,
 }
 
@@ -244,6 +244,8 @@ fn is_run_id(text: &str) -> bool {
 }
 
 /// Compares the document with a report: the digest of the JSON report, and every section but the signature.
+///
+/// The sections are compared only if this version of KindLM made the run.
 fn verify_report(
     verified: &mut Verified,
     document: &ComplianceDocument,

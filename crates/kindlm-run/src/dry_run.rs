@@ -149,7 +149,7 @@ struct Estimate {
     usd: f64,
     /// True if some requests have a known price, which may be 0.
     has_price: bool,
-    /// The models whose answers are counted with the longest answer.
+    /// The ids of the models without `maxTokens`. Each of their answers counts with [`LONGEST_ANSWER`] tokens.
     unlimited: BTreeSet<String>,
     unknown: BTreeSet<String>,
 }

@@ -29,7 +29,7 @@ pub(crate) fn branch(folder: &Path) -> Option<String> {
 /// Starts to ask git for changes that are not committed.
 ///
 /// The thread returns true if a tracked file of the repository is changed, or if a file of the suite is not tracked. It
-/// returns `None` if git does not answer.
+/// returns `None` if git fails or takes too long.
 pub(crate) fn ask_dirty(folder: &Path, suite: &[FileDigest]) -> JoinHandle<Option<bool>> {
     let folder = folder.to_path_buf();
     // Files outside the folder of the suite may belong to another repository, or to none.

@@ -78,7 +78,7 @@ pub(crate) struct Panel<'s> {
 impl<'s> Panel<'s> {
     /// Resolves a judge block; `default` is the judge if the block names none.
     ///
-    /// Returns `None` if a model does not exist.
+    /// Returns `None` if no model can judge, or if a named model does not exist.
     pub(crate) fn of(
         suite: &'s [Model],
         default: Option<&str>,

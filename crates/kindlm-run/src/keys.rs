@@ -22,7 +22,7 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// Returns one message for each unset variable.
+    /// Returns the messages, those about required keys first.
     pub fn all(self) -> impl Iterator<Item = String> {
         self.required.into_iter().chain(self.optional)
     }

@@ -142,7 +142,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// Fails if a prompt or a check cannot be built.
+    /// Fails if a prompt or a check cannot be built, or if the calibrations for canaries cannot be read.
     pub fn describe(&self, world: &World) -> Result<String, Failure> {
         if let Some(open) = &self.open {
             let (suite, id) = (&self.project.suite, &self.info.id);
@@ -243,7 +243,7 @@ impl Prepared {
     }
 }
 
-/// The other resources of a run.
+/// The session, the files and the journal settings of a run.
 pub(crate) struct Around {
     pub(crate) session: Session,
     pub(crate) files: Folder,
@@ -356,7 +356,8 @@ impl Run {
 
     /// Asks the judges about canaries before the executions, and passes an alarm to the gates.
     ///
-    /// If the run was complete, no judge is asked.
+    /// If the run was complete, no judge is asked. Fails if a calibration cannot be read or a watch cannot be stored, or
+    /// if the user interrupts.
     fn watch_judges(
         &mut self,
         world: &World,

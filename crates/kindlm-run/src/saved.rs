@@ -25,8 +25,9 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Returns the result of `kindlm mutate` that is stored beside the report; `None`, after a notice, if it cannot be
-    /// read.
+    /// Returns the result of `kindlm mutate` that is stored beside the report.
+    ///
+    /// Returns `None` if there is no result of this run, or, after a notice, if it cannot be read.
     pub fn mutation(&self, world: &World) -> Option<MutationReport> {
         mutation_beside(world, &self.path, &self.report.run.id)
     }
@@ -57,7 +58,9 @@ impl Saved {
     }
 }
 
-/// Returns the mutation result beside a report; `None`, after a notice, if it cannot be read.
+/// Returns the mutation result beside a report, if it is of this run.
+///
+/// Returns `None` if there is none, or, after a notice, if it cannot be read.
 pub(crate) fn mutation_beside(world: &World, report: &Path, run: &str) -> Option<MutationReport> {
     Runs::mutation(report, run).unwrap_or_else(|err| {
         world.notify(&format!("warning: the mutation result is not shown: {err}"));

@@ -44,7 +44,7 @@ impl Secrets {
 
     /// Masks secrets in the names and tags of a suite, before the run.
     ///
-    /// Results are found by name, so a later change would break them.
+    /// Results are found by name, so the names must not change later.
     pub(crate) fn redact_names(&self, suite: &mut Suite) {
         self.text(&mut suite.info.project);
         self.text(&mut suite.info.name);
@@ -203,7 +203,7 @@ impl Secrets {
         }
     }
 
-    /// Masks secrets in the record of an execution. Returns true if the output had one.
+    /// Masks secrets in the record of an execution. Returns true if the output had a secret.
     fn evidence(&self, execution: &mut Execution) -> bool {
         execution.input.iter_mut().for_each(|it| self.message(it));
         let is_output_masked = self.0.redact_text(&mut execution.output);

@@ -111,7 +111,7 @@ pub(crate) fn plan(
     }
 }
 
-/// Returns the failure of a plan. If the user gave a file as a pattern, the help names the option for files.
+/// Returns the failure for a planning error. If the user gave a file as a pattern, the help names the option for files.
 fn not_planned(world: &World, err: &PlanError) -> Failure {
     let failure = Failure::input(err.to_string());
     match err {

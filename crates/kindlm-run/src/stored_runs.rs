@@ -48,7 +48,7 @@ pub enum RunOutcome {
     Passed,
     /// A gate is violated.
     Failed,
-    /// A provider or KindLM failed.
+    /// A provider or KindLM failed, or nothing was judged.
     Errored,
     /// The user interrupted the run.
     Interrupted,
@@ -125,7 +125,7 @@ pub fn newest(
 ///
 /// # Errors
 ///
-/// Fails if the id is not the id of a run.
+/// Fails if `id` cannot be the id of a run, for example because it is a path.
 pub fn find(place: &SuiteFolder, id: &str) -> Result<Option<StoredRun>, Failure> {
     let runs = Runs::new(place.state());
     let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;

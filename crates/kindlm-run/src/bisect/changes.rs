@@ -45,8 +45,9 @@ impl SuiteChanges {
         Ok((changes, project))
     }
 
-    /// Leaves out the changes that do not affect the case: with and without them, the prompt, the model, the variables
-    /// and the checks are the same.
+    /// Leaves out the changes that do not affect the case: with and without them, the digest of the case is the same.
+    ///
+    /// Fails if no change affects the case.
     pub(super) fn relevant(self, world: &World, target: &Target) -> Result<Self, Failure> {
         let purpose = Purpose::look(self.options.allow_programs);
         let digest = |chosen: &BTreeSet<usize>| -> Option<Digest> {
@@ -86,7 +87,7 @@ impl SuiteChanges {
         units.map(candidate).collect()
     }
 
-    /// Opens the old suite with some of its changes.
+    /// Opens the old suite with the chosen changes.
     fn project(
         &self,
         world: &World,
@@ -123,7 +124,7 @@ impl SuiteChanges {
         }
     }
 
-    /// Checks both ends, and then searches for the smallest set of changes with which the case fails.
+    /// Tries all changes and no changes, and then searches for a minimal set of changes with which the case fails.
     pub(super) fn search(&self, world: &World, trials: &mut Trials<'_>) -> Result<Found, Failure> {
         let all: BTreeSet<usize> = (0..self.open.len()).collect();
         let verdict = self.attempt(world, trials, &all)?;
@@ -151,6 +152,8 @@ impl SuiteChanges {
 }
 
 /// Returns the text of the older version: a file, or the suite's file in a commit.
+///
+/// Fails if `from` names neither, or if the file cannot be read.
 fn older(world: &World, place: &SuiteFolder, from: &str) -> Result<Vec<u8>, Failure> {
     let path = world.working_dir.join(from);
     if path.is_file() {

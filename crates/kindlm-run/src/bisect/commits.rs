@@ -80,7 +80,7 @@ impl Commits {
         trials.attempt(tried, project, false)
     }
 
-    /// Checks both ends, and then searches for the first bad commit.
+    /// Tries the bad and the good commit, and then searches for the first bad commit between them.
     pub(super) fn search(&self, world: &World, trials: &mut Trials<'_>) -> Result<Found, Failure> {
         if let Some(bad) = self.after.last() {
             let verdict = self.attempt(world, trials, bad)?;

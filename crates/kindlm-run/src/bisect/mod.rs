@@ -96,12 +96,13 @@ impl<'a> PreparedBisection<'a> {
     ///
     /// Fails if:
     ///
-    /// - a version does not exist, the good commit is not before the bad one, or the files of the bad one cannot be
-    ///   written;
+    /// - the suite is in no git repository, and the versions are commits;
+    /// - a version does not exist or cannot be parsed, or the good commit is not before the bad one;
+    /// - the files of the bad commit cannot be written;
     /// - the suite of the bad version cannot be loaded;
     /// - `config` selects no single case on a single model, or a case that compares outputs with each other;
     /// - the older and the present version of the suite are equal, or no change affects the case;
-    /// - a rate or the error is invalid.
+    /// - a rate or the error is invalid, or the rates are too close.
     pub fn new(
         world: &'a World,
         options: &OpenOptions,
@@ -171,8 +172,8 @@ impl<'a> PreparedBisection<'a> {
 
     /// Searches, and sends a notice after each step.
     ///
-    /// Without an answer, the exit status is 130 if the user interrupted the search, 3 if a provider error prevented a
-    /// decision, and 1 otherwise.
+    /// The exit status is 0 if the commit or the changes were found. Otherwise it is 130 if the user interrupted the
+    /// search, 3 if a provider error prevented a decision, and 1 in all other cases.
     ///
     /// # Errors
     ///
@@ -271,6 +272,8 @@ fn stop_reason(trials: &Trials<'_>) -> String {
 }
 
 /// Returns the only case that matches. A case with exactly this name wins.
+///
+/// Fails if no case or several cases match, or if the case compares outputs with each other.
 fn find_case<'s>(suite: &'s Suite, pattern: &str) -> Result<&'s TestCase, Failure> {
     if let Some(case) = suite.cases.iter().find(|it| it.name == pattern) {
         return check_case(case);
@@ -303,7 +306,9 @@ fn check_case(case: &TestCase) -> Result<&TestCase, Failure> {
     Ok(case)
 }
 
-/// Returns the model of the case.
+/// Returns the configured model, or else the only model of the case.
+///
+/// Fails if the case does not run on the configured model, or if none is configured and the case has several models.
 fn find_model(case: &TestCase, config: &BisectConfig) -> Result<String, Failure> {
     let models: Vec<&str> = match case.kind.alone() {
         Some(alone) => vec![alone],
@@ -326,6 +331,8 @@ fn find_model(case: &TestCase, config: &BisectConfig) -> Result<String, Failure>
 }
 
 /// Returns the test of each try. The error is divided equally between the decisions.
+///
+/// Fails if a rate or the error is invalid, or if the rates are too close.
 fn rule(case: &TestCase, config: &BisectConfig, decisions: u32) -> Result<Rule, Failure> {
     let (pass, fail) = match case.until {
         Some(Until::Decided(test)) => (test.pass(), test.fail()),

@@ -1,6 +1,6 @@
 //! The commits of a repository, and their files in temporary folders.
 //!
-//! Only git's object database is read. The working tree, the index and the references of the user stay untouched.
+//! The working tree, the index and the references of the user are not changed.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -53,6 +53,8 @@ impl Repository {
     }
 
     /// Returns the commits after `good` up to `bad`, oldest first. A merge counts as one commit.
+    ///
+    /// Fails if `bad` does not descend from `good`.
     pub(super) fn between(&self, good: &Commit, bad: &Commit) -> Result<Vec<Commit>, Failure> {
         let is_ancestor = ["merge-base", "--is-ancestor", &good.id, &bad.id];
         if run(&self.root, &is_ancestor, &[]).is_err() || good.id == bad.id {
@@ -90,7 +92,7 @@ impl Repository {
         Ok(Checkout { folder })
     }
 
-    /// Returns the text of a file beside the suite in a commit.
+    /// Returns the content of a file beside the suite in a commit. Fails if the commit has no such file.
     pub(super) fn text(&self, commit: &Commit, file: &str) -> Result<Vec<u8>, Failure> {
         let object = format!("{}:{}{file}", commit.id, self.prefix);
         let shown = git::command(&self.root).args(["show", &object]).stdin(Stdio::null()).output();
@@ -104,7 +106,7 @@ impl Repository {
         }
     }
 
-    /// Returns the path of a file beside the suite in a commit.
+    /// Returns the path of a file beside the suite in a checkout.
     pub(super) fn path(&self, checkout: &Checkout, file: &str) -> PathBuf {
         Checkout::files(checkout.folder.path()).join(&self.prefix).join(file)
     }
@@ -152,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs git with an identity; false if git is missing.
+    /// Runs git with an identity; false if git is missing or fails.
     fn git(folder: &Path, words: &[&str]) -> bool {
         let own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
         let mut command = git::command(folder);

@@ -1,4 +1,4 @@
-//! The searches: the first bad one of a list, and the smallest set of changes that is bad.
+//! The searches: the first bad candidate of a list, and a minimal set of changes that is bad.
 
 use std::collections::BTreeSet;
 

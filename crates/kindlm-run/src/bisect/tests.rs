@@ -79,7 +79,7 @@ fn few_answers_are_wrong_although_the_case_is_flaky() {
     };
     for (good, bad) in [(0.95, 0.5), (0.95, 0.2), (1.0, 0.0)] {
         let found = simulate(good, bad, &decided);
-        // 5%, with three standard errors of 2,000 rounds.
+        // The error is 5%. The bound adds three standard errors of 2,000 rounds.
         assert!(f64::from(found.wrong) / f64::from(ROUNDS) <= 0.065, "{good} {bad}: {found:?}");
     }
     // The simulation can tell a good search from a bad one.
@@ -128,7 +128,7 @@ impl Suites {
         }
     }
 
-    /// Commits a suite; false if git is missing.
+    /// Commits a suite; false if git is missing or fails.
     fn commit(&self, text: &str, message: &str) -> bool {
         fs::write(self.path("kindlm.yaml"), text).unwrap();
         self.git(&["add", "--all"]) && self.git(&["commit", "--quiet", "-m", message])
@@ -314,7 +314,7 @@ tests:
 }
 
 impl Suites {
-    /// Writes two versions for a server that answers with the prompt's own word.
+    /// Writes two versions of a suite, whose prompts differ in one word and whose model is at this server.
     fn write_served(&self, server: &MockServer, gates: &str) {
         let url = server.url();
         fs::write(self.path("old.yaml"), served(&url, "Be polite.", gates)).unwrap();
@@ -354,7 +354,7 @@ fn a_provider_error_has_its_own_exit_code() {
     assert_eq!(reason, "the bad end is undecided");
 }
 
-/// A source with one interrupt, at once.
+/// An interrupt source that reports one interrupt, immediately.
 struct AtOnce(bool);
 
 impl Interrupt for AtOnce {

@@ -104,8 +104,8 @@ impl<'a> Trials<'a> {
 
     /// Tries a version of the suite, and adds the step. A version that cannot be loaded is skipped.
     ///
-    /// Nothing is executed if an earlier try had an equal digest, and the case runs no program of the commit. With
-    /// `is_same_tree`, all files besides the suite are the same in each try, so programs do not matter.
+    /// The result of an earlier try with an equal digest is reused, unless the case may run a program whose files
+    /// differ between the tries. With `is_same_tree`, all files besides the suite are the same in each try.
     pub(super) fn attempt(
         &mut self,
         tried: String,
@@ -297,7 +297,9 @@ pub(super) fn reason(failure: &Failure) -> String {
     message.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Leaves only the case in the suite, without gates and documents.
+/// Leaves only the case in the suite, and removes gates, canaries, reports and the compliance document.
+///
+/// Fails if the suite has no such case, or if the case is skipped or does not run on the model.
 fn choose(mut project: Project, target: &Target) -> Result<Project, Failure> {
     let suite = &mut project.suite;
     suite.cases.retain(|it| it.name == target.case);
@@ -329,12 +331,12 @@ pub(super) fn digest(project: &Project, target: &Target) -> Option<Digest> {
     resume::case_digest(&project.suite, &project.files, &plan).ok()
 }
 
-/// Returns the digest of a suite after [`choose`]; `None` if the suite cannot be loaded.
+/// Returns the digest of the case in a suite; `None` if the suite cannot be loaded or [`choose`] fails.
 pub(super) fn digest_of(project: Result<Project, Failure>, target: &Target) -> Option<Digest> {
     digest(&choose(project.ok()?, target).ok()?, target)
 }
 
-/// Returns true if the case runs a program, whose files may differ although the digest is equal.
+/// Returns true if the case may run a program, whose files can differ although the digest is equal.
 fn runs_programs(suite: &Suite, target: &Target) -> bool {
     let is_prompt = suite.cases.iter().all(|it| it.kind == CaseKind::Prompt);
     let Some(model) = suite.models.iter().find(|it| it.id == target.model) else { return true };

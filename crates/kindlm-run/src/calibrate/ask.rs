@@ -86,7 +86,7 @@ impl Case {
 /// Returns the verdicts in the results of a case as text, such as `pass`.
 ///
 /// A set of rules has several verdicts, each after the id of its rule. They count together, because verdicts about the
-/// same output depend on each other. Returns `None` if a verdict is missing.
+/// same output depend on each other. Returns `None` if a verdict is missing, or if all results were skipped.
 pub(super) fn verdicts(results: &[AssertionResult]) -> Option<String> {
     let mut all = Vec::new();
     for result in results {

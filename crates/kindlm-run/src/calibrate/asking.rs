@@ -13,7 +13,7 @@ use crate::interrupt::report_waits;
 /// judge, so the response store keeps first and second answers apart.
 const SECOND: u32 = 1_000;
 
-/// An open judge, and the means to ask it.
+/// The models, ports and settings for asking a judge.
 pub(super) struct Asking<'a> {
     /// The models that can be named as judge.
     pub(super) models: &'a [Model],

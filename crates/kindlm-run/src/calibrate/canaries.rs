@@ -16,7 +16,7 @@ use crate::secrets::Secrets;
 use crate::trust::{self, CheckKind};
 use crate::{Failure, SuiteFolder, World, project};
 
-/// The canaries of a run: a sample for each judge and kind of check.
+/// The canaries of a run: for each judge and kind of check, a few outputs of its calibration.
 pub(crate) struct Canaries<'s> {
     store: Calibrations,
     judges: Vec<RunJudge<'s>>,
@@ -33,7 +33,8 @@ struct RunJudge<'s> {
 enum Intent {
     /// Ask about these outputs.
     Ask(Box<Sample>),
-    /// Report this watch, after this number of watches: the run was resumed, or an alarm stands.
+    /// Report this stored watch, because it is of this run (`is_own`), or because it has an alarm. `count` is the
+    /// number of all watches.
     Report { watch: Box<Watch>, count: usize, caveat: Option<String>, is_own: bool },
     /// Do not ask, for this reason.
     Refrain(String),
@@ -125,7 +126,7 @@ impl<'s> Canaries<'s> {
         }
     }
 
-    /// Returns a warning for each judge that will not be asked.
+    /// Returns a warning for each judge that will not be asked, except if this run has asked it before it was resumed.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         self.judges.iter().filter_map(|judge| {
             let base = CanaryWatch::of(judge.panel.name(), judge.check);

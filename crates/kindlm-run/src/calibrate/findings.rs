@@ -33,22 +33,22 @@ pub(super) struct Findings {
     pub(super) own_noise: Option<OwnNoise>,
     /// The counts by criterion or rule; empty if there is only one.
     pub(super) groups: Vec<(String, Confusion)>,
-    /// The best threshold; `None` if no score of the judge is between 0 and 1.
+    /// The best threshold; `None` if no score of the judge is strictly between 0 and 1.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
     /// The kappa of the scores, with linear weights.
     ///
-    /// This is `None` if no label with a score is between 0 and 1.
+    /// This is `None` if no label with a score is strictly between 0 and 1.
     pub(super) weighted: Option<Result<f64, Undefined>>,
     /// The lowest label, from 0 to 1, that counts as a pass.
     label_threshold: f64,
 }
 
-/// The outputs that lack a verdict of the judge.
+/// The number of outputs that lack a verdict of the judge, out of all outputs with or without labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutputCounts {
     /// The number of outputs that lack at least one verdict.
     pub(super) errored: usize,
-    /// The number of all these outputs.
+    /// The number of all outputs, with and without verdicts.
     pub(super) all: usize,
     /// The predicate of a sentence about the outputs that lack a verdict.
     pub(super) verb: &'static str,

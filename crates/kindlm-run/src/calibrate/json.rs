@@ -10,10 +10,10 @@ use super::findings::CONFIDENCE;
 use super::{Correction, Findings, JudgeOutcome};
 use crate::judge_setup::Panel;
 
-/// The method of the interval for a single criterion, as the JSON object names it.
+/// The method of the interval if each output has one labelled verdict, as the JSON object names it.
 const ONE_MORE: &str = "one more output in each cell";
 
-/// The method of the interval for a set of rules, as the JSON object names it.
+/// The method of the interval if an output has several labelled verdicts, as the JSON object names it.
 const JACKKNIFE: &str = "jackknife over outputs";
 
 /// The judge, the inputs, the time and the cost of a calibration.

@@ -542,7 +542,7 @@ impl<'p> Fields<'p> {
     }
 }
 
-/// Parses a label from 0 to 1; returns `None` for an empty label.
+/// Parses a label from 0 to 1; returns `None` for an empty label. Fails with a message for any other value.
 fn human(value: &Value) -> Result<Option<f64>, String> {
     const WANTED: &str = "write pass or fail, 1 or 0, or a score from 0 to 1";
     let number = match value {

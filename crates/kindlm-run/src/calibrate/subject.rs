@@ -277,7 +277,9 @@ pub struct Planned<'s> {
     source: Option<CanarySource>,
 }
 
-/// Returns the place of the labels for later runs; `None` if the file is outside of the suite's folder.
+/// Returns the file of labels and its settings, from which later runs draw canaries.
+///
+/// Returns `None` if the file is outside of the suite's folder, or if its path is not UTF-8.
 fn source_of(folder: &Path, file: &LabelFile, question: &Question) -> Option<CanarySource> {
     let (folder, path) = (folder.canonicalize().ok()?, file.path.canonicalize().ok()?);
     let parts = path.strip_prefix(folder).ok()?.iter().map(|it| it.to_str());
@@ -456,7 +458,7 @@ impl Planned<'_> {
 
     /// Opens a session, and calls `work` to ask the judge. Also returns the secrets, which the caller masks.
     ///
-    /// Fails if a budget cannot be enforced, or if the session cannot be opened.
+    /// Fails if a budget cannot be enforced, if a key is missing, or if the session cannot be opened.
     pub(super) fn with_judge<T>(
         &self,
         world: &World,

@@ -21,13 +21,13 @@ use crate::judge_setup::Panel;
 use crate::secrets::Secrets;
 use crate::{Failure, Progress, World, identity};
 
-/// The number of labels from which one watch finds a judge that decides half of the outputs differently, with a margin.
+/// The number of canaries with which one watch finds a judge that decides half of them differently. It has a margin.
 const ENOUGH: u64 = 20;
 
 /// The maximum number of differences that are shown.
 const SHOWN: usize = 10;
 
-/// The result of a watch.
+/// The result of asking a calibrated judge again: the verdicts that differ, and the evidence of a change.
 pub struct WatchReport {
     judge: Value,
     judge_name: String,
@@ -42,7 +42,7 @@ pub(super) struct Watched {
     /// The number of stored watches of the calibration, with this one if it is stored.
     pub(super) count: usize,
     is_stored: bool,
-    /// The reason why a change of the judge can hardly be found.
+    /// The reason why one watch cannot find a change of the judge; `None` if it can.
     pub(super) caveat: Option<String>,
     changes: Vec<Change>,
     failed_by_provider: bool,
@@ -56,7 +56,7 @@ struct Change {
 }
 
 impl Planned<'_> {
-    /// Returns the number of outputs that a watch of `canaries` outputs asks about, at most.
+    /// Returns the maximum number of outputs that a watch with this many canaries asks about.
     pub fn watched_count(&self, canaries: usize) -> usize {
         self.plan.cases.len().min(canaries)
     }
@@ -210,7 +210,7 @@ pub(super) fn draw<C>(
     Ok(cases)
 }
 
-/// Compares new answers with those of a calibration, and stores the watch, of the run with this id.
+/// Compares new answers with those of a calibration, and stores the watch, with the id of its run if it has one.
 ///
 /// If no output was judged, there is no evidence to store. The evidence is then that of the earlier watches.
 pub(super) fn store_watch(
@@ -285,7 +285,7 @@ fn least_alarm(noise: f64, total: u64) -> Option<u64> {
 
 /// Returns the upper end of the judge's own noise, and a drift test without any evidence yet.
 ///
-/// Fails if that end is 1, because no change can then be detected.
+/// Fails if that end is 1, because no change can then be detected, or if the noise was not measured.
 pub(super) fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
     let noise = calibration.own_noise.and_then(|it| it.upper().ok());
     let drift = noise.and_then(|it| Some((it, Drift::new(it).ok()?)));

@@ -80,7 +80,7 @@ pub(super) struct Basis<'a> {
 impl<'a> Basis<'a> {
     /// Creates the basis of records that these models judge.
     ///
-    /// `judge` is the id of the default model.
+    /// `judge` is the id of the model for checks that name no judge.
     ///
     /// Base URLs and keys are left out, because they do not change an answer.
     pub(super) fn new(

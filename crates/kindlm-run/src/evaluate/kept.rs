@@ -164,7 +164,7 @@ fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
 
 /// True if the first line of a file is a result or the error of a malformed line.
 ///
-/// An incomplete first line must begin with `{`.
+/// For an incomplete first line, this is true if the line begins with `{`.
 fn has_results(path: &Path) -> io::Result<bool> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;

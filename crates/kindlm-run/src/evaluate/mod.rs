@@ -499,9 +499,7 @@ fn write(out: &mut Vec<u8>, value: &impl serde::Serialize) {
 
 /// Escapes Unicode line separators.
 ///
-/// Some readers would split the line at a separator.
-///
-/// An example is Python's `splitlines`.
+/// Some readers, such as Python's `splitlines`, would split the line at a separator.
 fn without_separators(json: &str) -> Cow<'_, str> {
     const SEPARATORS: [(char, &str); 3] =
         [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];

@@ -51,7 +51,8 @@ pub struct EvaluateConfig {
     /// The file for the results of JSON lines, relative to the working folder. A stopped evaluation can be resumed from
     /// it.
     pub output: Option<PathBuf>,
-    /// True to reuse the results in `output`. Missing, errored and outdated results are evaluated again.
+    /// True to reuse the results in `output`. Records without a result, or with an errored or outdated one, are
+    /// evaluated again.
     pub resume: bool,
     /// The file for the summary of all records, relative to the working folder.
     pub summary: Option<PathBuf>,
@@ -96,6 +97,7 @@ pub enum Records {
 /// Fails if:
 ///
 /// - a file cannot be read or written, or two files are the same;
+/// - the `output` contains results and `resume` is false, or another process is writing it;
 /// - the input has no record, or a single record is too large;
 /// - the key of a judge given by name is missing, and every answer must be requested;
 /// - a budget is set and the price of the judge is unknown, unless [`EvaluateConfig::allow_unpriced`] is set;

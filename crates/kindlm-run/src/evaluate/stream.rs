@@ -51,6 +51,9 @@ struct Done {
 /// Evaluates every line of `input` and writes the results to `output`, in order.
 ///
 /// Returns the worst exit status of all records.
+///
+/// Fails if the input has no record, if it cannot be read or the results cannot be written, or if a check needs a judge
+/// model and no judge model is configured.
 pub(super) fn run(
     evaluator: &Evaluator<'_>,
     input: &mut (dyn Read + Send),

@@ -149,7 +149,7 @@ impl Totals {
     }
 }
 
-/// Rebuilds the results of prompt assertions from an earlier evaluation.
+/// Rebuilds the results of prompt assertions from an evaluation.
 ///
 /// The results have only the fields that the summary needs.
 pub(super) fn results_of(evaluation: &Evaluation) -> Vec<AssertionResult> {
@@ -174,7 +174,7 @@ fn result_of(it: &EvaluatedResult) -> AssertionResult {
     }
 }
 
-/// Returns true if a provider failure made a check of an earlier evaluation undecidable, or a part of that check.
+/// Returns true if a check, or a part of it, is errored because a provider failed.
 pub(super) fn failed_by_provider(results: &[EvaluatedResult]) -> bool {
     let in_parts = |it: &EvaluatedResult| {
         let parts = it.metadata.get("component_results").and_then(Value::as_array);

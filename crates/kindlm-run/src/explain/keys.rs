@@ -94,7 +94,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Returns the page of a topic; `None` if no key has this path or ends with it.
+    /// Returns the page of a topic; `None` if no key's path ends with the topic.
     pub(super) fn page(&self, topic: &str) -> Option<String> {
         let wanted = segments(topic);
         let is_same = |it: &&Key<'a>| {
@@ -307,7 +307,7 @@ fn alternatives<'a>(root: &'a Value, node: &'a Value) -> Vec<&'a Value> {
     found
 }
 
-/// Returns the keys of an object with their schemas, and true for those that every alternative requires.
+/// Returns the keys of an object with their schemas, and true for those that every alternative with the key requires.
 fn children<'a>(alternatives: &[&'a Value]) -> Vec<(String, Vec<&'a Value>, bool)> {
     let mut found: Vec<(String, Vec<&Value>, bool)> = Vec::new();
     for node in alternatives {

@@ -150,7 +150,7 @@ fn list(kind: &str) -> String {
     table(entries)
 }
 
-/// Returns a table of names and their meanings, without a heading row.
+/// Returns a table of names and their meanings, with an empty heading row.
 fn table(rows: impl Iterator<Item = (String, String)>) -> String {
     let mut text = "| | |\n|---|---|\n".to_owned();
     for (name, meaning) in rows {

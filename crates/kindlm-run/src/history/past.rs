@@ -48,7 +48,8 @@ pub(crate) struct PastCase {
     pub(crate) executed: u32,
     /// The repeats that held out of those that were judged.
     pub(super) judged: RateCount,
-    /// The same without answers from the response store; `None` if no other repeat was judged.
+    /// The counts of `judged` without repeats that use an answer of the response store; `None` if no other repeat was
+    /// judged.
     ///
     /// A stored answer is the same in each run, so it proves nothing about another run.
     pub(super) fresh: Option<Tally>,

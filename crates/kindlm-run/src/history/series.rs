@@ -47,7 +47,7 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
     Series { flips, ..series(None, entries.collect(), measured, Unit::Cases) }
 }
 
-/// Returns the cases of the newest run that have another outcome than in the run before it; `None` without any.
+/// Returns the cases that held in one of the two runs and failed in the other; `None` without any.
 fn suite_flip(past: &PastRuns, before: &RunHead, after: &RunHead) -> Option<Flip> {
     let (then, now) = (past.results(&before.run)?, past.results(&after.run)?);
     let cases = now.cases.iter().filter_map(|(key, case)| flipped(key, then.cases.get(key)?, case));
@@ -121,7 +121,7 @@ fn entry(head: &RunHead, outcome: &str) -> Entry {
 
 /// Returns a series with its change points, without flips. Entries without a tally do not count.
 ///
-/// Each entry has its tally and the digest of its case.
+/// `measured` has the tally of each entry and the digest of its case.
 fn series(
     model: Option<String>,
     runs: Vec<Entry>,

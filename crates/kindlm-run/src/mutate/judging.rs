@@ -30,17 +30,17 @@ pub(super) struct Judging<'a> {
     pub(super) asks_models: bool,
 }
 
-/// The counted mutants, and what went wrong.
+/// The counted mutants, and the problems that make the counts incomplete.
 pub(super) struct Judged {
     pub(super) tally: Tally,
     /// True if the user interrupted the judging.
     pub(super) is_interrupted: bool,
-    /// True if a judge's provider did not answer.
+    /// True if an execution could not be judged because a provider failed.
     pub(super) failed_by_provider: bool,
 }
 
 impl Judging<'_> {
-    /// Judges all mutants.
+    /// Judges the originals and all their mutants.
     pub(super) fn run(
         &self,
         world: &World,

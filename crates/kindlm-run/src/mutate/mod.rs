@@ -161,13 +161,14 @@ pub fn render(report: &MutationReport, style: Option<&Style>) -> Result<String, 
     Ok(text)
 }
 
-/// Returns the source of the judges' answers: by default, stored answers, and requests for the others.
+/// Returns the source of the judges' answers. By default, these are stored answers, and requests for the others;
+/// without judges, nothing is stored.
 fn responses(config: &MutateConfig) -> ResponseSource {
     let mode = if config.judges { Mode::Cache } else { Mode::Live };
     config.responses.clone().unwrap_or(ResponseSource { mode, folder: None })
 }
 
-/// Returns the operators with these ids; without ids, all operators.
+/// Returns the operators with these ids; without ids, all operators. Fails if an id is unknown.
 fn operators(ids: &[String]) -> Result<Vec<&'static Operator>, Failure> {
     let all = || OPERATORS.into_iter().flatten();
     if let Some(unknown) = ids.iter().find(|id| all().all(|it| it.id != **id)) {

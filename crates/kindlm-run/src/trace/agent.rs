@@ -43,7 +43,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Returns the error of a command that did not start or crashed.
 ///
-/// Without this error, its missing actions would look like good behavior.
+/// Without this error, the missing actions of the agent would look like good behavior.
 ///
 /// Any other exit code is a result of the program, not a crash.
 pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {

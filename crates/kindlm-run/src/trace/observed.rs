@@ -28,7 +28,7 @@ pub(crate) struct Observations {
     readings: Vec<Reading>,
     /// The indices of the traces that name a test case, by the name of the case.
     named: HashMap<String, Vec<usize>>,
-    /// The indices of the traces that name no test case. Test cases without named traces judge these.
+    /// The indices of the traces that name no test case. They are judged by each test case that no trace names.
     open: Vec<usize>,
     /// The error that makes judging impossible.
     failure: Option<ProviderError>,
@@ -38,7 +38,7 @@ pub(crate) struct Observations {
 }
 
 impl Observations {
-    /// Parses the traces; also returns notes for the user.
+    /// Parses the traces; also returns notes for the user. Fails if the pattern of the span filter cannot be applied.
     pub(crate) fn new(
         suite: &Suite,
         gathered: GatheredTraces,

@@ -120,7 +120,7 @@ impl Contents {
         }
     }
 
-    /// Stores a message about rejected data that was evidence about the agent.
+    /// Stores a message about rejected data that may have been evidence about the agent.
     fn lose(&mut self, words: &str) {
         self.lost.get_or_insert_with(|| words.to_owned());
         self.note(words);

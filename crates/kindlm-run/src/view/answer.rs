@@ -101,7 +101,7 @@ impl Server {
         })
     }
 
-    /// Refuses requests that do not come from the page.
+    /// Refuses requests that do not come from the page, or that do not only read.
     ///
     /// A request from a page of another site has that site in `Origin`. If another site lets its name resolve to
     /// 127.0.0.1 (DNS rebinding), `Host` has that name.

@@ -19,7 +19,7 @@ use crate::{Failure, SuiteFolder, World};
 
 /// The maximum number of runs in the history.
 const HISTORY: usize = 30;
-/// The number of runs that stay in memory, in compressed form.
+/// The maximum number of runs that stay in memory, in compressed form, besides the run to show.
 const OPEN: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 /// The reason why data cannot be served.

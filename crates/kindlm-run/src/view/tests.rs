@@ -403,7 +403,7 @@ fn runs_are_found_by_id_file_and_folder() {
     assert!(failed.message.unwrap().contains("20261103"));
 }
 
-/// A source with an interrupt at once.
+/// An interrupt source that reports an interrupt immediately.
 struct Now;
 
 impl crate::Interrupt for Now {

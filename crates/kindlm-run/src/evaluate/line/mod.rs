@@ -112,7 +112,7 @@ impl<'a> Line<'a> {
 
     /// Returns an error message if the record has rules but no input.
     ///
-    /// The judge would not see the input.
+    /// The judge needs the input to apply the rules.
     pub(super) fn lacks_input(&self) -> Option<String> {
         let has_rules = self.assertions.is_some_and(|it| !matches!(it.get(), "null" | "[]"));
         if !has_rules || self.agent_input.is_some() || self.transcript.is_some() {
