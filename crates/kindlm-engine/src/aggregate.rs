@@ -41,6 +41,8 @@ pub enum AggregateError {
 ///
 /// The checks in a set have codes, counts and scores like other checks, whether the set holds or not. The set itself
 /// has a code and a score, but is not counted as a check. The aggregate score is not counted either.
+///
+/// Fails if `executions` is empty.
 pub fn aggregate(
     mut executions: Vec<ExecutionResult>,
     pass_rate_min: f64,

@@ -158,7 +158,8 @@ impl Budget {
 
     /// Reserves money if the budget allows it; `None` if the caller must wait for in-flight requests.
     ///
-    /// If no in-flight request can free money, this marks the budget as exhausted and returns an error.
+    /// Returns an error if the budget is exhausted. If no in-flight request can free money, this marks the budget as
+    /// exhausted.
     fn try_reserve(&self, usd: f64) -> Option<Result<Reservation<'_>, String>> {
         if let Some(reason) = self.exhausted() {
             return Some(Err(reason.to_owned()));

@@ -347,8 +347,8 @@ impl SimulatedResponse {
 
 /// One labelled turn of a conversation, with checks that see only this turn.
 ///
-/// * A turn with a message sends this message. In the first turn, the message replaces the prompt's user message. In a
-///   later turn, it is sent when the previous turn has ended. The turn lasts until the model calls no more tools.
+/// * A turn with a message sends this message. In the first turn, the message replaces the prompt's last user message.
+///   In a later turn, it is sent when the previous turn has ended. The turn lasts until the model calls no more tools.
 /// * A turn without a message continues the previous turn. As the first turn, it is the reply to the prompt. Of the
 ///   turns that share a message, the last has all remaining requests, and every other turn is one request.
 ///

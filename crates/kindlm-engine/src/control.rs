@@ -32,7 +32,7 @@ impl Control {
     }
 }
 
-/// An event of a run, for progress displays and the journal.
+/// An event of a run, for progress displays.
 #[derive(Clone, Copy, Debug)]
 pub enum RunProgress<'a> {
     /// The run starts.

@@ -70,9 +70,9 @@ pub enum MergeError {
 
 /// Merges the reports of all shards of a run, in any order. Each report has a name for error messages.
 ///
-/// The result equals the report of the undivided run, except for [`Report::run`]. That is taken from the first shard,
-/// and merged with the others: it has the earliest start, the longest duration and all platforms. `gates` are evaluated
-/// over all cases.
+/// The result equals the report of the undivided run, except that it has no comparison, and that it has the canaries of
+/// all shards. [`Report::run`] is taken from the first shard, and merged with the others: it has the earliest start, the
+/// longest duration and all platforms. `gates` are evaluated over all cases.
 pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Report, MergeError> {
     let whole = merge_streamed(parts, gates)?;
     let cases = whole.each().map(|it| it.map(Cow::into_owned)).collect::<Result<_, _>>()?;
@@ -267,7 +267,7 @@ fn without_tests(suite: &SuiteInfo) -> SuiteInfo {
 
 /// Sorts the tests of all shards by the plan, and removes duplicates.
 ///
-/// Removes all tests if there are too many for a report, or if a test is not in the plan.
+/// Removes all tests if there are too many for a report, or if their number is not that of the tests with results.
 fn sort_tests(tests: &mut Vec<TestInfo>, positions: &HashMap<String, usize>) {
     tests.sort_by_key(|it| positions.get(&it.name));
     tests.dedup_by(|one, other| one.name == other.name);

@@ -356,8 +356,9 @@ impl Run {
 
     /// Asks the judges about canaries before the executions, and passes an alarm to the gates.
     ///
-    /// If the run was complete, no judge is asked. Fails if a calibration cannot be read or a watch cannot be stored, or
-    /// if the user interrupts.
+    /// If the run was complete, no judge is asked.
+    ///
+    /// Fails if a calibration cannot be read or a watch cannot be stored, or if the user interrupts.
     fn watch_judges(
         &mut self,
         world: &World,

@@ -1,8 +1,8 @@
 //! Formulas: arithmetic over names, with the operator precedence of mathjs, which promptfoo uses.
 //!
 //! From low to high precedence: `a ? b : c`, comparisons, `+ -`, `* / %`, unary sign, `^` (right-associative), calls
-//! and parentheses. So `-x^2` is `-(x^2)`. The existing formula crates evaluate it as `(-x)^2`, so KindLM has its own
-//! parser.
+//! and parentheses. So `-x^2` is `-(x^2)`. The existing formula crates evaluate `-x^2` as `(-x)^2`, so KindLM has its
+//! own parser.
 
 use std::fmt;
 

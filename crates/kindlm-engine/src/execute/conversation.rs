@@ -246,7 +246,7 @@ impl<'a> Conversation<'a> {
         results
     }
 
-    /// Assigns the reply to its labelled turn. The last turn has all remaining rounds.
+    /// Assigns the reply to its labelled turn. The last turn of the exchange has all remaining replies.
     fn label(&mut self, exchange: &Exchange<'_>, round: usize, reply: &Reply) {
         let Some(last) = exchange.turns.len().checked_sub(1) else { return };
         let Some(turn) = exchange.turns.get(round.min(last)) else { return };

@@ -35,7 +35,7 @@ use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, broken};
 
-/// The number of collected executions from which on they are stored, even if further executions have finished.
+/// The number of collected executions at which they are stored, even if more executions have finished.
 const AT_ONCE: usize = 64;
 
 /// The parameters of a run.
@@ -119,9 +119,9 @@ pub struct Executed {
 /// The run stops early if:
 ///
 /// - [`Run::control`] requests it;
-/// - the number of failed or errored cases reaches [`RunOptions::max_failures`];
+/// - the number of failed or errored cases reaches [`RunOptions::max_failures`], or 1 with [`RunOptions::fail_fast`];
 /// - an execution cannot be stored or loaded;
-/// - the maximum cost of a request exceeds the rest of the budget: the lowest of
+/// - the budget is exceeded, or the maximum cost of a request exceeds the rest of the budget: the lowest of
 ///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
 ///
 /// When the run stops, executions in progress are finished, and all other executions are reported as not run. If the

@@ -12,7 +12,7 @@ use super::{Gate, Measurement, Threshold};
 /// The part of a suite that a gate names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'a> {
-    /// An assertion by its id, a rule of a prompt by its id, or a check by its label.
+    /// An assertion by its id, a rule of `prompt-assertion` by its id, or a check by its label.
     Assertion(&'a str),
     /// A named score.
     Metric(&'a str),
@@ -40,7 +40,7 @@ pub(super) struct PerName {
 pub(super) struct Counts {
     /// The number of results that passed.
     pub(super) passed: u64,
-    /// The number of results that count.
+    /// The number of results over which the rate is computed.
     pub(super) judged: u64,
     /// The number of results without a verdict. They are not part of `judged`.
     pub(super) errored: u64,

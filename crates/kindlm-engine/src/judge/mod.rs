@@ -35,7 +35,7 @@ pub struct Judgement {
     pub cost_usd: Option<f64>,
     /// The known part of the cost in US dollars.
     pub known_cost_usd: f64,
-    /// The tokens of the questions.
+    /// The tokens of the questions and their answers.
     pub usage: UsageSum,
     /// The required check that did not hold; `None` if all held. The checks after it are skipped.
     pub halt: Option<Halt>,

@@ -14,9 +14,9 @@ pub struct Halt {
 }
 
 impl Halt {
-    /// Returns the reason to skip later checks.
+    /// Returns the halt for the results of a check.
     ///
-    /// Returns `None` if the check is not required or holds.
+    /// Returns `None` if the check is not required, or if it neither failed nor is errored.
     pub(crate) fn of(check: &Check, results: &[AssertionResult]) -> Option<Self> {
         if !check.options.require {
             return None;

@@ -150,7 +150,7 @@ async fn a_streamed_report_has_only_the_carried_out_repeats() {
     assert_eq!((held.totals().saved_repeats, held.totals().failed), (55, 1));
 }
 
-/// The repeats after the gap must not be taken for those in it.
+/// A repeat after a gap must not take the place of a repeat in the gap.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_report_keeps_gaps_of_damaged_lines() {
     let (suite, options) = (suite_of(decided(), 60, 1.0), at_once(1));
