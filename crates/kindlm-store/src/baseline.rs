@@ -74,7 +74,7 @@ pub struct Entry {
     /// The outcome of the case; absent in files of the original KindLM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// The share of repeats that passed, from 0 to 1.
+    /// The share of judged repeats that passed, from 0 to 1.
     pub pass_rate: f64,
     /// The output of the first repeat without an execution error; empty if there is none.
     #[serde(default)]
@@ -367,7 +367,7 @@ impl Entry {
         self.run_count > 0 || self.outcome.is_none()
     }
 
-    /// Returns the number of repeats that the suite sets: their maximum, if they may end early.
+    /// Returns the maximum number of repeats if they may end early, or else the number of executed repeats.
     pub fn planned_repeats(&self) -> u32 {
         self.max_repeats.unwrap_or(self.run_count)
     }

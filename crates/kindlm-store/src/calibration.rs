@@ -107,7 +107,7 @@ pub struct CanarySource {
     pub file: String,
     /// The lowest label, from 0 to 1, that counts as a pass.
     pub label_threshold: f64,
-    /// The criterion for rows without one.
+    /// The criterion for rows without a question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criteria: Option<String>,
     /// The set of rules for rows without a question.

@@ -7,8 +7,8 @@
 //! - [`Baselines`] stores results for [`Baseline::compare`], which compares later runs with them.
 //! - [`Calibrations`] stores the agreement of judges with people.
 //!
-//! Data files are replaced atomically: a reader sees either the old file or the new file. Only the journal and
-//! `runs/order` are appended to.
+//! Data files are replaced atomically: a reader sees either the old file or the new file. Only the journal,
+//! `runs/order` and the watches of judges are appended to.
 //!
 //! ```
 //! use kindlm_store::{Folder, Runs};

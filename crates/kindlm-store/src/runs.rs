@@ -251,7 +251,9 @@ impl Runs {
         crate::write(&path, json.as_bytes())
     }
 
-    /// Returns the mutation result beside a report; `None` without one, or if it is about another run.
+    /// Returns the mutation result beside a report.
+    ///
+    /// Returns `None` if there is none, or if it is about another run or has another version.
     pub fn mutation(report: &Path, run: &str) -> Result<Option<MutationReport>, StoreError> {
         let path = report.with_file_name(Self::MUTATION);
         let failed = |err: io::Error| StoreError::io("read", &path, &err);

@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 /// Returns the digest of a file, or of all files and folders in a folder.
 ///
-/// The digest of a folder covers paths, contents, link targets, and the permission to execute a file.
+/// The digest of a folder covers paths, contents, link targets, and the permission to execute a file. Items whose names
+/// [`FileTree::leaves_out`] are ignored.
 pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     let mut digest = Sha256::new();
     let is_folder = path.is_dir();

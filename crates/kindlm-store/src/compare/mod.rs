@@ -17,7 +17,7 @@ use pair::Pair;
 /// The accepted rate of false alarms.
 pub const ALPHA: f64 = 0.05;
 
-/// The default margin: 5 percentage points.
+/// The default of [`CompareOptions::margin`]: 5 percentage points.
 pub const MARGIN: f64 = 0.05;
 
 /// The tolerance for equal rates.

@@ -36,7 +36,7 @@ pub struct Header<'a> {
     /// A difference is only reported, because each relevant part has its own digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<Cow<'a, str>>,
-    /// The digests of other data that affects results, such as `strict` or `baseline`.
+    /// The digests of other data that affects results, such as the baseline or the judge settings.
     ///
     /// The keys are readable names for error messages.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -44,7 +44,7 @@ pub struct Header<'a> {
     /// The arguments of `kindlm test` that affect results. A resumed run needs the same arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Cow<'a, str>>,
-    /// The digests of the models (provider, name and parameters), by id.
+    /// The digests of the models, by id. Each covers the name, the parameters, and the provider with its settings.
     #[serde(default)]
     pub models: BTreeMap<Cow<'a, str>, Digest>,
     /// The planned cases, one for each test case and model, in the order of the plan.

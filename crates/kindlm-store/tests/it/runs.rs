@@ -164,7 +164,7 @@ fn heads_are_stored_and_made_again_with_the_report() {
     let size = path.metadata().unwrap().len();
     assert!((500..4_000).contains(&size), "{size} bytes");
 
-    // The stored head is used, and a damaged one is made again.
+    // The stored head is used. A damaged head is made again from the report, which is damaged here, too.
     std::fs::write(runs.path(&id).unwrap(), "not read").unwrap();
     assert_eq!(runs.head(&id).unwrap(), head);
     std::fs::write(&path, "{").unwrap();
