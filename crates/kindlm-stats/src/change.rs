@@ -68,7 +68,7 @@ fn sum(tallies: &[Tally]) -> Option<Tally> {
     Tally::new(count(Tally::passed), count(Tally::total)).ok()
 }
 
-/// Returns the most probable place of a change, with its adjusted p value; `None` for less than two tallies.
+/// Returns the place with the smallest p value, and its adjusted p value; `None` for fewer than two tallies.
 fn division(part: &[Tally]) -> Option<(usize, f64)> {
     let places = (1..part.len()).filter_map(|at| {
         let (before, after) = part.split_at_checked(at)?;

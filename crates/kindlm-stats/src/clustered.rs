@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_standard_error_equals_published_examples() {
-        // Clusters [1,1,1], [0,0,1], [1,0,1], [0,0,0]; the paper's .186339 times √(4/3).
+        // Clusters [1,1,1], [0,0,1], [1,0,1], [0,0,0]. The published error is .186339; ours is √(4/3) times as large.
         let error = of(&[(3.0, 3), (1.0, 3), (2.0, 3), (0.0, 3)]).standard_error().unwrap();
         assert!((error - 0.215_166).abs() < 1e-6, "{error}");
         assert!((error / (4.0_f64 / 3.0).sqrt() - 0.186_339).abs() < 1e-6, "{error}");

@@ -57,24 +57,24 @@ impl Confusion {
         self.both_pass.saturating_add(self.only_judge)
     }
 
-    /// Returns the share of outputs with equal answers of people and the judge.
+    /// Returns the share of outputs with equal answers of people and the judge. Fails without outputs.
     pub fn agreement(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_pass.saturating_add(self.both_fail), self.total())
     }
 
     /// Returns the base rate: the share of outputs that people passed.
     ///
-    /// Agreement and kappa depend on the base rate.
+    /// Agreement and kappa depend on the base rate. Fails without outputs.
     pub fn base_rate(&self) -> Result<Tally, Undefined> {
         Tally::new(self.human_passed(), self.total())
     }
 
-    /// Returns the sensitivity: the judge's pass rate where people passed the output.
+    /// Returns the sensitivity: the judge's pass rate where people passed the output. Fails if people passed none.
     pub fn sensitivity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_pass, self.human_passed()).map_err(|_| self.one_class())
     }
 
-    /// Returns the specificity: the judge's fail rate where people failed the output.
+    /// Returns the specificity: the judge's fail rate where people failed the output. Fails if people failed none.
     pub fn specificity(&self) -> Result<Tally, Undefined> {
         Tally::new(self.both_fail, self.human_failed()).map_err(|_| self.one_class())
     }

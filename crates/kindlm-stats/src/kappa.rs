@@ -61,7 +61,7 @@ impl Confusion {
     ///
     /// The interval is valid for large samples; [`kappa_interval`](Self::kappa_interval) is valid for few outputs too.
     ///
-    /// Kappa is undefined if both raters gave the same single answer to all outputs ([`Undefined::OneAnswer`]).
+    /// Fails without outputs, or if both raters gave the same single answer to all outputs ([`Undefined::OneAnswer`]).
     pub fn kappa(&self, confidence: Confidence) -> Result<Kappa, Undefined> {
         let agreement = self.agreement()?.rate();
         // Compare counts, because `1 - chance` may not round to exactly 0.

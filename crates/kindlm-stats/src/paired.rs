@@ -69,8 +69,10 @@ pub struct Paired {
     pub interval: Interval,
     /// The one-sided p value of the mean in its direction; 1 if the differences of each cluster add up to 0.
     pub p_value: f64,
-    /// The smallest fall that such runs detect with probability [`POWER`]; `None` for fewer than 20 clusters, for which
-    /// no formula is good enough.
+    /// The smallest fall that such runs detect with probability [`POWER`].
+    ///
+    /// `None` for fewer than 20 clusters, because the formula is not good enough for them, and if the formula gives no
+    /// fall below 1.
     pub detectable: Option<f64>,
 }
 
@@ -111,7 +113,7 @@ impl PairedTest {
         Ok(mean < 0.0 && sign_flip(&sums, is_single, self.seed, is_settled) <= self.alpha)
     }
 
-    /// Returns the smallest detectable fall; `None` for fewer than [`FEW`] clusters.
+    /// Returns the smallest detectable fall; `None` for fewer than [`FEW`] clusters, or if it is not below 1.
     ///
     /// It solves `δ² = (t₁₋α + t_power)² (SE² + δ(1 − δ)/R)` with R judged repeats (Miller, section 5). The second term is
     /// the variance that a case without failures gets when its rate falls by δ. Without it, the power is too low.

@@ -244,7 +244,7 @@ impl Pilot {
     /// power.
     ///
     /// It is `n = (z₁₋α + z_power)² (ω² + σ²_before/K + σ²_after/K) / δ²`, with the variance ω² of the fall between cases,
-    /// and the variance σ² within cases. Fails without repeats, or if the number is out of reach.
+    /// and the variance σ² within cases. Fails without repeats, or if the number is above twice [`MOST_CLUSTERS`].
     fn formula(&self, goal: Goal, change: Change, repeats: u32) -> Result<u64, PlanError> {
         positive(repeats)?;
         let within = |rate: f64| rate * (1.0 - rate);

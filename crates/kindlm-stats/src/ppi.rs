@@ -49,7 +49,7 @@ pub struct PredictionPowered {
 impl Labelled {
     /// Computes the statistics of pairs of scores from 0 to 1.
     ///
-    /// People's score is the first of a pair.
+    /// People's score is the first of a pair. Fails without pairs, or if a score is not from 0 to 1.
     pub fn of(pairs: &[(f64, f64)]) -> Result<Self, Undefined> {
         check(pairs.iter().flat_map(|&(human, judge)| [human, judge]))?;
         let count = float(pairs.len() as u64);
@@ -66,7 +66,7 @@ impl Labelled {
         })
     }
 
-    /// Computes the statistics of pass and fail answers.
+    /// Computes the statistics of pass and fail answers. Fails without outputs.
     pub fn of_answers(judged: &Confusion) -> Result<Self, Undefined> {
         let human_mean = judged.base_rate()?.rate();
         let judge_mean = judged.share(judged.judge_passed());
@@ -82,7 +82,7 @@ impl Labelled {
 }
 
 impl Unlabelled {
-    /// Computes the statistics of scores from 0 to 1.
+    /// Computes the statistics of scores from 0 to 1. Fails without scores, or if a score is not from 0 to 1.
     pub fn of(scores: &[f64]) -> Result<Self, Undefined> {
         check(scores.iter().copied())?;
         let count = float(scores.len() as u64);
@@ -123,6 +123,8 @@ fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
 ///
 /// The interval is valid for large samples. For few labelled outputs, or if nearly all pass, it is too narrow. For pass
 /// and fail answers, use [`prediction_powered_rate`](crate::prediction_powered_rate) then.
+///
+/// Fails if a fixed weight is not from 0 to 1.
 pub fn prediction_powered(
     labelled: &Labelled,
     unlabelled: &Unlabelled,

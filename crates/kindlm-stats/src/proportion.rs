@@ -10,7 +10,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Creates a tally of `passed` among `total` outputs.
+    /// Creates a tally of `passed` among `total` outputs. Fails if `total` is 0, or less than `passed`.
     pub fn new(passed: u64, total: u64) -> Result<Self, Undefined> {
         match (passed, total) {
             (_, 0) => Err(Undefined::Empty),

@@ -71,7 +71,7 @@ impl Quantiles {
     }
 }
 
-/// Rounds a positive number to [`DIGITS`] significant digits.
+/// Rounds a number to [`DIGITS`] significant digits.
 fn rounded(value: f64) -> f64 {
     let text = format!("{value:.*e}", usize::from(DIGITS) - 1);
     text.parse().unwrap_or(value)

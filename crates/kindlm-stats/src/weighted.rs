@@ -29,8 +29,8 @@ impl Weights {
 /// The formula is from Cohen (1968), *Psychol. Bull.* 70:213. Each pair has the scores of two raters for the same
 /// output.
 ///
-/// The result is undefined if both raters gave the same score to all outputs ([`Undefined::OneAnswer`]). The time is
-/// quadratic in the number of distinct scores.
+/// Fails without pairs, if a score is not a finite number, or if both raters gave the same score to all outputs
+/// ([`Undefined::OneAnswer`]). The time is quadratic in the number of distinct scores.
 pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Undefined> {
     if pairs.is_empty() {
         return Err(Undefined::Empty);

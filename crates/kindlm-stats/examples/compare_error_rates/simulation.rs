@@ -59,7 +59,7 @@ const fn row(name: &'static str, population: Population, cases: usize, repeats: 
     Row { name, population, cases, repeats }
 }
 
-/// The shares of pairs in which a rule reports a regression.
+/// The shares of pairs in which each rule reports a regression, and two measures of the comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alarms {
     /// Rule: the rate of any case fell.

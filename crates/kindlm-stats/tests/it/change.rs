@@ -27,7 +27,7 @@ fn simulate(rates: &[f64], repeats: u64, at: usize) -> (u32, u32) {
 fn a_constant_rate_has_few_change_points() {
     for (rate, runs, repeats) in [(0.5, 30, 1), (0.8, 30, 5), (0.9, 10, 10), (0.95, 20, 3)] {
         let (any, _) = simulate(&vec![rate; runs], repeats, 0);
-        // 5%, with three standard errors of 2,000 rounds.
+        // The rate is at most 5%. The bound adds three standard errors of 2,000 rounds.
         assert!(f64::from(any) / f64::from(ROUNDS) <= 0.065, "{rate} {runs} × {repeats}: {any}");
     }
 }

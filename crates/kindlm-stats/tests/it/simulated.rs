@@ -9,7 +9,8 @@ use fastrand::Rng;
 
 use simulation::{INDEPENDENT, Noise, SETS, YEARS, Year};
 
-/// 94% to 97%, with 1.5 points more on each side for the noise of 2,000 rounds (three standard errors).
+/// Returns true for a coverage from 94% to 97%, with 1.5 points more on each side for the noise of 2,000 rounds (three
+/// standard errors).
 fn is_covered(percent: f64) -> bool {
     (92.5..=98.5).contains(&percent)
 }
