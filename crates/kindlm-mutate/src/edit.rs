@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Returns the execution with another last answer.
 ///
-/// Also changes the last turn and the last message in the events, if they hold the old answer.
+/// Also changes the last turn, if it holds the old answer, and the last message of the agent in the events.
 pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Value>) -> Execution {
     let mut mutant = execution.clone();
     if let Some(turn) = mutant.turns.last_mut().filter(|it| it.text == execution.output) {
@@ -26,9 +26,10 @@ pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Valu
     mutant
 }
 
-/// Returns the execution without a tool call.
+/// Returns the execution without the tool call at an index.
 ///
-/// Returns `None` if the events do not show the call, or show several calls with its id.
+/// Returns `None` if there is no such call, or if events are recorded and they do not show exactly one call with its
+/// id.
 pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
     let call = execution.tool_calls.get(at)?;
@@ -45,9 +46,10 @@ pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution
     Some(mutant)
 }
 
-/// Returns the execution with another name and other arguments of a tool call.
+/// Returns the execution with `call` instead of the tool call at an index.
 ///
-/// Returns `None` if the events do not show the call, or show several calls with its id.
+/// Returns `None` if there is no such call, or if events are recorded and they do not show exactly one call with its
+/// id.
 pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Option<Execution> {
     let mut mutant = execution.clone();
     let old = mutant.tool_calls.get_mut(at)?;
@@ -93,7 +95,8 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
 
 /// Returns the execution with two neighbouring tool calls in the other order.
 ///
-/// Returns `None` if the events do not show both calls, or show several calls with one of their ids.
+/// Returns `None` if there are no such calls, or if events are recorded and they do not show exactly one call with
+/// each id.
 pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
     let (a, b) = (execution.tool_calls.get(first)?, execution.tool_calls.get(first + 1)?);
@@ -138,7 +141,7 @@ fn close_gap(range: &mut Range<usize>, at: usize) {
 
 /// Adapts a range of a list to `count` items that were inserted before `at`.
 ///
-/// The range that ends at the insertion does not grow, unless it begins before and contains the position.
+/// The range grows if the items are inserted inside it or at its start. It does not grow if it ends at `at`.
 fn open_gap(range: &mut Range<usize>, at: usize, count: usize) {
     if range.start > at {
         range.start += count;

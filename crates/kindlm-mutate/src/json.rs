@@ -54,7 +54,7 @@ pub(crate) static JSON: [Operator; 4] = [
     ),
 ];
 
-/// Replaces one value of the answer that fits.
+/// Replaces one value of the answer for which `fits` returns true; `None` if there is none.
 fn replace(
     original: &Original<'_>,
     choice: &mut Choice,
@@ -70,7 +70,7 @@ fn replace(
     Some(with_json(original.execution, &value))
 }
 
-/// Returns the JSON pointers of the values of keys that fit.
+/// Returns the JSON pointers of the values of keys for which `fits` returns true.
 fn places(value: &Value, fits: &dyn Fn(&Value) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];

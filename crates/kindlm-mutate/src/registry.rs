@@ -10,7 +10,7 @@ use crate::tools::TOOLS;
 /// All operators, by family and kind of evidence. Their order is that of reports.
 pub static OPERATORS: [&[Operator]; 5] = [&TEXT, &JSON, &TOOLS, &FILES, &HARMLESS];
 
-/// Returns the operator with this id.
+/// Returns the operator with this id, if there is one.
 pub fn find(id: &str) -> Option<&'static Operator> {
     OPERATORS.into_iter().flatten().find(|it| it.id == id)
 }

@@ -15,11 +15,11 @@ use crate::registry::OPERATORS;
 /// The result of judging a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A check failed.
+    /// A check failed the execution, or the mean score is below the threshold.
     Killed,
-    /// Every check held.
+    /// The checks did not fail the execution, and all could be decided.
     Survived,
-    /// No check failed, but at least one could not be decided.
+    /// The checks did not fail the execution, but at least one could not be decided.
     Errored,
 }
 
@@ -54,7 +54,7 @@ struct CaseTally {
     model: String,
     threshold: Option<f64>,
     checks: Vec<CheckScore>,
-    /// True if the original holds, or the reason why it does not; `None` if it was not judged.
+    /// `Ok` if the original holds, or else the reason why it does not; `None` if it was not judged.
     original: Option<Result<(), String>>,
     mutants: Vec<Mutant>,
 }
@@ -63,9 +63,11 @@ struct CaseTally {
 struct Mutant {
     operator: &'static Operator,
     verdict: Option<Verdict>,
-    /// The indices of the checks that failed, that would be missed alone, and that were errored.
+    /// The indices of the checks that failed.
     failed: Vec<usize>,
+    /// The indices of the failed checks without which the mutant would not be killed.
     alone: Vec<usize>,
+    /// The indices of the checks that could not be decided.
     errored: Vec<usize>,
     /// The evidence before and after, for survivors and brittle mutants.
     diff: Option<(String, String)>,
@@ -324,7 +326,7 @@ fn count(counts: &mut MutantCounts, verdict: Option<Verdict>) {
     } += 1;
 }
 
-/// Returns true if a result is of a check that can fail an execution.
+/// Returns true if a result is of a check that can fail an execution, and the check was not skipped.
 fn decides(result: &AssertionResult) -> bool {
     result.is_check()
         && result.severity == kindlm_types::Severity::Gate

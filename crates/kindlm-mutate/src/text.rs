@@ -161,6 +161,8 @@ fn change_name(original: &Original<'_>, choice: &mut Choice) -> Option<Execution
 }
 
 /// Replaces the value of a variable of the test by the value in another case.
+///
+/// Returns `None` if the text has no value of a variable, or if no other case has another value.
 fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
     let own = &original.execution.vars;
     // Numbers have an operator of their own.
@@ -176,7 +178,7 @@ fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> O
     Some(text.replace(value, other))
 }
 
-/// Replaces a name by one that only the answer of another case has.
+/// Replaces a name by one that only the answer of another case has; `None` if there is none.
 fn other_name(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
     let place = choice.of(&names(text))?.clone();
     let name = text.get(place)?;

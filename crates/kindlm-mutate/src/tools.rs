@@ -112,7 +112,7 @@ fn add_call(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     Some(with_last_call(execution, &call))
 }
 
-/// Returns an id that no call of the execution has.
+/// Returns an id for an added call: `start` and a number, one higher than the number of ids that begin with `start`.
 fn unused_id(execution: &Execution, start: &str) -> String {
     let count = execution.tool_calls.iter().filter(|it| it.id.starts_with(start)).count();
     format!("{start}-{}", count + 1)
