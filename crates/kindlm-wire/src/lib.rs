@@ -49,7 +49,7 @@ pub enum WireError {
     },
 }
 
-/// Parses a report of any supported version.
+/// Parses a report of any supported version. Fails if the data is not a valid report.
 pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -65,7 +65,7 @@ pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
     }
 }
 
-/// Deserializes a list or map of user input in which `null` means empty.
+/// Deserializes a list or map of user input. `null` means empty.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -17,8 +17,10 @@ pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 
 /// Reads a report of any supported version, one case at a time.
 ///
-/// Each case is passed to `on_case`. The reader must be buffered. The returned report has no cases. Use [`parse_case`]
-/// for the JSON in the byte range of a case.
+/// Each case is passed to `on_case`, and the returned report has no cases. Use [`parse_case`] for the JSON in the byte
+/// range of a case. Give a buffered reader, because single bytes are read.
+///
+/// Fails if the data is not a valid report. Cases before the invalid part were passed to `on_case` by then.
 pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
     let at = Cell::new(0);
     let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };
@@ -58,7 +60,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// A reader that counts the bytes read. The parser reads single bytes, with a read-ahead of at most one byte.
+/// A reader that counts the bytes read. The parser reads single bytes, at most one byte ahead.
 struct Counted<'a, R> {
     reader: R,
     at: &'a Cell<u64>,

@@ -13,6 +13,8 @@ use kindlm_types::CaseSource;
 ///
 /// A case that is already [written](CaseSource::written) is copied into the report without a check. The source must
 /// ensure that its text is valid JSON.
+///
+/// Fails if a case cannot be loaded, or if the output cannot be written.
 // perf: process, a part of what `kindlm_store::journal::CaseSummaries` gains
 pub fn write_compact<Source: CaseSource + ?Sized>(
     report: &kindlm_types::Report<Source>,

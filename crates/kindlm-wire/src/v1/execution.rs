@@ -295,7 +295,7 @@ impl TryFrom<ExecutionError> for kindlm_types::ExecutionError {
                         message: err.to_string(),
                     })?,
                 attempts,
-                // The cost of this execution is already final, so a lost answer no longer matters.
+                // The cost of this execution is final, so it no longer matters if an answer was lost.
                 lost: false,
             }),
             ExecutionError::NotRun { reason } => Self::NotRun { reason },
@@ -438,7 +438,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 recorded_events: wire.events,
                 trace: wire.trace,
                 workspace: wire.workspace,
-                // A report does not repeat these fields in each execution, because the test case holds them.
+                // Reports omit these fields, because they belong to the test case.
                 tools: Vec::new(),
                 written: None,
             },

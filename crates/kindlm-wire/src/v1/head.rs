@@ -8,9 +8,9 @@ use super::{Cost, GateStatus, Rate, Totals, VERSION, WireError};
 /// The maximum number of models and of rules in a head, so that it stays small.
 const LISTED: usize = 50;
 
-/// The totals of a run for lists of runs and for trends. Their JSON has 1 to 2 KB for a usual suite.
+/// The totals of a run for lists of runs and for trends.
 ///
-/// The report of the run has all of this data, but its size grows with the number of cases.
+/// The report of the run has all of this data too, but its size grows with the number of cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -39,7 +39,7 @@ pub struct RunHead {
     /// The git branch that was checked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
-    /// True if tracked files had changes that were not committed.
+    /// True if a file of the suite, or another tracked file, had changes that were not committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_dirty: Option<bool>,
     /// The exit code of the run.
@@ -142,11 +142,7 @@ impl RunHead {
         }
     }
 
-    /// Reads the JSON text of a head.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the text is not a head, or has an unsupported version.
+    /// Parses the JSON text of a head. Fails if the text is not a head, or has an unsupported version.
     pub fn parse(json: &str) -> Result<Self, WireError> {
         let head: Self = serde_json::from_str(json)?;
         if head.schema_version != VERSION {

@@ -44,10 +44,10 @@ impl LineWriter {
     }
 }
 
-/// Returns true if the JSON of a result depends only on equality.
+/// Returns true if equal results have equal JSON.
 ///
-/// Only passed results without metadata, facts or named scores return true. Equal metadata may differ in the order of
-/// keys, and -0.0 equals 0.0.
+/// This is only true for passed results without metadata, facts and named scores. Equal metadata may differ in the
+/// order of keys, and -0.0 equals 0.0.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()

@@ -324,7 +324,7 @@ impl From<&kindlm_types::Report> for Report {
 impl<'a, Source: CaseSource + ?Sized> Report<CasesOf<'a, Source>> {
     /// Creates a report that loads each case only when it is serialized.
     ///
-    /// So a large report is never completely in memory. A case that cannot be loaded is an error of the serializer.
+    /// So not all cases are in memory at the same time. A case that cannot be loaded is an error of the serializer.
     pub fn borrowing(report: &'a kindlm_types::Report<Source>) -> Self {
         Self::with_cases(report, CasesOf { source: &report.cases })
     }

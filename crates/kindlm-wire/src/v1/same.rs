@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The list that was serialized last, with its JSON.
+/// The list that was cached last, with its JSON.
 ///
 /// The cases of a run mostly have the same checks, and most checks pass. About half of the JSON of a case then equals
 /// that of the previous case.
@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 #[derive(Debug)]
 pub(super) struct Same<T> {
     last: Option<(Vec<T>, Box<RawValue>)>,
-    /// The number of consecutive lists that differed from the previous list.
+    /// The number of consecutive lists that differed from the cached list.
     others: u32,
 }
 
@@ -21,16 +21,16 @@ impl<T> Default for Same<T> {
     }
 }
 
-/// The number of consecutive differing lists after which only every 32nd list is cached.
+/// The number of consecutive lists without a cached JSON after which only every 32nd list is cached.
 ///
-/// If all lists differ, caching costs as much as serializing.
+/// If all lists differ, caching them would be wasted work.
 const OTHERS: u32 = 32;
 
 impl<T: Clone + PartialEq> Same<T> {
-    /// Returns the JSON of a list that is cached or worth caching.
+    /// Returns the JSON of the list from the cache, or serializes the list and caches it.
     ///
-    /// Returns `None` if the caller must serialize the list. `written` returns the serializable form of the list.
-    /// Equal lists must have equal JSON.
+    /// Returns `None` if it is not worth caching, so that the caller must serialize it. `written` returns the
+    /// serializable form of the list. Equal lists must have equal JSON.
     pub(super) fn json<W: Serialize>(
         &mut self,
         list: &[T],
