@@ -1,4 +1,4 @@
-//! Finds span attributes, whose names differ between the conventions.
+//! Finds span attributes. Their names differ between the conventions.
 
 use serde_json::{Map, Value};
 
@@ -23,9 +23,9 @@ impl OtlpSpan {
         keys.iter().find_map(|it| self.attributes.get(*it))
     }
 
-    /// Returns the first of these attributes that is a whole number from 0.
+    /// Returns the first of these attributes that is a number of at least 0, without its fraction.
     ///
-    /// The number may be written as text. The fraction of a decimal number is cut off.
+    /// A whole number may be written as text.
     pub(crate) fn count(&self, keys: &[&str]) -> Option<u64> {
         keys.iter().find_map(|key| {
             let value = self.attributes.get(*key)?;
@@ -75,9 +75,9 @@ fn put(root: &mut Value, key: &str, value: &Value) {
     *at = value.clone();
 }
 
-/// Returns the items of a list, or of an object whose keys are numbers, in order.
+/// Returns the items of a list, or the values of an object whose keys are numbers, in order.
 ///
-/// Any other value gives an empty list.
+/// Other keys of an object are left out. Any other value gives an empty list.
 pub(crate) fn list(value: Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items,

@@ -1,7 +1,7 @@
 //! Determines the kinds of evidence for which a trace is complete.
 //!
 //! A check can assert that an event is absent only if the event would have been recorded. Many instrumentations do not
-//! record conversation texts by default, and spans may be lost. This module detects both cases.
+//! record conversation texts by default, and spans may be lost. This module looks for signs of both cases.
 
 use std::collections::HashSet;
 
@@ -94,7 +94,7 @@ impl Shown<'_, '_> {
             && !left_out(Kind::Inference);
         let agents = self.tree.of_kind(Kind::Agent).next().is_some() && !left_out(Kind::Agent);
         let thinks = events.iter().any(|it| matches!(it, Event::Thinking { .. }));
-        // An instrumentation that records one call also records all other calls.
+        // An instrumentation that records one call is assumed to record all calls.
         let shows_calls = shows_answers || !self.calls.is_empty();
         let channels = [
             (shows_answers, Channel::Messages),

@@ -11,7 +11,7 @@ use crate::{DecodeError, Decoded, decode_protobuf};
 /// The first bytes of gzip data.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Decompresses gzip data. Fails if the result has more than `limit` bytes.
+/// Decompresses gzip data. Fails if the data is invalid, or if the result has more than `limit` bytes.
 pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut unpacked = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
@@ -24,7 +24,8 @@ pub fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
 
 /// Decodes a trace file in any supported format.
 ///
-/// Fails if it has more than `limit` bytes after decompression.
+/// Fails if the format is not supported, if the data is invalid, or if it has more than `limit` bytes after
+/// decompression.
 pub fn decode_file(bytes: &[u8], limit: usize) -> Result<Decoded, DecodeError> {
     if bytes.starts_with(&GZIP) {
         return decode_unpacked(&gunzip(bytes, limit)?);
@@ -63,7 +64,7 @@ fn decode_lines(text: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(all)
 }
 
-/// Decodes protobuf messages with a length prefix of four bytes, big-endian.
+/// Decodes protobuf messages, each with a length prefix of four bytes, big-endian.
 fn decode_framed(mut bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let mut all = Decoded::default();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {

@@ -24,7 +24,7 @@ impl<'a> Filter<'a> {
 
     /// Returns true if the span meets all conditions of the filter.
     ///
-    /// The attributes of its resource are not considered.
+    /// The attributes of its resource are not considered. Fails if the name pattern cannot decide.
     pub fn keeps(&self, span: &OtlpSpan) -> Result<bool, String> {
         let SpanFilter { attribute_match, min_duration_ms, .. } = self.settings;
         if let Some(matches) = self.matches

@@ -1,7 +1,7 @@
 //! Decodes OTLP in JSON, in the specified form and in common variants.
 //!
-//! Numbers may be written as text, and text as numbers. Enumeration values may be names, keys may be in `snake_case`,
-//! and ids need not be hex. An invalid span does not affect the other spans.
+//! A number may be written as a number or as text. Enumeration values may be names, keys may be in `snake_case`, and
+//! ids need not be hex. An invalid span does not affect the other spans.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub fn decode_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_value(&parse(bytes)?)
 }
 
-/// Decodes a trace export request from JSON.
+/// Decodes a trace export request from JSON. Fails without a list `resourceSpans`.
 pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
     let Some(Value::Array(groups)) = field(payload, "resourceSpans") else {
         return Err(DecodeError::NoResourceSpans);
@@ -145,7 +145,8 @@ const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE
 
 /// Returns an enumeration value, given by its number or by its name.
 ///
-/// The specification allows only numbers, but some senders write names. An unknown name gives 0, the unspecified value.
+/// The specification allows only numbers, but some senders write names. Any other value gives 0, which means
+/// unspecified.
 fn constant(value: &Value, names: &[&str]) -> i64 {
     match value {
         Value::String(name) => {
@@ -176,7 +177,7 @@ fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
     list.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Parses a whole number from 0, which may be written as text.
+/// Parses a number of at least 0, without its fraction. A whole number may be written as text.
 fn nanos(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -201,9 +202,9 @@ fn attributes(list: Option<&Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// Decodes an attribute value; returns `None` if the type of the value is unknown.
+/// Decodes an attribute value; returns `None` if its type is unknown, or if it is not of its type.
 ///
-/// The JSON parser limits the nesting.
+/// The JSON parser has limited the nesting.
 fn any(value: &Value) -> Option<Value> {
     let (kind, value) = value.as_object()?.iter().next()?;
     Some(match (kind.as_str(), value) {

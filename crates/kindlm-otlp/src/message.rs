@@ -17,9 +17,9 @@ pub(crate) struct RecordedMessage {
     /// The results of tool calls in the message.
     pub(crate) answers: Vec<Answered>,
     pub(crate) finish_reason: Option<String>,
-    /// True if a part of the message is marked as a refusal.
+    /// True if the message or a part of it is marked as a refusal.
     pub(crate) is_refusal: bool,
-    /// The types or problems of unsupported parts. Such a part may contain any evidence.
+    /// The types of unsupported parts, or the problems with them. Such a part may contain any evidence.
     pub(crate) not_understood: Vec<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::step::{self, Kind};
 use crate::timeline::{self, Conversation};
 use crate::tree::{Step, Tree};
 
-/// The name of the attribute with the test case that the agent works on.
+/// The key of the attribute with the name of the test case that the agent works on.
 ///
 /// It may be an attribute of a span or of its resource.
 pub const TEST: &str = "kindlm.test";
@@ -223,10 +223,10 @@ fn last_answer<'t, 's, 'c>(
     Some((tree.steps.get(*at)?, messages))
 }
 
-/// Returns the reason why a trace is incomplete whose last model answer requests a tool that does not run.
+/// Returns the reason why the trace is incomplete, if its last model answer requests a tool that does not run.
 ///
-/// Returns `None` for any other trace. Without reliable times, the last model request is unknown, so the result is
-/// `None`.
+/// Returns `None` for any other trace, and also if the times are not reliable, because the last model request is
+/// unknown then.
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;
@@ -351,7 +351,7 @@ fn usage(tree: &Tree<'_>) -> Usage {
 
 /// Returns the sum of the durations of the root spans.
 ///
-/// Returns `None` if the times are not reliable, or if a duration is unknown.
+/// Returns `None` without root spans, if the times are not reliable, or if a duration is unknown.
 fn latency(tree: &Tree<'_>) -> Option<f64> {
     let durations: Option<Vec<i64>> = tree.roots().into_iter().map(OtlpSpan::duration_ms).collect();
     let durations = durations.filter(|it| !it.is_empty() && tree.has_time)?;

@@ -37,11 +37,10 @@ impl Encoding {
         }
     }
 
-    /// Encodes the response to an accepted request.
+    /// Encodes the response to an accepted request, a part of which may be rejected.
     ///
-    /// The response contains up to three messages about rejected data.
-    ///
-    /// The response tells clients not to send the rejected data again.
+    /// `rejected` has a message for each rejected item. The response has the first three, and the number of all.
+    /// Clients do not send rejected data again.
     pub fn accepted(self, rejected: &[String]) -> Vec<u8> {
         let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
         let mut words = rejected.iter().take(3).cloned().collect::<Vec<_>>().join("; ");

@@ -130,11 +130,9 @@ pub(crate) fn some_id(id: String) -> Option<String> {
     (!id.bytes().all(|it| it == b'0')).then_some(id)
 }
 
-/// The flag bits of a span.
-///
-/// The first bit means that the process of the parent is known. The second bit means that the parent ran in another
-/// process.
+/// The flag bit of a span that means: it is known if the parent ran in another process.
 const PARENT_IS_KNOWN: u32 = 0x100;
+/// The flag bit of a span that means: the parent ran in another process.
 const PARENT_IS_REMOTE: u32 = 0x200;
 
 /// Returns true if the flags mark the parent as running in another process.
@@ -144,7 +142,7 @@ pub(crate) fn is_remote(flags: u32) -> bool {
 
 /// Converts a log record to an event of the conventions.
 ///
-/// Returns `None` for any other record.
+/// Returns `None` for a record without ids, and for any other record.
 ///
 /// In older versions of the conventions, the content is in the body, otherwise in the attributes.
 pub(crate) fn event_of_record(

@@ -41,8 +41,9 @@ const TOOL_RESULT: [&str; 5] = [
     "traceloop.entity.output",
     "output.value",
 ];
-/// The attributes with the input and the output of a span without messages.
+/// The attributes with the input of a span without messages.
 const INPUT: [&str; 3] = ["input.value", "traceloop.entity.input", "ai.prompt"];
+/// The attributes with the output of a span without messages.
 const OUTPUT: [&str; 4] =
     ["output.value", "traceloop.entity.output", "ai.response.text", "final_result"];
 const OPERATION: &str = "gen_ai.operation.name";
@@ -219,7 +220,7 @@ fn inputs(value: &Value) -> Value {
     inner.map_or(Value::Object(object.clone()), |it| Value::Object(it.clone()))
 }
 
-/// Returns the input messages of a model request.
+/// Returns the input messages that a span records.
 ///
 /// The system instructions are first.
 pub(crate) fn input(span: &OtlpSpan) -> Vec<RecordedMessage> {
@@ -253,7 +254,7 @@ fn system_instructions(span: &OtlpSpan) -> Option<RecordedMessage> {
     RecordedMessage::read(&Value::Object(message), Role::System)
 }
 
-/// Returns the output messages of a model request.
+/// Returns the output messages that a span records.
 pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<RecordedMessage> {
     let structured = structured(span, "gen_ai.output.messages", Role::Assistant);
     if !structured.is_empty() {
@@ -282,12 +283,12 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<RecordedMess
     vec![said]
 }
 
-/// Returns the recorded input of the span, if it is text.
+/// Returns the input that a span records as one text, if there is one.
 pub(crate) fn whole_input(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&INPUT)
 }
 
-/// Returns the recorded output of the span, if it is text.
+/// Returns the output that a span records as one text, if there is one.
 pub(crate) fn whole_output(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&OUTPUT)
 }

@@ -145,7 +145,7 @@ impl Timeline<'_, '_> {
         }
     }
 
-    /// Adds the events of a subagent, which works for another agent.
+    /// Adds the events of an agent that works for another agent. Adds nothing for any other agent.
     fn subagent(&mut self, at: usize, step: &Step<'_>) {
         let name = step::agent_name(step.span);
         let other = |it: &Step<'_>| it.kind == Kind::Agent && step::agent_name(it.span) != name;
@@ -170,7 +170,7 @@ impl Timeline<'_, '_> {
     ///
     /// These are models, agents and root spans. The error of a failed tool call is in its result.
     ///
-    /// The program may have caught an exception inside the trace, but not an exception in a root span.
+    /// An exception without an error status only counts in a root span. Elsewhere, the program may have caught it.
     fn innermost_errors(&self) -> HashSet<usize> {
         let mut around = HashSet::new();
         let mut failed = HashSet::new();

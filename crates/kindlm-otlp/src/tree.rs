@@ -76,7 +76,7 @@ impl<'s> Tree<'s> {
         tree
     }
 
-    /// Removes double counts of nested spans that record the same data.
+    /// Ensures that data which several nested spans record counts only once.
     ///
     /// An example is a wrapper around an instrumented library. The inner spans count.
     ///
