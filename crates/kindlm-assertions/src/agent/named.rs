@@ -66,7 +66,8 @@ impl Pattern {
 
     /// Builds a pattern from the conditions. `at` is their place.
     ///
-    /// Fails for other types than `tool`, because these checks compare only tool calls.
+    /// Fails without a name and a pattern, and for other types than `tool`, because these checks compare only tool
+    /// calls.
     pub(crate) fn new(matcher: &Matcher, at: &str) -> Result<Self, Vec<Problem>> {
         let types = matcher.types.as_ref().map_or(&[StepType::Tool][..], Types::as_slice);
         if types.is_empty() || types.iter().any(|it| *it != StepType::Tool) {

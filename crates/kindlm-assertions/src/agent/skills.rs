@@ -12,7 +12,7 @@ const NAMES: [&str; 3] = ["skill", "name", "command"];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load<'e> {
     pub(crate) skill: &'e str,
-    /// The state of the load. A recorded load counts as completed unless its call failed.
+    /// The state of the load. A recorded load counts as completed unless its call failed or was rejected.
     pub(crate) state: ActionState,
 }
 

@@ -377,7 +377,7 @@ fn command(
     span.name.strip_prefix("exec ").map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
-/// Returns the query of a search; `None` if the span is not a search.
+/// Returns the query of a search; `None` if the span is not a search or has no query.
 fn query<'a>(
     span: &'a Span,
     attributes: &'a Map<String, Value>,

@@ -38,7 +38,7 @@ pub(crate) struct Key {
 
 /// Returns the host of an HTTP URL, with its port; `None` for any other text.
 ///
-/// The rest of the URL may contain a secret.
+/// Messages show only the host, because the rest of the URL may contain a secret.
 pub(crate) fn host(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;

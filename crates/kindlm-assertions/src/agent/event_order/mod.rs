@@ -96,7 +96,7 @@ impl Assertion for EventOrder {
         } else {
             None
         };
-        // If the recorded events are in order, an event of an incomplete channel is missing.
+        // An undecided check misses an event of an incomplete channel.
         let gap =
             Gap::incomplete(execution, incomplete.first().unwrap_or(&EventType::Message).channel());
         let reason =

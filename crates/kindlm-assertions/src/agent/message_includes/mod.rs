@@ -102,7 +102,7 @@ impl Assertion for MessageIncludes {
             let text = found.map_or_else(|| said.join("\n"), str::to_owned);
             let is_output = text == evidence.execution.output;
             let of = if is_output { CheckedText::Output } else { other("the agent's messages") };
-            // The joined messages may contain what no message contains.
+            // The joined messages may contain a text that no single message contains.
             [if seen { self.phrase.evidence(of, &text) } else { self.phrase.absence(of) }]
         })
     }

@@ -215,7 +215,9 @@ impl Used {
 }
 
 impl Expected {
-    /// Returns the evidence of a failure: the expected and the used skills, and the number of uses if it is limited.
+    /// Returns the evidence of a failure: the expected and the used skills.
+    ///
+    /// If the number of uses is limited, and without `not-`, the number comes first.
     fn evidence(&self, skills: &[Skill], negate: bool) -> Vec<ResultEvidence> {
         let used = skills.iter().map(|it| it.name.as_str());
         let wanted = match self {

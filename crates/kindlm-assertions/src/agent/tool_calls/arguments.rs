@@ -10,9 +10,10 @@ use crate::shared::compare;
 /// The highest number of schema violations that are named per call.
 const NAMED: usize = 20;
 
-/// Returns the call with the fewest differences, if every call has a difference.
+/// Returns the call with the fewest differences, and its differences.
 ///
-/// If several calls have the fewest differences, the first of them is returned. Without calls, the result is `None`.
+/// If several calls have the fewest differences, the first of them is returned. Returns `None` without calls, or if a
+/// call has no difference.
 pub(super) fn closest<'a>(
     calls: &[&'a ToolCall],
     differences: impl Fn(&ToolCall) -> Vec<String>,

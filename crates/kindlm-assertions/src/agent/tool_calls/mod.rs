@@ -258,7 +258,7 @@ impl ToolCalls {
     fn never_called(&self, all: &[ToolCall]) -> AssertionResult {
         let tool = &self.tool;
         let names: Vec<&str> = all.iter().map(|call| call.name.as_str()).collect();
-        // Without names, and for a single empty name, the text is `(none)`, as in the reference implementation.
+        // Without names, and for a single empty name, the text is `(none)`, as in the original KindLM.
         let called =
             Some(names.join(", ")).filter(|it| !it.is_empty()).unwrap_or("(none)".to_owned());
         let message = format!("Expected tool \"{tool}\" was never called. Called: {called}");

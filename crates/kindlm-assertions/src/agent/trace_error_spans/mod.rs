@@ -152,7 +152,7 @@ fn described(span: &Span) -> String {
 }
 
 impl TraceErrorSpans {
-    /// Returns the number or the share of failed spans with its limit, and the failed spans.
+    /// Returns the number and the share of failed spans that violate their limits, and without `not-` the failed spans.
     fn evidence(&self, trace: &Trace) -> Vec<ResultEvidence> {
         let meant = || trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         let errors: Vec<String> = meant().filter(|it| failed(it)).map(described).collect();

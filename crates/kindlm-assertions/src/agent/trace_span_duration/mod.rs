@@ -127,7 +127,7 @@ impl Limit {
 
     /// Returns true if spans of unknown duration could not change the verdict.
     ///
-    /// A failure is certain unless only a share of the spans must stay within the limit.
+    /// A pass is never certain. A failure is certain unless only a share of the spans must stay within the limit.
     fn is_certain(&self, holds: bool) -> bool {
         !holds && self.percentile.is_none()
     }

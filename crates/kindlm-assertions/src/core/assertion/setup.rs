@@ -105,8 +105,9 @@ impl Setup<'_> {
 
     /// Returns a setup for untrusted configuration: scripts only compute in the sandbox.
     ///
-    /// A check that needs the network, an interpreter outside of the sandbox, or a `scripts` block with permissions or a
-    /// time limit is a problem. Templates read no environment variable. Files are read from [`files`](Self::files).
+    /// A check is a problem if it needs the network or an interpreter outside of the sandbox, or if its `scripts` block
+    /// sets permissions or a time limit. Templates read no environment variable. Files are read from
+    /// [`files`](Self::files).
     #[must_use]
     pub fn sandboxed(self) -> Self {
         let (scripts, env) = (ScriptSettings::default(), Map::new());
@@ -135,6 +136,9 @@ impl Setup<'_> {
     }
 
     /// Returns the script settings of the suite, overridden by the check's own block.
+    ///
+    /// Fails if the block is not valid. If the setup is [sandboxed](Self::sandboxed), it also fails for a block that
+    /// needs more than the sandbox.
     pub(crate) fn script_settings(
         &self,
         block: Option<&ScriptsBlock>,
@@ -147,7 +151,7 @@ impl Setup<'_> {
         self.scripts.of_check(block, self.tells_missing.then_some(self.files))
     }
 
-    /// Returns a problem if the setup is [sandboxed](Self::sandboxed), for a check that cannot stay in the sandbox.
+    /// Fails if the setup is [sandboxed](Self::sandboxed). Call it for a check that cannot stay in the sandbox.
     ///
     /// `needs` completes "this check needs …".
     pub(crate) fn refuse_in_sandbox(&self, needs: &str) -> Result<(), Vec<Problem>> {

@@ -107,7 +107,8 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Returns the evidence whose absence leaves the match of `open` calls undecided.
+    /// Returns the missing evidence that leaves comparisons of calls undecided. `open` is the number of undecided
+    /// calls.
     pub(crate) fn gap(&self, wanted: &[CallPattern], open: usize) -> Gap {
         let execution = self.evidence.execution;
         let asks_input = wanted.iter().any(|it| it.input.is_some());
@@ -283,7 +284,7 @@ impl CallPattern {
 
     /// Returns the evidence that no call matches: the differences of the first call of the tool.
     ///
-    /// Without a call of the tool, the evidence is the names of all called tools.
+    /// Without a call of the tool, the evidence is the name of the tool and the names of all called tools.
     pub(crate) fn evidence(&self, calls: &Calls<'_>) -> Vec<ResultEvidence> {
         let fit = |at: usize| self.fit(at, calls).ok();
         let mut differing =
@@ -347,7 +348,7 @@ fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
     })
 }
 
-/// Returns the names of the called tools, in order.
+/// Returns the names of the called tools, in order; `(unknown)` for a call whose tool was not recorded.
 pub(crate) fn tools<'a>(actions: &[Action<'a>]) -> impl Iterator<Item = &'a str> {
     actions.iter().map(|it| it.name.unwrap_or("(unknown)"))
 }

@@ -34,6 +34,8 @@ pub(crate) struct Count(Range);
 
 impl Count {
     /// Validates the configured count; without a count, at least 1 is required.
+    ///
+    /// Fails if the count has neither `atLeast` nor `atMost`, or if `atMost` is less than `atLeast`.
     pub(crate) fn new(written: Option<Counted>) -> Result<Self, Vec<Problem>> {
         let (min, max) = match written {
             None => (Some(1), None),

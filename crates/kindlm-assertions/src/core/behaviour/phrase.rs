@@ -39,6 +39,9 @@ pub(crate) enum PhrasePattern {
 
 impl Phrase {
     /// Validates the text or compiles the expression. `at` is its place in the configuration.
+    ///
+    /// Fails for an empty text, a text that is written as a regular expression, and an expression that does not
+    /// compile.
     pub(crate) fn pattern(self, at: &str) -> Result<PhrasePattern, Vec<Problem>> {
         match self {
             // The schema rejects an empty text, but it runs before variables are filled in.

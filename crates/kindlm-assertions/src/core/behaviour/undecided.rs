@@ -11,7 +11,7 @@ use crate::shared::pattern::SearchError;
 pub(crate) enum Undecided {
     /// A pattern took too long.
     Pattern(SearchError),
-    /// A script returned neither `true` nor `false`.
+    /// A script gave no verdict: it failed, did not run, or returned neither `true` nor `false`.
     Script(NoVerdict),
 }
 

@@ -189,6 +189,8 @@ impl Wanted {
 }
 
 /// Returns the text under a key that must be the only key of its object.
+///
+/// Fails if the value is not a text, if the text is blank, or if the object has other keys.
 fn alone<'w>(
     map: &'w Map<String, Value>,
     key: &str,

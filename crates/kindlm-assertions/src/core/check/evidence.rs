@@ -1,4 +1,5 @@
-//! The evidence of a check's results: its texts after `on` and `transform`, and the fallback of scores and reasons.
+//! The evidence in a check's results: the name of the judged text, and a score or a reason if a failure has no other
+//! evidence.
 
 use kindlm_types::{AssertionResult, CheckedText, Verdict};
 
@@ -19,7 +20,7 @@ impl Check {
         result
     }
 
-    /// Returns the text that the check sees after `on` and `transform`.
+    /// Returns the name of the text that the check sees after `on` and `transform`, for the evidence of the result.
     pub(super) fn viewed_text(&self) -> CheckedText {
         let is_script = self.views.iter().any(|it| matches!(it, View::Script(_)));
         let path = self.selectors().last().map_or("output".to_owned(), Selector::to_string);
@@ -28,9 +29,8 @@ impl Check {
 
     /// Removes the evidence of a result that did not fail, and adds evidence to a failure without any.
     ///
-    /// Checks that ask judges add no evidence themselves, and neither do scripts, services and assertions of other
-    /// crates. A score below `wanted` becomes the evidence, else the reasoning or the message. A judge panel and a set
-    /// with a failed check get no reason, because their votes and checks show it.
+    /// A score below `wanted` becomes the evidence, else the reasoning or the message. A measure is not compared with
+    /// `wanted`. A judge panel and a set with a failed check get no reasoning, because their votes and checks show it.
     pub(super) fn complete_evidence(&self, wanted: Option<f64>, result: &mut AssertionResult) {
         let Verdict::Fail { message, .. } = &result.verdict else {
             result.evidence.clear();

@@ -25,7 +25,7 @@ pub(crate) const TOLERANCE: f64 = 1e-9;
 /// The metadata keys that can hold the required score.
 const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// The place of entries in list form, which may have `on`.
+/// The start of [`Check::at`](crate::Check::at) for entries in list form. Only such entries may have `on`.
 const LISTED: &str = "/assert/";
 
 /// The reason why an assertion gets no evidence to judge.
@@ -133,8 +133,8 @@ impl Check {
         for candidate in evidence.comparison.map(|it| it.candidates).unwrap_or_default() {
             let mut candidate = candidate.clone();
             if candidate.is_there {
-                // Scripts get the context of the other execution, so their answers are separate from those of the
-                // judged execution.
+                // Scripts get the context of the candidate's execution, so their answers are separate from those about
+                // the judged execution.
                 let answers = evidence.answers.about_another();
                 let execution = &*candidate.execution;
                 match look(&Evidence { execution, answers: &answers, ..*evidence }) {
@@ -157,9 +157,9 @@ impl Check {
 
     /// Judges the evidence and applies the options: the threshold, then `not-`, then the others.
     ///
-    /// Without `not-`, there is one result for each item that the assertion judged. With `not-`, there is one result
-    /// for the whole check, because "not all of these" is a single statement. Errored and skipped results that leave
-    /// this statement undecided are returned unchanged. A check of weight 0 reports its score but does not fail. A
+    /// Without `not-`, the results are those of the assertion. With `not-`, there is one result for the whole check,
+    /// because "not all of these" is a single statement. Errored and skipped results that leave this statement
+    /// undecided are returned unchanged. A check of weight 0 reports its score but does not fail, unless it is a set. A
     /// skipped check is not evaluated.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(reason) = &self.options.skip {

@@ -107,7 +107,8 @@ impl<'a> Compiler<'a> {
         self.render_outer(registration.build, &mut value, at);
         let built = self.build(registration, &mut value, options, at);
         self.merge_problems(first_problem);
-        // Report the number only if the check was built and the number is a score. `atLeast` always is a score.
+        // Report a threshold outside of 0 to 1 only if the check was built and compares a score. `atLeast` always is a
+        // score.
         let is_score = |it: &Check| is_at_least || !it.traits.measures;
         if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score)) {
             let key = if is_at_least { "atLeast" } else { "threshold" };

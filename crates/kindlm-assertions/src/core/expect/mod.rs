@@ -184,7 +184,7 @@ impl Compiler<'_> {
         self.problems.iter().filter(|it| !it.kind.is_warning()).count()
     }
 
-    /// Reports the missing variables of the templates in a value.
+    /// Reports the missing variables of the templates in a value, if the setup reports missing variables.
     fn report_missing(&mut self, value: &Value, at: &str) {
         if self.setup.tells_missing {
             let missing = missing::missing(value, self.variables(), self.vars);
@@ -197,7 +197,9 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns the configuration of a check without a label, for the specification of the test in reports.
+/// Returns the configuration of a check, for the specification of the test in reports.
+///
+/// Returns `None` if the check has a label or if its value is hidden.
 fn config_of(check: &Check, value: &Value) -> Option<Arc<str>> {
     let is_needed = check.traits.label.is_none() && !check.traits.hides_value;
     is_needed.then(|| value.to_string().into())
@@ -209,7 +211,7 @@ const EXAMPLES: &str = "such as `contains` or `javascript`; `kindlm assertions` 
 /// The number of suggestions for an unknown assertion.
 const SUGGESTED: usize = 3;
 
-/// The assertions of promptfoo that KindLM does not have, with the replacement.
+/// Assertions of promptfoo that KindLM does not have, each with advice.
 const ELSEWHERE: [(&str, &str); 2] = [
     (
         "search-rubric",

@@ -22,7 +22,8 @@ pub(super) struct Whole<'v> {
 impl<'v> Whole<'v> {
     /// Merges an entry with its template. Keys of the entry take precedence.
     ///
-    /// Pointers of problems start at the entry.
+    /// Fails if the reference names no template, or a template that is not an object or has a `$ref` itself. The
+    /// pointer of the problem starts at the entry.
     pub(super) fn of(written: &'v Map<String, Value>, setup: &Setup<'_>) -> Result<Self, Problem> {
         let Some(reference) = written.get(REF) else {
             return Ok(Self { map: written.clone(), written: None });

@@ -31,8 +31,7 @@ pub(crate) fn fenced(name: &str, text: &str) -> Fenced {
 
 /// Fences several texts with one mark that occurs in none of them.
 ///
-/// Each text is under its name. The mark depends on all texts, so that an author who knows the other texts cannot know
-/// the mark.
+/// Each text is under its name. The mark depends on all texts, so the author of one text cannot write the mark into it.
 pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> Fenced {
     let mark = mark(texts);
     let fence =

@@ -143,7 +143,7 @@ impl<'a> Reading<'a> {
         text.chars().take(SHOWN).collect()
     }
 
-    /// Returns the reply for an error message, with advice if the reply was cut off.
+    /// Returns a sentence with the start of the reply for an error message, and advice if the reply was cut off.
     pub(crate) fn quoted_reply(&self) -> String {
         let advice = match self.finish_reason {
             FinishReason::Length => CUT_OFF,
@@ -250,7 +250,7 @@ impl Inquiry {
 
     /// Returns the next questions, given the answers so far.
     ///
-    /// The second question follows only if `read` cannot read the first reply.
+    /// The second question follows only if the first reply cannot be read.
     pub(crate) fn questions<T>(
         &self,
         answers: &Answers,

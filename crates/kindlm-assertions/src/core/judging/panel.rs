@@ -115,7 +115,7 @@ impl Panel {
         let told = serde_json::to_value(&judging).unwrap_or_default();
         let told = told.as_object().into_iter().flatten().filter(|(_, it)| !it.is_null());
         let told: Map<String, Value> = told.map(|(key, it)| (key.clone(), it.clone())).collect();
-        // `Judging::model` names a single model that is asked once.
+        // If the model is the only option, `Judging::model` already names it.
         if told.keys().any(|key| key != "model") {
             result.judging_mut().settings = Some(told);
         }

@@ -141,7 +141,7 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().filter(|it| !is_invisible(*it)).collect()
 }
 
-/// Returns true if a character has no width: joiners, direction marks, soft hyphens, variation selectors, tags.
+/// Returns true if a character has no width, such as a joiner, a direction mark or a soft hyphen.
 fn is_invisible(it: char) -> bool {
     matches!(it,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'

@@ -162,7 +162,7 @@ fn number(value: &Value) -> Option<f64> {
     number.is_finite().then_some(number + 0.0)
 }
 
-/// Returns a line without a list mark at its start.
+/// Returns a line without a list mark at its start and without blanks around it.
 pub(crate) fn unmarked(line: &str) -> &str {
     let line = line.trim();
     let digits = line.trim_start_matches(|it: char| it.is_ascii_digit());

@@ -36,7 +36,7 @@ pub(super) fn left_out(glob: &str) -> Option<LeftOut> {
     })
 }
 
-/// Returns true if a glob matches an excluded folder, but no arbitrary names.
+/// Returns true if a glob with at least two literal characters matches an excluded folder, but no arbitrary names.
 ///
 /// `.gi?` and `*git` are such globs. `.*` and `*` match arbitrary names, so the result is false for them.
 fn means_it(part: &str) -> bool {

@@ -42,7 +42,7 @@ pub(crate) struct Paths {
     /// True if the text ends with `/`, so that only a folder can match.
     is_folder: bool,
     glob: GlobMatcher,
-    /// The matcher of the files inside the folder.
+    /// The matcher of the files inside the folder; equal to `glob` if the text cannot name a folder.
     inside: GlobMatcher,
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn change_evidence<'c>(
     trajectory([""; 0], changes)
 }
 
-/// Returns the result of a decided check.
+/// Returns the result of a check that the evidence decides, inverted for `not-`.
 pub(crate) fn decided(
     id: &str,
     label: &str,

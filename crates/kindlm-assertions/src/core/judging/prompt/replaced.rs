@@ -121,7 +121,7 @@ fn in_text(text: String, path: &str) -> Result<Vec<RubricPart>, Problem> {
     Ok(vec![RubricPart::new(message, String::new(), within)?])
 }
 
-/// Returns the messages in a value.
+/// Returns the messages in a value: a list of messages, or a text as one user message.
 ///
 /// `path` is the file of the value; it is empty if the value is in the configuration.
 fn in_value(value: Value, path: &str) -> Result<Vec<RubricPart>, Problem> {
