@@ -53,7 +53,7 @@ pub(crate) struct Needles {
 }
 
 impl Needles {
-    /// Builds a check for a single text.
+    /// Builds a check for a single text. An empty text is a problem.
     pub(crate) fn one(
         id: &'static str,
         value: One,
@@ -78,7 +78,7 @@ impl Needles {
         })
     }
 
-    /// Builds a check for several texts, of which one must occur.
+    /// Builds a check for several texts, of which one must occur. An empty comma-separated list is a problem.
     pub(crate) fn any(
         id: &'static str,
         value: Several,
@@ -89,7 +89,7 @@ impl Needles {
         Ok(Self { id, label, texts, wanted: Wanted::Any, ignore_case, negate: own.negate })
     }
 
-    /// Builds a check for several texts, all of which must occur.
+    /// Builds a check for several texts, all of which must occur. An empty comma-separated list is a problem.
     pub(crate) fn all(
         id: &'static str,
         value: Several,

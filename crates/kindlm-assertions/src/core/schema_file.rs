@@ -29,6 +29,8 @@ const TOLD: usize = 5;
 
 impl SchemaFiles {
     /// Reads and compiles the schema at `path`. `pointer` is the place of the path.
+    ///
+    /// Fails if the file cannot be read, or if its schema is invalid or has unknown keywords or formats.
     pub(crate) fn load(
         &self,
         files: &dyn Files,
@@ -45,6 +47,8 @@ impl SchemaFiles {
 }
 
 /// Compiles a schema in the configuration itself. `pointer` is its place.
+///
+/// Fails if the schema is invalid or has unknown keywords or formats.
 pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<Problem>> {
     let compiled = Schema::compile(schema)
         .map_err(|err| vec![Problem::new(format!("{pointer}{}", err.pointer), err.message)])?;

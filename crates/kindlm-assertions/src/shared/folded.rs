@@ -49,9 +49,7 @@ impl Folded {
     }
 }
 
-/// Returns true for invisible characters.
-///
-/// These are zero-width characters, soft hyphens, direction marks, variation selectors and tags.
+/// Returns true for invisible characters, such as zero-width characters, soft hyphens, direction marks and tags.
 fn is_invisible(it: char) -> bool {
     matches!(it,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -60,7 +60,7 @@ impl Limit {
         if self.negate { 1.0 - measure } else { measure }
     }
 
-    /// Returns the evidence of a failure: the measure, and the difference from a single reference text.
+    /// Returns the evidence of a failure: the measure, and without `not-` the difference from a single reference text.
     pub(crate) fn evidence(
         self,
         name: &str,

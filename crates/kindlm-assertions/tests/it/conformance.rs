@@ -1,4 +1,6 @@
 //! The test vectors of the reference implementations for `schema`, `tool-calls`, `latency` and `cost`.
+//!
+//! `fixtures/conformance/README.md` names the reference implementations.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! The test vectors of the reference implementations for guardrails, `judge` and `drift`.
 //!
-//! The guardrails are `pii` and `keywords`. Lists name the vectors with an intended difference, and its reason. A test
-//! fails if its list has too many or too few vectors.
+//! The guardrails are `pii` and `keywords`. `fixtures/conformance/README.md` names the reference implementations. Lists
+//! name the vectors with an intended difference, and its reason. A test fails if its list has too many or too few
+//! vectors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

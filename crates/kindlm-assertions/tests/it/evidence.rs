@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support;
 
-/// The rule-based assertions whose failure may have a reason and nothing else, because another program decides.
+/// The rule-based assertions whose failure may have a reason and no other evidence.
 const MAY_GIVE_A_REASON: [&str; 9] = [
     "assert-set",
     "events-satisfy",

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support;
 
-/// The failure codes of the reference implementation. An assertion or an error must give each of them.
+/// The failure codes of the original KindLM. An assertion or an error must give each of them.
 const ORIGINAL: [&str; 19] = [
     "SCHEMA_INVALID",
     "SCHEMA_PARSE_ERROR",

@@ -77,6 +77,7 @@ impl ToolOrder {
     /// Returns the number of expected calls that were made in order.
     ///
     /// Each call counts at its earliest match. With `open`, a call that may match because of missing facts counts too.
+    /// Fails if a comparison is undecided because of a pattern or a script.
     fn found(&self, calls: &Calls<'_>, open: bool) -> Result<usize, Undecided> {
         let mut found = 0;
         for at in 0..calls.actions.len() {

@@ -155,7 +155,7 @@ impl ToolTrajectory {
     /// Returns the unmatched calls of a maximum matching.
     ///
     /// In `strict` mode, a call can match only the expectation at its own position. With `open`, a call that may match
-    /// because of missing facts counts too.
+    /// because of missing facts counts too. Fails if a comparison is undecided because of a pattern or a script.
     fn left(&self, calls: &Calls<'_>, open: bool) -> Result<Left, Undecided> {
         let count = calls.actions.len();
         let mut fits = Vec::with_capacity(self.wanted.len());

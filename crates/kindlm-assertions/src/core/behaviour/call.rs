@@ -128,6 +128,8 @@ impl Calls<'_> {
 
 impl Tool {
     /// Compiles the pattern. `at` is its place in the configuration.
+    ///
+    /// Fails if a name is written as a regular expression, or if a part of the pattern is invalid.
     pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         match self {
             Self::Name(tool) if let Some(problem) = literal::refused_name(&tool, at) => {
@@ -148,6 +150,9 @@ impl Tool {
 
 impl Call {
     /// Compiles the pattern. `at` is its place in the configuration.
+    ///
+    /// Fails if a name is written as a regular expression, if a part of the pattern is invalid, or if the call in
+    /// `before` or `after` has such a constraint itself.
     pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         let wanted = |value: Option<Value>, key: &str| {
             value.map(|it| Wanted::new(&it, &format!("{at}/{key}"), setup)).transpose()
@@ -187,7 +192,8 @@ impl CallPattern {
 
     /// Compares the call at position `at` with the pattern and its neighbours.
     ///
-    /// The neighbours are the calls that `before` and `after` require.
+    /// The neighbours are the calls that `before` and `after` require. Fails if a pattern takes too long, or if a
+    /// script gives no verdict.
     pub(crate) fn fit(&self, at: usize, calls: &Calls<'_>) -> Result<Fit, Undecided> {
         let Some(action) = calls.actions.get(at) else {
             return Ok(Fit::Differs("there is no such call".to_owned()));
@@ -223,7 +229,7 @@ impl CallPattern {
     /// Returns the best result of comparing the calls at these positions.
     ///
     /// A match is better than an undecided comparison, which is better than a difference. `before` and `after` are
-    /// ignored.
+    /// ignored. Fails like [`fit`](Self::fit).
     fn among(
         &self,
         mut range: std::ops::Range<usize>,
@@ -240,7 +246,7 @@ impl CallPattern {
         Ok(best)
     }
 
-    /// Compares a call with the pattern, without `before` and `after`.
+    /// Compares a call with the pattern, without `before` and `after`. Fails like [`fit`](Self::fit).
     fn fit_alone(&self, action: &Action<'_>, evidence: &Evidence<'_>) -> Result<Fit, Undecided> {
         let mut open = match action.name {
             Some(name) if !self.may_be(action) => {

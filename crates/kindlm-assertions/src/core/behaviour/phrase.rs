@@ -61,7 +61,7 @@ impl Phrase {
 }
 
 impl PhrasePattern {
-    /// Returns true if the text contains the phrase.
+    /// Returns true if the text contains the phrase. Fails if the regular expression takes too long.
     pub(crate) fn is_in(&self, text: &str) -> Result<bool, SearchError> {
         match self {
             Self::Text(phrase) => Ok(text.contains(phrase.as_str())),
@@ -103,7 +103,8 @@ impl PhrasePattern {
         matches!(self, Self::Text(phrase) if phrase.is_ascii())
     }
 
-    /// Returns true if the text equals the phrase; a regular expression may match anywhere in it.
+    /// Returns true if the text equals the phrase; a regular expression may match anywhere in it. Fails if the regular
+    /// expression takes too long.
     pub(crate) fn is(&self, text: &str) -> Result<bool, SearchError> {
         match self {
             Self::Text(phrase) => Ok(text == phrase),

@@ -30,6 +30,9 @@ pub(crate) enum Wanted {
 
 impl Wanted {
     /// Compiles the pattern that is written at a place of the configuration.
+    ///
+    /// Fails for an invalid expression or script, a misplaced `$regex` or `$script`, and a text that is written as a
+    /// regular expression.
     pub(crate) fn new(written: &Value, at: &str, setup: &Setup<'_>) -> Result<Self, Vec<Problem>> {
         match written {
             Value::Object(map) if map.contains_key(REGEX) => {

@@ -161,8 +161,8 @@ pub(crate) fn read_choice(
 
 /// Returns the letter in round brackets, as in `(C) the same`.
 ///
-/// Several different letters give no verdict. The same holds for a letter that also stands in brackets in a `judged`
-/// text, because it may be a quotation.
+/// Fails if there is no such letter. Several different letters give no verdict. The same holds for a letter that also
+/// stands in brackets in a `judged` text, because it may be a quotation.
 pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let mut chosen: Option<Choice> = None;
     for (start, _) in reply.match_indices('(') {

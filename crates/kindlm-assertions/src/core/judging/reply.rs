@@ -93,7 +93,7 @@ fn begins_object(text: &str) -> bool {
     text.starts_with(['"', '\'']) || (rest.len() < text.len() && rest.trim_start().starts_with(':'))
 }
 
-/// Returns the score from 0 to 1 under `key` of a reply, with the reason.
+/// Returns the score from 0 to 1 under `key` of a reply, with the reason. Fails like [`read_in_range`].
 pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
     let (score, reasoning) = read_in_range(reply, key, 1.0)?;
     let score = Score::clamped(score).ok_or_else(|| format!("`{key}` is not a number"))?;

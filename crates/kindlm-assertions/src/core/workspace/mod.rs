@@ -48,6 +48,8 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// Parses a path that is written at a place of the configuration.
+    ///
+    /// Fails for a path outside the workspace or in an excluded folder, and for an invalid glob.
     pub(crate) fn new(written: &str, at: &str) -> Result<Self, Vec<Problem>> {
         let help = "write the path relative to the workspace, with `/` between parts: `src/cart.ts`, `src/**/*.ts`, \
             or `src/` for all its files";

@@ -84,8 +84,8 @@ fn ends(text: &str) -> Vec<(usize, Option<usize>)> {
 
 /// Returns the object at the start of a text, and its length in bytes.
 ///
-/// Returns `None` if there is no readable object, or if it is too long or too deep. Fails if the allowed work is used
-/// up.
+/// Returns `None` if there is no readable object, or if the object is relaxed JSON that is too long or too deep. Fails
+/// if the allowed work is used up.
 fn read(
     text: &str,
     end: Option<usize>,

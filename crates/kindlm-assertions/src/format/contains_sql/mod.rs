@@ -62,7 +62,7 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 impl ContainsSql {
     /// Returns the first problem if no SQL in the output is accepted, else `None`.
     ///
-    /// If the output has no code block that is marked as SQL or has no language, the whole output is checked.
+    /// If the output has no code block, or only code blocks of other languages, the whole output is checked.
     fn fault(&self, output: &str) -> Option<Fault> {
         let blocks = blocks(output);
         let texts = if blocks.is_empty() { vec![output.to_owned()] } else { blocks };
@@ -78,7 +78,7 @@ impl ContainsSql {
 /// The mark at the start and the end of a code block.
 const FENCE: &str = "```";
 
-/// Returns the code blocks that are marked as SQL, or that have no language.
+/// Returns the closed code blocks that are marked as SQL, or that have no language.
 fn blocks(output: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(bool, String)> = None;

@@ -100,7 +100,7 @@ struct Tag<'t> {
 }
 
 impl<'t> Tag<'t> {
-    /// Reads the tag at the start of `rest`, up to its `>` outside quotes, if any.
+    /// Reads the tag at the start of `rest`, up to its `>` outside quotes; `None` without a complete tag.
     fn read(rest: &'t str) -> Option<Self> {
         let inside = rest.strip_prefix('<')?;
         let closing = inside.starts_with('/');

@@ -225,7 +225,7 @@ impl Assertion for AnswerRelevance {
     }
 }
 
-/// Reads the question in a reply: in JSON, or the whole reply.
+/// Reads the question in a reply: in JSON, or the whole reply. An empty question is an error.
 fn read_question(reply: &str) -> Result<String, Flaw> {
     let objects = objects(reply)?;
     let question = match only(&objects, "question")? {

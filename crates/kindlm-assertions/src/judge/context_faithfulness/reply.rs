@@ -11,7 +11,7 @@ const VERDICT: &str = "verdict:";
 
 /// Reads the statements in a reply: in JSON, or one per line.
 ///
-/// A JSON list may be empty.
+/// A JSON list may be empty; an empty reply is an error.
 pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, Flaw> {
     if let Some(statements) = only(&objects(reply)?, "statements")? {
         let items = statements.as_array().ok_or("`statements` is not a list")?;
@@ -24,6 +24,8 @@ pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, Flaw> {
 }
 
 /// Reads for each of `count` statements whether the context supports it.
+///
+/// Fails unless the reply has a valid verdict on each statement.
 pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, Flaw> {
     let objects = objects(reply)?;
     let verdicts = match only(&objects, "verdicts")? {

@@ -122,6 +122,8 @@ impl Grader for ContextRecall {
 }
 
 /// Reads the statements in a reply: JSON, or lines that end in `[Attributed]` or `[Not Attributed]`.
+///
+/// Fails if the reply has no statement.
 fn read_statements(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let objects = objects(reply)?;
     let statements: Vec<Statement> = match only(&objects, "statements")? {

@@ -88,9 +88,9 @@ struct ContextRelevance {
 struct Needed {
     /// The quotes that the judge chose.
     picked: Vec<String>,
-    /// The sentences of the context.
+    /// The units of the context: its sentences or its lines.
     units: Vec<String>,
-    /// The number of relevant sentences.
+    /// The number of relevant units.
     relevant: usize,
 }
 
@@ -153,6 +153,8 @@ impl Grader for ContextRelevance {
 }
 
 /// Reads the quotes that a judge chose from the context: in JSON, or one per line.
+///
+/// Returns no quote if the judge replied [`INSUFFICIENT`].
 fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if let Some(sentences) = only(&objects, "sentences")? {
@@ -165,7 +167,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
     let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
-    // If the first line has these words only, all further lines are reasons, not quotes.
+    // If the first line consists of the words `INSUFFICIENT` only, all further lines are reasons, not quotes.
     if lines.first().is_some_and(|it| is_insufficient(it)) {
         return Ok(Vec::new());
     }

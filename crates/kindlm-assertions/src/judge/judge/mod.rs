@@ -184,7 +184,7 @@ impl Judge {
 
     fn hold_against_threshold(&self, score: Score) -> Verdict {
         let (score, min_score) = (score.get(), self.config.min_score);
-        // No tolerance applies here: `minScore` is an exact limit, as in the reference implementation.
+        // No tolerance applies here: `minScore` is an exact limit, as in the original KindLM.
         if score >= min_score {
             return Verdict::Pass;
         }

@@ -149,7 +149,8 @@ impl MaxScore {
                 let (label, name) = (&result.label, &candidate.name);
                 return Err(format!("`{label}` could not be judged on `{name}`: {message}"));
             }
-            // As in promptfoo, the checks of a set count beside it, and a weight of a check does not count.
+            // With `decidesScore`, the checks of a set count beside it, and a weight of a check does not count, as in
+            // promptfoo.
             let parts = if self.decides_score { result.parts() } else { &[] };
             for result in std::iter::once(result).chain(parts) {
                 let Some(score) = result.score else { continue };

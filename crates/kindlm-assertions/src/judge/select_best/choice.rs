@@ -74,10 +74,10 @@ fn none_of(what: &str, count: usize) -> String {
     format!("it chooses {what}, which is none of 0 to {}", count.saturating_sub(1))
 }
 
-/// The words that mark a sentence as a choice.
+/// The words that mark a reply as a choice.
 ///
-/// A sentence without such a word must end with the number; otherwise, the number may belong to something else, such as
-/// an error message.
+/// A reply without such a word must end with the number; otherwise, the number may belong to something else, such as an
+/// error message.
 const CHOOSING: [&str; 12] = [
     "answer", "best", "better", "choice", "choose", "chosen", "number", "output", "prefer",
     "select", "selected", "winner",

@@ -142,7 +142,7 @@ impl Grader for Moderation {
     }
 }
 
-/// Reads the flags in a reply. An empty list is a valid reply.
+/// Reads the flags in a reply. An empty list is a valid reply; a missing list is an error.
 fn read_flags(reply: &str) -> Result<Vec<Flag>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

@@ -418,9 +418,7 @@ impl Matches {
     }
 }
 
-/// Returns the first three characters and `***`.
-///
-/// Three characters are enough to find the place, and the report does not contain the data.
+/// Returns the first three characters and `***`, which are enough to find the place.
 fn redact(text: &str) -> String {
     text.chars().take(3).chain("***".chars()).collect()
 }

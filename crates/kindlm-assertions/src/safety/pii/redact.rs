@@ -31,7 +31,7 @@ impl Redactor {
         let mut found: Vec<(Range<usize>, &'static str)> = Vec::new();
         for detector in &self.detectors {
             detector.find(text, |hit| {
-                // A match is a part of the text.
+                // Every match is a slice of `text`, so its address gives its offset.
                 let start = hit.as_ptr() as usize - text.as_ptr() as usize;
                 found.push((start..start + hit.len(), detector.name()));
             });

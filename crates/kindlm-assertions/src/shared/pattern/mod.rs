@@ -127,7 +127,8 @@ impl Pattern {
         &self.source
     }
 
-    /// Returns true if the pattern matches anywhere in a text.
+    /// Returns true if the pattern matches anywhere in a text. Fails after [`STEP_LIMIT`] steps of the backtracking
+    /// engine.
     pub fn is_match(&self, text: &str) -> Result<bool, SearchError> {
         match &*self.program {
             Program::Linear(regex) => Ok(regex.is_match(text)),

@@ -32,7 +32,6 @@ enum Database {
     Trino,
 }
 
-/// All databases.
 const DATABASES: [Database; 14] = [
     Database::MySQL,
     Database::MariaDB,
@@ -99,7 +98,8 @@ pub(crate) struct Sql {
 }
 
 impl SqlValue {
-    /// Finds the database and compiles the lists of allowed tables and columns.
+    /// Finds the database and compiles the lists of allowed tables and columns. An unknown database or an invalid
+    /// pattern is a problem.
     pub(crate) fn compile(self) -> Result<Sql, Vec<Problem>> {
         let database = Database::named(&self.database_type).map_err(|problem| vec![problem])?;
         let tables = allowed("allowedTables", self.allowed_tables)?;
