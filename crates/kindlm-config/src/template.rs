@@ -405,7 +405,7 @@ impl Template {
         self.parts.iter().map(slot).collect::<Result<_, _>>().map(Form::Plain)
     }
 
-    /// Fills in the variables of a test and the environment variables.
+    /// Fills in the variables of a test and the environment variables of a plain template.
     fn fill(&self, vars: &Map<String, Value>, env: &dyn Fn(&str) -> Option<String>) -> Filled {
         let mut filled = Filled::default();
         let mut seen = BTreeSet::new();
@@ -440,7 +440,7 @@ impl Template {
 impl Jinja {
     /// Checks a Jinja template and adds its environment variables.
     ///
-    /// The template is the whole text or a part of it.
+    /// The template is the whole text or a part of it. Fails if the template is invalid.
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
         // The position of the part in the text. JSON escape sequences can make the part differ from the text.
         let start = text.find(template);

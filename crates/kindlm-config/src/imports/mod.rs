@@ -86,7 +86,7 @@ impl<'a> Programs<'a> {
 
     /// Returns a digest of the files that a command line names, and of their imports.
     ///
-    /// `None` if the command line names no file.
+    /// Returns `None` if the command line names no file that can be read.
     pub fn of_command(&self, line: &str) -> Option<Fingerprint> {
         let (parts, digest) = self.all(|search| search.words("", line));
         (!parts.is_empty()).then_some(digest)

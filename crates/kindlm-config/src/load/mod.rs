@@ -147,7 +147,7 @@ struct Translation {
     missing: Vec<Missing>,
 }
 
-/// Reads a config file. For a promptfoo config, it also returns the translation.
+/// Reads a config file. For a promptfoo config, it also returns the translation. Fails like [`parse`].
 fn read_all(
     name: &str,
     bytes: &[u8],

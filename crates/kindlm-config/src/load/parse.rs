@@ -19,7 +19,9 @@ pub(super) struct Parsed {
     pub(super) is_translated: bool,
 }
 
-/// Parses the text of a config file. Returns an error if the file is too large or is not UTF-8 text.
+/// Parses the text of a config file.
+///
+/// Fails if the file is too large, is not UTF-8 text, or is a program in JavaScript or TypeScript.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],

@@ -57,7 +57,7 @@ impl Files for Memory {
     }
 }
 
-/// The smallest file with a test of each kind.
+/// A small valid file with a test of a prompt and a test of a command.
 pub(crate) const GOOD: &str = r#"kindlm: 1
 project: demo
 suite:

@@ -356,7 +356,7 @@ fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
             let must_not = id.starts_with("not-");
             match id.strip_prefix("not-").unwrap_or(id) {
                 "called-tool" => {
-                    // With a `count`, the check may also forbid the tool (`count: { max: 0 }`).
+                    // With a `count`, the check may also forbid the tool (`count: { atMost: 0 }`).
                     let is_counted = entry.get("count").is_some();
                     if let Some(tool) =
                         entry.get("value").and_then(Value::as_str).filter(|_| !is_counted)

@@ -22,7 +22,7 @@ use crate::written::{Response, Tool, ToolAnswer};
 
 /// A part of a test.
 ///
-/// The part is compiled, or it is JSON if the compiled form needs too much memory.
+/// The part is compiled, or it is JSON if the pool of compiled parts is full.
 #[derive(Debug)]
 pub(super) enum Part<T: ?Sized> {
     Ready(Arc<T>),
