@@ -31,7 +31,8 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
 
 /// Prints a value as JavaScript's `String(value)` does, with two exceptions.
 ///
-/// Objects are printed as JSON, and `null` and `undefined` as an empty text.
+/// Objects are printed as JSON, and `null` and `undefined` as an empty text. Fails if the rendering makes too much text
+/// in all.
 fn print(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,

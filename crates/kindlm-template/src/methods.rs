@@ -32,7 +32,8 @@ pub(crate) const METHODS: [&str; 22] = [
     "trimEnd",
 ];
 
-/// Calls a JavaScript method of a value. Returns an error for an unknown method or invalid arguments.
+/// Calls a JavaScript method of a value. Returns an error for an unknown method, invalid arguments, or a result that
+/// would be too long.
 pub(crate) fn call(value: &Jinja, name: &str, args: &[Jinja]) -> Result<Jinja, Error> {
     let found = match value.kind() {
         ValueKind::String => of_text(value.as_str().unwrap_or_default(), name, args)?,

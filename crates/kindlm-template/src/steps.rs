@@ -138,7 +138,7 @@ fn refused(message: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.to_owned())
 }
 
-/// Adds a printed text to the total size of the results.
+/// Adds a printed text to the total size of the results. Returns an error if the total exceeds the limit.
 pub(crate) fn count_printed(state: &mut State<'_, '_>, text: &str) -> Result<(), Error> {
     render_state(state).count(text.len() as u64)
 }
@@ -282,7 +282,7 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     Ok(gap(name, near.map(|it| format!("{whole}.{it}"))))
 }
 
-/// Records a missing value or missing items. Counts the size of any other value, divided by [`ITEM`].
+/// Records a missing value or missing items. Counts the size of a text, list or object, divided by [`ITEM`].
 ///
 /// Returns the value, or undefined for a missing value. Returns an error if the total size exceeds the limit.
 fn used(
@@ -319,7 +319,7 @@ fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     Ok(value)
 }
 
-/// Does the same as [`made`] for a result that can be a lazy list.
+/// Does the same as [`made`], also for a result that can be a lazy list.
 ///
 /// The list is evaluated once here, and not again in each iteration.
 fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {

@@ -56,7 +56,7 @@ impl Variables {
         Ok(self.render_by(self.engine(), template)?.0)
     }
 
-    /// Renders a template that may also use the given filters.
+    /// Renders a template that may also use the given filters, or returns an error message.
     pub fn render_with(&self, template: &str, filters: &Filters) -> Result<String, String> {
         Ok(self.render_by(&filters.0, template)?.0)
     }
