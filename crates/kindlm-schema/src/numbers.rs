@@ -25,7 +25,7 @@ fn normalise(number: Number) -> Number {
     }
 }
 
-/// Returns the 64-bit integer that equals a float, or `None` if no integer does.
+/// Returns the 64-bit integer that equals a float without a fraction, or `None` if the float is out of range.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the bounds are checked, and the value has no fraction"

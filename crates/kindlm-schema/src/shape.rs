@@ -187,7 +187,8 @@ impl Shape {
 
     /// Returns help with the required keys if a scalar stands in place of an object.
     ///
-    /// The required keys help more than the description of the object.
+    /// The required keys help more than the description of the object. Returns `None` for other errors, and if no key
+    /// is required.
     fn object_help(&self, error: &ValidationError<'_>) -> Option<String> {
         let Kind::Type { kind } = error.kind() else { return None };
         let is_scalar = !error.instance().is_object() && !error.instance().is_array();
@@ -269,8 +270,8 @@ impl Shape {
     /// Returns the first paragraph of the description for a violated keyword.
     ///
     /// `path` is the evaluation path to the keyword. A description next to `$ref`, `anyOf`, `oneOf` or `allOf` is about
-    /// the config key. A description in the referenced schema or in an alternative is about the type in general. So
-    /// the outermost description is used.
+    /// the config key. A description in the referenced schema or in an alternative is about the type in general. So the
+    /// outermost description is used. Returns `None` without a description.
     fn description(&self, path: &[String]) -> Option<String> {
         let mut path = &path[..path.len().checked_sub(1)?];
         let mut found = None;
