@@ -55,7 +55,7 @@ pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
     }
 }
 
-/// Returns the offset of a tab in the indentation of the line at `at` or of the next line.
+/// Returns the offset of a tab in the indentation of the line at `at` or of the next line; `None` without such a tab.
 fn tab(text: &str, at: usize) -> Option<usize> {
     let start = start_of_line(text, at);
     let next = end_of_line(text, at) + 1;
@@ -66,6 +66,8 @@ fn tab(text: &str, at: usize) -> Option<usize> {
 }
 
 /// Finds a key that is indented deeper than the key above it, although that key already has a value.
+///
+/// Returns `None` if the line at `at` has no such key.
 fn too_deep(text: &str, at: usize) -> Option<Blame> {
     let start = start_of_line(text, at);
     let line = &text[start..end_of_line(text, at)];

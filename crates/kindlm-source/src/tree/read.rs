@@ -286,6 +286,8 @@ impl<'s> Reader<'s> {
     }
 
     /// Reads a key. Reports a key that is not a scalar, such as a list or mapping.
+    ///
+    /// Fails for a syntax error, and if a limit is exceeded.
     fn key(&mut self, event: Event<'s>, span: Span, depth: usize) -> Result<ReadKey, Stop> {
         if let Event::Scalar(text, _, 0, None) = &event {
             self.nodes += 1;
