@@ -115,7 +115,9 @@ fn escape(text: &[u8]) -> Option<(usize, Escape)> {
     }
 }
 
-/// Parses the text after `\u`, which is four digits or a surrogate pair.
+/// Parses the text after `\u`, which is four digits or a surrogate pair; `None` for any other text.
+///
+/// Returns the length of the whole escape sequence with its character.
 fn unicode(rest: &[u8]) -> Option<(usize, Escape)> {
     let high = hex(rest, 4)?;
     if let Some(char) = char::from_u32(high) {
@@ -127,7 +129,9 @@ fn unicode(rest: &[u8]) -> Option<(usize, Escape)> {
     Some((12, Escape::Char(char::from_u32(0x1_0000 + (high << 10) + low)?)))
 }
 
-/// Parses the text after the `&` of an HTML entity.
+/// Parses the text after the `&` of an HTML entity; `None` for any other text.
+///
+/// Returns the length of the whole entity with its character.
 fn entity(rest: &[u8]) -> Option<(usize, Escape)> {
     let end = rest.iter().take(10).position(|it| *it == b';')?;
     let char = match &rest[..end] {
@@ -143,7 +147,7 @@ fn entity(rest: &[u8]) -> Option<(usize, Escape)> {
     Some((end + 2, Escape::Char(char)))
 }
 
-/// Parses a hexadecimal number with exactly `length` digits.
+/// Parses a hexadecimal number with exactly `length` digits; `None` for any other text.
 fn hex(text: &[u8], length: usize) -> Option<u32> {
     let digits = text.get(..length).filter(|it| it.iter().all(u8::is_ascii_hexdigit))?;
     u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()

@@ -183,6 +183,8 @@ fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
 }
 
 /// Returns the ranges of the credentials after `Bearer` and `Basic`.
+///
+/// A credential has at least 16 characters, with a digit among them.
 fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
     ["earer ", "asic "].into_iter().flat_map(|scheme| {
         text.match_indices(scheme).filter_map(|(at, scheme)| {
