@@ -320,7 +320,7 @@ fn tool_args(attributes: &Map<String, Value>, words: &Words) -> Option<Value> {
     })
 }
 
-/// Returns the arguments, which may be JSON in a text; `None` if they are empty.
+/// Returns the arguments, which may be JSON in a text; `None` for `null` and a blank text.
 fn argument(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,

@@ -78,7 +78,8 @@ impl Needles {
         })
     }
 
-    /// Builds a check for several texts, of which one must occur. An empty comma-separated list is a problem.
+    /// Builds a check for several texts, of which one must occur. An empty comma-separated list and a quote that is not
+    /// closed are problems.
     pub(crate) fn any(
         id: &'static str,
         value: Several,
@@ -89,7 +90,8 @@ impl Needles {
         Ok(Self { id, label, texts, wanted: Wanted::Any, ignore_case, negate: own.negate })
     }
 
-    /// Builds a check for several texts, all of which must occur. An empty comma-separated list is a problem.
+    /// Builds a check for several texts, all of which must occur. An empty comma-separated list and a quote that is not
+    /// closed are problems.
     pub(crate) fn all(
         id: &'static str,
         value: Several,

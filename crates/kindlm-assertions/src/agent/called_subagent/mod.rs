@@ -83,7 +83,8 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 impl CalledSubagent {
     /// Returns true if the call matches, and `None` if unrecorded facts would decide.
     ///
-    /// Such facts are the name of the agent, its URL, and the result of the call.
+    /// Such facts are the name of the agent, its URL, and the result of the call. Fails if the search in the URL takes
+    /// too long.
     fn is_meant(&self, call: &SubagentCall<'_>) -> Result<Option<bool>, SearchError> {
         let named = call.name.map(|it| it == self.name);
         let there = match (&self.remote_url, call.remote_url) {

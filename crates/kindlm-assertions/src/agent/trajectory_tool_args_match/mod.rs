@@ -238,9 +238,9 @@ impl ToolArgsMatch {
 }
 
 impl ToolArgsMatch {
-    /// Returns the differences between the first call of the tool and the expected arguments.
+    /// Returns the differences between the expected arguments and the first call of the tool whose arguments are known.
     ///
-    /// Without a call of the tool, and with `not-`, the evidence is the names of all steps.
+    /// Without such a call, and with `not-`, the evidence is the names of all steps.
     fn evidence(&self, steps: &[Step]) -> ResultEvidence {
         let mut called = steps.iter().filter(|it| self.wanted.matches(it));
         let first = called.find_map(|it| Some((it, it.args.as_ref()?)));

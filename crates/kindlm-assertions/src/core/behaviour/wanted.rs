@@ -68,6 +68,8 @@ impl Wanted {
     }
 
     /// Returns the first difference between the value and the pattern; `None` if the value matches.
+    ///
+    /// Fails if the comparison is undecided, because a pattern takes too long or a script gives no verdict.
     pub(crate) fn difference(
         &self,
         actual: &Value,

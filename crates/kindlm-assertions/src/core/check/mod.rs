@@ -289,7 +289,7 @@ impl Check {
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
-        // A set without weight still requires its checks, as in promptfoo. Only the score does not count. A comparison
+        // A set of weight 0 still requires its checks, as in promptfoo. Only its score does not count. A comparison
         // that decides the score never has a weight, and its verdict counts.
         let keeps_verdict = self.traits.parts.is_some() || result.decides_score;
         if options.weight == 0.0

@@ -62,7 +62,8 @@ impl Compiler<'_> {
 
     /// Moves the options about judges out of a check's configuration into a panel.
     ///
-    /// Returns `None` if the options have a problem, which is reported.
+    /// With `Build::Judged`, `model` stays in the configuration too. Returns `None` if the options have a
+    /// problem, which is reported.
     pub(super) fn panel(
         &mut self,
         registration: &Registration,

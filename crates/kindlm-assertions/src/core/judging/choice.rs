@@ -57,7 +57,8 @@ pub(crate) struct Choice {
 impl Table {
     /// Builds the configured table; the default is the first of `presets`.
     ///
-    /// Pointers of problems start at `scores`.
+    /// Pointers of problems start at `scores`. Fails for an unknown preset, an unknown letter, and a score that is not
+    /// from 0 to 1.
     pub(crate) fn new(
         kinds: &'static [Kind],
         presets: &'static [Preset],
@@ -133,7 +134,7 @@ const SEVERAL: &str = "it chooses several different letters";
 
 /// Reads the letter in a reply: in JSON under one of `keys`, else with `text`.
 ///
-/// A reply whose JSON names several different letters has no verdict.
+/// A reply whose JSON names an unknown letter, or several different letters, has no verdict.
 pub(crate) fn read_choice(
     reply: &str,
     keys: &[&str],

@@ -85,7 +85,7 @@ pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     Ok(found)
 }
 
-/// Returns true if the text after a brace is a key, not prose: quoted, or a word with a colon.
+/// Returns true if the text after a brace starts with a key: a quoted text, or a word with a colon.
 fn begins_object(text: &str) -> bool {
     let text = text.trim_start();
     let word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-' | '$');
@@ -106,7 +106,8 @@ pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
 /// contradiction, because one of them may be a quotation of the judged text. So are `pass: true` with the lowest score
 /// and `pass: false` with the highest score.
 ///
-/// Fails for a contradiction, without an object that has the key, or if the score is out of range.
+/// Fails like [`objects`], for a contradiction, without an object that has the key, or if the score is not a number in
+/// this range.
 pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, String), Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

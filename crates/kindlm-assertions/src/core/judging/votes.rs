@@ -241,7 +241,7 @@ fn uncounted(
     result
 }
 
-/// Returns the data about the votes: each vote, the spread of scores, and the agreement.
+/// Returns the data about the votes: each vote, the spread of scores, the agreement, and whether the votes differ.
 fn panel(
     jurors: &[Vec<(JurorSample, AssertionResult)>],
     all: &[&AssertionResult],

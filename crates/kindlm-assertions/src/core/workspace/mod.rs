@@ -47,9 +47,9 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Parses a path that is written at a place of the configuration.
+    /// Parses a path. `at` is its place in the configuration.
     ///
-    /// Fails for a path outside the workspace or in an excluded folder, and for an invalid glob.
+    /// Fails like [`plain`], and for an invalid glob.
     pub(crate) fn new(written: &str, at: &str) -> Result<Self, Vec<Problem>> {
         let help = "write the path relative to the workspace, with `/` between parts: `src/cart.ts`, `src/**/*.ts`, \
             or `src/` for all its files";
@@ -116,7 +116,7 @@ impl Paths {
 
 /// Normalizes a path: relative to the workspace, without `.` and empty parts.
 ///
-/// A path outside the workspace and a path in an excluded folder are problems.
+/// Problems are the workspace itself, a path outside it, a Windows path, and a path in an excluded folder.
 fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
     let plain = parts.collect::<Vec<_>>().join("/");
@@ -146,7 +146,7 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
 
 /// Returns the normalized path of a file in the workspace, as recorded evidence names it.
 ///
-/// A folder, a path outside the workspace and a path in an excluded folder are problems.
+/// A folder is a problem, and so is every path that [`plain`] rejects.
 pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Problem>> {
     if written.ends_with('/') {
         let message = format!("`{written}` is a folder, not a file");

@@ -139,7 +139,8 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
 
 /// Returns the schema from `schemaFile` or `schema`; `None` without a schema.
 ///
-/// The schema is compiled even if the format does not use it, so that its problems are reported.
+/// The schema is compiled even if the format does not use it, so that its problems are reported. Fails if both keys are
+/// set, or if the schema cannot be used.
 fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Vec<Problem>> {
     match (config.schema_file.as_deref().filter(|it| !it.is_empty()), &config.schema) {
         (Some(_), Some(_)) => {

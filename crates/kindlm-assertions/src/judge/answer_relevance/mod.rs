@@ -98,7 +98,7 @@ type GeneratedQuestions<'a> = (Vec<(String, f64)>, Respondent<'a>);
 impl AnswerRelevance {
     /// Builds the request for one of the questions that the output answers.
     ///
-    /// The error is the errored result of the check, or a question that must be answered first.
+    /// The error is the errored result of the check.
     fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let vars = [("answer", json!(output))];

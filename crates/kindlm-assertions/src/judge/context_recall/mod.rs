@@ -121,7 +121,7 @@ impl Grader for ContextRecall {
     }
 }
 
-/// Reads the statements in a reply: JSON, or lines that end in `[Attributed]` or `[Not Attributed]`.
+/// Reads the statements in a reply: JSON, or lines with the label `[Attributed]` or `[Not Attributed]`.
 ///
 /// Fails if the reply has no statement.
 fn read_statements(reply: &str) -> Result<Vec<Statement>, Flaw> {

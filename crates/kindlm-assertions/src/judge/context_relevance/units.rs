@@ -37,7 +37,7 @@ fn sentences(line: &str) -> Vec<&str> {
     found.into_iter().map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
-/// Returns the number of sentences of which the quotes contain more than half.
+/// Returns the number of sentences of which a single quote contains more than half.
 pub(super) fn quoted(units: &[String], quotes: &[String]) -> usize {
     let quotes: Vec<String> =
         quotes.iter().map(|it| plain(it)).filter(|it| !it.is_empty()).collect();

@@ -113,7 +113,7 @@ fn conversation(execution: &Execution) -> Vec<Exchange> {
 impl ConversationRelevance {
     /// Returns one question for each answer of the conversation.
     ///
-    /// The error is the errored result of the check, or a question that must be answered first.
+    /// The error is the errored result of the check.
     fn inquiries(&self, evidence: &Evidence<'_>) -> Result<Vec<Inquiry>, NotAsked> {
         let all = conversation(evidence.execution);
         let windows = (1..=all.len()).map(|end| &all[end.saturating_sub(self.window)..end]);

@@ -78,7 +78,8 @@ fn build(
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_usd, own.threshold) {
-        // As in most assertions, `threshold` then applies to the score.
+        // With `maxUsd`, a `threshold` applies to the score, as in most assertions. Without it, `threshold` is the
+        // limit.
         (Some(max_usd), threshold) => {
             Ok(Arc::new(Cost { max_usd, threshold, negate: own.negate }))
         }

@@ -76,7 +76,8 @@ fn build(
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_ms, own.threshold) {
-        // As in most assertions, `threshold` then applies to the score.
+        // With `maxMs`, a `threshold` applies to the score, as in most assertions. Without it, `threshold` is the
+        // limit.
         (Some(max_ms), threshold) => {
             Ok(Arc::new(Latency { max_ms, threshold, negate: own.negate }))
         }

@@ -131,6 +131,8 @@ impl Reader {
     }
 
     /// Returns the columns in this module's notation, with tables instead of aliases.
+    ///
+    /// Columns of subqueries with a name are left out, because the columns inside the subqueries are collected.
     fn named_columns(&self) -> Vec<String> {
         let mut named = Vec::new();
         for (action, table, column) in &self.columns {

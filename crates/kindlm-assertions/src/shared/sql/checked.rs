@@ -197,7 +197,7 @@ impl Sql {
             && tokens.windows(2).any(|pair| matches!(pair, [name, Token::LParen] if names(name)))
     }
 
-    /// Returns true if the SQL has `SELECT TOP 5`, which the database does not know.
+    /// Returns true for SQL such as `SELECT TOP 5`, if the database does not know `TOP`.
     fn has_foreign_top(&self, tokens: &[Token]) -> bool {
         let mut words = tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).peekable();
         let mut found = false;

@@ -140,7 +140,8 @@ impl Limits {
 
     /// Returns the evidence of a failure: the violated limit.
     ///
-    /// With `negate`, the limit is the nearest count outside the allowed range.
+    /// With `negate`, the limit is the count after the highest allowed count. If there is no highest one, it is the
+    /// count before the lowest.
     fn evidence(self, count: f64, negate: bool) -> ResultEvidence {
         let (min, max) = match self {
             Self::Exactly(number) => (Some(number), Some(number)),

@@ -132,7 +132,7 @@ impl Interpreted {
     }
 }
 
-/// Converts the keys of a grading result to camel case; names of scores do not change.
+/// Converts the known keys of a grading result and of its components to camel case; names of scores do not change.
 fn in_camel_case(value: &Value, depth: usize) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     if depth > DEEPEST {
