@@ -167,7 +167,9 @@ fn read_all(
     Ok((loaded, root.map(|root| Translation { source, root, missing })))
 }
 
-/// Builds a suite from a document. Also returns variables that checks use and that their test does not have.
+/// Builds a suite from a document.
+///
+/// For a translated promptfoo config, it also returns the variables that checks use and that their test does not have.
 fn load_tree(
     source: &Arc<Source>,
     root: Option<&Node>,

@@ -13,7 +13,7 @@ pub struct SuiteNames {
 
 /// Reads the names from a config file, even if other parts have errors.
 ///
-/// Reads no other file and runs no program. Returns `None` if a name is missing.
+/// Reads no other file and runs no program. Returns `None` if the file is not YAML, or if a name is missing.
 pub fn suite_names(bytes: &[u8]) -> Option<SuiteNames> {
     let source = kindlm_source::decode("", bytes).ok()?;
     let root = read(&source, 0..source.text().len()).root?;

@@ -216,8 +216,9 @@ impl Builder<'_> {
 
     /// Warns of checks of tools that the test does not offer.
     ///
-    /// A required call of such a tool cannot happen, so it is reported at once. A forbidden call is reported only if no
-    /// test declares the tool, which is known after all tests are read.
+    /// If the test has tools or its models can call no others, a required call of such a tool cannot happen, so it is
+    /// reported at once. A forbidden call is reported only if no test declares the tool, which is known after all tests
+    /// are read.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
             items(test, "/tools").filter_map(|it| it.get("name")?.as_str()).collect();
@@ -285,7 +286,8 @@ impl Builder<'_> {
 
     /// Warns of checks that forbid a tool, if no test declares this tool.
     ///
-    /// These checks always pass.
+    /// These checks always pass. If no test declares any tool, only tests whose models have no other tools cause a
+    /// warning.
     pub(super) fn report_unwanted(&mut self) {
         let Tools { declared, unwanted } = std::mem::take(&mut self.tools);
         let names = || declared.iter().map(String::as_str);
@@ -339,7 +341,9 @@ fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
     })
 }
 
-/// Returns the tools that the checks of an `expect` block name. Their pointers start at the test.
+/// Returns the tools that `toolCalls`, `called-tool` and `tool-order` of an `expect` block name.
+///
+/// Their pointers start at the test.
 fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
     let mut named = Vec::new();
     for (index, call) in items(test, &format!("{expect}/toolCalls")).enumerate() {

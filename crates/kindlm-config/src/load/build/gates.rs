@@ -79,7 +79,8 @@ impl Builder<'_> {
     /// Reports gates whose name is not in the suite.
     ///
     /// Reports nothing if the suite has errors, because the names of tests with errors are unknown. Reports nothing
-    /// either if only models are loaded.
+    /// either if only models are loaded. Names of metrics are not checked if a check can return named scores that the
+    /// config file does not list.
     pub(super) fn report_unknown_subjects(&mut self, piece: Piece<'_>) {
         if !self.base.sink.errors.is_empty() || self.base.around.only_models {
             return;

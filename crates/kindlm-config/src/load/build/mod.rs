@@ -70,8 +70,8 @@ struct Builder<'a> {
 
 /// Builds the suite.
 ///
-/// Also returns the problems, and the variables that are missing in checks. If there are errors, the suite is
-/// incomplete.
+/// Also returns the problems, and the variables that are missing in checks of a translated promptfoo config. If there
+/// are errors, the suite is incomplete.
 pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, Vec<Missing>) {
     let prompts = std::mem::take(&mut base.prompts);
     let mut builder = Builder {

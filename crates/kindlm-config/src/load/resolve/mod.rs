@@ -61,7 +61,7 @@ pub(super) struct Resolved<'a> {
     conditions: conditions::Conditions,
     /// Variables of provider requests that no test has had so far, with their errors.
     pub(super) wanted: Vec<(String, Diagnostic)>,
-    /// Variables that checks use and that their test does not have.
+    /// In a translated promptfoo config, the variables that checks use and that their test does not have.
     pub(super) missing: Vec<Missing>,
     /// The largest number of samples that any check requests from a judge.
     most_samples: Option<u32>,

@@ -143,8 +143,8 @@ impl Resolved<'_> {
         (self.sink.errors.len() == before).then_some(entry.assertions)
     }
 
-    /// Warns of different rules with the same id. Reports list the results of rules by id. `of` names the set or prompt
-    /// of the list.
+    /// Warns of different rules with the same id in two lists. Reports list the results of rules by id. `of` names the
+    /// set or prompt of the list.
     pub(in crate::load) fn note_ids(
         &mut self,
         piece: Piece<'_>,

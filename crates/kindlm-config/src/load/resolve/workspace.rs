@@ -104,7 +104,8 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports conflicting or missing settings, invalid globs, and paths outside of the workspace.
+    /// Reports settings that do not fit the isolation, missing settings, invalid globs, and paths outside of the
+    /// workspace.
     fn check_settings(&mut self, piece: Piece<'_>, at: &str, block: &WorkspaceBlock) {
         let isolation = block.isolation;
         let word = isolation.as_str();
