@@ -292,7 +292,7 @@ impl Shape {
         found.map(first_paragraph)
     }
 
-    /// Returns the description of the schema to which a `$ref` at this path refers.
+    /// Returns the first paragraph of the description of the schema to which a `$ref` at this path refers.
     ///
     /// Returns `None` without a `$ref` or without a description.
     fn behind_reference(&self, path: &[String]) -> Option<String> {

@@ -133,7 +133,7 @@ fn yaml(value: &Value) -> Option<String> {
     Some(if is_plain && is_text { text.clone() } else { serde_json::to_string(text).ok()? })
 }
 
-/// Describes a violation of a size or range limit. Returns `None` for other violations.
+/// Describes a violation of a limit: of a number, a size, or the items of a list. Returns `None` for other violations.
 fn limit(kind: &Kind, found: &Value) -> Option<String> {
     let value = ecma::stringify(found);
     Some(match kind {
