@@ -130,8 +130,12 @@ fn misfit_evidence(execution: &Execution, calls: &[Call]) -> ResultEvidence {
         (Err(text), _) => vec![mismatch("", "valid JSON", Some(&json!(text)))],
         (Ok(_), None) => Vec::new(),
     };
-    let mut recorded = execution.tool_calls.iter().filter(|it| it.name == *name);
-    call(name, recorded.next().map_or("", |it| it.id.as_str()), mismatches)
+    // A call in a text has no id, so it gets that of the recorded call with the same arguments.
+    let recorded = recorded_calls(execution)
+        .iter()
+        .position(|it| it.name == *name && it.arguments == misfit.arguments);
+    let id = recorded.and_then(|at| execution.tool_calls.get(at)).map_or("", |it| it.id.as_str());
+    call(name, id, mismatches)
 }
 
 /// Returns the recorded calls of the execution.

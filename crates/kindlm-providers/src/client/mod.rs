@@ -155,6 +155,14 @@ pub struct Client {
 }
 
 impl Client {
+    /// Makes the client send requests again, this long after a provider's circuit has opened. By default, it sends no
+    /// more requests to that provider.
+    #[must_use]
+    pub fn with_circuits_closed_after(mut self, time: Duration) -> Self {
+        self.providers.values_mut().for_each(|it| it.limiters.close_circuits_after(time));
+        self
+    }
+
     /// Sets up the providers of a suite. `providers` is the map of the same name in its config.
     ///
     /// Providers that need no configuration (for example `openai`, with its default key variable) are available even if

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use kindlm_store::responses::Recorded;
 use kindlm_types::script::{
@@ -52,6 +53,9 @@ enum Job {
     Evaluate(Vec<u8>, oneshot::Sender<Result<Evaluation, RecordError>>),
     Compile(Vec<u8>, oneshot::Sender<Result<(), RecordError>>),
 }
+
+/// The time without requests to a judge's provider after repeated failures.
+const CIRCUIT_OPEN: Duration = Duration::from_mins(1);
 
 /// Evaluates records of untrusted senders, any number at once. Clones share the threads, which end with the last clone.
 #[derive(Clone, Debug)]
@@ -180,6 +184,7 @@ fn serve(
     };
     let Session { client, runner, responses, secrets, .. } =
         session.with_check_scripts(world, root)?;
+    let client = client.with_circuits_closed_after(CIRCUIT_OPEN);
     let recorded = Recorded::new(&client, responses);
     let sandbox = Sandbox(&runner);
     // Records call no agent and no program, so only the models and the sandbox are available.

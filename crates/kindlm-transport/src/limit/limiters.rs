@@ -16,6 +16,8 @@ pub struct RateLimiters {
     provider: String,
     /// The limits by model.
     limits: HashMap<String, Limits>,
+    /// The time after which an open circuit closes; `None` for never.
+    closes_after: Option<Duration>,
     open: Mutex<Open>,
 }
 
@@ -27,6 +29,8 @@ struct Open {
     /// The consecutive calls that could not reach the provider. Their number comes first, then the time of the first
     /// call.
     unreached: Option<(u32, Instant)>,
+    /// The time at which the first circuit opened, of the provider or of a model; `None` if all are closed.
+    opened: Option<Instant>,
 }
 
 /// The number of failed calls that opens the circuit if the last one was refused or could not reach the provider.
@@ -42,12 +46,23 @@ const FAILED: u32 = 10;
 impl RateLimiters {
     /// Creates the rate limiters of a provider, with limits by model.
     pub fn of(provider: &str, limits: HashMap<String, Limits>) -> Self {
-        Self { provider: provider.to_owned(), limits, open: Mutex::default() }
+        Self { provider: provider.to_owned(), limits, closes_after: None, open: Mutex::default() }
+    }
+
+    /// Closes open circuits after this time, so that requests are tried again. By default, they stay open.
+    ///
+    /// All limiters of the provider then start anew.
+    pub fn close_circuits_after(&mut self, time: Duration) {
+        self.closes_after = Some(time);
     }
 
     /// Returns the rate limiter of a model, which is created on first use.
     pub fn to(&self, model: &str) -> Arc<RateLimiter> {
         let mut open = self.open();
+        let is_over = |opened: Instant| self.closes_after.is_some_and(|it| opened.elapsed() >= it);
+        if open.opened.is_some_and(is_over) {
+            *open = Open { has_answered: open.has_answered, ..Open::default() };
+        }
         if let Some(limiter) = open.limiters.get(model) {
             return Arc::clone(limiter);
         }
@@ -87,15 +102,21 @@ impl RateLimiters {
         }
         self.open().unreached = None;
         let most = match (err.kind, err.status) {
-            (Kind::Auth, Some(403)) => return limiter.open_circuit(&Arc::new(err.clone())),
+            (Kind::Auth, Some(403)) => return self.open_for_model(limiter, err.clone()),
             (Kind::Auth | Kind::QuotaExhausted, _) => return self.open().open_circuit(err),
             (Kind::ModelNotFound, _) | (_, Some(403..=405)) => REFUSED,
             (Kind::Server | Kind::Timeout | Kind::MalformedResponse, _) => FAILED,
             _ => return,
         };
         if let Some(failed) = limiter.has_failed().filter(|it| *it >= most) {
-            limiter.open_circuit(&Arc::new(given_up(err, failed, &limiter.name)));
+            self.open_for_model(limiter, given_up(err, failed, &limiter.name));
         }
+    }
+
+    /// Opens the circuit for one model.
+    fn open_for_model(&self, limiter: &RateLimiter, err: ProviderError) {
+        self.open().opened.get_or_insert_with(Instant::now);
+        limiter.open_circuit(&Arc::new(err));
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -118,6 +139,7 @@ impl Open {
 
     /// Opens the circuit for all models. If it is already open, its first error stays.
     fn open_circuit(&mut self, err: &ProviderError) {
+        self.opened.get_or_insert_with(Instant::now);
         let why = Arc::clone(self.circuit_error.get_or_insert_with(|| Arc::new(err.clone())));
         self.limiters.values().for_each(|it| it.open_circuit(&why));
     }

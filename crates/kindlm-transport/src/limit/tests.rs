@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::pin;
@@ -322,6 +323,32 @@ async fn a_short_outage_does_not_open_the_circuit() {
             }
         }
         assert_eq!(limiter.enqueue(0).enter(0).await.is_err(), opens, "{steps:?}");
+    }
+}
+
+/// Returns true if a request to the model would be sent.
+async fn is_sent(limiters: &RateLimiters) -> bool {
+    limiters.to("m").enqueue(0).enter(0).await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circuit_closes_after_its_time() {
+    let mut limiters = RateLimiters::of("p", HashMap::new());
+    for status in [401, 403] {
+        let failure = ProviderError { attempts: 1, ..hopeless(Kind::Auth, status) };
+        limiters.record_failure(&limiters.to("m"), &failure);
+        assert!(!is_sent(&limiters).await, "{status}");
+        sleep(ms(3_600_000)).await;
+        assert!(!is_sent(&limiters).await, "{status}: without a time, the circuit stays open");
+        limiters.close_circuits_after(ms(60_000));
+        assert!(is_sent(&limiters).await, "{status}");
+        // The next failure opens it for the same time.
+        limiters.record_failure(&limiters.to("m"), &failure);
+        sleep(ms(59_999)).await;
+        assert!(!is_sent(&limiters).await, "{status}");
+        sleep(ms(1)).await;
+        assert!(is_sent(&limiters).await, "{status}");
+        limiters = RateLimiters::of("p", HashMap::new());
     }
 }
 

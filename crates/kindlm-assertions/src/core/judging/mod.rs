@@ -290,17 +290,14 @@ impl Inquiry {
         reply: &Reading<'_>,
         read: impl Fn(&str) -> Result<T, Flaw>,
     ) -> Result<T, Flaw> {
-        read(&self.built_in_question(reply)?)
+        read(&self.own_words(reply)?)
     }
 
     /// Returns the part of a complete reply that is the judge's own words.
     ///
     /// Reasoning is removed. Of a reply to a question with a mark, only the objects with the mark remain. Of any other
     /// reply, quotations are removed. The error is a fragment of a sentence about the reply.
-    pub(crate) fn built_in_question<'r>(
-        &self,
-        reply: &Reading<'r>,
-    ) -> Result<Cow<'r, str>, String> {
+    pub(crate) fn own_words<'r>(&self, reply: &Reading<'r>) -> Result<Cow<'r, str>, String> {
         let text = thoughts::without_thoughts(reply.text)?;
         match reply.finish_reason {
             FinishReason::ContentFilter => {

@@ -162,7 +162,7 @@ impl Selector {
     }
 
     /// Returns true if the path names the agent's answer or a part of it.
-    pub(crate) fn is_of_the_output(&self) -> bool {
+    pub(crate) fn is_of_answer(&self) -> bool {
         matches!(self.root, "output" | "json")
     }
 

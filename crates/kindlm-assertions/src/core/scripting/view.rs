@@ -116,7 +116,7 @@ fn at(selector: &Selector, before: &Execution) -> Result<Execution, Verdict> {
             // Scripts get the provider's original response, not the selected value.
             let provider_response = Some(provider_response(before));
             let seen = Execution { provider_response, ..in_place_of_the_output(before, value) };
-            let incomplete = before.incomplete_output().filter(|_| selector.is_of_the_output());
+            let incomplete = before.incomplete_output().filter(|_| selector.is_of_answer());
             Ok(Execution {
                 completeness: Completeness {
                     unread: incomplete.map(Cow::into_owned),

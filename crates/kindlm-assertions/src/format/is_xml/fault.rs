@@ -23,7 +23,7 @@ pub(super) fn describe(text: &str, error: &Error) -> String {
             (last(text), "unclosed tag".to_owned())
         }
         Error::UnknownToken(pos) => outside(text, *pos),
-        other => (other.pos(), built_in_question(other)),
+        other => (other.pos(), message_of(other)),
     };
     let mut said = String::new();
     let _ = write!(said, "{}:{}: {message}.", pos.row, pos.col);
@@ -40,7 +40,7 @@ fn outside(text: &str, pos: TextPos) -> (TextPos, String) {
 }
 
 /// Returns the parser's message without the place at its end.
-fn built_in_question(error: &Error) -> String {
+fn message_of(error: &Error) -> String {
     let said = error.to_string();
     match said.rsplit_once(" at ") {
         Some((words, place)) if place.contains(':') => words.to_owned(),

@@ -208,7 +208,7 @@ fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<
 
 /// Reads the verdicts of a reply, by rule.
 fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judgements {
-    let own = inquiry.built_in_question(reply);
+    let own = inquiry.own_words(reply);
     let ids = rules.iter().map(|rule| rule.id.as_str());
     Judgements::read(own.as_deref().map_err(String::as_str), ids)
 }

@@ -418,9 +418,11 @@ impl Matches {
     }
 }
 
-/// Returns the first three characters and `***`, which are enough to find the place.
+/// Returns at most three characters of a match and `***`, which are enough to find the place. The last character of a
+/// match is never shown.
 fn redact(text: &str) -> String {
-    text.chars().take(3).chain("***".chars()).collect()
+    let shown = text.chars().count().saturating_sub(1).min(3);
+    text.chars().take(shown).chain("***".chars()).collect()
 }
 
 #[cfg(test)]
