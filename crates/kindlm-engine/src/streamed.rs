@@ -10,7 +10,7 @@ use kindlm_types::{
     GateResult, Outcome, Tally,
 };
 
-use crate::execute::{Groups, Sink, begun, broken, case_of};
+use crate::execute::{Groups, Sink, begun, case_of, errored};
 use crate::gates::Measurements;
 use crate::{Plan, ReadRecord, RecordError, Suite};
 
@@ -137,7 +137,7 @@ impl<'a> Recorded<'a> {
         let mut result = match self.streamed.missing.get(&at) {
             None => self.record.read(at).map_err(|err| CaseError::new(err.to_string()))?,
             Some(Missing::Lost(result)) => (**result).clone(),
-            Some(Missing::NotRun(reason)) => broken(
+            Some(Missing::NotRun(reason)) => errored(
                 begun(self.suite, unit),
                 ExecutionError::NotRun { reason: reason.to_string() },
             ),

@@ -12,7 +12,7 @@
 //!
 //! let gate = GateResult {
 //!     gate: "passRateMin".to_owned(),
-//!     outcome: GateOutcome::Broken,
+//!     outcome: GateOutcome::Violated,
 //!     actual: Some(0.5),
 //!     threshold: 0.95,
 //!     message: "Pass rate: 50.0% (min: 95.0%)".to_owned(),

@@ -62,10 +62,10 @@ pub(crate) fn cases(totals: &SuiteTotals) -> String {
 }
 
 fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
-    let broken = report.broken_gates().count() as u64;
+    let violated = report.violated_gates().count() as u64;
     let all = report.gates.len() as u64;
     let trouble = totals.failed + totals.errored;
-    match (broken, all) {
+    match (violated, all) {
         (0, 0) => "there are no gates".to_owned(),
         (0, _) if trouble == 0 => held(report),
         (0, _) if idle(report) > 0 => {
@@ -73,7 +73,7 @@ fn gates_clause(report: &AnyReport<'_>, totals: &SuiteTotals) -> String {
         }
         (0, _) => format!("every gate held, although {} did not", plural(trouble, "case")),
         (1, 1) => "the gate is violated".to_owned(),
-        _ => format!("{} of {} violated", count(broken), plural(all, "gate")),
+        _ => format!("{} of {} violated", count(violated), plural(all, "gate")),
     }
 }
 

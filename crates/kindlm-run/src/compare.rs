@@ -225,7 +225,7 @@ pub fn measure_again<Cases: CaseSource>(
     let needed_margin = !knows_margin
         && report.gates.iter().any(|it| {
             it.gate == REGRESSION
-                && it.outcome == GateOutcome::Broken
+                && it.outcome == GateOutcome::Violated
                 && earlier.iter().all(|it| it.verdict != ComparisonVerdict::Regression)
         });
     // Shards were compared, but their baseline is lost: the worst result of a shard stays.

@@ -211,7 +211,7 @@ pub fn failed_lines(report: &AnyReport<'_>) -> Vec<String> {
         }
         clauses.push(format!("{count} of {} results did not pass", totals.cases));
     }
-    let gates = report.broken_gates().map(|it| format!("`{}`", it.gate)).collect::<Vec<_>>();
+    let gates = report.violated_gates().map(|it| format!("`{}`", it.gate)).collect::<Vec<_>>();
     // The gates of a shard have no effect.
     if !gates.is_empty() && report.shard.is_none() {
         clauses.push(format!("failed gates: {}", gates.join(", ")));

@@ -99,7 +99,7 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
     let rank = |it: &GateResult| match it.outcome {
         GateOutcome::NothingToMeasure => 0,
         GateOutcome::Held => 1,
-        GateOutcome::Broken => 2,
+        GateOutcome::Violated => 2,
     };
     let worse = |a: &GateResult, b: &GateResult| {
         rank(a).cmp(&rank(b)).then(b.actual.partial_cmp(&a.actual).unwrap_or(Ordering::Equal))

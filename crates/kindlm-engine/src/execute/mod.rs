@@ -33,7 +33,7 @@ use collect::{Collector, Held};
 pub(crate) use collect::{Groups, Sink, case_of};
 use rounds::Ended;
 use stop::Failures;
-pub(crate) use unit::{begun, broken};
+pub(crate) use unit::{begun, errored};
 
 /// The number of collected executions at which they are stored, even if more executions have finished.
 const AT_ONCE: usize = 64;
@@ -384,14 +384,14 @@ fn by_model(units: &[Unit], open: Vec<usize>) -> Vec<Vec<usize>> {
 }
 
 /// Returns an errored execution for a position that the plan does not have.
-fn broken_at(suite: &Suite, at: usize) -> ExecutionResult {
+fn errored_at(suite: &Suite, at: usize) -> ExecutionResult {
     let message = format!("the plan has no execution {at} of the suite `{}`", suite.info.name);
-    broken(Execution::default(), ExecutionError::Internal { message })
+    errored(Execution::default(), ExecutionError::Internal { message })
 }
 
 /// Returns the errored result for an execution that could not be stored or loaded.
 fn lost(execution: Execution, err: &RecordError) -> ExecutionResult {
-    unit::broken(execution, ExecutionError::Internal { message: err.to_string() })
+    unit::errored(execution, ExecutionError::Internal { message: err.to_string() })
 }
 
 /// The counts of finished executions, and the limits that stop the run.

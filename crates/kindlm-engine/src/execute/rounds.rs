@@ -84,7 +84,7 @@ impl Running<'_> {
     /// A new execution that must still be compared is stored at once, because the other executions may take long.
     async fn member(&self, at: usize) -> Result<Member, RecordError> {
         let Some(unit) = self.run.plan.units.get(at).copied() else {
-            let finished = super::broken_at(self.run.suite, at).into();
+            let finished = super::errored_at(self.run.suite, at).into();
             return Ok(Member { finished, settled: None });
         };
         if let Some(earlier) = self.recall(at, unit)? {
@@ -132,12 +132,12 @@ impl Running<'_> {
             Ok(compared) => compared,
             Err(panic) => {
                 let error = internal(&words_of_panic(&*panic));
-                let broken = |it| ExecutionResult {
+                let errored = |it| ExecutionResult {
                     outcome: Outcome::Errored,
                     error: Some(error.clone()),
                     ..it
                 };
-                results.into_iter().map(broken).collect()
+                results.into_iter().map(errored).collect()
             }
         }
     }

@@ -46,7 +46,7 @@ impl Running<'_> {
     pub(super) async fn unit(&self, unit: Unit, earlier: Option<ExecutionResult>) -> Finished {
         let Some((case, model)) = subject(self.run.suite, unit) else {
             let message = "the plan was made for another suite";
-            return broken(Execution::default(), internal(message)).into();
+            return errored(Execution::default(), internal(message)).into();
         };
         // Errors are ignored here: loading the executions from an unreadable record already ends the run.
         let earlier_usd = match earlier {
@@ -62,13 +62,13 @@ impl Running<'_> {
             Ok(body) => body,
             Err(err) => {
                 let execution = begun(Map::new());
-                return broken(execution, internal(&err.to_string())).into();
+                return errored(execution, internal(&err.to_string())).into();
             }
         };
         let execution = begun(body.vars.clone());
         if let Some(reason) = self.stopped() {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
-            return earlier.unwrap_or_else(|| broken(execution, not_run)).into();
+            return earlier.unwrap_or_else(|| errored(execution, not_run)).into();
         }
         // Boxed, because it has about 1 KiB and is moved many times.
         let mut execution = Box::new(of_case(execution, case, &body, model));
@@ -93,7 +93,7 @@ impl Running<'_> {
             Err(panic) => {
                 let mut execution = begun(body.vars.clone());
                 execution.spend.cost_usd = None;
-                broken(execution, internal(&words_of_panic(&*panic))).into()
+                errored(execution, internal(&words_of_panic(&*panic))).into()
             }
         }
     }
@@ -108,7 +108,7 @@ impl Running<'_> {
         if let Some(observed) = self.run.observed {
             let (execution, error) = observed.observe(*execution);
             return match error {
-                Some(error) => broken(execution, error).into(),
+                Some(error) => errored(execution, error).into(),
                 None => self.judge(case, body, model, Box::new(execution)).await,
             };
         }
@@ -129,11 +129,11 @@ impl Running<'_> {
         // The run may have been stopped while this execution waited for other agents.
         if let Some(reason) = self.stopped().filter(|_| permit.is_some()) {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
-            return broken(*execution, not_run).into();
+            return errored(*execution, not_run).into();
         }
         let open = match Box::pin(self.open_workspace(body, timeout, &execution)).await {
             Ok(open) => open,
-            Err(error) => return broken(*execution, error).into(),
+            Err(error) => return errored(*execution, error).into(),
         };
         let early = Early::default();
         let ended = match (&body.subject, model) {
@@ -169,7 +169,7 @@ impl Running<'_> {
             }
             (Subject::Prompt { .. } | Subject::Transcript(_), _) => {
                 let message = "a prompt was planned without a model".to_owned();
-                return broken(*execution, ExecutionError::Internal { message }).into();
+                return errored(*execution, ExecutionError::Internal { message }).into();
             }
         };
         drop(permit);
@@ -201,17 +201,17 @@ impl Running<'_> {
                     }
                     _ => ExecutionError::Provider(error),
                 };
-                broken(*execution, error).into()
+                errored(*execution, error).into()
             }
             Some(Unanswered::Budget(reason)) => {
-                broken(*execution, ExecutionError::NotRun { reason }).into()
+                errored(*execution, ExecutionError::NotRun { reason }).into()
             }
             None => {
                 if let Some(open) = open
                     && let Err(error) =
                         Box::pin(self.close_workspace(open, body, &mut execution)).await
                 {
-                    return broken(*execution, error).into();
+                    return errored(*execution, error).into();
                 }
                 self.judge(case, body, model, execution).await
             }
@@ -319,7 +319,7 @@ fn begun_of(
 }
 
 /// Returns the errored result of an execution that could not be carried out.
-pub(crate) fn broken(execution: Execution, error: ExecutionError) -> ExecutionResult {
+pub(crate) fn errored(execution: Execution, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
         execution,
         results: Vec::new(),

@@ -9,7 +9,7 @@ use kindlm_types::{
 
 use super::Running;
 use super::turns;
-use super::unit::{Finished, broken, internal, of_case};
+use super::unit::{Finished, errored, internal, of_case};
 use crate::aggregate::TOLERANCE;
 use crate::check_places::{PlaceFinder, note_place};
 use crate::judge::{CheckEvidence, Halt, Judgement, judge_evidence as judge, not_run};
@@ -100,7 +100,7 @@ impl Running<'_> {
     ) -> ExecutionResult {
         let body = match case.made_body() {
             Ok(body) => body,
-            Err(err) => return broken(result.execution, internal(&err.to_string())),
+            Err(err) => return errored(result.execution, internal(&err.to_string())),
         };
         let checks: Vec<Check> = body.checks.iter().filter(|it| it.compares()).cloned().collect();
         let ExecutionResult { execution, results, judge_cost_usd, judge_usage, .. } = result;

@@ -178,7 +178,7 @@ impl<'a> Running<'a> {
                 gathering.over().await;
                 let unit = self.run.plan.units.get(at).copied();
                 let ended = match unit {
-                    None => Ended::New(super::broken_at(self.run.suite, at).into()),
+                    None => Ended::New(super::errored_at(self.run.suite, at).into()),
                     Some(unit) if is_unjudged => self.unit_again(at, unit).await,
                     Some(unit) => Ended::New(self.unit(unit, None).await.result),
                 };

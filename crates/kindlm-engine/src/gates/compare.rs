@@ -29,7 +29,7 @@ pub fn nothing_to_measure(gate: &str, threshold: f64, message: String) -> GateRe
 pub fn missing_evidence(gate: &str, threshold: f64, message: String) -> GateResult {
     GateResult {
         gate: gate.to_owned(),
-        outcome: GateOutcome::Broken,
+        outcome: GateOutcome::Violated,
         actual: None,
         threshold,
         message,
@@ -50,7 +50,7 @@ pub fn dollars(usd: f64) -> String {
 fn compared(gate: &str, held: bool, actual: f64, threshold: f64, message: String) -> GateResult {
     GateResult {
         gate: gate.to_owned(),
-        outcome: if held { GateOutcome::Held } else { GateOutcome::Broken },
+        outcome: if held { GateOutcome::Held } else { GateOutcome::Violated },
         actual: Some(actual),
         threshold,
         message,

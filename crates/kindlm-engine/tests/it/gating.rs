@@ -312,7 +312,7 @@ fn run_example(id: &str, example: &examples::Case) -> Result<(GateOutcome, Strin
         .ok_or_else(|| format!("the example does not set `{id}`"))?;
     let outcome = match result.outcome {
         GateOutcome::Held => "held",
-        GateOutcome::Broken => "broken",
+        GateOutcome::Violated => "violated",
         GateOutcome::NothingToMeasure => "nothing to measure",
     };
     Ok((result.outcome, format!("{outcome}: {}\n", result.message)))
@@ -336,7 +336,7 @@ fn every_gate_page_shows_its_gate() {
             "judgeKappaMin" | "mutationScoreMin" | "noRegression" => {
                 &[GateOutcome::NothingToMeasure]
             }
-            _ => &[GateOutcome::Held, GateOutcome::Broken],
+            _ => &[GateOutcome::Held, GateOutcome::Violated],
         };
         for outcome in shown {
             assert!(seen.contains(outcome), "{id}: docs.md has no example that is {outcome:?}");
@@ -587,7 +587,7 @@ fn an_unknown_cost_of_a_judge_breaks_the_budget() {
     let mut case = Written::default().case();
     case.executions[0].judge_cost_usd = None;
     let result = (gates::find("costMaxUsd").unwrap().build)(5.0).evaluate(&[case]);
-    assert_eq!(result.outcome, GateOutcome::Broken);
+    assert_eq!(result.outcome, GateOutcome::Violated);
     assert!(result.message.contains("unknown for 1 execution,"), "{}", result.message);
 }
 

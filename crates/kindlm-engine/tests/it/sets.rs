@@ -56,7 +56,7 @@ fn gates_see_failures_in_a_set_that_holds() {
     ] {
         let broken = case(set(Verdict::Pass, parts(failing(assertion, code))));
         assert_eq!(broken.outcome, Outcome::Passed);
-        assert_eq!(gate(id, 0.0, &broken), (GateOutcome::Broken, Some(1.0)), "{id}");
+        assert_eq!(gate(id, 0.0, &broken), (GateOutcome::Violated, Some(1.0)), "{id}");
         let held = case(set(Verdict::Pass, parts(AssertionResult::pass(assertion, assertion))));
         assert_eq!(gate(id, 0.0, &held), (GateOutcome::Held, Some(0.0)), "{id}");
     }
@@ -66,8 +66,8 @@ fn gates_see_failures_in_a_set_that_holds() {
 fn scores_in_a_set_are_measured() {
     let parts = vec![scored("judge", 0.5), scored("drift", 0.75)];
     let case = case(set(Verdict::Pass, vec![set(Verdict::Pass, parts)]));
-    assert_eq!(gate("judgeAvgMin", 0.6, &case), (GateOutcome::Broken, Some(0.5)));
-    assert_eq!(gate("driftScoreMax", 0.2, &case), (GateOutcome::Broken, Some(0.25)));
+    assert_eq!(gate("judgeAvgMin", 0.6, &case), (GateOutcome::Violated, Some(0.5)));
+    assert_eq!(gate("driftScoreMax", 0.2, &case), (GateOutcome::Violated, Some(0.25)));
     let labels: Vec<&str> = case.scores.iter().map(|it| it.label.as_str()).collect();
     assert_eq!(labels, ["Set", "Set > Set", "Set > Set > judge", "Set > Set > drift"]);
 }
@@ -86,8 +86,8 @@ fn rates_are_over_the_parts_and_not_over_the_set() {
     let checks = case.checks;
     assert_eq!((checks.deterministic_passed, checks.deterministic_total), (1, 2));
     assert_eq!((checks.probabilistic_passed, checks.probabilistic_total), (1, 2));
-    assert_eq!(gate("deterministicPassRate", 0.9, &case), (GateOutcome::Broken, Some(0.5)));
-    assert_eq!(gate("probabilisticPassRate", 0.9, &case), (GateOutcome::Broken, Some(0.5)));
+    assert_eq!(gate("deterministicPassRate", 0.9, &case), (GateOutcome::Violated, Some(0.5)));
+    assert_eq!(gate("probabilisticPassRate", 0.9, &case), (GateOutcome::Violated, Some(0.5)));
 }
 
 #[test]

@@ -156,11 +156,11 @@ fn introduction(
 
 /// Returns the result of the run and of its gates in one sentence.
 fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
-    let broken = report.broken_gates().count();
-    let gates = match (broken, report.gates.len()) {
+    let violated = report.violated_gates().count();
+    let gates = match (violated, report.gates.len()) {
         (_, 0) => "the suite has no gates".to_owned(),
         (0, _) => quality(report),
-        (broken, all) => format!("{broken} of {all} quality gates violated"),
+        (violated, all) => format!("{violated} of {all} quality gates violated"),
     };
     let word = match summary.exit_status {
         ExitStatus::Success => "passed",

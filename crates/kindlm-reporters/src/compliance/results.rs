@@ -73,7 +73,7 @@ fn gates(doc: &mut Document<'_>, gates: &[GateResult], law: Law) -> Result<(), R
 fn gate_row(gate: &GateResult) -> [Text<'_>; 5] {
     let status = match gate.outcome {
         GateOutcome::Held => "held",
-        GateOutcome::Broken => "BROKEN",
+        GateOutcome::Violated => "VIOLATED",
         GateOutcome::NothingToMeasure => "nothing to measure",
     };
     [
@@ -103,7 +103,7 @@ fn assertions(doc: &mut Document<'_>, all: &[AssertionSummary]) -> Result<(), Re
             it.example.as_deref().unwrap_or_default().into(),
         ])
     });
-    let columns = ["Assertion", "Kept", "Errored", "Did not apply", "Broken in", "For example"];
+    let columns = ["Assertion", "Kept", "Errored", "Did not apply", "Violated in", "For example"];
     doc.table(&columns, rows)
 }
 

@@ -49,7 +49,7 @@ fn render(
         verdict::clauses(report, &summary).join("; "),
     ];
     // The gates are not evaluated for a shard.
-    let gates = report.broken_gates().filter(|_| report.shard.is_none());
+    let gates = report.violated_gates().filter(|_| report.shard.is_none());
     lines.extend(gates.take(SHOWN).map(|it| format!("violated: {}", one_line(&it.message))));
     let more = |total: u64| total.saturating_sub(SHOWN as u64);
     let (errors, warnings) = (more(totals.failed), more(totals.errored + totals.scored));

@@ -43,7 +43,7 @@ struct Repeat {
     look: Look,
     is_open: bool,
     spent: String,
-    error: Option<Broken>,
+    error: Option<Failed>,
     checks: Vec<Row>,
     named: Vec<(String, String)>,
     said: Vec<SpokenText>,
@@ -53,7 +53,7 @@ struct Repeat {
 }
 
 /// The error of an execution.
-struct Broken {
+struct Failed {
     title: &'static str,
     tone: &'static str,
     code: String,
@@ -150,7 +150,7 @@ impl Repeat {
             title,
             is_open,
             spent,
-            error: it.error.as_ref().map(Broken::of),
+            error: it.error.as_ref().map(Failed::of),
             checks: rows(it.results.iter()),
             named: named.iter().map(|it| (one_line(&it.name), two(it.score.get()))).collect(),
             said,
@@ -166,7 +166,7 @@ impl Repeat {
     }
 }
 
-impl Broken {
+impl Failed {
     fn of(error: &ExecutionError) -> Self {
         let (title, tone) = match error {
             ExecutionError::NotRun { .. } => ("Not run", "none"),

@@ -119,7 +119,7 @@ impl<'a> Index<'a> {
     /// Adds a case that is at `place` of the chunk `chunk`.
     pub(super) fn add(&mut self, case: &CaseResult, chunk: usize, place: usize) {
         let results = || case.executions.iter().flat_map(|it| &it.results);
-        let broken = results()
+        let violated = results()
             .filter(|it| it.assertion == PROMPT_ASSERTION && !it.verdict.held())
             .map(prompt_assertion_id);
         let calls = case.executions.iter().flat_map(|it| &it.execution.tool_calls);
@@ -145,7 +145,7 @@ impl<'a> Index<'a> {
             ("tags", self.tags.places(case.tags.iter().map(String::as_str))),
             ("codes", self.codes.places(case.failure_codes.iter().map(FailureCode::as_str))),
             ("causes", json(&self.causes.of_case(case))),
-            ("rules", self.rules.places(broken)),
+            ("rules", self.rules.places(violated)),
             ("tools", self.tools.places(calls.map(|it| it.name.as_str()))),
             ("file", file.map_or_else(|| "-1".to_owned(), |it| it.to_string())),
             ("line", case.source.as_ref().map_or(0, |it| it.line).to_string()),

@@ -395,7 +395,7 @@ fn gates(report: &AnyReport<'_>, summary: &Summary) -> Vec<Gate> {
 fn gate(gate: &GateResult, summary: &Summary) -> Gate {
     let (tone, mark, word) = match gate.outcome {
         GateOutcome::Held => ("good", "✓", "held"),
-        GateOutcome::Broken => ("bad", "✗", "violated"),
+        GateOutcome::Violated => ("bad", "✗", "violated"),
         GateOutcome::NothingToMeasure => ("none", "–", "not measured"),
     };
     let bullet = gate.actual.filter(|it| it.is_finite()).map(|actual| {

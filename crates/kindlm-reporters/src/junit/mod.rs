@@ -29,7 +29,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 };
 
 /// The failure type of a violated gate.
-const GATE_BROKEN: &str = "GATE_BROKEN";
+const GATE_VIOLATED: &str = "GATE_VIOLATED";
 
 /// The result of a test case in the terms of JUnit.
 ///
@@ -87,7 +87,7 @@ impl Counts {
         for gate in gates {
             match gate.outcome {
                 GateOutcome::Held => {}
-                GateOutcome::Broken => counts.failures += 1,
+                GateOutcome::Violated => counts.failures += 1,
                 GateOutcome::NothingToMeasure => counts.skipped += 1,
             }
         }
@@ -328,8 +328,8 @@ fn ending(case: &CaseResult) -> Ending {
 fn gate_ending(gate: &GateResult) -> Ending {
     match gate.outcome {
         GateOutcome::Held => Ending::Passed { note: Some(gate.message.clone()) },
-        GateOutcome::Broken => Ending::Failure {
-            code: GATE_BROKEN.to_owned(),
+        GateOutcome::Violated => Ending::Failure {
+            code: GATE_VIOLATED.to_owned(),
             message: gate.message.clone(),
             text: gate.message.clone(),
         },

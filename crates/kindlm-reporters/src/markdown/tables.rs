@@ -53,7 +53,7 @@ pub(super) fn gates(report: &AnyReport<'_>) -> String {
         return part;
     }
     let violated: Vec<_> =
-        report.gates.iter().filter(|it| it.outcome == GateOutcome::Broken).collect();
+        report.gates.iter().filter(|it| it.outcome == GateOutcome::Violated).collect();
     if !violated.is_empty() {
         part.push_str("\n### Violated gates\n\n| | Gate | |\n|---|---|---|\n");
         let lines = violated.iter().map(|it| {

@@ -60,7 +60,7 @@ fn gates(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
 fn sign(gate: &GateResult) -> (Ink, &'static str) {
     match gate.outcome {
         GateOutcome::Held => (Ink::Good, "✓ "),
-        GateOutcome::Broken => (Ink::Bad, "✗ "),
+        GateOutcome::Violated => (Ink::Bad, "✗ "),
         GateOutcome::NothingToMeasure => (Ink::Faint, "– "),
     }
 }

@@ -259,7 +259,7 @@ fn all_reports_count_the_same_outcomes() {
     assert_eq!(of_kind("error"), totals.failed);
     assert_eq!(of_kind("warning"), totals.errored + totals.scored);
     let points = tap::points(&rendered("tap"));
-    let broken = report.broken_gates().count() as u64;
+    let broken = report.violated_gates().count() as u64;
     let failed = points.iter().filter(|it| !it.ok).count() as u64;
     assert_eq!(failed, totals.failed + totals.errored + broken);
     let cost: f64 = csv::rows(&report).iter().filter_map(|it| it[6].parse::<f64>().ok()).sum();

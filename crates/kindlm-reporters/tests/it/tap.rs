@@ -79,7 +79,7 @@ fn outcomes_become_test_points() {
     }
     let gates = &points[points.len() - report.gates.len()..];
     for (gate, point) in report.gates.iter().zip(gates) {
-        assert_eq!(point.ok, gate.outcome != GateOutcome::Broken);
+        assert_eq!(point.ok, gate.outcome != GateOutcome::Violated);
         assert_eq!(point.skipped, gate.outcome == GateOutcome::NothingToMeasure);
     }
 }

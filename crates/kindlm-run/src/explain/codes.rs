@@ -123,7 +123,7 @@ pub(super) const OTHERS: [(&str, &str); 15] = [
          permits it.",
     ),
     (
-        "GATE_BROKEN",
+        "GATE_VIOLATED",
         "A gate of the suite is violated: the measured value of the whole run is beyond its threshold. The exit code is \
          1.\n\nThe report shows the measured value and the threshold beside each gate. `kindlm explain gates` lists the \
          gates, `kindlm explain <gate>` shows the page of one, and `kindlm gate <report> --gate 90%` applies another \

@@ -269,7 +269,7 @@ mod tests {
             let text = code_page(code.as_str());
             assert!(text.starts_with(&format!("# {code}\n\n")), "{text}");
         }
-        assert!(code_page("gate_broken").contains("kindlm explain gates"));
+        assert!(code_page("gate_violated").contains("kindlm explain gates"));
     }
 
     fn code_page(name: &str) -> String {

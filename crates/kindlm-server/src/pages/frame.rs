@@ -46,7 +46,7 @@ impl Look {
             "held" => ("good", "✓", "held"),
             "scored" => ("good", "~", "scored"),
             "failed" => ("bad", "✗", "failed"),
-            "broken" | "violated" => ("bad", "✗", "violated"),
+            "violated" => ("bad", "✗", "violated"),
             "errored" => ("trouble", "!", "errored"),
             "skipped" => ("none", "–", "skipped"),
             _ => ("none", "–", "not measured"),

@@ -245,7 +245,7 @@ fn gate(id: &str, actual: Option<f64>, threshold: f64, message: &str) -> GateRes
 }
 
 fn broken(id: &str, actual: f64, threshold: f64, message: &str) -> GateResult {
-    GateResult { outcome: GateOutcome::Broken, ..gate(id, Some(actual), threshold, message) }
+    GateResult { outcome: GateOutcome::Violated, ..gate(id, Some(actual), threshold, message) }
 }
 
 fn gates() -> Vec<GateResult> {

@@ -199,7 +199,7 @@ pub enum GateOutcome {
     /// The measured value meets the threshold.
     Held,
     /// The measured value does not meet the threshold.
-    Broken,
+    Violated,
     /// There was nothing to measure; the gate holds.
     NothingToMeasure,
 }
@@ -222,6 +222,6 @@ pub struct GateResult {
 impl GateResult {
     /// Returns true if the gate lets the run pass.
     pub fn passed(&self) -> bool {
-        self.outcome != GateOutcome::Broken
+        self.outcome != GateOutcome::Violated
     }
 }

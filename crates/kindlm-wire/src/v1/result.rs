@@ -220,7 +220,7 @@ pub enum GateStatus {
     /// The measured value meets the threshold.
     Held,
     /// The measured value does not meet the threshold.
-    Broken,
+    Violated,
     /// There was nothing to measure; the gate holds.
     NothingToMeasure,
 }
@@ -248,7 +248,7 @@ impl From<GateOutcome> for GateStatus {
     fn from(outcome: GateOutcome) -> Self {
         match outcome {
             GateOutcome::Held => Self::Held,
-            GateOutcome::Broken => Self::Broken,
+            GateOutcome::Violated => Self::Violated,
             GateOutcome::NothingToMeasure => Self::NothingToMeasure,
         }
     }
@@ -273,7 +273,7 @@ impl From<Gate> for GateResult {
             gate: wire.gate,
             outcome: match wire.status {
                 GateStatus::Held => GateOutcome::Held,
-                GateStatus::Broken => GateOutcome::Broken,
+                GateStatus::Violated => GateOutcome::Violated,
                 GateStatus::NothingToMeasure => GateOutcome::NothingToMeasure,
             },
             actual: wire.actual,

@@ -120,7 +120,7 @@ impl Measurement for CostMaxUsd {
         let mut result = at_most(id, cost, self.threshold, message);
         // An unknown cost is not 0, so the gate cannot hold.
         if self.unknown > 0 {
-            result.outcome = GateOutcome::Broken;
+            result.outcome = GateOutcome::Violated;
         }
         result
     }

@@ -323,10 +323,10 @@ impl JudgeKappaMin {
         })
     }
 
-    fn broken(&self, why: &str) -> GateResult {
+    fn violated(&self, why: &str) -> GateResult {
         GateResult {
             gate: REGISTRATION.meta.id.to_owned(),
-            outcome: GateOutcome::Broken,
+            outcome: GateOutcome::Violated,
             actual: None,
             threshold: self.demand.min,
             message: format!("Judge κ: {why} (min: {})", two(self.demand.min)),
@@ -349,10 +349,10 @@ impl Measurement for JudgeKappaMin {
             let (check, who) = (&judged.check, judged.judge.in_words());
             let known = match self.known(judged) {
                 Ok(known) => known,
-                Err(why) => return self.broken(&format!("{who} {why}")),
+                Err(why) => return self.violated(&format!("{who} {why}")),
             };
             if let Some(why) = self.demand.unmet(known) {
-                return self.broken(&format!("{who} may not judge `{check}`: {why}"));
+                return self.violated(&format!("{who} may not judge `{check}`: {why}"));
             }
             let (Some(kappa), Some(low)) = (known.kappa, known.labels.low()) else { continue };
             if lowest.as_ref().is_none_or(|(known, _)| low < *known) {
@@ -462,43 +462,43 @@ mod tests {
             ),
             (
                 &[("judge", "good"), ("prompt-assertion", "good")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: good may not judge `prompt-assertion`: its κ of 0.60 may be below 0.60 (50 labels, 95% interval 0.40 to 1.00): label more outputs (min: 0.60)",
             ),
             (
                 &[("judge", "good"), ("judge", "poor")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: poor may not judge `judge`: it agrees with people with a κ of 0.30 only (50 labels, 95% interval 0.10 to 1.00) (min: 0.60)",
             ),
             (
                 &[("judge", "good"), ("prompt-assertion", "poor")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: poor was never calibrated for `prompt-assertion` (min: 0.60)",
             ),
             (
                 &[("judge", "none")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: none may not judge `judge`: it has no κ, because people gave every output the same label \
                  (min: 0.60)",
             ),
             (
                 &[("judge", "lucky")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: lucky may not judge `judge`: its κ of 1.00 may be chance (50 labels, 95% interval -0.30 to 1.00): label more outputs, 100 or so (min: 0.60)",
             ),
             (
                 &[("judge", "constant")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: constant may not judge `judge`: its κ of 0.00 may be chance (50 labels): label more outputs, 100 or so (min: 0.60)",
             ),
             (
                 &[("judge", "changed")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: changed may not judge `judge`: judge changed: 9 of 50 differ (min: 0.60)",
             ),
             (
                 &[("judge", "lost")],
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "Judge κ: lost may not judge `judge`: it was calibrated on 4 of 54 labelled outputs only, because \
                  its replies to the others could not be read: calibrate it again (min: 0.60)",
             ),

@@ -119,7 +119,7 @@ pub fn no_regression(
         }
         Err(why) => return nothing(why),
     };
-    let (is_broken, verdict) = match &comparison.verdict {
+    let (is_violated, verdict) = match &comparison.verdict {
         ComparisonVerdict::Regression => (true, "regression".to_owned()),
         ComparisonVerdict::Improved => (false, "improved".to_owned()),
         ComparisonVerdict::NoRegressionBeyond { margin } => {
@@ -139,7 +139,7 @@ pub fn no_regression(
         .map(|it| format!("{} → {}: ", percent(it.before.rate), percent(it.after.rate)));
     GateResult {
         gate: id.to_owned(),
-        outcome: if is_broken { GateOutcome::Broken } else { GateOutcome::Held },
+        outcome: if is_violated { GateOutcome::Violated } else { GateOutcome::Held },
         actual: comparison.pass_rate.map(|it| it.p_value),
         threshold: comparison.alpha,
         message: format!(
@@ -205,7 +205,12 @@ mod tests {
         let unlike = || V::NotComparable { reason: "no case is in both runs".to_owned() };
         let nothing = "No regression: nothing to measure: ";
         for (demand, verdict, outcome, message) in [
-            (plain, V::Regression, GateOutcome::Broken, "No regression: 82.0% → 74.5%: regression"),
+            (
+                plain,
+                V::Regression,
+                GateOutcome::Violated,
+                "No regression: 82.0% → 74.5%: regression",
+            ),
             (plain, V::Improved, GateOutcome::Held, "No regression: 82.0% → 74.5%: improved"),
             (
                 plain,
@@ -222,7 +227,7 @@ mod tests {
             (
                 margin,
                 V::NotEnoughData { detectable: None },
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "No regression: 82.0% → 74.5%: not enough data to exclude a fall by 3 pp",
             ),
             (
@@ -234,7 +239,7 @@ mod tests {
             (
                 margin,
                 unlike(),
-                GateOutcome::Broken,
+                GateOutcome::Violated,
                 "No regression: not comparable: no case is in both runs",
             ),
         ] {
@@ -242,7 +247,7 @@ mod tests {
             let result = no_regression(demand, Ok(&comparison(verdict, is_measured)));
             assert_eq!((result.outcome, result.message.as_str()), (outcome, message));
         }
-        assert_eq!(no_regression(margin, Err(NOT_COMPARED)).outcome, GateOutcome::Broken);
+        assert_eq!(no_regression(margin, Err(NOT_COMPARED)).outcome, GateOutcome::Violated);
         let plain = RegressionDemand { margin: None };
         assert_eq!(no_regression(plain, Err(NOT_COMPARED)).outcome, GateOutcome::NothingToMeasure);
         let other = no_regression(plain, Err("the baseline is of another suite"));

@@ -240,7 +240,7 @@ impl<C: CaseSource + ?Sized> Report<C> {
     }
 
     /// Returns the gates that are violated.
-    pub fn broken_gates(&self) -> impl Iterator<Item = &GateResult> {
+    pub fn violated_gates(&self) -> impl Iterator<Item = &GateResult> {
         self.gates.iter().filter(|gate| !gate.passed())
     }
 }
