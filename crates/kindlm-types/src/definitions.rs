@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// The schemas are for deserialization, in draft 2020-12.
 pub struct Definitions(SchemaGenerator);
 
-/// Returns the schema of a type; see [`Definitions::of`]. A free function can be stored in tables.
+/// Returns the schema of a type; see [`Definitions::of`].
 pub fn schema_of<T: JsonSchema>(definitions: &mut Definitions) -> Value {
     definitions.of::<T>()
 }

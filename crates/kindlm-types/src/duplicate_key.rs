@@ -11,7 +11,8 @@ use crate::pointer;
 
 /// Returns the first duplicate key in an object at any depth of a JSON text.
 ///
-/// Returns `None` if no object has a duplicate key.
+/// Returns `None` if no object has a duplicate key. The search ends at the first syntax error, and at a value that is
+/// nested more than 127 levels deep.
 ///
 /// ```
 /// use kindlm_types::duplicate_key;
@@ -25,7 +26,7 @@ pub fn duplicate_key(json: &str) -> Option<String> {
 
 /// Returns the first duplicate key for which `is_meant` is true.
 ///
-/// All depths of the JSON text are searched. Returns `None` without such a key.
+/// Searches like [`duplicate_key`]. Returns `None` without such a key.
 ///
 /// ```
 /// use kindlm_types::duplicate_key_among;
@@ -37,7 +38,7 @@ pub fn duplicate_key_among(json: &str, is_meant: impl Fn(&str) -> bool) -> Optio
     Some(find(json, &is_meant)?.key)
 }
 
-/// Returns the JSON pointer to the first duplicate key.
+/// Returns the JSON pointer to the key that [`duplicate_key`] finds.
 ///
 /// Returns `None` without a duplicate key.
 ///

@@ -14,14 +14,15 @@ pub fn number(value: f64) -> String {
 
 /// Formats a number like `number.toFixed(digits)` of ECMAScript.
 ///
-/// Exact ties are rounded away from zero. Numbers from 1e21 on are formatted by [`number`].
+/// `digits` is at most 100; a greater number counts as 100. Exact ties are rounded away from zero. Numbers from 1e21 on
+/// are formatted by [`number`].
 pub fn to_fixed(value: f64, digits: u8) -> String {
     ryu_js::Buffer::new().format_to_fixed(value, digits).to_owned()
 }
 
 /// Formats a number like `number.toPrecision(digits)` of ECMAScript.
 ///
-/// `digits` is clamped to 1..=100. Ties are rounded away from zero.
+/// `digits` is clamped to 1..=100. Ties are rounded away from zero. Infinities and NaN are formatted by [`number`].
 pub fn to_precision(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return number(value);

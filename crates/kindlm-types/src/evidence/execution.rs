@@ -63,9 +63,9 @@ pub struct Execution {
     pub requests: u32,
     /// The tokens of all requests.
     pub usage: Usage,
-    /// The time spent waiting for the provider over all requests, in milliseconds.
+    /// The time spent waiting for the provider over all requests, in milliseconds; for a command, its duration.
     ///
-    /// Retries and back-off are not included.
+    /// Retries and back-off are not included. `None` if no time was measured.
     pub latency_ms: Option<f64>,
     /// The cost in US dollars.
     pub spend: Spend,
@@ -91,7 +91,7 @@ pub struct Execution {
     pub recorded_events: Vec<Event>,
     /// The spans of an instrumented agent.
     pub trace: Option<Box<Trace>>,
-    /// The changes in the agent's workspace, if it had one.
+    /// The state of the agent's workspace after the agent finished; `None` without a workspace.
     pub workspace: Option<Box<Workspace>>,
     /// The tools offered to the model. Reports omit them, because they belong to the test case.
     pub tools: Vec<ToolSpec>,
@@ -102,7 +102,7 @@ pub struct Execution {
 /// The cost of an execution in US dollars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spend {
-    /// The cost of the tokens in US dollars, including stored replies; `None` if the price is not known.
+    /// The cost of the tokens in US dollars, including stored replies; `None` if it is not known.
     pub cost_usd: Option<f64>,
     /// True if a reply came from the response store.
     pub cached: bool,
@@ -126,7 +126,7 @@ pub struct CommandEnd {
 }
 
 impl CommandEnd {
-    /// Returns the end of a command; `None` if nothing is known about it.
+    /// Returns the end of a command; `None` without an exit code and without stderr.
     pub fn of(exit_code: Option<i32>, stderr: String) -> Option<Self> {
         (exit_code.is_some() || !stderr.is_empty()).then_some(Self { exit_code, stderr })
     }
@@ -198,8 +198,7 @@ impl Execution {
     /// Derives the events of a plain conversation.
     ///
     /// They are in this order: the user's messages, the usage, the tool calls and their results, and the output. A call
-    /// without a response has no result event. The usage precedes the calls, so that the last event is the last text or
-    /// call.
+    /// without a response has no result event.
     fn conversation(&self) -> Vec<Event> {
         let user = self.input.iter().filter(|it| it.role == Role::User);
         let mut events: Vec<Event> = user
@@ -243,9 +242,9 @@ impl Execution {
         gap.or_else(lost).or_else(|| self.incomplete_answer().filter(|_| is_of_answers))
     }
 
-    /// Returns the reason why the last answer is incomplete.
+    /// Returns the reason why [`output`](Self::output) is incomplete.
     ///
-    /// Returns `None` if all of it is in [`output`](Self::output).
+    /// Returns `None` if it is complete.
     ///
     /// Reasons are an unsupported part, a cut-off answer, and a failure that stopped the model.
     pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
@@ -351,7 +350,7 @@ pub enum ExecutionError {
 }
 
 impl ExecutionError {
-    /// Returns the failure code for reports; `None` if the execution was not run.
+    /// Returns the failure code for reports; `None` for [`NotRun`](Self::NotRun).
     pub fn code(&self) -> Option<FailureCode> {
         match self {
             Self::Provider(err) => Some(err.kind.failure_code()),
@@ -388,9 +387,9 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
-    /// Returns true if the run stopped before the execution started, so no request was sent.
+    /// Returns true if the run stopped before the execution started, so no request was answered.
     ///
-    /// An execution that was stopped midway has a cost and may have results. It is stored like a complete one.
+    /// False for an execution that was stopped midway.
     pub fn was_never_begun(&self) -> bool {
         matches!(self.error, Some(ExecutionError::NotRun { .. }))
             && self.execution.requests == 0

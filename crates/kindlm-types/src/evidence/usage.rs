@@ -90,7 +90,7 @@ impl Usage {
         .without_lone_zero()
     }
 
-    /// Removes both cache counts if no input, output, total or cached token was counted.
+    /// Removes both cache counts if every count is 0 or absent.
     ///
     /// A lone 0 means that the source did not count.
     fn without_lone_zero(self) -> Self {
@@ -106,7 +106,7 @@ impl Usage {
         }
     }
 
-    /// Returns true if no token was reported. That differs from 0 tokens.
+    /// Returns true if no token was reported. A report of 0 tokens counts as no report.
     pub fn is_unreported(&self) -> bool {
         *self == Self::default()
     }

@@ -340,7 +340,7 @@ pub struct Reply {
     pub output_json: Option<Value>,
     /// The requested tool calls, in order.
     ///
-    /// A call that already has a response was carried out by the provider. Nothing answers it again.
+    /// A call that already has a response was carried out by the provider, so the engine does not answer it.
     pub tool_calls: Vec<ToolCall>,
     /// The events of the reply, in order.
     ///

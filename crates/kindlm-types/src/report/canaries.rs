@@ -45,7 +45,10 @@ impl CanaryWatch {
         Self { judge, check, cost_usd: Some(0.0), ..Self::default() }
     }
 
-    /// Returns the message for the user: the alarm, or the reason why the judge was not asked.
+    /// Returns the warning for the user: the alarm, the reason why the judge was not asked, or the number of outputs
+    /// that could not be judged.
+    ///
+    /// Returns `None` if there is nothing to warn of.
     pub fn warning(&self) -> Option<String> {
         let Self { judge, check, errored, .. } = self;
         if let Some(alarm) = &self.alarm {

@@ -33,7 +33,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Adds the known cost of one execution. If a part of its cost is unknown, it is counted in `unknown`.
+    /// Adds the known cost of one execution. If a part of its cost is unknown, the execution is counted in `unknown`.
     pub fn add(&mut self, execution: &Execution) {
         self.known_usd += execution.spent_at_least().unwrap_or_default();
         self.unknown += u32::from(execution.spent().is_none());
@@ -139,7 +139,7 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
-    /// Returns true if the case counts as passed (`scored` counts).
+    /// Returns true if the outcome is `passed` or `scored`.
     pub fn passed(&self) -> bool {
         self.outcome.held()
     }

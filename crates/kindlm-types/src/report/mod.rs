@@ -224,8 +224,8 @@ pub struct DerivedValue {
 
 /// The report of one run. Reporters render it; its totals are in its [`summary`](Report::summary).
 ///
-/// Most reports hold their case results in memory. The report of a large run loads each case from the run's journal on
-/// request. [`AnyReport`] covers both.
+/// The case results are in memory, or a [`CaseSource`] loads each one on request, such as from the journal of a large
+/// run. [`AnyReport`] covers both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     /// Data that identifies the run.

@@ -85,8 +85,8 @@ pub enum Coverage {
 impl Coverage {
     /// Builds a coverage from the complete kinds and the lost kinds.
     ///
-    /// [`complete_for`](Self::complete_for) and [`lost`](Self::lost) return these parts. A lost kind is never
-    /// complete.
+    /// If `complete_for` is `None`, all kinds are complete. A lost kind is never complete, even if `complete_for`
+    /// contains it.
     pub fn new(complete_for: Option<BTreeSet<Channel>>, lost: BTreeSet<Channel>) -> Self {
         complete_for.map_or(Self::Complete, Self::Only).losing(lost)
     }

@@ -25,8 +25,8 @@ pub struct Facts<'e> {
     pub errors: Vec<&'e str>,
     /// The minimum number of model answers.
     ///
-    /// Each message of the agent counts as one answer. Calls without such a message count as one answer, up to the
-    /// next result or user message.
+    /// Each message of the agent counts as one answer. Calls and questions to a person without such a message count as
+    /// one answer, up to the next result or user message.
     pub answers: usize,
     /// The number of times that the agent compacted its conversation history.
     pub compactions: usize,
@@ -239,8 +239,8 @@ impl<'e> Facts<'e> {
 
 /// Returns the minimum number of model answers.
 ///
-/// A message and the calls that follow it are one answer. Calls after a result, or after another participant's message,
-/// belong to the next answer.
+/// A message of the agent is one answer, with the calls and questions to a person that follow it. Calls after a result,
+/// or after a message of the user, belong to the next answer.
 fn answers(events: &[Event]) -> usize {
     let (mut answers, mut is_answering) = (0, false);
     for event in events {

@@ -269,7 +269,7 @@ impl Event {
         let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));
         for event in events {
             if let Self::Usage { usage, cost_usd } = event {
-                // A source may report a total that does not include the parts, or no total at all.
+                // A source may report no total, or a total below the sum of the parts.
                 let parts = usage.input_tokens.saturating_add(usage.output_tokens);
                 let total_tokens = usage.total_tokens.max(parts);
                 sum.add(Usage { total_tokens, ..*usage });

@@ -33,7 +33,7 @@ impl RepeatCounts {
     }
 }
 
-/// A check that failed or is errored, with all repeats that have the same failure code.
+/// A check that failed or is errored, with all repeats in which it has the same failure code.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finding<'a> {
@@ -56,9 +56,7 @@ pub struct ErrorFinding<'a> {
 }
 
 impl ExecutionResult {
-    /// Returns the weighted mean of the scores of the checks.
-    ///
-    /// Returns `None` without a score or if all weights are 0.
+    /// Returns the weighted mean of the scores of the checks; see [`weighted_score`].
     pub fn score(&self) -> Option<f64> {
         weighted_score(&self.results)
     }
@@ -179,9 +177,9 @@ impl CaseResult {
         because("not run", self.errors().first().map(|it| it.error.message()))
     }
 
-    /// Returns the first repeat that was refused, filtered or cut off; else `None`.
+    /// Returns the first repeat that was refused, filtered or cut off, or that reached `maxTurns`.
     ///
-    /// Its checks may have passed only because the answer is short.
+    /// Returns `None` without such a repeat. Its checks may have passed only because the answer is short.
     pub fn curtailed(&self) -> Option<&ExecutionResult> {
         self.executions.iter().find(|it| {
             it.execution.completeness.truncated

@@ -14,9 +14,11 @@ use crate::{
 /// The totals over cases, updated while they finish.
 ///
 /// Cases may be observed in any order, each with its position in the plan. Sums are exact, and lists in order of first
-/// appearance follow the plan. Only if there are more than 500 causes of failures, the order decides which of them are
-/// listed; the failures of the others are counted. The size does not depend on the number of cases, only on the numbers of models, tags,
-/// failure codes and prompt assertions.
+/// appearance follow the plan. If there are more than 500 causes of failures, the order decides which of them are
+/// listed; the failures of the others are counted.
+///
+/// The size does not depend on the number of cases, only on the numbers of models, tags, failure codes, named scores
+/// and prompt assertions.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     all: Totals,
