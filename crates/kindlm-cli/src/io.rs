@@ -15,7 +15,7 @@ use crate::signals::Signals;
 pub struct Io {
     /// The environment of the library; its notices go to stderr.
     pub world: World,
-    /// The input stream with records.
+    /// The input stream: records, or what the user types.
     pub stdin: Box<dyn Read + Send>,
     /// The output stream, for requested output only.
     pub stdout: Box<dyn Write + Send>,

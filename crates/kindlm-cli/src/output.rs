@@ -21,7 +21,7 @@ const DEFAULT: &str = "pretty";
 /// no other two reports can share stdout.
 const ANNOTATIONS: &str = "github";
 
-/// The variable with the file to which GitHub appends job summaries.
+/// The variable with the path of GitHub's job summary, to which KindLM appends.
 const JOB_SUMMARY_FILE: &str = "GITHUB_STEP_SUMMARY";
 
 /// The reports to write, and their targets.
@@ -192,7 +192,7 @@ fn append_job_summary(io: &Io, report: &AnyReport<'_>) {
     }
 }
 
-/// Prints the failed cases with their places, and the verdict with the failed gates, unless the run succeeded.
+/// Prints the first failed cases with their places, and the verdict with the failed gates, unless the run succeeded.
 fn print_verdict(io: &mut Io, report: &AnyReport<'_>) {
     for line in kindlm_run::reports::failed_lines(report) {
         io.notify(&line);

@@ -119,7 +119,7 @@ impl Key {
 struct Keys(Option<UnboundedReceiver<String>>);
 
 impl Keys {
-    /// Starts to read stdin if it is a terminal. The thread ends with the process.
+    /// If stdin is a terminal, starts a thread that reads its lines until the process ends.
     fn of(io: &mut Io) -> Self {
         if !io.screen.stdin_is_terminal {
             return Self(None);

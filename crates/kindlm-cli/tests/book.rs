@@ -60,7 +60,7 @@ fn blocks(page: &Path) -> Vec<Example> {
     examples::parse(&fs::read_to_string(root().join("docs").join(page)).unwrap())
 }
 
-/// The folder of the quickstart whose model is not always right.
+/// The folder in the quickstart with a model whose answers are sometimes wrong.
 const VARYING: &str = "varying/";
 
 /// A temporary folder with the files that a page shows. The name of a file follows the language of its block.
@@ -74,7 +74,7 @@ impl Folder {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, &file.text).unwrap();
         }
-        // Pages that run commands in it have the folder of the quickstart with a model that is not always right.
+        // Copy the folder `VARYING` of the quickstart if a command of the page uses it.
         let shows = |it: &Example| it.language == "console" && it.text.contains(VARYING);
         if files.iter().any(shows) {
             let source = root().join("fixtures/quickstart").join(VARYING);

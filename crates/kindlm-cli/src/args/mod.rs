@@ -109,6 +109,8 @@ impl Color {
     }
 
     /// Finds the choice in arguments that were not parsed, for error messages and help.
+    ///
+    /// Returns `None` without a valid choice.
     pub(crate) fn find(args: &[OsString]) -> Option<Self> {
         let mut words = args.iter().filter_map(|it| it.to_str());
         let word = words.find(|it| *it == "--color" || it.starts_with("--color="))?;

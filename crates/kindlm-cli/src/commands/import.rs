@@ -1,4 +1,4 @@
-//! `kindlm import`: converts another tool's config into a `kindlm.yaml`.
+//! `kindlm import`: converts a promptfoo config into a `kindlm.yaml`.
 
 use kindlm_types::ExitStatus;
 

@@ -39,7 +39,8 @@ pub(crate) fn suite(folder: &Path, url: &str, least: f64) {
 
 /// Writes outputs with and without labels. All outputs differ.
 ///
-/// `table` has the numbers of outputs by the labels of people and of the judge.
+/// `table` has the numbers of outputs by the labels of people and of the judge. `unlabelled` has the numbers of outputs
+/// that the judge passes and fails.
 pub(crate) fn labels(folder: &Path, table: [usize; 4], unlabelled: [usize; 2]) {
     let mut csv = "output,label\n".to_owned();
     let [both_pass, only_human, only_judge, both_fail] = table;

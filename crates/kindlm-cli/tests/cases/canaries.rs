@@ -262,7 +262,7 @@ fn a_known_cost_of_a_jury_counts_beside_an_unknown_one() {
     assert_eq!(canaries["costUsd"], Value::Null, "{canaries}");
     near(&canaries["knownCostUsd"], 10.0 * ANSWER_USD);
     near(&report["totals"]["judgeCost"]["knownUsd"], 10.0 * ANSWER_USD);
-    // Half of what the canaries cost is missing for the test.
+    // The budget is for one request of the agent and half of the canaries, so the test is not sent.
     let budget = format!("{}", 1.0 + 5.0 * ANSWER_USD);
     let (report, _) = bed.report(&["--allow-unpriced", "--budget-usd", &budget], 1);
     assert_eq!(report["canaries"][0]["asked"], 10, "{}", report["canaries"]);

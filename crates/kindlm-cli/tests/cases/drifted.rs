@@ -24,8 +24,9 @@ pub(crate) enum Judge {
     Fickle,
     /// Cannot be reached.
     Absent,
-    /// Is strict, with one fingerprint or another.
+    /// Is strict. Two configurations answer, each with its own fingerprint.
     Fingerprinted,
+    /// Is strict. A third configuration answers.
     OtherFingerprint,
 }
 

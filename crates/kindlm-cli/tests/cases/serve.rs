@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a copy of the binary, beside which only the files of this folder are.
+/// Runs the binary from this folder, so that only the files of the folder are beside it.
 fn serve(folder: &Path, args: &[&str]) -> Output {
     let program = folder.join("kindlm");
     if !program.exists() {

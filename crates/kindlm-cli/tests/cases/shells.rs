@@ -30,7 +30,7 @@ fn is_installed(shell: &str) -> bool {
 ///
 /// Returns when the shell shows the text: a Tab that arrives before the shell reads keys completes nothing in zsh.
 fn type_at_prompt(terminal: &mut Terminal, text: &str) {
-    // Ctrl-U clears the line of the test before.
+    // Ctrl-U clears the text that was typed before.
     terminal.type_text("\u{15}clear\n");
     wait_until("the prompt is empty", || terminal.screen().trim() == "READY>");
     terminal.type_text(text);
