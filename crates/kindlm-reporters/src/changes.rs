@@ -14,7 +14,9 @@ pub(crate) fn listed(workspace: &Workspace) -> Option<String> {
     (!marked.is_empty()).then(|| marked.join(", "))
 }
 
-/// Returns the changes as a unified diff; empty if there are no changes.
+/// Returns the changes as text: a unified diff of each file, or a line about a file without one.
+///
+/// The text is empty if there are no changes.
 pub(crate) fn diff(workspace: &Workspace) -> String {
     let mut all = String::new();
     for change in &workspace.changes {

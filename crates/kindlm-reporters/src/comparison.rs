@@ -107,9 +107,10 @@ fn verdict(verdict: &ComparisonVerdict) -> String {
     }
 }
 
-/// Returns the changed cases, the cases without a comparison, and the differences of assertions and conditions.
+/// Returns the changed cases, the cases without a comparison, the assertions that changed beyond chance, and the
+/// conditions that differ.
 ///
-/// At most `most` cases of each kind are listed. A last line of the kind has the number of the others.
+/// At most `most` of each kind are listed. For a kind of cases, a last line has the number of the others.
 pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for word in KINDS {

@@ -48,7 +48,7 @@ pub(crate) fn lines(result: &AssertionResult) -> Vec<(&'static str, String)> {
 
 /// Returns the doubtful results of a case, including parts of sets.
 ///
-/// These are passing checks on which judges disagree, and failed scripts in passing sets.
+/// These are passing checks with a doubtful judgement, and scripts that returned no verdict in passing sets.
 ///
 /// Each result is given by its label and a reason. Equal entries of several repeats are listed once.
 pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
@@ -72,11 +72,9 @@ pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
     found
 }
 
-/// Returns the reason why a passing result is doubtful.
+/// Returns the reason why the judgement of a passing result is doubtful.
 ///
-/// It is a tie, or judges disagree.
-///
-/// Returns `None` if the result is not doubtful.
+/// It is a tie, judgements differ, or the judge was asked several times. Returns `None` if it is not doubtful.
 fn doubt(result: &AssertionResult) -> Option<String> {
     let judging = result.judging.as_deref()?;
     if judging.tie {
@@ -99,9 +97,7 @@ fn asked(judging: &Judging) -> Option<String> {
     Some(format!("{times} times: its first reply could not be read in full"))
 }
 
-/// Returns the reason for a tie.
-///
-/// Several outputs are the best, or the two orders give different answers.
+/// Returns the reason for a tie, which depends on the metadata of the result.
 fn tie(result: &AssertionResult) -> &'static str {
     if result.metadata.contains_key("driftByOrder") {
         return "the drift is above the limit in one order of reading only";

@@ -6,7 +6,8 @@ use crate::amount::percent;
 
 /// Describes the pass rate of the repeats, as `3/5 repeats held (60.0%, 95% CI 23.1 to 88.2)`.
 ///
-/// Repeats that could not be judged have no interval. Returns `None` for a case with a single repeat.
+/// With fewer than two judged repeats, the text has no interval. Returns `None` for a single repeat, or if no repeat
+/// was executed.
 pub(crate) fn held(case: &CaseResult) -> Option<String> {
     let counts = case.repeat_counts();
     if case.executions.len() < 2 || counts.executed() == 0 {
@@ -19,7 +20,9 @@ pub(crate) fn held(case: &CaseResult) -> Option<String> {
     })
 }
 
-/// Describes the pass rate of the judged repeats, as `60.0%, 95% CI 23.1 to 88.2`; `None` for a single repeat.
+/// Describes the pass rate of the judged repeats, as `60.0%, 95% CI 23.1 to 88.2`.
+///
+/// Returns `None` with fewer than two judged repeats.
 pub(crate) fn interval(case: &CaseResult) -> Option<String> {
     let judged = case.judged().filter(|it| it.total() > 1)?;
     let interval = case.pass_interval()?;

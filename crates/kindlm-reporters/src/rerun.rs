@@ -7,7 +7,7 @@ use crate::plain::one_line;
 /// The config file that commands use by default.
 const DEFAULT_CONFIG: &str = "kindlm.yaml";
 
-/// The names of runners in the place of a model.
+/// The model ids of tests that run on no model.
 const RUNNERS: [&str; 2] = ["command", "transcript"];
 
 /// Returns the command that runs one test on one model again.

@@ -7,9 +7,9 @@ use askama::filters::Escaper;
 use super::document::{Block, Cell, Format};
 use crate::plain;
 
-/// An escaper that makes Markdown show a text literally, on one line.
+/// The Markdown format of the document, and an escaper that makes Markdown show a text literally, on one line.
 ///
-/// The text can also stand in a table cell.
+/// An escaped text can also stand in a table cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Markdown;
 
@@ -88,7 +88,7 @@ impl Escaper for Markdown {
     }
 }
 
-/// Writes the lines of a text. The first line is escaped like a list item if `may_be_list` is true.
+/// Writes the lines of a text. If `may_be_list` is true, a list marker at the start of the first line is escaped.
 fn write_lines(dest: &mut (impl Write + ?Sized), text: &str, may_be_list: bool) -> fmt::Result {
     for (i, line) in plain::lines(text).iter().enumerate() {
         if i > 0 {

@@ -48,7 +48,7 @@ fn render(
         format!("{}: {}", verdict::word(report, &summary), held(totals.held())),
         verdict::clauses(report, &summary).join("; "),
     ];
-    // The gates are not evaluated for a shard.
+    // The gates apply to the whole run, so the report of a shard does not have them.
     let gates = report.violated_gates().filter(|_| report.shard.is_none());
     lines.extend(gates.take(SHOWN).map(|it| format!("violated: {}", one_line(&it.message))));
     let more = |total: u64| total.saturating_sub(SHOWN as u64);

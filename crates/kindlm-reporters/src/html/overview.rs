@@ -236,7 +236,7 @@ fn more_causes(more: String, summary: &Summary) -> String {
 
 fn tone(report: &AnyReport<'_>, summary: &Summary) -> &'static str {
     match summary.exit_status {
-        // The gates are not evaluated for a shard.
+        // The gates apply to the whole run, so a shard has no verdict.
         ExitStatus::Success if report.shard.is_some() => "none",
         ExitStatus::Success => "good",
         ExitStatus::GatesFailed => "bad",
@@ -383,7 +383,7 @@ fn scaled(value: f64, most: f64) -> u64 {
 
 /// Returns the gates, violated ones first.
 fn gates(report: &AnyReport<'_>, summary: &Summary) -> Vec<Gate> {
-    // The gates are not evaluated for a shard.
+    // The gates apply to the whole run, so the report of a shard does not have them.
     if report.shard.is_some() {
         return Vec::new();
     }

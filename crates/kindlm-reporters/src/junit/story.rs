@@ -56,7 +56,7 @@ pub(super) fn headline(case: &CaseResult) -> String {
     format!("{}{more}", cut(first))
 }
 
-/// Returns the full description: repeats, findings, errors, tool calls and output.
+/// Returns the full description: the results of the repeats, and the repeat that explains the outcome.
 pub(super) fn whole(case: &CaseResult) -> String {
     let mut text = String::new();
     if let Some(line) = repeats_line(case) {

@@ -97,7 +97,7 @@ fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
     Block { name, reasons, exchange: exchange(report, case) }
 }
 
-/// Returns the number of repeats that held, and of stored replies.
+/// Returns the facts beside the name: undecided, the repeats that held, and the repeats from the response store.
 fn facts(case: &CaseResult) -> String {
     let of = case.executions.len();
     let mut facts = String::new();

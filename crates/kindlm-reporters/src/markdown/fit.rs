@@ -31,7 +31,7 @@ pub(super) struct Block {
     pub(super) name: String,
     /// The summary with the name of the case, and the failures. It begins a `<details>` element.
     pub(super) reasons: String,
-    /// The evidence, the request, the output, and the command that runs the case again.
+    /// The evidence, the request, the tool calls, the output, and the command that runs the case again.
     pub(super) exchange: String,
 }
 

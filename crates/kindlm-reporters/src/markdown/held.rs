@@ -96,11 +96,9 @@ fn scores_of(case: &CaseResult) -> String {
     format!("{}: {}", name_of(case), scores.join("; "))
 }
 
-/// Returns the passing checks with a tie or with judges that disagree.
+/// Returns the cases with doubtful checks (see [`panel::doubts`]), one line each.
 ///
-/// Each case has one line.
-///
-/// Lines that do not fit into `room` are only counted. The text is empty if there are no such checks.
+/// Lines that do not fit into `room` are only counted. The text is empty if there are no such cases.
 pub(super) fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, RenderError> {
     let (mut lines, mut total, mut left) = (String::new(), 0_u64, room);
     for case in report.each() {

@@ -6,5 +6,5 @@ pub(super) const NAME: usize = 200;
 pub(super) const WORDS: usize = 300;
 /// The maximum number of bytes that are shown of the message of a check.
 pub(super) const MESSAGE: usize = 600;
-/// The maximum number of cases per entry of a list.
+/// The maximum number of cases, models or findings in an entry of a list.
 pub(super) const NAMED: usize = 3;

@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 /// The maximum number of characters for cases with low soft scores.
 const SCORED_ROOM: usize = 4_000;
-/// The maximum number of characters for passing cases on which judges disagree.
+/// The maximum number of characters for cases with doubtful checks.
 const DOUBTFUL_ROOM: usize = 4_000;
 /// The number of characters reserved for the note about dropped parts.
 const NOTE_ROOM: usize = 600;
@@ -52,7 +52,7 @@ fn render(
     Ok(())
 }
 
-/// Returns the comment of a run in which no case failed: at most [`PASSING_LINES`] lines.
+/// Returns the comment of a successful run without failed and errored cases: at most [`PASSING_LINES`] lines.
 fn passing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderError> {
     let mut page = heading(report, summary);
     let mut facts = vec![verdict::clauses(report, summary).join("; ")];

@@ -48,7 +48,7 @@ pub(super) fn comparison(report: &AnyReport<'_>) -> String {
 /// Returns the violated gates as a table. The others are only counted.
 pub(super) fn gates(report: &AnyReport<'_>) -> String {
     let mut part = String::new();
-    // The gates are not evaluated for a shard.
+    // The gates apply to the whole run, so the report of a shard does not have them.
     if report.gates.is_empty() || report.shard.is_some() {
         return part;
     }

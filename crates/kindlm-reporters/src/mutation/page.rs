@@ -117,7 +117,7 @@ pub(crate) fn score_line(report: &MutationReport) -> String {
     score(&report.harmful)
 }
 
-/// Returns true if a check missed a harmful mutant of the case, or failed on a harmless one.
+/// Returns true if a harmful mutant of the case survived, or a check failed on a harmless one.
 fn is_weak(case: &CaseScore) -> bool {
     case.harmful.survived > 0 || case.harmless.killed > 0
 }
@@ -187,7 +187,9 @@ fn page(report: &MutationReport) -> Page {
     }
 }
 
-/// Describes how many harmful mutants no check noticed, and how many harmless mutants failed. `shown` names their place.
+/// Describes how many harmful mutants survived, and how many harmless mutants failed.
+///
+/// `shown` is a sentence that says where the survivors are shown.
 fn strength(report: &MutationReport, shown: &str) -> String {
     let (harmful, harmless) = (&report.harmful, &report.harmless);
     let decided = harmful.killed + harmful.survived;

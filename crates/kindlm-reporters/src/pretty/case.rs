@@ -161,7 +161,7 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the exit code of a failed command, if the case passed.
+/// Writes the exit code of a failed command, if the case held.
 fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code());
     match codes.find(|it| *it != 0 && case.outcome.held()) {
@@ -193,7 +193,7 @@ fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 
 /// Returns the error of a case if every execution failed with the same error.
 ///
-/// Returns `None` if an execution has results, or sent a request.
+/// Returns `None` if an execution has results or an answered request, or was not run.
 pub(super) fn only_error(case: &CaseResult) -> Option<String> {
     let mut errors = case.executions.iter().map(|it| {
         let error = it.error.as_ref().filter(|_| it.results.is_empty())?;

@@ -108,7 +108,7 @@ impl Alike {
     }
 }
 
-/// The maximum number of cases of which the passed ones are listed.
+/// The maximum number of cases in a report that lists its passed cases.
 const LISTED: usize = 30;
 
 /// The maximum number of failures that are shown with their checks and outputs.

@@ -166,7 +166,6 @@ fn next(
 ) -> fmt::Result {
     let totals = summary.totals;
     let mut tips = Vec::new();
-    // `first_code` is never a provider error, because provider errors have other advice.
     if let Some(code) = &summary.first_code {
         tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
     }

@@ -33,7 +33,7 @@ fn render(
     _style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    // The gates are not evaluated for a shard.
+    // The gates apply to the whole run, so the report of a shard does not have them.
     let gates = if report.shard.is_some() { &[][..] } else { &report.gates };
     let tests = report.cases.len() + report.skipped.len() + gates.len();
     writeln!(out, "TAP version 14\n1..{tests}")?;

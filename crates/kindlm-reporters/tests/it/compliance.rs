@@ -12,7 +12,7 @@ fn document(report: &Report) -> String {
     render("compliance", report, &Style::default())
 }
 
-/// Returns the digest in the row of the audit trail that begins with `row`.
+/// Returns the digest in the table row that begins with `row`.
 fn digest<'a>(document: &'a str, row: &str) -> &'a str {
     let line = document.lines().find(|it| it.starts_with(&format!("| {row}"))).expect(row);
     line.split('`').nth(1).expect(row)
