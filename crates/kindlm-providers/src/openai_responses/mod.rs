@@ -245,7 +245,7 @@ struct Found {
     text: String,
     refusal: Option<String>,
     calls: Vec<ToolCall>,
-    /// `None` if a text has none.
+    /// The log probabilities of all texts; `None` if a text has none.
     log_probs: Option<Vec<f64>>,
     has_message: bool,
 }
