@@ -85,7 +85,8 @@ async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Nex
 ///
 /// # Errors
 ///
-/// Fails if the token is invalid or does not have the scope, or if a request that needs a token has none.
+/// Fails if the token is invalid or does not have the scope, if a request that needs a token has none, or if a request
+/// to a server without tokens does not come from this machine.
 pub(crate) async fn caller(
     guard: &Guard,
     headers: &HeaderMap,
@@ -112,6 +113,8 @@ pub(crate) async fn caller(
 }
 
 /// Returns the token of a request; an empty text if its `Authorization` is not one `Bearer <token>`.
+///
+/// Returns `None` without the header `Authorization`.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.contains_key(AUTHORIZATION).then(|| {
         let value = local::single(headers, AUTHORIZATION).and_then(|it| it.split_once(' '));

@@ -5,6 +5,8 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName};
 
 /// Returns the reason to refuse a request: its `Host` is not this machine, or its `Origin` is not this server.
+///
+/// Returns `None` if there is no such reason.
 pub(crate) fn refusal(headers: &HeaderMap) -> Option<&'static str> {
     let host = single(headers, HOST).and_then(|it| it.parse::<Authority>().ok());
     let Some(host) = host.filter(|it| is_loopback(it.host())) else {
@@ -22,7 +24,7 @@ pub(crate) fn refusal(headers: &HeaderMap) -> Option<&'static str> {
     Some("the `Origin` of the request is another site; pages of other sites cannot use this server")
 }
 
-/// Returns the value of a header that occurs once.
+/// Returns the value of a header; `None` if the header is missing, is repeated or is not a text.
 pub(crate) fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

@@ -118,7 +118,7 @@ async fn stopped() {
     drop(tokio::signal::ctrl_c().await);
 }
 
-/// Returns the folder of suites. It must exist.
+/// Returns the absolute path of the folder of suites. Fails if it is not a folder.
 fn suites(folder: &PathBuf) -> Result<PathBuf, String> {
     let failed = |why: &str| format!("`--suites {}`: {why}", folder.display());
     let absolute = std::fs::canonicalize(folder).map_err(|err| failed(&err.to_string()))?;

@@ -50,7 +50,7 @@ impl Problem {
         self.kind.strip_prefix("urn:kindlm:problem:") == Some(kind)
     }
 
-    /// Creates an error that only has a status.
+    /// Creates an error of no named kind.
     pub fn of_status(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
         let (kind, detail) = ("about:blank".to_owned(), detail.into());
@@ -104,7 +104,7 @@ pub(crate) fn of_panic(_panic: Box<dyn Any + Send + 'static>) -> Response {
 
 /// Converts the error of a library (an unknown path, a wrong method, a body that is too large) into a problem.
 ///
-/// Reports the causes of errors to the operator.
+/// Refuses URLs with NUL characters, and reports the causes of errors to the operator.
 pub(crate) async fn everywhere(
     State(world): State<World>,
     request: Request<Body>,

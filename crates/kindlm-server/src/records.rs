@@ -164,7 +164,7 @@ fn joined(mut json: Vec<u8>, set: &SetVersion) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// Fails if there is no such version.
+/// Fails if the name is invalid, there is no such version, or the database fails.
 pub(crate) async fn find(app: &App, named: &Value) -> Result<SetVersion, Problem> {
     let Value::String(text) = named else {
         return Err(invalid(

@@ -20,7 +20,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Returns the keys of a record or a set. The error text is for the person who wrote the form.
+    /// Returns the checks as the keys of a record or a set. The error text is for the person who wrote the form.
     pub(super) fn checks(&self) -> Result<Map<String, Value>, String> {
         let mut written = match self.yaml.trim() {
             "" => Map::new(),

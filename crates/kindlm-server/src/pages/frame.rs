@@ -9,7 +9,7 @@ use crate::access::Caller;
 use crate::problem::Problem;
 use crate::store::StoreError;
 
-/// Scripts, styles and requests of this server only, and no page in a frame of another.
+/// The content security policy. It permits scripts, styles and requests of this server only, and no frame around a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -112,7 +112,7 @@ impl From<StoreError> for PageError {
     }
 }
 
-/// Returns a time (RFC 3339) without its parts of seconds, for people.
+/// Returns a time (RFC 3339) without its seconds, for people.
 pub(super) fn minute(time: &str) -> String {
     time.get(..16).map_or_else(|| time.to_owned(), |it| it.replace('T', " ") + " UTC")
 }

@@ -28,7 +28,7 @@ struct LoginPage {
     frame: Frame,
     /// The page that is shown after the login.
     next: String,
-    /// The page that was asked for without a valid cookie; empty if it is this one.
+    /// The path of the page that was requested without a valid cookie; empty if the login page was requested.
     again: String,
     error: &'static str,
 }
@@ -42,7 +42,8 @@ impl LoginPage {
 
 /// Asks for a token, in place of the page with this path.
 ///
-/// A browser does not send the cookie with a link from another site. So the page links to itself.
+/// A browser does not send the cookie if the visitor follows a link from another site. So the login page has a link to
+/// the requested page.
 pub(super) fn needed(path: &str) -> Response {
     let shown = LoginPage { again: path.to_owned(), ..LoginPage::new(path) };
     refused(&shown)

@@ -93,7 +93,7 @@ struct Chart {
     tone: &'static str,
     rate: f64,
     points: Vec<Point>,
-    /// The points of the lines. A period without results ends a line.
+    /// The points of the lines. A period without a rate ends a line.
     curves: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ async fn show(
     let (name, _, periods, hours) = known.unwrap_or(WINDOWS[1]);
     query.window = name.to_owned();
     let width = hours * 60 * 60 * 1000;
-    // The window ends with the period that goes on.
+    // The last period of the window is the current one.
     let end = (Timestamp::now().as_millisecond() / width + 1) * width;
     let filter = RateFilter {
         agent: query.agent.clone(),

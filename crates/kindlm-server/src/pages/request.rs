@@ -9,7 +9,7 @@ use crate::problem::Problem;
 /// The name of the cookie with the token.
 pub(super) const COOKIE_NAME: &str = "kindlm_token";
 
-/// Returns the token in the cookie.
+/// Returns the token in the cookie; `None` without the cookie.
 pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
     let mut pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));

@@ -203,7 +203,7 @@ async fn set_page(
     })
 }
 
-/// Splits a line of a unified diff. The lines with positions are left out.
+/// Splits a line of a unified diff. Returns `None` for lines that are not part of a text, such as those with positions.
 fn diff_line(line: &str) -> Option<DiffLine> {
     let (class, sign) = match line.chars().next() {
         Some('+') => ("added", '+'),

@@ -64,7 +64,7 @@ async fn batch(
     Ok(([(CONTENT_TYPE, NDJSON)], Body::from_stream(answers)).into_response())
 }
 
-/// A line of the request with its result.
+/// The number of a line of the request, with the result of its record.
 type Answered = (u64, Result<Evaluated, Unevaluated>);
 
 /// Evaluates the lines of a request, and sends the lines of the response.
@@ -85,7 +85,7 @@ async fn answer(app: App, body: Body, send: mpsc::Sender<Bytes>) {
     let _ = send.send_timeout(text(&json!({"summary": totals.summary()})), UNREAD).await;
 }
 
-/// Returns the lines of a request. All lines that are evaluated have together at most the size of the longest line.
+/// Returns the lines of a request. The lines that are evaluated at once have together at most [`LONGEST`] bytes.
 fn lines(
     body: Body,
 ) -> impl Stream<Item = Result<(Line, Option<OwnedSemaphorePermit>), LineError>> {

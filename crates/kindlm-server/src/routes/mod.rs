@@ -38,7 +38,7 @@ const MAX_BODY: usize = 8 << 20;
 /// The time limit of a request, with the answers of its judges.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Makes all routes: those below `/v1`, which need a token (see `access`), and the pages.
+/// Makes all routes: those of the API (`access` checks their tokens), and the pages.
 pub fn app(app: App) -> Router {
     let (metrics, world) = (app.metrics.clone(), app.runs.world().clone());
     let pages = pages::routes(&app).with_state(app.clone());

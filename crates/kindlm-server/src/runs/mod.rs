@@ -107,7 +107,7 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds a run. Fails if too many runs wait or run.
+    /// Adds a run. Fails if too many runs wait or run, or if this run has not ended yet.
     fn add(&self, run: &Arc<LiveRun>) -> Result<(), NotStarted> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if live.iter().filter(|it| !it.has_ended()).count() >= MAX_OPEN {

@@ -70,7 +70,8 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// Fails if the suite cannot be opened, selects nothing, or too many runs wait.
+    /// Fails if the options are invalid, the suite cannot be opened, no test case is selected, the run to resume is not
+    /// found or has not ended, or too many runs wait.
     pub(crate) async fn start(&self, new: NewRun) -> Result<Arc<LiveRun>, NotStarted> {
         let repeats = 1..=1000;
         if new.repeat.is_some_and(|it| !repeats.contains(&it)) {

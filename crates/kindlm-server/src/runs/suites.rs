@@ -17,7 +17,8 @@ const MAX_SUITES: usize = 1000;
 impl RunService {
     /// Returns the names of all suites, sorted: their paths below the folder of suites.
     ///
-    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`.
+    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`, or one with the ending `.yml`. Without a folder of
+    /// suites, the list is empty.
     ///
     /// # Errors
     ///

@@ -138,7 +138,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes a sample that cannot be evaluated from the queue, and stores the error.
+    /// Removes a sample that cannot be evaluated from the queue, and stores the error. Does nothing if the sample was
+    /// leased again.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns a sample to the queue, for an attempt after `pause`.
+    /// Returns a sample to the queue, for an attempt after `pause`. Does nothing if the sample was leased again.
     ///
     /// # Errors
     ///

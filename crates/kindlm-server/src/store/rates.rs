@@ -53,7 +53,7 @@ pub struct Counts {
 }
 
 impl Store {
-    /// Counts the results that match. `None` if there are too many periods.
+    /// Counts the results that match. Returns `None` if there are too many groups of results.
     ///
     /// # Errors
     ///

@@ -105,7 +105,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Parses the cursor of a [`SamplePage`].
+    /// Parses the cursor of a [`SamplePage`]. Returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let (time, id) = text.split_once('-')?;
         Some(Self { received_at: time.parse().ok()?, id: id.to_owned() })
@@ -139,7 +139,7 @@ pub struct Feedback {
 }
 
 impl SampleFilter {
-    /// Returns the SQL condition. Its parameters are `$1` to `$3`, and those that are not used are compared with nothing.
+    /// Returns the SQL condition. It always contains the parameters `$1` to `$3`, because all three are bound.
     fn condition(&self) -> String {
         let parts = [
             (self.agent.is_some(), "agent = $1"),

@@ -120,7 +120,7 @@ impl Store {
         Ok((stored, true))
     }
 
-    /// Returns a version of a set; the newest one if `number` is `None`.
+    /// Returns a version of a set; the newest one if `number` is `None`. Returns `None` if there is no such version.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Store {
         query.fetch_optional(&self.pool).await?.as_ref().map(version).transpose()
     }
 
-    /// Returns all versions of a set, from the newest to the oldest.
+    /// Returns all versions of a set, from the newest to the oldest. The list is empty if there is no such set.
     ///
     /// # Errors
     ///

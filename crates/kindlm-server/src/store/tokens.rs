@@ -34,7 +34,7 @@ impl Scope {
         }
     }
 
-    /// Returns the scope with this name.
+    /// Returns the scope with this name; `None` if there is none.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
@@ -118,7 +118,7 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Returns the valid token with this text.
+    /// Returns the token with this text; `None` if there is none, or the token was revoked.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ fn refuses_nul_characters(database: &str, token: &str) {
     }
 }
 
-/// Returns the folder of the programs of Debian's package.
+/// Returns the folder with the programs of Debian's package. Returns `None` if the package is not installed.
 fn postgres() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut folders: Vec<PathBuf> = versions.flatten().map(|it| it.path().join("bin")).collect();

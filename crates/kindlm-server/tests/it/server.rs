@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// A running server, which ends with this value.
+/// A running server. Dropping this value ends the server.
 pub(crate) struct Server {
     process: Child,
     address: String,
