@@ -1,4 +1,4 @@
-//! Tests with handwritten agent output. It covers documented formats, odd lines, and lines of other versions.
+//! Tests with handwritten agent output. They cover documented formats, odd lines, and lines of other versions.
 
 use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts, FinishReason};
 use proptest::prelude::*;
