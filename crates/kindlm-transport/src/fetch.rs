@@ -9,7 +9,7 @@ use super::fault::causes;
 pub type Fetched = (u16, Vec<(String, String)>, Vec<u8>);
 
 impl HttpTransport {
-    /// Sends one request unchanged: no key, no retry, no redirect.
+    /// Sends one request, without a key, without retries, and without following redirects.
     ///
     /// `timeout` covers everything up to the last byte of the response. The body may have at most `max_body` bytes. The
     /// error is a message for the user.
