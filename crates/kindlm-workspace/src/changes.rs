@@ -39,7 +39,7 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
 
 /// Returns the changes between two folders.
 ///
-/// The first folder is given with its listing, which is its [`Tree`].
+/// `before` is the listing of the folder `start`.
 ///
 /// The texts and diffs of all changes together are limited to `room` bytes.
 pub(crate) fn changes(

@@ -12,7 +12,7 @@ use crate::options::FoldersOptions;
 /// Programs could connect to these sockets even with read-only access.
 const SOCKETS: [&str; 2] = ["/run", "/var/run"];
 
-/// The paths in these folders that programs need.
+/// The paths in the folders of [`SOCKETS`] that programs need.
 ///
 /// The first path is for host name resolution; the others hold the programs of NixOS.
 const NEEDED: [&str; 3] =
@@ -131,7 +131,7 @@ impl Bubblewrap {
         masked
     }
 
-    /// Returns the error message of `bwrap`, if the sandbox did not start.
+    /// Returns the error message of `bwrap` if the sandbox did not start; `None` if it did.
     ///
     /// `bwrap` has no special exit code for this error, so the message must be the first line of stderr.
     pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {

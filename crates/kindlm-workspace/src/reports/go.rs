@@ -93,7 +93,7 @@ fn place(
     })
 }
 
-/// Parses the package in a line such as `FAIL shop [build failed]`.
+/// Parses the package in a line such as `FAIL shop [build failed]`. Returns `None` for any other line.
 ///
 /// Before Go 1.24, a failed build was not reported as JSON.
 fn failed_without_json(line: &str) -> Option<&str> {

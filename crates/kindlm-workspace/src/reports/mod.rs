@@ -53,9 +53,9 @@ pub fn read(
     Ok(tests)
 }
 
-/// Returns the reason why the results are not credible, if there is one.
+/// Returns the reason why the results are not credible; `None` if they are credible.
 ///
-/// No test ran, or the exit code contradicts the tests.
+/// The reason is that no test ran, or that the exit code contradicts the tests.
 pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String> {
     let failed = tests.iter().filter(|it| it.status == TestStatus::Failed).count();
     let skipped = tests.iter().filter(|it| it.status == TestStatus::Skipped).count();
