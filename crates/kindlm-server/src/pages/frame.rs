@@ -9,7 +9,8 @@ use crate::access::Caller;
 use crate::problem::Problem;
 use crate::store::StoreError;
 
-/// The content security policy. It permits scripts, styles and requests of this server only, and no frame around a page.
+/// The content security policy. It permits only scripts, styles and requests of this server, and no frame around a
+/// page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
