@@ -18,8 +18,8 @@ pub(super) struct CallsPath {
 }
 
 impl CallsPath {
-    /// Returns the list of calls of an answer; `null` if the answer has none. Fails if the path finds something else, or
-    /// finds nothing and is not optional.
+    /// Returns the list of calls of an answer; `null` if the answer has none. Fails if the path finds something else,
+    /// or finds nothing and is not optional.
     pub(super) fn find(&self, answer: &Value) -> Result<Value, Malformed> {
         let path = &self.written;
         match self.path.list(answer) {

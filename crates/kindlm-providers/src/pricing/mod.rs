@@ -1,7 +1,7 @@
 //! The known prices of models.
 //!
-//! The prices are data (`prices.json`), with their date. `cargo xtask prices` makes them from a public file. The price of
-//! an unlisted model is `None`, never 0.
+//! The prices are data (`prices.json`), with their date. `cargo xtask prices` makes them from a public file. The price
+//! of an unlisted model is `None`, never 0.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
