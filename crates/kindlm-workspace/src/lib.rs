@@ -1,7 +1,7 @@
 //! Workspaces: the folders in which agents work.
 //!
-//! [`Folders`] gives each execution a workspace: a separate copy of a folder of the suite. After the agent has finished,
-//! the workspace reports the changes, and the results of commands and tests ([`reports`]).
+//! [`Folders`] gives each execution a workspace: a separate copy of a folder of the suite. After the agent has
+//! finished, the workspace reports the changes, and the results of commands and tests ([`reports`]).
 //!
 //! KindLM's own file access never leaves the workspace, even if the agent creates links that lead out.
 //!

@@ -168,8 +168,8 @@ impl Worktrees {
         let formats = [("GIT_DEFAULT_HASH", &*self.format), ("GIT_DEFAULT_REF_FORMAT", "files")];
         init.env = formats.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         run(&init, "`git init`", None, commands).await?;
-        // Do not use `git clone`: it does not copy the remote branches. From a shallow repository, it also omits commits
-        // that are on no branch.
+        // Do not use `git clone`: it does not copy the remote branches. From a shallow repository, it also omits
+        // commits that are on no branch.
         blocking({
             let (git, objects) = (at.join(".git"), self.objects.display().to_string());
             let (shallow, refs) = (self.shallow.clone(), self.refs.clone());
