@@ -174,7 +174,7 @@ pub(crate) enum Ask {
         /// The module specifier.
         specifier: String,
     },
-    /// Reads from the disk. Byte string: the file's content.
+    /// Reads from the disk. Byte string: the file's content, for [`Look::Read`].
     Look { op: Look, path: String },
     /// Sends an HTTP request. Facts: [`Fetched`]; byte string: the body of the response.
     Fetch { url: String, method: String, headers: Vec<(String, String)> },
@@ -188,9 +188,9 @@ pub(crate) enum Ask {
 pub(crate) enum Look {
     /// Reads the content of a file.
     Read,
-    /// Lists a folder, as a JSON list of `[name, is a folder]`.
+    /// Lists a folder. Facts: `{names}`, a list of `[name, is a folder]`.
     List,
-    /// Returns `{exists, file, folder, size, modified_ms}`.
+    /// Describes a path. Facts: `{exists, file, folder, size, modified_ms}`, or `{exists}` for a missing path.
     Stat,
 }
 

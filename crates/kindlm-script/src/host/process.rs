@@ -21,7 +21,7 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The number of unwritten bytes from which on pending answers are delayed.
+/// The number of unwritten bytes that delays further answers to the worker's questions.
 const UNREAD: usize = 2 * limits::CONTENT;
 /// The time for reading stderr after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);

@@ -44,8 +44,8 @@ const HOOKS: [&str; 12] = [
 pub(crate) struct Engine {
     shared: Rc<Shared>,
     arena: Arena,
-    /// The context is never dropped. A rollback has restored memory that dropping would free again. The end of the
-    /// process releases it.
+    /// The context is never dropped, because a rollback has restored memory that dropping would free again. The memory
+    /// is released when the process ends.
     context: ManuallyDrop<Context>,
     /// The initial state of every call, taken before any script has run.
     base: Snapshot,

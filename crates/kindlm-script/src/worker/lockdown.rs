@@ -80,7 +80,7 @@ const FATAL: &[i64] = &[
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-/// The system calls that a worker needs. It uses its two pipes, allocates memory, reads the clock, waits for its own
+/// The system calls that a worker needs. It uses its pipes, allocates memory, reads the clock, waits for its own
 /// threads, gets random numbers, and exits.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED: &[i64] = &[
@@ -110,7 +110,7 @@ fn system_calls() -> Result<(), String> {
     Ok(())
 }
 
-/// Closes the inherited open files, except stdin, stdout and stderr.
+/// Closes the inherited open files, except stdin, stdout and stderr. Only Linux is supported.
 ///
 /// The function must be called before this program opens any file.
 pub(crate) fn close_inherited() {
