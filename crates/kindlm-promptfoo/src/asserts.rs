@@ -1,4 +1,4 @@
-//! Translation of assertions. The grading model, `env` variables and an empty metric change.
+//! Translation of assertions: their templates, grading models, `env` variables and empty metrics.
 
 use super::Translator;
 use super::build::{key, list, map, number, text};

@@ -102,7 +102,7 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
         return Ok(Expected { kind: "equals", value: Some(Value::Text(text)), threshold: None });
     }
     let threshold = match threshold {
-        // promptfoo reads the threshold and ignores it for types that have no usual threshold.
+        // promptfoo reads the threshold, and ignores it for types that do not use one.
         Some(number) => Some(bracketed(kind, number)?).filter(|_| takes_threshold(kind)),
         None => usual(kind),
     };

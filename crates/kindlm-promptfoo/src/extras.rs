@@ -6,7 +6,8 @@ use super::Translator;
 use super::build::{entries, map, node, text};
 use super::settings::Settings;
 
-/// Settings that the APIs have besides those in [`body_keys`](super::settings), by provider. They cause no warning.
+/// Settings that the APIs have, by provider, besides those that [`settings`](super::settings) translates. They cause no
+/// warning.
 const KNOWN: [(&str, &[&str]); 5] = [
     (
         "anthropic",
@@ -89,7 +90,7 @@ const KNOWN: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Settings with which promptfoo itself does something that KindLM does not do, with the advice.
+/// Settings that KindLM cannot translate, with the advice.
 const REFUSED: [(&str, &str); 12] = [
     (
         "functionToolCallbacks",
@@ -159,7 +160,7 @@ impl Translator<'_> {
         if let Some(help) = refused_at_azure(name, value).filter(|_| kind == "azure") {
             return self.unsupported(key.span, &format!("`config.{name}` at Azure"), Some(help));
         }
-        // Whole answers are read. Their text is the same.
+        // `stream: false` changes nothing, because KindLM reads whole answers anyway.
         if name == "stream" && value.to_json() == serde_json::Value::Bool(false) {
             return;
         }

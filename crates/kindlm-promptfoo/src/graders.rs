@@ -23,7 +23,7 @@ struct Needs {
 
 /// The environment variables of a vendor's key, and the vendor's default grader in promptfoo 0.123.
 ///
-/// The first vendor with a key grades. Without any key, it is the first one.
+/// The first vendor with a key grades. Without any key, the first vendor grades.
 const TEXT: [(&[&str], &str); 5] = [
     (&["OPENAI_API_KEY"], "openai:chat:gpt-5.6-sol"),
     (&["ANTHROPIC_API_KEY"], "anthropic:messages:claude-sonnet-4-6"),

@@ -177,7 +177,8 @@ struct Translator<'a> {
     /// The pause after each request for all providers, in milliseconds.
     delay: Option<Node>,
     filters: Option<OwnFilters>,
-    /// The `assertionTemplates` of the config, after its references outside of them are replaced.
+    /// The `assertionTemplates` of the config. References in them are already replaced, except references to other
+    /// assertion templates.
     assertion_templates: Option<Node>,
     keys: KnownKeys,
     providers: Providers,

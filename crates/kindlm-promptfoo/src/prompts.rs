@@ -181,8 +181,8 @@ impl Translator<'_> {
 
     /// Returns the name of a prompt for models that get a text, and adds this prompt to the suite.
     ///
-    /// `name` is the name of `prompt`, or of a prompt made from it. It stays the same if the prompt has no messages in its
-    /// text, or if no model of the suite reads them.
+    /// `name` is the name of `prompt`, or of a prompt made from it. It is returned unchanged if the text of the prompt
+    /// cannot be a list of messages, or if no model under test reads messages.
     pub(super) fn in_text_form(&mut self, name: &str, prompt: &Prompt) -> String {
         let mut made = self.embraced.iter().chain(&self.made.prompts);
         let node = made.find(|(it, _)| it == name).map_or(&prompt.node, |(_, node)| node);
@@ -317,7 +317,8 @@ impl Translator<'_> {
     }
 }
 
-/// Returns a prompt without messages in its text, for models that get a text. Other prompts stay unchanged.
+/// Returns a prompt whose text is never read as a list of messages, for models that get a text. A prompt that cannot be
+/// a list of messages stays unchanged.
 pub(super) fn as_text(prompt: Node) -> Node {
     if !is_chat(&prompt) {
         return prompt;

@@ -151,10 +151,10 @@ fn typed(node: &Node, kind: &str) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
 }
 
-/// Returns the price of a model that the suite does not find by the key of the provider.
+/// Returns the price of a model if the suite cannot find it by the key of the provider.
 ///
-/// It is the price under the vendor's usual name, or that of promptfoo. Returns `None` if the suite finds a price, and if
-/// it is unknown.
+/// This is the price under the vendor's usual name, or else promptfoo's price. Returns `None` if the suite finds a
+/// price itself, or if no price is known.
 fn usual_price(span: Span, name: &str, key: &str, model: &str) -> Option<Node> {
     let known = kindlm_providers::pricing::price(name, model);
     let price = match known {
@@ -178,9 +178,9 @@ fn call_form(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the path of the file of providers that an item names.
+/// Returns the path of the file if an item names a file that lists providers.
 ///
-/// Other files are scripts that are providers themselves.
+/// Returns `None` for any other item, such as a script that is itself a provider.
 fn list_file(item: &Node) -> Option<&str> {
     let file = item.text().and_then(path)?;
     matches!(extension(file).as_str(), "yaml" | "yml" | "json").then_some(file)
@@ -485,9 +485,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the parameters that promptfoo sends without a setting, and none besides them.
+    /// Adds the parameters that promptfoo sends without a setting, and prevents other default parameters.
     ///
-    /// `kind` is the provider here, `name` that of promptfoo.
+    /// `kind` is the provider in KindLM, and `name` is the provider in promptfoo.
     fn usual_params(
         &mut self,
         (kind, name): (&str, &str),
@@ -535,9 +535,10 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the parameters that promptfoo sends to Anthropic beside `thinking`.
+    /// Adds the parameters that promptfoo sends to Anthropic together with `thinking`.
     ///
-    /// The API rejects a temperature beside it, and a maximum of tokens that thinking alone may use.
+    /// The API rejects a temperature together with `thinking`, and a maximum of tokens that is not above the budget for
+    /// thinking.
     fn thinking(&mut self, entry: &Entry, settings: &mut Settings) {
         let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
         let Some((_, thinking)) = set("thinking") else { return };

@@ -50,7 +50,7 @@ const BODY: [&str; 23] = [
     "top_logprobs",
 ];
 
-/// The keys of a maximum of tokens, in the order in which they decide if a vendor has several.
+/// The keys of a maximum of tokens.
 pub(super) const MAXIMUMS: [&str; 5] =
     ["max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens", "num_predict"];
 
@@ -98,7 +98,8 @@ pub(super) fn or_else(
 impl Settings {
     /// Returns the entries of a part of the body, without its maximums of tokens, which are collected.
     ///
-    /// They decide before those beside `name`. `stream: false` is left out, because whole answers are read anyway.
+    /// These maximums take precedence over maximums outside of the part. `stream: false` is left out, because KindLM
+    /// reads whole answers anyway.
     pub(super) fn without_maximums(&mut self, name: &str, part: &Node) -> Vec<(Key, Node)> {
         let mut rest = Vec::new();
         for (key, value) in part.entries() {
@@ -117,7 +118,8 @@ impl Settings {
 impl Translator<'_> {
     /// Sets the maximum of tokens that promptfoo sends to a model, and no other.
     ///
-    /// `names` are the keys that promptfoo reads for this model. A warning names the others, if none of these is set.
+    /// `names` are the keys that promptfoo reads for this model; the first one that is set counts. If none of them is
+    /// set, a warning names each maximum that promptfoo ignores.
     pub(super) fn maximum(&mut self, model: &str, names: &[&str], settings: &mut Settings) {
         let last = |key: &Key| key.name.rsplit('.').next().unwrap_or_default().to_owned();
         let maximums = std::mem::take(&mut settings.maximums);

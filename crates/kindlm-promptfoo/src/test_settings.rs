@@ -116,7 +116,7 @@ impl Translator<'_> {
     }
 }
 
-/// The names of `factuality`.
+/// The assertion types that check factuality.
 const FACTUALITY: [&str; 2] = ["factuality", "model-graded-factuality"];
 
 /// The findings of `factuality`: promptfoo's name, the letter here, and promptfoo's default score.
@@ -208,7 +208,7 @@ impl TestSettings {
     }
 }
 
-/// Adds the settings with which a check is promptfoo's, where the usual behaviour differs.
+/// Adds the setting that makes a check behave as in promptfoo, if KindLM's default differs.
 fn as_in_promptfoo(check: &Node, kind: &str) -> Node {
     const TASK: [&str; 5] =
         ["factuality", "model-graded-factuality", "model-graded-closedqa", "g-eval", "select-best"];

@@ -1,10 +1,11 @@
-//! The settings of xAI's models, as promptfoo 0.123.1 sends them, but for the name of the maximum: it is `max_tokens`.
+//! The settings of xAI's models, as promptfoo 0.123.1 sends them. Only the key of the token maximum differs: KindLM
+//! sends `max_tokens`.
 
 use kindlm_source::{Key, Node};
 
 use super::Translator;
 
-/// True for the models that promptfoo asks without `max_tokens`.
+/// True for reasoning models, to which promptfoo does not send `max_tokens`.
 pub(super) fn reasons(model: &str) -> bool {
     let is_latest = matches!(model, "grok-latest" | "grok-build-latest" | "grok-build-0.1");
     let starts = ["grok-4", "grok-3-mini", "grok-code-fast"].iter().any(|it| model.starts_with(it));
@@ -29,7 +30,7 @@ impl Translator<'_> {
         let mut kept = Vec::with_capacity(config.len());
         for (name, value) in config {
             let is_left_out = match &*name.name {
-                // It decides the address.
+                // The region is a part of the address.
                 "region" => continue,
                 "stop" | "presence_penalty" | "frequency_penalty" => is_of_fourth_generation(model),
                 "reasoning_effort" => !takes_effort(model),
