@@ -45,7 +45,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns the text of the first input with this info word, such as `expect`.
+    /// Returns the text of the first input with this info word, such as `expect`. Returns `None` without such an input.
     pub fn input(&self, info: &str) -> Option<&str> {
         self.inputs.iter().find(|it| it.info == info).map(|it| it.text.as_str())
     }

@@ -28,7 +28,7 @@ pub struct MockRequest {
 }
 
 impl MockRequest {
-    /// Returns the value of the first header with this lower-case name.
+    /// Returns the value of the first header with this lower-case name. Returns `None` without such a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -94,7 +94,7 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
 
 /// Reads up to the end of the headers; returns the offset and length of the body.
 ///
-/// Returns `None` if the connection ends before, or if the client does not speak HTTP.
+/// Returns `None` if the connection ends before the end of the headers, or if the client does not speak HTTP.
 async fn read_head(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
