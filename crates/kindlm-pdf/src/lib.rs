@@ -25,7 +25,8 @@ pub struct Pdf {
     pub bytes: Vec<u8>,
     /// The number of pages.
     pub pages: usize,
-    /// The number of characters without a glyph in the fonts. The document shows the code of each, and states the number.
+    /// The number of characters without a glyph in the fonts. The document shows the code of each, and states the
+    /// number.
     pub replaced: usize,
 }
 

@@ -62,7 +62,7 @@ fn options(document: &Value) -> Result<PdfOptions, PdfError> {
     })
 }
 
-/// Reads a time in RFC 3339.
+/// Parses a time in RFC 3339. Returns `None` if the text is not a time.
 fn date(text: &str) -> Option<Datetime> {
     let time = text.parse::<Timestamp>().ok()?.to_zoned(TimeZone::UTC).datetime();
     let part = |it: i8| u8::try_from(it).ok();
