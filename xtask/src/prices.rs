@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// The price table, as `kindlm-providers` reads it.
 const TABLE: &str = "crates/kindlm-providers/src/pricing/prices.json";
 
-/// The vendors: their names in the file, our provider, and the prefix of the models' names in the file.
+/// The vendors: their names in the file, KindLM's provider, and the prefix of the models' names in the file.
 const VENDORS: [(&str, &str, &str); 5] = [
     ("anthropic", "anthropic", ""),
     ("cohere_chat", "cohere", ""),
@@ -41,7 +41,7 @@ struct Entry {
     cached_input: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cache_write: Option<f64>,
-    /// A person wrote the entry. It stays.
+    /// The note of a person who wrote the entry. An entry with a note is not replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
@@ -90,7 +90,7 @@ pub(crate) fn update(root: &Path, file: &Path, date: &str) -> Result<String> {
 
 /// Returns the prices of a vendor, each model once.
 ///
-/// A version of a model has no entry of its own if its price is that of the model: `gpt-4o-2024-08-06`.
+/// A dated version of a model, such as `gpt-4o-2024-08-06`, is left out if it has the same price as the model.
 fn entries(models: &Map<String, Value>, vendor: &str, prefix: &str) -> Vec<Entry> {
     let mut all: BTreeMap<&str, Entry> = BTreeMap::new();
     for (name, facts) in models.iter().filter(|(_, it)| it["litellm_provider"] == vendor) {
@@ -102,11 +102,11 @@ fn entries(models: &Map<String, Value>, vendor: &str, prefix: &str) -> Vec<Entry
     all.values().filter(|it| !is_repeated(it, &all)).cloned().collect()
 }
 
-/// Returns the price of a model that reads and writes text; `None` if the price depends on anything but the tokens.
+/// Returns the price of a chat model. Returns `None` for any other model, if the price is missing, or if it depends on
+/// more than the number of tokens.
 fn entry(model: &str, facts: &Value) -> Option<Entry> {
     let is_chat = facts["mode"] == "chat" || facts["mode"] == "responses";
-    // The price of a token changes in long prompts, or it is another one for some tokens of an answer. The calls of
-    // models that search have a price, too.
+    // The price of a token is different in long prompts, or for some tokens of an answer.
     let depends = facts.as_object()?.iter().any(|(key, value)| {
         (key.contains("_above_") && key.contains("k_tokens"))
             || key.starts_with("output_cost_per_audio")
@@ -114,7 +114,8 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
             || (key == "output_cost_per_reasoning_token"
                 && *value != facts["output_cost_per_token"])
     });
-    // A colon stands in names of fine-tuned models, and a slash in names that another vendor uses.
+    // A colon stands in names of fine-tuned models, and a slash in names that another vendor uses. Models that search
+    // also charge for each search.
     let is_other =
         model.contains([':', '/']) || model.contains("-search") || model.contains("deep-research");
     if !is_chat || depends || is_other {
@@ -131,7 +132,8 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
     })
 }
 
-/// Returns the price of a million tokens. Prices of one token are inexact, so it is rounded to a millionth of a dollar.
+/// Returns the price of a million tokens. Prices of one token are inexact, so the result is rounded to a millionth of
+/// a dollar.
 fn per_million(price: f64) -> f64 {
     (price * 1e12).round() / 1e6
 }
