@@ -181,7 +181,7 @@ pub struct AgentReply {
 
 /// Agents: programs that run for a whole conversation.
 pub trait Agents: Send + Sync {
-    /// Starts an agent for one execution, and waits until it is ready.
+    /// Starts an agent for one execution, and waits until it is ready. Fails if the agent does not become ready.
     fn start_agent<'a>(
         &'a self,
         start: &'a AgentStart,

@@ -109,7 +109,8 @@ impl CommandOutput {
 
 /// Commands: programs that run once, as agents under test or in a workspace.
 pub trait Commands: Send + Sync {
-    /// Runs a command and parses the protocol lines of its output.
+    /// Runs a command and parses the protocol lines of its output. Fails if the command cannot be started, or is
+    /// stopped because of its timeout or too much output.
     fn run_command<'a>(
         &'a self,
         command: &'a CommandSpec,

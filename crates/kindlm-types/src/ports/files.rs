@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// An implementation decides which files may be read. The `kindlm` program reads only files below the folder of the
 /// config file, unless the user passes `--allow-outside`.
 pub trait Files: Send + Sync {
-    /// Reads a text file. `path` is relative to the suite, with `/` as separator.
+    /// Reads a text file. `path` is relative to the suite, with `/` as separator. Fails if the file cannot be read, or
+    /// must not be read.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
 
     /// Lists the files that match a glob pattern, as sorted paths for [`read`](Files::read).

@@ -33,7 +33,7 @@ impl AttemptBudget for Unlimited {
 /// `provider` is a key of the suite's `providers`. Implementations retry if a retry may help. `timeout` limits one
 /// attempt, from sending to the last byte of the answer.
 pub trait Models: Send + Sync {
-    /// Sends one request to a model.
+    /// Sends one request to a model. Fails if no attempt gives a usable answer.
     ///
     /// The first attempt is already reserved in the budget. Before a retry after a lost answer, the implementation
     /// reserves money in `budget`. An implementation that never retries can ignore `budget`.
@@ -45,7 +45,7 @@ pub trait Models: Send + Sync {
         budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
 
-    /// Converts a text into an embedding vector.
+    /// Converts a text into an embedding vector. Fails if no attempt gives a usable answer.
     fn embed<'a>(
         &'a self,
         provider: &'a str,

@@ -173,7 +173,7 @@ pub enum CaseChangeKind {
 }
 
 impl CaseChangeKind {
-    /// Returns the reason why the case was not compared, if it is in both runs.
+    /// Returns the reason why a case of both runs could not be compared; `None` for any other change.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Unknown { reason } | Self::NotComparable { reason } => Some(reason),

@@ -316,7 +316,8 @@ impl<Before> Report<Before> {
 }
 
 impl<Cases: CaseSource + ?Sized> Report<Cases> {
-    /// Returns the cases in the order of the plan, and loads them one at a time.
+    /// Returns the cases in the order of the plan, and loads them one at a time. A case that cannot be loaded is an
+    /// error.
     pub fn each(&self) -> impl Iterator<Item = Result<Cow<'_, CaseResult>, CaseError>> {
         self.each_where(|_| true)
     }

@@ -37,7 +37,7 @@ impl Score {
     /// The highest score of KindLM's checks.
     pub const ONE: Score = Score(1.0);
 
-    /// Creates a score from any finite number.
+    /// Creates a score from any finite number. Fails for any other number.
     pub fn new(value: f64) -> Result<Self, ScoreError> {
         if value.is_finite() { Ok(Self(value)) } else { Err(ScoreError(value)) }
     }

@@ -127,7 +127,8 @@ pub fn exit_code(output: &Value) -> Option<i64> {
 }
 
 impl Action<'_> {
-    /// Returns the exit code of the command that a shell tool ran, if its output has one.
+    /// Returns the exit code of the command that a shell tool ran. Returns `None` for other tools, and for an output
+    /// without an exit code.
     pub fn exit_code(&self) -> Option<i64> {
         self.output.filter(|_| self.kind == ToolKind::Shell).and_then(exit_code)
     }

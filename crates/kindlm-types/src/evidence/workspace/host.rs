@@ -21,7 +21,8 @@ pub struct WorkFor<'a> {
 
 /// The interface for creating workspaces: folders for agents to work in.
 pub trait Workspaces: Send + Sync {
-    /// Creates a fresh workspace as specified. `commands` runs the set-up command.
+    /// Creates a fresh workspace as specified. `commands` runs the set-up command. Fails if the workspace cannot be
+    /// created, or if the set-up fails.
     fn open<'a>(
         &'a self,
         spec: &'a WorkspaceSpec,
@@ -57,7 +58,7 @@ pub trait OpenWorkspace: Send + Sync {
         None
     }
 
-    /// Records the result of the finished agent, then removes the folder.
+    /// Records the result of the finished agent, then removes the folder. Fails if the result cannot be recorded.
     ///
     /// The result holds the agent's changes and the results of the workspace queries in `wanted`.
     fn close<'a>(

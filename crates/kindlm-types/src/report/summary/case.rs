@@ -56,7 +56,7 @@ pub struct ErrorFinding<'a> {
 }
 
 impl ExecutionResult {
-    /// Returns the weighted mean of the scores of the checks; see [`weighted_score`].
+    /// Returns the weighted mean of the scores of the checks. `None` if there is no such mean; see [`weighted_score`].
     pub fn score(&self) -> Option<f64> {
         weighted_score(&self.results)
     }
@@ -208,9 +208,7 @@ impl CaseResult {
         findings
     }
 
-    /// Returns the repeat that best explains the outcome.
-    ///
-    /// Returns `None` if all repeats passed.
+    /// Returns the repeat that best explains the outcome; `None` if all repeats passed.
     ///
     /// This is the first repeat that did not pass, preferably one without an execution error.
     pub fn explaining_execution(&self) -> Option<&ExecutionResult> {
