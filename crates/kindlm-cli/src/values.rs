@@ -8,7 +8,7 @@ use kindlm_run::Tag;
 use kindlm_run::reports::ReporterSpec;
 use kindlm_types::suggest;
 
-/// Parses a reporter: `<id>` or `<id>=<path>`.
+/// Parses a reporter: `<id>` or `<id>=<path>`. Fails for an unknown id or an empty path.
 pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
     let (id, path) = match text.split_once('=') {
         Some((id, path)) => (id, Some(path)),
@@ -27,7 +27,7 @@ pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
     }
 }
 
-/// Parses a tag: `tag` or `!tag`.
+/// Parses a tag: `tag` or `!tag`. Fails for an empty name.
 pub(crate) fn tag(text: &str) -> Result<Tag, String> {
     let (name, tag): (&str, fn(String) -> Tag) = match text.strip_prefix('!') {
         Some(name) => (name, Tag::Without),
@@ -39,18 +39,19 @@ pub(crate) fn tag(text: &str) -> Result<Tag, String> {
     Ok(tag(name.to_owned()))
 }
 
-/// Parses a shard: `K/N`.
+/// Parses a shard: `K/N`. Fails for any other text.
 pub(crate) fn shard(text: &str) -> Result<Shard, String> {
     text.parse().map_err(|err: ShardError| err.to_string())
 }
 
-/// Parses a score from 0 to 1.
+/// Parses a score from 0 to 1. Fails for any other text.
 pub(crate) fn score(text: &str) -> Result<f64, String> {
     let score = text.trim().parse().ok().filter(|it: &f64| (0.0..=1.0).contains(it));
     score.ok_or_else(|| format!("`{text}` is not a score; write a number from 0 to 1"))
 }
 
-/// Parses a pass rate such as `95`, `95%` or `0.95`; returns a share from 0 to 1.
+/// Parses a pass rate such as `95`, `95%` or `0.95`; returns a share from 0 to 1. Fails for any other text, and for
+/// `1`, which may mean `1%` or `100%`.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, percent) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim(), true),
@@ -70,7 +71,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     Ok(value)
 }
 
-/// Parses an amount in US dollars above 0: `0.5` or `$0.5`.
+/// Parses an amount in US dollars above 0: `0.5` or `$0.5`. Fails for any other text.
 pub(crate) fn usd(text: &str) -> Result<f64, String> {
     let number = text.trim();
     let number = number.strip_prefix('$').unwrap_or(number).parse().ok();
@@ -78,13 +79,13 @@ pub(crate) fn usd(text: &str) -> Result<f64, String> {
     amount.ok_or_else(|| format!("`{text}` is not an amount in US dollars above 0; write `0.5`"))
 }
 
-/// Parses a whole number from 1 to `MOST`.
+/// Parses a whole number from 1 to `MOST`. Fails for any other text.
 pub(crate) fn count<const MOST: u32>(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|it| (1..=MOST).contains(it));
     number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {MOST}"))
 }
 
-/// Parses a duration: `1500` (milliseconds), `1500ms`, `30s` or `2m`.
+/// Parses a duration from 1 ms to a day: `1500` (milliseconds), `1500ms`, `30s` or `2m`. Fails for any other text.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bad =
         || format!("`{text}` is not a time; write milliseconds (`1500`), `1500ms`, `30s` or `2m`");
@@ -104,7 +105,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses an age: `30d`, `12h` or `45m`.
+/// Parses an age: `30d`, `12h` or `45m`. Fails for any other text.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let unit = match text.chars().last() {

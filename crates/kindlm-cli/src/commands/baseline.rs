@@ -24,7 +24,7 @@ pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
     }
 }
 
-/// Finds the given run, or else the newest run.
+/// Finds the given run, or else the newest run. Fails if there is no such run.
 ///
 /// With `-c`, only runs of this suite are used.
 fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(SuiteFolder, Saved), Failure> {

@@ -62,7 +62,8 @@ fn config(args: &CalibrateArgs) -> CalibrateConfig {
     }
 }
 
-/// Returns the question from the arguments, for rows without a criterion or check.
+/// Returns the question from the arguments, for rows without a criterion or check. Fails if the rules or the check
+/// cannot be read.
 fn question(args: &CalibrateArgs, io: &Io) -> Result<Question, Failure> {
     let assertions = args.assertions.as_ref().map(|path| load_rules(io, path)).transpose()?;
     let check = args.check.as_deref().map(parse_check).transpose()?;
