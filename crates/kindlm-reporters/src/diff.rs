@@ -69,7 +69,8 @@ pub(crate) fn of_evidence(evidence: &ResultEvidence) -> Option<Vec<DiffLine>> {
     }
 }
 
-/// Returns the difference of the `expected` and `actual` values in the metadata of a result.
+/// Returns the difference of the `expected` and `actual` values in the metadata of a result. Returns `None` if a value
+/// is missing.
 ///
 /// Scripts and older reports have these values instead of evidence.
 pub(crate) fn of_metadata(result: &AssertionResult) -> Option<Vec<DiffLine>> {

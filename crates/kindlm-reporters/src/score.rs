@@ -15,7 +15,7 @@ pub(crate) fn has_details(result: &AssertionResult) -> bool {
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))
 }
 
-/// Returns the score that the check requires, if it is known.
+/// Returns the score that the check requires, or else the threshold of its set; `None` if neither is known.
 pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
     THRESHOLDS
         .iter()

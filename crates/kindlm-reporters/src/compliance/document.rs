@@ -65,7 +65,8 @@ pub(crate) trait Format {
     /// The extension of the file, such as `md`.
     fn extension(&self) -> &'static str;
 
-    /// Returns the digest of the content in another file of the same run, if this file cannot be verified by itself.
+    /// Returns the digest of the content in another file of the same run; `None` if this file can be verified by
+    /// itself.
     fn digest_elsewhere(&self) -> Option<&str> {
         None
     }

@@ -120,7 +120,7 @@ struct Law {
 }
 
 impl Law {
-    /// Returns the text if the law is the EU AI Act.
+    /// Returns the text if the law is the EU AI Act; `None` for another law.
     fn only(self, text: &str) -> Option<&str> {
         self.eu.then_some(text)
     }

@@ -79,7 +79,8 @@ pub fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
 }
 
-/// Returns the second cell of a row whose first cell is `name`, or begins with `name` and a space.
+/// Returns the second cell of a row whose first cell is `name`, or begins with `name` and a space. Returns `None` for
+/// any other line.
 fn cell_of(line: &str, name: &str, is_html: bool) -> Option<String> {
     let (first, second) = if is_html {
         let row = line.strip_prefix("<tr><th scope=\"row\">")?;

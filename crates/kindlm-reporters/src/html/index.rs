@@ -89,7 +89,8 @@ impl<'a> Causes<'a> {
         found
     }
 
-    /// Finds the cause of an error by its code and by the parts of the title that are not `…`.
+    /// Finds the cause of an error by its code and by the parts of the title that are not `…`. Returns `None` if no
+    /// cause matches.
     fn of_error(&self, error: &ExecutionError) -> Option<usize> {
         let (code, message) = (error.code(), error.message());
         let line = message.lines().next().unwrap_or_default();

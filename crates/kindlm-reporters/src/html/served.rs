@@ -151,7 +151,8 @@ pub fn case_difference(before: Option<&CaseResult>, after: Option<&CaseResult>) 
     })
 }
 
-/// Returns the execution that explains the outcome of a case. For a case that held, this is the first execution.
+/// Returns the execution that explains the outcome of a case. If no execution explains it, returns the first one;
+/// `None` if the case has no execution.
 fn shown(case: &CaseResult) -> Option<&ExecutionResult> {
     case.explaining_execution().or(case.executions.first())
 }

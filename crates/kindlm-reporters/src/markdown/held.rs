@@ -46,7 +46,7 @@ pub(super) fn scored(
     Ok(())
 }
 
-/// Returns the first cases with a low soft score, as one line.
+/// Returns the first cases with a low soft score, as one line; `None` if there are none.
 pub(super) fn low_scores(
     report: &AnyReport<'_>,
     summary: &Summary,
@@ -121,7 +121,7 @@ pub(super) fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, Re
     Ok(format!("\n### Held, but judges differ: {}\n\n{lines}", plural(total, "case")))
 }
 
-/// Returns the first cases with doubtful checks, as one line.
+/// Returns the first cases with doubtful checks, as one line; `None` if there are none.
 pub(super) fn doubts(report: &AnyReport<'_>) -> Result<Option<String>, RenderError> {
     let (mut listed, mut total) = (Vec::new(), 0_u64);
     for case in report.each() {

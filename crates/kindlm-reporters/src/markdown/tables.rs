@@ -173,7 +173,7 @@ pub(super) fn assertions(summary: &Summary) -> String {
     part
 }
 
-/// Counts the prompt assertions that were kept, and those that did not apply.
+/// Counts the prompt assertions that were kept, and those that did not apply. Returns `None` if there are neither.
 pub(super) fn kept(summary: &Summary) -> Option<String> {
     kept_of(&summary.assertions.iter().filter(|it| it.held()).collect::<Vec<_>>())
 }
@@ -215,7 +215,7 @@ pub(super) fn warnings(report: &AnyReport<'_>) -> String {
     part
 }
 
-/// Returns the first warning and the number of the others, as one line.
+/// Returns the first warning and the number of the others, as one line; `None` without warnings.
 pub(super) fn first_warning(report: &AnyReport<'_>) -> Option<String> {
     let first = report.warnings.first()?;
     let more = report.warnings.len() as u64 - 1;
