@@ -10,7 +10,7 @@ use crate::{HttpRequest, HttpResponse, StructuredOutput};
 
 /// The encoder and decoder for one vendor's API.
 pub trait Codec: fmt::Debug + Send + Sync {
-    /// Encodes a prompt as a request of the vendor's API.
+    /// Encodes a prompt as a request of the vendor's API. Fails if the API cannot express the prompt.
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError>;
 
     /// Decodes a response with any status; an error status gives an error. The client sets `latency_ms` and `attempts`.

@@ -91,7 +91,8 @@ impl Provider {
     }
 }
 
-/// Sets up one provider of the config. The returned flag is true if an agent may run behind the provider.
+/// Sets up one provider of the config, or returns the problems of its configuration. The returned flag is true if an
+/// agent may run behind the provider.
 pub(super) fn connect(
     known: &Providers,
     name: &str,

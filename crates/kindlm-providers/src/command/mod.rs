@@ -64,7 +64,7 @@ pub enum Input {
 }
 
 impl Config {
-    /// Parses and checks the configuration.
+    /// Parses the configuration. Fails if its form is invalid or the command line is empty.
     pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;

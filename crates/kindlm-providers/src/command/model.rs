@@ -12,7 +12,8 @@ use kindlm_types::{
 
 use super::{Config, Input};
 
-/// Runs the program once for a prompt, and returns the reply from its output.
+/// Runs the program once for a prompt, and returns the reply from its output. Fails if the program cannot be run to its
+/// end, ends with another exit code than 0, or declares something unreadable.
 pub(crate) async fn ask(
     config: &Config,
     (folder, guard): (&Path, &Guard),

@@ -172,7 +172,8 @@ fn is_forbidden(facts: &Facts) -> bool {
         || facts.message_contains(&["api key", "permission", "not authorized", "unauthorized"])
 }
 
-/// Returns the vendor's message from the first place that has one, truncated. Vendors use different places.
+/// Returns the vendor's message from the first place that has one, truncated. Vendors use different places. Returns
+/// `None` if no place has a message.
 fn message(body: &Value) -> Option<String> {
     let found = [
         body.pointer("/error/message"),

@@ -48,7 +48,8 @@ pub(crate) fn is_silent(kind: &str) -> bool {
     kindlm_agents::MEDIA.contains(&kind) || BESIDE.contains(&kind)
 }
 
-/// Returns the text of message content, which is a text or a list of parts. Missing content is an empty text.
+/// Returns the text of message content, which is a text or a list of parts. Missing content is an empty text. Fails for
+/// any other content, and for an unsupported part.
 pub(crate) fn text(content: &Value) -> Result<String, Malformed> {
     match content {
         Value::Null => Ok(String::new()),
@@ -82,7 +83,8 @@ pub(crate) fn text_at<'v>(part: &'v Value, key: &str) -> Result<&'v str, Malform
     part[key].as_str().ok_or_else(|| Malformed::no_text(&part[key]))
 }
 
-/// Parses the tool calls of an answer in the chat dialect, in order. `null` means no calls.
+/// Parses the tool calls of an answer in the chat dialect, in order. `null` means no calls. Fails for any other value
+/// than a list, and for a malformed call.
 pub(crate) fn tool_calls(
     prompt: &Prompt,
     calls: &Value,
@@ -109,7 +111,7 @@ fn tool_call(call: &Value, made_up: &str) -> Result<ToolCall, Malformed> {
 }
 
 /// Parses a tool call: an object with a `name`, and its arguments at the key `key`. A missing id is replaced by
-/// `made_up`.
+/// `made_up`. Fails if the call is not an object, or has no name.
 pub(crate) fn called(
     call: &Value,
     key: &str,

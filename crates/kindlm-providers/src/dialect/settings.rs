@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::HeaderValue;
 
-/// Parses a configuration that has passed its schema.
+/// Parses a configuration that has passed its schema, or returns the problem.
 pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem>> {
     serde_json::from_value(config.clone()).map_err(|err| vec![Problem::new("", err.to_string())])
 }
@@ -98,7 +98,8 @@ pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<()
     Err(vec![Problem::new(pointer, "a key must not be in a file").with_help(help)])
 }
 
-/// Returns the pointer of the first secret in a value, which is the entry `name` of the object at `parent`.
+/// Returns the pointer of the first secret in a value, which is the entry `name` of the object at `parent`. Returns
+/// `None` if the value has no secret.
 ///
 /// A secret is a text with the name of a secret setting, or a text that looks like a key. So a property `password` of a
 /// schema is no secret.

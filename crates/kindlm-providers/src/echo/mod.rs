@@ -36,7 +36,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Parses the configuration.
+    /// Parses the configuration. Fails if its form is invalid.
     pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])

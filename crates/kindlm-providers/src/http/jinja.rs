@@ -94,7 +94,7 @@ impl Filler {
         Self { vars, env, variables, escaped: OnceLock::new(), marks }
     }
 
-    /// Renders a text. A text without templates stays unchanged.
+    /// Renders a text. A text without templates stays unchanged. Fails if the template cannot be rendered.
     pub(super) fn text(&self, text: &str) -> Result<String, String> {
         if is_template(text) { self.variables.render(text) } else { Ok(text.to_owned()) }
     }

@@ -17,7 +17,7 @@ const PARAMS: [&str; 4] = ["json", "text", "context", "process"];
 const ENDINGS: [&str; 6] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts"];
 
 /// Parses `transformResponse`, which is code or a file. Code is an expression of `json`, `text` and `context`, or a
-/// function of them. A file begins with `file://`.
+/// function of them. A file begins with `file://`. Fails for a file with an unsupported extension.
 pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
     let text = text.trim();
     if let Some(named) = text.strip_prefix("file://") {

@@ -39,7 +39,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Renders the body of a request.
+    /// Renders the body of a request. Fails if the result is not JSON.
     pub(super) fn render(&self, prompt: &Prompt) -> Result<Value, String> {
         let text: String = self
             .0

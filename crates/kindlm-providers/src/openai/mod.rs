@@ -223,7 +223,7 @@ fn log_probs(logprobs: &Value) -> Option<Vec<f64>> {
     tokens.iter().map(|it| it["logprob"].as_f64()).collect()
 }
 
-/// Returns the fingerprint of the model's configuration. Some compatible servers send an empty text.
+/// Returns the fingerprint of the model's configuration; `None` for an empty text, which some compatible servers send.
 fn fingerprint(fingerprint: Option<&str>) -> Option<String> {
     fingerprint.filter(|it| !it.is_empty()).map(str::to_owned)
 }

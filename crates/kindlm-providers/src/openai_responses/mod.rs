@@ -131,7 +131,7 @@ impl Responses {
     }
 }
 
-/// Checks that OpenAI runs each tool itself.
+/// Checks that OpenAI runs each tool itself. Returns a problem for each other tool.
 fn check_hosted(tools: &[Map<String, Value>]) -> Result<(), Vec<Problem>> {
     let problems: Vec<Problem> = tools
         .iter()
@@ -284,7 +284,7 @@ impl Found {
         Ok(found)
     }
 
-    /// Adds a message. The texts of several messages are separate lines.
+    /// Adds a message. The texts of several messages are separate lines. Fails if the message or a part is malformed.
     fn message(&mut self, content: &Value) -> Result<(), Malformed> {
         let Value::Array(parts) = content else { return Err(Malformed::no_text(content)) };
         self.has_message = true;

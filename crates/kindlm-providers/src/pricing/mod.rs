@@ -76,7 +76,7 @@ pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
     prices(provider).into_iter().flatten().map(|(name, _)| name.as_str())
 }
 
-/// Returns the price table of a provider. Both APIs of OpenAI have one.
+/// Returns the price table of a provider; `None` if it has none. Both APIs of OpenAI share one table.
 fn prices(provider: &str) -> Option<&'static Vec<(String, Price)>> {
     PRICES.get(if provider == "openai-responses" { "openai" } else { provider })
 }

@@ -32,7 +32,8 @@ impl fmt::Debug for Scripts {
     }
 }
 
-/// Runs the program once for a prompt, and returns its reply with the latency.
+/// Runs the program once for a prompt, and returns its reply with the latency. Fails if the program cannot be run to
+/// its end, or if its answer is not a reply.
 pub(crate) async fn ask(
     config: &Config,
     scripts: &Scripts,

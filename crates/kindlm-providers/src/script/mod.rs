@@ -63,7 +63,7 @@ pub(crate) struct Config {
 const JAVASCRIPT: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "cts"];
 
 impl Config {
-    /// Parses and checks the configuration.
+    /// Parses the configuration. Fails if its form is invalid, or the file has an unsupported extension.
     pub(crate) fn read(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;

@@ -149,7 +149,7 @@ impl Script {
     }
 }
 
-/// Parses a list of replies, or a mapping with a list `replies`.
+/// Parses a list of replies, or a mapping with a list `replies`. Fails for any other text.
 fn parse(file: &str, text: &str) -> Result<Vec<ScriptedReply>, String> {
     let is_json = file.rsplit('.').next().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     // The shape of the document decides which parse error is reported.
