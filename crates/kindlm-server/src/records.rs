@@ -123,9 +123,10 @@ pub(crate) async fn put_set(
     Ok(app.store.put_set(name, &content, author).await?)
 }
 
-/// Adds the checks of the named set to a record that names one.
+/// Adds the checks of the named set to a record that names one. Fails if there is no such set, or if the record has
+/// other rules too.
 async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<String>), Unevaluated> {
-    // A record that this cannot read has an error, which the evaluation explains.
+    // A record that cannot be parsed stays unchanged. The evaluation reports its error.
     let Ok(Rules { set: Some(named), id, assertions, expect, threshold }) =
         serde_json::from_slice::<Rules<'_>>(&json)
     else {

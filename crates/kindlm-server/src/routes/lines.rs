@@ -41,7 +41,7 @@ impl<Body: Stream<Item = Result<Bytes, Error>> + Unpin> Lines<Body> {
         Self { body, chunk, start, is_too_long: false, number: 0, has_ended: false }
     }
 
-    /// Returns the next line; `None` after the last one.
+    /// Returns the next line; `None` after the last one. Fails if the request is interrupted.
     pub(super) async fn next(&mut self) -> Option<Result<Line, Interrupted>> {
         loop {
             if let Some(end) = self.chunk.iter().position(|it| *it == b'\n') {
@@ -79,7 +79,7 @@ impl<Body: Stream<Item = Result<Bytes, Error>> + Unpin> Lines<Body> {
         }
     }
 
-    /// Returns the next part of the body; `None` at its end.
+    /// Returns the next part of the body; `None` at its end. Fails if the request breaks off or stalls.
     async fn receive(&mut self) -> Result<Option<Bytes>, Interrupted> {
         if self.has_ended {
             return Ok(None);

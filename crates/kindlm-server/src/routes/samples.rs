@@ -89,7 +89,7 @@ async fn add(
     Ok(Json(stored))
 }
 
-/// Reads the samples of a body: one, or one per line.
+/// Reads the samples of a body: one, or one per line. Fails if a sample is invalid, or if there are too many.
 fn parse(
     redactor: Option<&Redactor>,
     body: &[u8],

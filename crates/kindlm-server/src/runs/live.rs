@@ -116,7 +116,7 @@ impl Known {
         }
     }
 
-    /// Returns the first stored event after the event with this number.
+    /// Returns the first stored event after the event with this number; `None` if there is none.
     fn next(&self, seen: usize) -> Option<&(usize, Event)> {
         let at = self.events.partition_point(|it| it.0 <= seen);
         let progress = self.progress.iter().filter(|it| it.0 > seen);

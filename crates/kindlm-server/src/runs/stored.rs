@@ -162,7 +162,8 @@ impl RunService {
         Ok((place, saved))
     }
 
-    /// Describes a run, with the head of its report if it has one.
+    /// Describes a run, with the head of its report if it has one. Fails if there is no such run, or the head cannot be
+    /// read.
     pub(crate) fn described(&self, id: &str) -> Result<(RunInfo, Option<RunHead>), NotRead> {
         let live = self.live(id);
         if let Some(live) = live.as_ref().filter(|it| !it.has_ended()) {
@@ -184,12 +185,13 @@ impl RunService {
         }
     }
 
-    /// Returns the head of a finished run.
+    /// Returns the head of the report of a run. Fails if the run has no report.
     pub(crate) fn head(&self, id: &str) -> Result<RunHead, NotRead> {
         self.described(id)?.1.ok_or_else(|| NotRead::NoReport(id.to_owned()))
     }
 
-    /// Returns the time at which the report of a run was written, in milliseconds since 1970.
+    /// Returns the time at which the report of a run was written, in milliseconds since 1970. Fails if the run has no
+    /// report.
     pub(crate) fn report_time(&self, id: &str) -> Result<i64, NotRead> {
         let (place, _) = self.stored(id)?;
         let [report, _] = page_version(&place, id);
@@ -197,7 +199,7 @@ impl RunService {
         time.map(Timestamp::as_millisecond).ok_or_else(|| NotRead::NoReport(id.to_owned()))
     }
 
-    /// Returns the data of a finished run for the page of the report.
+    /// Returns the data of a finished run for the page of the report. Fails if the run has no report.
     pub(crate) fn served(&self, id: &str) -> Result<Arc<ServedRun>, NotRead> {
         let (place, _) = self.stored(id)?;
         let key = (id.to_owned(), page_version(&place, id));
@@ -213,7 +215,7 @@ impl RunService {
         Ok(served)
     }
 
-    /// Renders the report of a finished run.
+    /// Renders the report of a finished run. Fails if the run has no report, or if it cannot be rendered.
     pub(crate) fn report(&self, id: &str, format: &str) -> Result<Vec<u8>, NotRead> {
         let (_, saved) = self.open(id)?;
         let mutation = saved.mutation(&self.inner.world);

@@ -21,7 +21,8 @@ pub struct RequestKey {
 }
 
 impl RequestKey {
-    /// Reserves the key in this transaction. Returns the first response if the request is a repetition.
+    /// Reserves the key in this transaction. Returns the first response if the request is a repetition, and `None` if
+    /// the key is new. Fails if the key was used for another request.
     ///
     /// A concurrent request with the same key waits here until the first one is committed.
     pub(super) async fn reserve<Response: DeserializeOwned>(
