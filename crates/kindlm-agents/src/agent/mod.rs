@@ -77,7 +77,7 @@ pub(crate) fn dialect(spec: &AgentSpec) -> Box<dyn Dialect> {
     }
 }
 
-/// Parses a line that must be a JSON object without duplicate keys.
+/// Parses a line as a JSON object. Fails for any other text, and for an object with a duplicate key.
 fn object(line: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(line) {
         Ok(map) => match duplicate_key(line) {

@@ -49,7 +49,7 @@ pub(super) fn add(
     Ok(transcript)
 }
 
-/// Returns the finish reason in a message or a log; `None` if it is not recorded.
+/// Returns the finish reason in a message or a log; `None` if it is not recorded. Fails if it is not a text.
 pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReason>, Problem> {
     let own = match text_at(value, "finish_reason", at)? {
         None => text_at(value, "stop_reason", at)?,
@@ -116,8 +116,8 @@ fn number(value: &Value, key: &str) -> Result<Option<f64>, Problem> {
     number.map(Some).ok_or_else(|| Problem::new(format!("/{key}"), message()))
 }
 
-/// Returns the token usage, in the format of OpenAI or Anthropic. Returns `None` if it is absent. Anthropic counts
-/// cache tokens separately.
+/// Returns the token usage, in the format of OpenAI or Anthropic. Returns `None` if it is absent. Fails if a number is
+/// invalid or missing, or if the numbers contradict each other. Anthropic counts cache tokens separately.
 fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     let usage = match value.get("usage") {
         None | Some(Value::Null) => return Ok(None),
@@ -160,7 +160,8 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     }
 }
 
-/// Returns the tools of the request, in either vendor's format. The vendor's built-in tools are left out.
+/// Returns the tools of the request, in either vendor's format. The vendor's built-in tools are left out. Fails for a
+/// malformed tool.
 fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
     let list = match value.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),
