@@ -25,7 +25,7 @@ const CONTEXT: usize = 3;
 /// The number of bytes of a large file that decide if it is text.
 const SAMPLE: usize = 8 * 1024;
 
-/// Compiles path globs such as `node_modules/**`.
+/// Compiles path globs such as `node_modules/**`. Fails for an invalid glob.
 ///
 /// `*` matches within one path component.
 pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {

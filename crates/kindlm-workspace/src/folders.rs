@@ -51,7 +51,8 @@ impl Folders {
         root.as_ref().filter(|_| self.options.keep).map(|it| it.path().to_path_buf())
     }
 
-    /// Returns the path of the source folder, with symbolic links resolved.
+    /// Returns the path of the source folder, with symbolic links resolved. Fails if it is not a folder, or is outside
+    /// the suite's folder without permission.
     pub(crate) fn source(&self, spec: &WorkspaceSpec) -> Result<PathBuf, WorkspaceError> {
         let source = resolve(&self.options, &spec.from, "workspace.from")?;
         if source.is_dir() {

@@ -210,7 +210,7 @@ fn own_git() -> Vec<String> {
     GIT_PLACES.into_iter().chain(GIT_SETTINGS).map(str::to_owned).collect()
 }
 
-/// Searches for a program in the folders of `path`, a value such as that of `PATH`.
+/// Searches for a program in the folders of `path`, a value such as that of `PATH`. Returns `None` if no folder has it.
 fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|it| it.join(name)).find(|it| is_program(it))
 }

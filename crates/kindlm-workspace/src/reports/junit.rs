@@ -59,10 +59,8 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
 
 /// Marks as skipped the tests that the suite does not count.
 ///
-/// Returns a passed test that stands for the other tests, if needed.
-///
-/// If these tests cannot be distinguished from fast tests, all of them are marked as skipped. The returned test with
-/// the suite's name then stands for the fast tests.
+/// If these tests cannot be distinguished from fast tests, all of them are marked as skipped. Then returns one passed
+/// test, with the suite's name, in place of the fast tests. Otherwise returns `None`.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {
