@@ -132,7 +132,8 @@ impl ScriptHost {
         pool.run(question.clone(), false).await
     }
 
-    /// Compiles a script of the sandbox or of Python, without running it. Imports are not loaded.
+    /// Compiles a script of the sandbox or of Python, without running it. Imports are not loaded. Fails if the script
+    /// does not compile.
     ///
     /// Scripts of Node.js and Ruby are not checked, and always succeed.
     pub async fn compile(&self, question: &ScriptQuestion) -> Result<(), ScriptError> {

@@ -282,6 +282,7 @@ impl State {
     }
 
     /// Loads the file for a `specifier` in the file `from`, and returns its path. Cached files are not loaded again.
+    /// Fails if the host refuses the file, or if the text is not valid.
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
