@@ -338,7 +338,7 @@ impl Translator<'_> {
 
     /// Returns the value of an environment variable, from the `env` block or from the environment.
     ///
-    /// An empty value counts as no value.
+    /// Returns `None` if the variable is not set, or is empty.
     fn env_value(&self, name: &str) -> Option<String> {
         let own = self.own_env.get(name).and_then(Value::as_str).map(str::to_owned);
         own.or_else(|| (self.inputs.env)(name)).filter(|it| !it.is_empty())

@@ -279,7 +279,8 @@ impl Translator<'_> {
         Some(functions)
     }
 
-    /// Translates tools in the format of OpenAI or Anthropic. Reports tools that are not functions.
+    /// Translates tools in the format of OpenAI or Anthropic. Reports tools that are not functions. Returns `None` if
+    /// the file of the tools cannot be read, which is reported.
     fn tools(&mut self, node: &Node) -> Option<Node> {
         let node = &self.in_place(node)?;
         let mut tools = Vec::new();
