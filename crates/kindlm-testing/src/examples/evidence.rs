@@ -72,7 +72,7 @@ struct Written {
 }
 
 impl Recorded {
-    /// Parses the text of a `yaml execution` block.
+    /// Parses the text of a `yaml execution` block. An empty text is an empty execution. Fails for an invalid block.
     pub fn parse(yaml: &str) -> Result<Self, String> {
         let written: Written = if yaml.trim().is_empty() {
             Written::default()
@@ -110,7 +110,7 @@ impl Recorded {
     }
 }
 
-/// Parses the text of a YAML block.
+/// Parses the text of a YAML block. Fails if the text is not YAML.
 pub fn yaml(text: &str) -> Result<Value, String> {
     serde_yaml::from_str(text).map_err(|err| format!("the block is not YAML: {err}"))
 }

@@ -50,7 +50,7 @@ pub(super) enum Ending {
     CloseInBody,
 }
 
-/// Returns the first text in a request that contains a mark.
+/// Returns the first text in a request that contains a mark; `None` if no text has one.
 fn question(request: &Value) -> Option<&str> {
     match request {
         Value::String(text) => mark_in(text).map(|_| text.as_str()),
