@@ -52,7 +52,8 @@ pub fn last_line(stderr: &str) -> Option<String> {
     Some(line.trim().chars().take(200).collect())
 }
 
-/// Runs a command line, captures its output, and ends all processes it started.
+/// Runs a command line, captures its output, and ends all processes it started. Fails if the command cannot be started,
+/// does not end within `limit`, or writes too much to stdout.
 pub async fn capture(
     line: &str,
     folder: &Path,

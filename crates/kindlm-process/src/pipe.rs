@@ -94,6 +94,7 @@ impl Pipe {
     }
 
     /// Returns the next line that is not blank, without surrounding white space. Returns `None` at the end of stdout.
+    /// Fails at the deadline, if the process writes too much, or if the line is not UTF-8.
     pub async fn line(
         &mut self,
         deadline: Instant,
@@ -194,8 +195,8 @@ impl Pipe {
         Ended::Stopped
     }
 
-    /// Waits for the end of the process, and returns its exit code. Keeps reading the pipes, because a full pipe would
-    /// block the process.
+    /// Waits for the end of the process, and returns its exit code; `None` if it has none. Keeps reading the pipes,
+    /// because a full pipe would block the process.
     async fn exit(&mut self, tail: &mut Tail) -> Option<i32> {
         loop {
             let Self { child, stdout, stderr, buffers, .. } = self;
