@@ -110,7 +110,8 @@ fn absolute(
     Some(start.into_iter().chain(written.iter().skip(1).cloned()).collect())
 }
 
-/// Resolves a path that begins with `crate`, `self` or `super`, relative to the root of the crate.
+/// Resolves a path that begins with `crate`, `self` or `super`, relative to the root of the crate. A path without one
+/// of these words is relative to `from`. Returns `None` for an empty path.
 fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
     let mut base = match written.first()?.as_str() {
         "crate" => Vec::new(),

@@ -99,7 +99,8 @@ pub(crate) struct Entry {
     pub(crate) missing: Vec<Piece>,
 }
 
-/// Returns the folders next to a registry's file that are complete or incomplete entries.
+/// Returns the folders next to a registry's file that are complete or incomplete entries. Fails if the file has no
+/// registry.
 pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     let source =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;

@@ -49,7 +49,7 @@ fn template(kind: Kind) -> Template {
     }
 }
 
-/// Creates the files and lines of a new entry.
+/// Creates the files and lines of a new entry. Fails if the name is invalid, or if the entry exists.
 ///
 /// Returns a line for each file that was made or changed, and the next step.
 pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
