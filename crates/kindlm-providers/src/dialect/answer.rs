@@ -12,7 +12,8 @@ pub(crate) use super::text::{excerpt, non_empty};
 use crate::HttpResponse;
 
 impl Reader<'_> {
-    /// Returns the JSON object of a successful response.
+    /// Returns the JSON object of a successful response. Fails for an error status, and for a body that is not a JSON
+    /// object.
     ///
     /// Some gateways answer with status 200 and only an `error`. Such a response is an error, too.
     pub(crate) fn object(&self, response: &HttpResponse) -> Result<Value, ProviderError> {

@@ -74,7 +74,7 @@ pub(super) fn results(
 }
 
 /// Returns the `error` of a failed call; without `error`, its failure mark (`is_error` or `isError`). Returns `None` if
-/// the call did not fail.
+/// the call did not fail. Fails if a failure mark is not a boolean.
 fn failure(call: &Value) -> Result<Option<&Value>, Malformed> {
     for key in ["is_error", "isError"] {
         match &call[key] {

@@ -385,8 +385,8 @@ fn note<T>(read: Result<T, String>, pointer: &str, problems: &mut Vec<Problem>) 
     read.map_err(|message| problems.push(Problem::new(pointer, message))).ok()
 }
 
-/// Returns the headers, and adds their problems to `problems`. `Content-Type` and `Authorization` come first, unless
-/// the user sets them.
+/// Returns the headers, and adds their problems to `problems`. `Content-Type`, and `Authorization` for `apiKeyEnv`,
+/// come first, unless the user sets them.
 fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderValue)> {
     let has = |name: &str| config.headers.keys().any(|it| it.eq_ignore_ascii_case(name));
     let mut headers = Vec::new();

@@ -323,7 +323,8 @@ impl Found {
     }
 }
 
-/// Returns the call of a tool that OpenAI ran, with its response. Returns `None` for an unknown type.
+/// Returns the call of a tool that OpenAI ran, with its response. Returns `None` for an unknown type, and for a
+/// malformed MCP call.
 ///
 /// Pictures are left out of responses, because they are large and no check reads them.
 fn hosted(kind: &str, item: &Value) -> Option<ToolCall> {
