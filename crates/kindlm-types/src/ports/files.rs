@@ -12,7 +12,8 @@ pub trait Files: Send + Sync {
     /// must not be read.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
 
-    /// Lists the files that match a glob pattern, as sorted paths for [`read`](Files::read).
+    /// Lists the files that match a glob pattern, as sorted paths for [`read`](Files::read). Fails if they cannot be
+    /// listed.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
     /// Returns the kind of the file or folder at a path, and a digest of its contents.

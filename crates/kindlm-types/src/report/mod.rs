@@ -322,7 +322,8 @@ impl<Cases: CaseSource + ?Sized> Report<Cases> {
         self.each_where(|_| true)
     }
 
-    /// Returns the cases whose [`CaseMark`] satisfies `wanted`, in the order of the plan.
+    /// Returns the cases whose [`CaseMark`] satisfies `wanted`, in the order of the plan. A case that cannot be loaded
+    /// is an error.
     ///
     /// Other cases are not loaded.
     pub fn each_where(
