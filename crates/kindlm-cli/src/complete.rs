@@ -34,7 +34,7 @@ pub fn complete() -> Option<bool> {
     Some(asked.try_complete(std::env::args_os(), folder.as_deref()).is_ok())
 }
 
-/// Writes the script for a shell.
+/// Writes the script for a shell. Fails for an unknown shell, or if the output cannot be written.
 pub(crate) fn script(shell: &str, to: &mut dyn io::Write) -> io::Result<()> {
     let shell = SHELLS.completer(shell).ok_or(io::ErrorKind::NotFound)?;
     shell.write_registration(VARIABLE, "kindlm", "kindlm", "kindlm", to)
