@@ -28,7 +28,7 @@ fn scope(text: &str) -> Result<Scope, String> {
     Scope::parse(text).ok_or_else(|| "expected evaluate, ingest, read or admin".to_owned())
 }
 
-/// Runs a `token` command, and returns its output.
+/// Runs a `token` command, and returns its output, or the error message.
 pub(crate) async fn run(store: &Store, command: &TokenCommand) -> Result<String, String> {
     let shown = |err: StoreError| err.to_string();
     match command {

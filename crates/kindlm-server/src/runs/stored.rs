@@ -229,7 +229,8 @@ impl RunService {
         }
     }
 
-    /// Compares a finished run with an earlier one, as `kindlm compare` does without a margin.
+    /// Compares a finished run with an earlier one, as `kindlm compare` does without a margin. Fails if a run has no
+    /// report.
     pub(crate) fn compare(
         &self,
         before: &str,

@@ -32,7 +32,7 @@ impl RunService {
         Ok(found)
     }
 
-    /// Returns the folders of all suites, without duplicates.
+    /// Returns the folders of all suites, without duplicates. Fails if the folder of suites cannot be read.
     pub(super) fn places(&self) -> io::Result<Vec<SuiteFolder>> {
         let mut places: Vec<SuiteFolder> = Vec::new();
         for name in self.suites()? {
