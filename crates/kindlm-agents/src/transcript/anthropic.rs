@@ -10,7 +10,7 @@ use crate::MEDIA;
 
 const ROLES: [&str; 3] = ["system", "user", "assistant"];
 
-/// Reads a message in Anthropic's format.
+/// Reads a message in Anthropic's format. Fails if the message is malformed.
 pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     keys::MESSAGE.check(message, at)?;
     keys::foreign(message, &CHAT, at)?;
@@ -68,7 +68,8 @@ enum Block<'v> {
     Other(&'v Value),
 }
 
-/// Returns the blocks of a message with their pointers. A text is one block.
+/// Returns the blocks of a message with their pointers. A text is one block. Fails if the content or a block is
+/// malformed.
 fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, Problem> {
     let at = format!("{at}/content");
     let list = match message.get("content") {

@@ -11,7 +11,7 @@ use super::{CHAT, Reading};
 
 const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 
-/// Reads an item, such as a message, a call, the output of a call, or reasoning.
+/// Reads an item, such as a message, a call, the output of a call, or reasoning. Fails if the item is malformed.
 pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     // Messages may omit their type.
     let kind = match item.get("type") {
@@ -90,7 +90,8 @@ fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(
     Ok(())
 }
 
-/// Reads an item with the output of a tool that the client ran.
+/// Reads an item with the output of a tool that the client ran. Fails if the item is malformed, or if no open call has
+/// its id.
 fn output(
     called: &str,
     kind: &str,

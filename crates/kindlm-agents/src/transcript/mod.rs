@@ -100,7 +100,7 @@ struct Messages<'v> {
 }
 
 /// Returns the messages of a log. The request and the response of the Responses API form one conversation. Any other
-/// two lists of messages are a problem, because one list would be ignored.
+/// two lists of messages are a problem, because one list would be ignored. Fails without a list of messages.
 fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     let is_object = value.is_object();
     let in_response = value_at(value, "input").is_some() && value_at(value, "output").is_some();

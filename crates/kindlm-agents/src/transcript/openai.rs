@@ -9,7 +9,7 @@ use super::parts::{self, content, kind, result, text, unknown_role, value_at};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
-/// Reads a message in the format of OpenAI's chat completions.
+/// Reads a message in the format of OpenAI's chat completions. Fails if the message is malformed.
 pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     keys::MESSAGE.check(message, at)?;
     match text(message, "role", at)? {
@@ -88,6 +88,7 @@ fn holds(message: &Value, key: &str) -> bool {
 }
 
 /// Parses a call whose arguments are JSON, or JSON in a text. A text that is not JSON is stored as malformed arguments.
+/// Fails if the call has no name.
 pub(super) fn called(id: &str, call: &Value, key: &str, at: &str) -> Result<ToolCall, Problem> {
     keys::CALLED.check(call, at)?;
     let name = text(call, "name", at)?.to_owned();

@@ -49,7 +49,7 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
 }
 
 /// Returns the texts of a value, which is a text or a list of parts. Images, files, sounds and videos are only counted.
-/// `unknown` is called for each unsupported part.
+/// `unknown` is called for each unsupported part. Fails for any other value, and for a malformed part.
 fn texts_of<'v>(
     value: &'v Value,
     at: &str,

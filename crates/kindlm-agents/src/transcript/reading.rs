@@ -129,7 +129,8 @@ impl Reading {
         }
     }
 
-    /// Reads the finish reason of an answer. A message without a reason clears the earlier reason.
+    /// Reads the finish reason of an answer. A message without a reason clears the earlier reason. Fails if it is not a
+    /// text.
     pub(super) fn stopped(&mut self, message: &Value, at: &str) -> Result<(), Problem> {
         self.transcript.finish_reason = about::finish_reason(message, at)?;
         let calls = self.transcript.finish_reason == Some(FinishReason::ToolCalls);
