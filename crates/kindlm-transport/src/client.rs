@@ -93,7 +93,8 @@ impl HttpTransport {
         }
     }
 
-    /// Sends the request, follows the allowed redirects, and reads the final response.
+    /// Sends the request, follows the allowed redirects, and reads the final response. Fails if there is no response,
+    /// if a redirect is not allowed, or if the response cannot be read.
     async fn exchange(
         &self,
         client: &reqwest::Client,

@@ -79,6 +79,7 @@ pub(super) struct Preparations(Mutex<HashMap<String, Arc<Prepared>>>);
 
 impl Preparations {
     /// Returns the cached request if its address and headers match. Otherwise prepares the request, and caches it.
+    /// Fails if the request cannot be prepared.
     pub(super) fn of(
         &self,
         provider: &str,

@@ -27,7 +27,8 @@ pub enum CaError {
     Empty,
 }
 
-/// Parses the custom certificates. Returns an empty list if no certificates are configured.
+/// Parses the custom certificates. Returns an empty list if no certificates are configured. Fails for invalid PEM, and
+/// for PEM without a certificate.
 pub(super) fn check(ca_pem: Option<&[u8]>) -> Result<Vec<Certificate>, CaError> {
     let Some(pem) = ca_pem else { return Ok(Vec::new()) };
     let certificates = Certificate::from_pem_bundle(pem).map_err(|_| CaError::NotPem)?;
