@@ -105,7 +105,8 @@ async fn score(
     }
 }
 
-/// Returns the changes, and the files that the checks read.
+/// Returns the changes, and the files that the checks read. Fails if the agent replaced its folder, or if the starting
+/// state was modified.
 async fn look(
     task: &Finish<'_>,
     wanted: &[Gather],

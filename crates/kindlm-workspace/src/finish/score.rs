@@ -78,7 +78,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Adds the agent's changes, the hidden files and the agent's actions to a copy.
+    /// Adds the agent's changes, the hidden files and the agent's actions to a copy. Fails if the starting state was
+    /// modified, or if a file cannot be copied.
     ///
     /// Before the call, the copy holds only the starting state.
     fn put_into(&self, copy: &Inside, top: Option<&Path>, is_guarded: bool) -> Result<(), String> {
@@ -173,7 +174,7 @@ fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String
     Ok(())
 }
 
-/// Returns all hidden files by their paths in the workspace.
+/// Returns all hidden files by their paths in the workspace. Fails if a file or folder cannot be read.
 ///
 /// If two files have the same path, the last one counts.
 pub(crate) fn hidden_files(
