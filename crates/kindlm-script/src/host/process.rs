@@ -174,7 +174,8 @@ impl Worker {
         }
     }
 
-    /// Waits for the answer to a call, and answers the worker's questions meanwhile.
+    /// Waits for the answer to a call, and answers the worker's questions meanwhile. Fails if the worker gives no
+    /// answer in time, ends, or breaks the protocol.
     ///
     /// One deadline covers reading, writing and answering, so that a worker that reads nothing or writes endlessly
     /// times out.

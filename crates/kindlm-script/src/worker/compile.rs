@@ -147,7 +147,7 @@ impl Compiler {
         Ok(bytecode)
     }
 
-    /// Compiles code that is not a module, without running it.
+    /// Compiles code that is not a module, without running it. Fails for invalid code.
     pub(crate) fn script(&self, text: &str, file: &str) -> Result<Bytecode, Problem> {
         self.context.with(|ctx| {
             let compiled =
@@ -156,7 +156,7 @@ impl Compiler {
         })
     }
 
-    /// Compiles an ES module, without resolving its imports.
+    /// Compiles an ES module, without resolving its imports. Fails for invalid code.
     pub(crate) fn module(&self, text: &str, path: &str) -> Result<Bytecode, Problem> {
         let broken = |err: Error| Problem {
             name: "InternalError".to_owned(),

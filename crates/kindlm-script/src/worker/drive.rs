@@ -87,7 +87,8 @@ struct Driver<'a, 'js> {
 }
 
 impl<'js> Driver<'_, 'js> {
-    /// Calls the function, and returns its result, which may be a promise.
+    /// Calls the function, and returns its result, which may be a promise. Fails if the function cannot be loaded or
+    /// throws.
     fn start(&self, body: Option<&[u8]>, args: &[Vec<u8>]) -> Result<Value<'js>, Trouble> {
         let ctx = self.ctx;
         if !self.call.env.is_empty() {
@@ -154,6 +155,7 @@ impl<'js> Driver<'_, 'js> {
     }
 
     /// Waits for the result of a promise, and serves timers and requests meanwhile. Returns any other value unchanged.
+    /// Fails if the promise is rejected or can never be resolved, or if the call must stop.
     fn settle(&self, value: Value<'js>) -> Result<Value<'js>, Trouble> {
         let Some(promise) = self.promise(&value)? else { return Ok(value) };
         loop {

@@ -100,7 +100,7 @@ pub(crate) enum Unit {
 
 impl Source {
     /// Compiles the file on first use. If the name does not determine the format, the code does, as in Node. A file is
-    /// an ES module if it does not compile as CommonJS but looks like a module.
+    /// an ES module if it does not compile as CommonJS but looks like a module. Fails if the file does not compile.
     pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let compile = || match self.format {
             Format::Json => Ok(Unit::Json),
@@ -263,7 +263,8 @@ impl State {
         link.read_reply(self.call.borrow().first_ask)
     }
 
-    /// Sends a question to the host, and waits for its reply. Replies to other questions are kept for later.
+    /// Sends a question to the host, and waits for its reply. Replies to other questions are kept for later. Fails if
+    /// the host refuses the question, or has ended.
     pub(crate) fn ask_and_wait(&self, ask: Ask) -> Result<(serde_json::Value, Vec<u8>), Refusal> {
         let gone = |err: io::Error| Refusal {
             code: "EPIPE".to_owned(),
