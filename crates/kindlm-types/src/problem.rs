@@ -122,7 +122,7 @@ impl Problem {
     }
 }
 
-/// Returns the candidate that is most similar to an unknown word; else `None`.
+/// Returns the candidate that is most similar to an unknown word; `None` if no candidate is similar enough.
 ///
 /// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the characters of the longer word. A
 /// distance of 1 is always accepted. Of equally similar candidates the first wins.

@@ -259,9 +259,10 @@ impl FinishReason {
         }
     }
 
-    /// Returns the reason why an answer is incomplete, with advice; else `None`.
+    /// Returns the reason why an answer is incomplete. At the token limit, it has advice.
     ///
-    /// A refusal counts as a complete answer.
+    /// Returns `None` in the cases of [`broke_off`](Self::broke_off), and for a refusal. A refusal counts as a complete
+    /// answer.
     pub fn cut(&self) -> Option<String> {
         let advice = match self.meant() {
             Self::Refusal => return None,

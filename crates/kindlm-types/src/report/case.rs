@@ -28,7 +28,9 @@ pub struct ScoreSummary {
 pub struct Cost {
     /// The sum of the known costs, in US dollars.
     pub known_usd: f64,
-    /// The number of executions whose cost is not fully known. If above 0, the true cost may be higher than `known_usd`.
+    /// The number of executions whose cost is not fully known.
+    ///
+    /// If it is above 0, the true cost may be higher than `known_usd`.
     pub unknown: u32,
 }
 

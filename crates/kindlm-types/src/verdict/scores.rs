@@ -22,7 +22,8 @@ pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
 /// Returns the weighted mean of each named score, in order of first appearance.
 ///
 /// `weight` is the sum of the weights. A check contributes its score to its `metric`. It also contributes its named
-/// scores, with the weight of the name times its own weight. If both have the same name, the metric counts.
+/// scores, with the weight of the name times its own weight. If both have the same name, the metric counts. A name
+/// without a finite mean, such as one whose weights are all 0, is left out.
 pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     let mut names: Vec<(&str, Mean)> = Vec::new();
     let mut add = |name, score: Score, weight: f64| {

@@ -140,7 +140,9 @@ fn collect<'a>(result: &'a AssertionResult, rules: &mut Vec<(&'a str, &'a Assert
     }
 }
 
-/// Returns the id of a prompt assertion's result. The label may be defined by the user.
+/// Returns the id in the metadata of a prompt assertion's result, or else the label of the result.
+///
+/// The label alone does not identify the assertion, because the user may define it.
 pub fn prompt_assertion_id(result: &AssertionResult) -> &str {
     result.metadata.get("id").and_then(Value::as_str).unwrap_or(&result.label)
 }

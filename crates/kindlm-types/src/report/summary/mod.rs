@@ -82,9 +82,12 @@ pub struct ModelTotals {
     pub latency_avg_ms: Option<f64>,
     /// The time spent waiting for the provider over all cases and repeats, in milliseconds.
     pub latency_total_ms: f64,
-    /// The cases that held in some repeats and failed in others, out of all cases with several repeats.
+    /// The cases that held in some repeats and failed in others, out of all cases with several repeats that were not
+    /// skipped.
     pub flaky: RateCount,
-    /// The latency of an execution in milliseconds; `None` if nothing was measured. Replies from the store are excluded.
+    /// The latency of an execution in milliseconds; `None` if nothing was measured.
+    ///
+    /// Replies from the response store are excluded.
     pub latency_ms: Option<Percentiles>,
     /// The tokens of an execution; `None` without executions.
     pub tokens: Option<Percentiles>,
@@ -160,7 +163,8 @@ pub struct Summary {
     pub causes: Vec<CauseTotals>,
     /// The number of failures of further causes. A case counts once for each of these causes.
     pub failures_left_out: u64,
-    /// The cases that held in some repeats and failed in others, out of all cases with several repeats.
+    /// The cases that held in some repeats and failed in others, out of all cases with several repeats that were not
+    /// skipped.
     pub flaky: RateCount,
     /// The distinct failure codes of all cases, including provider errors.
     ///

@@ -17,8 +17,8 @@ use crate::{
 /// appearance follow the plan. If there are more than 500 causes of failures, the order decides which of them are
 /// listed; the failures of the others are counted.
 ///
-/// The size does not depend on the number of cases, only on the numbers of models, tags, failure codes, named scores
-/// and prompt assertions.
+/// The size does not depend on the number of cases, only on the numbers of models, tags, failure codes, named scores,
+/// prompt assertions and causes, of which at most 500 are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     all: Totals,
