@@ -13,9 +13,7 @@ const LINES: usize = 10;
 /// The number of characters of a commit's id that are shown.
 const SHOWN: usize = 8;
 
-/// Returns the result as text for a terminal: the answer with its error rate, and the number of executions.
-///
-/// The text has the steps only with `shows_steps`.
+/// Returns the result as text for a terminal. It has the steps of the search only if `shows_steps` is true.
 pub fn bisect_text(report: &Bisection, shows_steps: bool) -> String {
     let Bisection { case, model, candidates, kind, .. } = report;
     let what = match kind {

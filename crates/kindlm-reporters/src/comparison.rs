@@ -10,7 +10,7 @@ use kindlm_types::{
 use crate::amount::{count, percent, plural};
 use crate::plain::one_line;
 
-/// The maximum number of cases of each kind in the text for a terminal.
+/// The maximum number of lines of each kind of change in the text for a terminal.
 const LISTED: usize = 20;
 
 /// A line about a case, an assertion or a condition of the comparison.

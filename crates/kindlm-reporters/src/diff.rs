@@ -4,9 +4,9 @@ use kindlm_types::{AssertionResult, ResultEvidence};
 use serde_json::Value;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
-/// The maximum number of lines of both texts that are compared line by line.
+/// The maximum number of lines of both texts, between the equal lines at their start and end, that are compared.
 ///
-/// Longer texts are compared only at their start and end, because the time grows with the square of the difference.
+/// If there are more, all of them count as changed, because the time grows with the square of the difference.
 const LINES: usize = 4_000;
 /// The maximum number of words of two lines that are compared word by word.
 const WORDS: usize = 2_000;

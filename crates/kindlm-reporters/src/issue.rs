@@ -26,13 +26,13 @@ pub(crate) enum Level {
 #[derive(Debug)]
 pub(crate) struct Issue<'a> {
     pub(crate) level: Level,
-    /// The failure code.
+    /// The failure code, or [`NOT_RUN`].
     pub(crate) code: String,
     /// The key of the cause; see [`kindlm_types::cause_key`].
     pub(crate) cause: String,
     /// The label of the check, if there is one, and the message, as one line.
     pub(crate) message: String,
-    /// The affected repeats, such as `repeat 2 of 5`; empty if the case has only one repeat.
+    /// The affected repeats, such as `repeat 2 of 5`; empty for a missing decision or a single repeat.
     pub(crate) repeats: String,
     /// The place of the check in the suite, if it is known.
     source: Option<&'a SourcePlace>,
@@ -119,7 +119,7 @@ pub(crate) fn place_of_case(report: &AnyReport<'_>, case: &CaseResult) -> Option
     case.source.as_ref().map(Place::from_source).or_else(first_line)
 }
 
-/// Returns the place of the check, or else of the test; `None` if neither is known.
+/// Returns the place of the check, or else that of [`place_of_case`], which may be `None`.
 pub(crate) fn place_of(
     report: &AnyReport<'_>,
     case: &CaseResult,

@@ -11,13 +11,13 @@ use crate::{Style, visible};
 /// The indent of everything but headings, in columns.
 const INDENT: usize = 2;
 
-/// The narrowest column of a table that is shown as a table.
+/// The width to which a column of a table can be narrowed.
 const NARROWEST: usize = 12;
 
 /// Writes Markdown as text for a terminal, in lines that are not wider than `style.width`.
 ///
-/// Without colours, code keeps its backticks. A link is shown as its text, followed by its address if that is absolute.
-/// HTML is left out.
+/// Without colours, inline code keeps its backticks. A link is shown as its text, followed by its address if that is
+/// absolute. HTML is left out.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ struct Manual<'a> {
     page: Page<'a>,
     /// The text of the open paragraph, heading or cell.
     spans: Text,
-    /// The number of open emphases.
+    /// The number of open headings and emphases.
     strong: usize,
     /// The address of the open link, if it is shown.
     link: Option<String>,

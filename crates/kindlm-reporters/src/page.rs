@@ -220,7 +220,8 @@ fn reserve(text: &str) -> usize {
 
 /// Returns the ranges of a text's lines, without the spaces between the lines.
 ///
-/// Lines break at spaces. A word that is longer than a line is split between characters.
+/// Lines break at spaces, and before most wide characters, because Chinese and Japanese have no spaces. A word that is
+/// longer than a line is split between characters.
 fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -268,7 +269,7 @@ fn line_end(text: &str, room: usize) -> (usize, usize) {
     (text.len(), text.len())
 }
 
-/// Wraps the lines of a text at spaces. The lines after the first of a wrapped line are indented.
+/// Wraps the lines of a text. The lines after the first of a wrapped line are indented by two columns.
 ///
 /// Colours take no columns.
 ///

@@ -20,7 +20,7 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
 /// Returns the text in a form that is safe for a terminal or a CI log.
 ///
 /// Characters that move the cursor, color, hide or reorder text become escape sequences such as `\x1b`. CI commands
-/// are changed, so that they have no effect. Line breaks stay; a tab becomes four spaces.
+/// that begin with `##` are changed, so that they have no effect. Line breaks stay; a tab becomes four spaces.
 ///
 /// ```
 /// assert_eq!(kindlm_reporters::visible("a\u{1b}[31mb\u{202e}c"), "a\\x1b[31mb\\u{202e}c");

@@ -30,7 +30,7 @@ pub(crate) fn of_failed(report: &AnyReport<'_>) -> String {
     format!("kindlm test --failed{}", config(report))
 }
 
-/// Returns the option for the config file; empty for the default file.
+/// Returns the option for the config file; empty for the default file, and if the file is not known.
 pub(crate) fn config(report: &AnyReport<'_>) -> String {
     match report.suite.config_path.as_deref() {
         None | Some("" | DEFAULT_CONFIG) => String::new(),

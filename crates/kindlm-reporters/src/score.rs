@@ -9,7 +9,7 @@ pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
 /// Returns true if the score has more information than the verdict.
 ///
-/// This is true for the scores of soft checks, and for scores between 0 and 1.
+/// This is true for the scores of soft checks, and for scores other than 0 and 1.
 pub(crate) fn has_details(result: &AssertionResult) -> bool {
     let between = |it: Score| ![0.0, 1.0].contains(&it.get());
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))

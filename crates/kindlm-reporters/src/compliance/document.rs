@@ -163,7 +163,7 @@ impl<'a> Document<'a> {
         )
     }
 
-    /// Writes the line before the hashed content, if the file can be verified.
+    /// Writes the line before the hashed content, if the file can be verified by itself.
     pub(crate) fn begin_content(&mut self) -> Result<(), RenderError> {
         if self.format.digest_elsewhere().is_none() {
             write!(self.out, "\n{BEGIN}\n")?;
@@ -171,7 +171,9 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// Writes the line after the hashed content, and returns the digest of the content.
+    /// Writes the line after the hashed content, if the file can be verified by itself.
+    ///
+    /// Returns the digest of the content.
     pub(crate) fn end_content(&mut self) -> Result<String, RenderError> {
         if let Some(digest) = self.format.digest_elsewhere() {
             return Ok(digest.to_owned());

@@ -33,7 +33,8 @@ pub(crate) static REGISTRATION: Registration = Registration {
 
 /// The first and the last line of the hashed content.
 ///
-/// Text of users and models cannot contain these lines, because `<` is escaped in it.
+/// No text of users and models can contain these lines: `<` is escaped, except in blocks of code, where no line begins
+/// with such a text.
 const BEGIN: &str = "<!-- kindlm:content:begin -->";
 const END: &str = "<!-- kindlm:content:end -->";
 
@@ -120,7 +121,7 @@ struct Law {
 }
 
 impl Law {
-    /// Returns the text if the law is the EU AI Act; `None` for another law.
+    /// Returns the text if the law is the EU AI Act; `None` for a framework of the user.
     fn only(self, text: &str) -> Option<&str> {
         self.eu.then_some(text)
     }

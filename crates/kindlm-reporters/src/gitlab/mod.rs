@@ -88,7 +88,9 @@ fn description(name: &str, message: &str, repeats: &str) -> String {
     format!("{name}: {}{repeats}", head(message, DESCRIPTION))
 }
 
-/// Returns a digest that identifies a finding in several runs. GitLab drops the second of two equal digests.
+/// Returns a digest that identifies a finding in several runs, and adds it to `seen`.
+///
+/// The digest differs from those in `seen`, because GitLab drops the second of two equal digests.
 fn fingerprint(seen: &mut HashSet<String>, names: [&str; 3]) -> String {
     let mut number: u64 = 0;
     loop {

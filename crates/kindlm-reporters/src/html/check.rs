@@ -146,7 +146,9 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     }
 }
 
-/// Returns the lines of a difference, escaped, without long parts that are equal.
+/// Returns the changed lines of a difference, with [`CONTEXT`] equal lines around them; at most [`DIFF_LINES`] lines.
+///
+/// Long segments are cut, and control characters are escaped.
 pub(crate) fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
     let changed: Vec<usize> =
         (0..lines.len()).filter(|at| lines[*at].kind != LineKind::Same).collect();

@@ -15,7 +15,7 @@ use super::{base85, failed, view};
 use crate::RenderError;
 use crate::verdict;
 
-/// The size of a chunk of cases in bytes, before compression.
+/// The size in bytes, before compression, from which a chunk gets no further case.
 const CHUNK: usize = 300_000;
 /// The maximum number of causes, gates and models in the head, which should stay below 50 KB.
 const LISTED: usize = 50;

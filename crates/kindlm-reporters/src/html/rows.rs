@@ -13,7 +13,7 @@ use crate::plain::one_line;
 
 /// The maximum number of cases with all details.
 const DETAILED: usize = 20;
-/// The maximum number of cases.
+/// The maximum number of cases, those with all details included.
 const LISTED: usize = 200;
 
 /// The cases that follow those with all details.

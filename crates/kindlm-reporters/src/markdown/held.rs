@@ -9,7 +9,7 @@ use crate::amount::{plural, repeats};
 use crate::score::beside_wanted;
 use crate::{RenderError, panel};
 
-/// The maximum number of cases that the comment of a passing run names.
+/// The maximum number of cases of each kind that the comment of a passing run names.
 const FEW: usize = 3;
 
 /// Writes the cases that pass with a low soft score, one line each.

@@ -18,9 +18,9 @@ const MODELS_ROOM: usize = 5_000;
 const CAUSES_ROOM: usize = 8_000;
 const ASSERTIONS_ROOM: usize = 12_000;
 const WARNINGS_ROOM: usize = 3_000;
-/// The maximum number of causes, and of models of a cause.
+/// The maximum number of causes.
 const CAUSES: usize = 20;
-/// The maximum number of changed cases of each kind.
+/// The maximum number of lines of each kind of change.
 const CHANGES: usize = 10;
 
 /// Returns the result of the comparison in one line; `None` if the run was not compared.

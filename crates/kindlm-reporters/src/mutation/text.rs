@@ -12,7 +12,7 @@ use crate::plain::one_line;
 use crate::pretty::difference::difference;
 use crate::{Style, Verbosity};
 
-/// The maximum number of cases, and of checks that kill no mutant alone, that are listed.
+/// The maximum number of entries of each list, unless the style is verbose.
 const LISTED: usize = 10;
 
 /// Writes the result as text.
@@ -53,7 +53,7 @@ fn head(page: &mut Page<'_>, report: &MutationReport) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the cases whose score is not 100 %, or that are brittle.
+/// Writes the cases in which not every harmful mutant was killed, or that are brittle, and the number of the others.
 fn cases(page: &mut Page<'_>, report: &MutationReport, style: &Style) -> fmt::Result {
     let is_weak = |killed_all: bool, brittle: u64| !killed_all || brittle > 0;
     let weak: Vec<_> = report

@@ -111,7 +111,7 @@ impl Alike {
 /// The maximum number of cases in a report that lists its passed cases.
 const LISTED: usize = 30;
 
-/// The maximum number of failures that are shown with their checks and outputs.
+/// The maximum number of failures that a report shows with their checks and outputs, unless it is verbose.
 const DETAILED: usize = 10;
 
 /// The parts of a report that are shown.
@@ -173,10 +173,10 @@ fn header(page: &mut Page<'_>, report: &AnyReport<'_>, style: &Style) -> fmt::Re
     page.blank()
 }
 
-/// The maximum number of changed cases of each kind.
+/// The maximum number of lines of each kind of change.
 const CHANGES: usize = 3;
 
-/// Writes the comparison with the baseline: the result, and the cases that changed most.
+/// Writes the result of the comparison with the baseline and, except in a quiet report, the changes.
 fn compared(page: &mut Page<'_>, report: &AnyReport<'_>, verbosity: Verbosity) -> fmt::Result {
     let Some(it) = &report.comparison else { return Ok(()) };
     let title = format!("against {}  ", one_line(&it.before.name));

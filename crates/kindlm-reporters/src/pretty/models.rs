@@ -56,7 +56,9 @@ fn amounts(model: &ModelTotals) -> String {
     format!("{time:>9}  {cost:>9}")
 }
 
-/// Writes a table with a row for each test and a column for each model, if it fits on the page.
+/// Writes a table with a row for each test and a column for each model.
+///
+/// Writes nothing if the table does not fit on the page, or if no test was run on several models.
 fn table(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,

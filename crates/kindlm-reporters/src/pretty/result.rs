@@ -30,7 +30,9 @@ pub(super) fn result_tree(
     Ok(())
 }
 
-/// Writes a check with its verdict, and its reason if it did not simply pass.
+/// Writes a check with its verdict and message. A check that did not hold also has its reasoning and its differences.
+///
+/// With `verbose`, every check has all details.
 pub(super) fn result_lines(
     page: &mut Page<'_>,
     indent: usize,
