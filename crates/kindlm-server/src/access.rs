@@ -85,8 +85,8 @@ async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Nex
 ///
 /// # Errors
 ///
-/// Fails if the token is invalid or does not have the scope, if a request that needs a token has none, or if a request
-/// to a server without tokens does not come from this machine.
+/// Fails if the token is invalid or does not have the scope, if a request that needs a token has none, if a request
+/// to a server without tokens does not come from this machine, or if the database fails.
 pub(crate) async fn caller(
     guard: &Guard,
     headers: &HeaderMap,

@@ -72,7 +72,8 @@ struct Rules<'a> {
 ///
 /// # Errors
 ///
-/// Fails if the record is invalid, names an unknown set, needs more than is permitted, or takes too long.
+/// Fails if the record is invalid, names an unknown set, needs more than is permitted, or takes too long, and if the
+/// database or the evaluation fails.
 pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
     let (json, set) = with_set(app, json).await?;
     let evaluated = tokio::time::timeout(PATIENCE, app.records.evaluate(json)).await;
@@ -98,7 +99,7 @@ async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
 ///
 /// # Errors
 ///
-/// Fails if the name or a check is invalid, or the database fails.
+/// Fails if the name, a key or a check is invalid, or if the database fails.
 pub(crate) async fn put_set(
     app: &App,
     name: &str,
@@ -123,8 +124,9 @@ pub(crate) async fn put_set(
     Ok(app.store.put_set(name, &content, author).await?)
 }
 
-/// Adds the checks of the named set to a record that names one. Fails if there is no such set, or if the record has
-/// other rules too.
+/// Adds the checks of the named set to a record that names one, and returns the version of the set too.
+///
+/// Fails if the set cannot be found (see [`find`]), or if the record also has its own checks.
 async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<String>), Unevaluated> {
     // A record that cannot be parsed stays unchanged. The evaluation reports its error.
     let Ok(Rules { set: Some(named), id, assertions, expect, threshold }) =

@@ -37,8 +37,8 @@ pub(super) fn wrong_type(expected: &str) -> Problem {
 ///
 /// # Errors
 ///
-/// Fails if the media type is another one, if the body is not JSON, or if it is another value. The last error has the
-/// kind `kind`.
+/// Fails if the media type is not that of JSON, if the body is not JSON, or if its value does not have the type `T`.
+/// The last error has the kind `kind`.
 pub(super) fn json<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: &[u8],

@@ -74,7 +74,7 @@ async fn count(State(metrics): State<Metrics>, request: Request<Body>, next: Nex
     response
 }
 
-/// Ends a request that takes too long.
+/// Ends a request whose response does not begin within [`PATIENCE`]. A stream may take longer.
 async fn in_time(request: Request<Body>, next: Next) -> Response {
     tokio::time::timeout(PATIENCE, next.run(request)).await.unwrap_or_else(|_| {
         let detail = format!("the request took more than {} s", PATIENCE.as_secs());

@@ -51,7 +51,7 @@ impl From<RunOutcome> for RunState {
 /// The name of the events with the number of finished executions.
 const PROGRESS: &str = "progress";
 
-/// The maximum number of failed cases that the page of a run shows.
+/// The maximum number of failed and errored cases that the page of a run shows.
 const FAILURES: usize = 100;
 
 /// An event of a run.
@@ -93,9 +93,9 @@ pub(crate) struct Known {
     pub(crate) held: usize,
     /// The number of cases that have ended and were not skipped.
     pub(crate) ended: usize,
-    /// The first failed cases.
+    /// The first failed or errored cases.
     pub(crate) failures: Vec<FailedCase>,
-    /// The number of further failed cases.
+    /// The number of further failed or errored cases.
     pub(crate) more_failures: usize,
     /// The events without the `progress` events, with their numbers.
     events: Vec<(usize, Event)>,
@@ -128,7 +128,7 @@ impl Known {
 #[derive(Debug)]
 pub(crate) struct LiveRun {
     pub(crate) id: String,
-    /// The name of the suite's file.
+    /// The suite: its path below the folder of suites.
     pub(crate) suite: String,
     known: Mutex<Known>,
     /// The series of the events: the time of the plan in milliseconds since 1970. A resumed run has another series.
