@@ -17,6 +17,8 @@ use kindlm_process::{Ended, Fault, MAX_OUTPUT, Pipe, Tail, not_started};
 
 /// Starts an agent. An agent with KindLM's protocol must answer with `hello`, and Codex starts with its first turn. The
 /// concurrency slot stays occupied until the session is dropped.
+///
+/// Fails if the process cannot be started, or if the agent does not answer with `hello` in time.
 pub async fn start<'a>(
     start: &'a AgentStart,
     surroundings: Surroundings<'a>,
@@ -254,7 +256,8 @@ impl Session<'_> {
         })
     }
 
-    /// Loads the files in which Codex stores the thread and its subagents.
+    /// Loads the files in which Codex stores the thread and its subagents. Fails with the reason if they cannot be read
+    /// within `limit`.
     async fn thread_files(&mut self, limit: Duration) -> Result<Files, String> {
         let home = self.surroundings.codex_home(self.start);
         let home = home.ok_or("the folder of Codex's threads is unknown")?;
@@ -270,7 +273,10 @@ impl Session<'_> {
         format!("line {} of its stdout", self.lines)
     }
 
-    /// Closes stdin, reads the remaining lines, and waits for the process to end.
+    /// Closes stdin, reads the remaining lines, and waits for the process to end. A process that does not end in time is
+    /// stopped.
+    ///
+    /// Fails if a remaining line is unreadable, or if it is another answer or an error.
     async fn finish_process(&mut self) -> Result<(), ProviderError> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         pipe.close();
