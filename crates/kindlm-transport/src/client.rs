@@ -52,6 +52,8 @@ impl HttpTransport {
     /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter of
     /// `queued` is not included, nor is the wait for a slot of the concurrency limit. `decode` gets every response
     /// except redirects, with any status. Retryable errors of the transport and of `decode` lead to a retry.
+    ///
+    /// Fails if the request cannot be sent, or if no attempt succeeds.
     pub async fn call<T>(
         &self,
         provider: &str,

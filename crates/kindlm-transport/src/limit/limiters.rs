@@ -33,7 +33,8 @@ struct Open {
     opened: Option<Instant>,
 }
 
-/// The number of failed calls that opens the circuit if the last one was refused or could not reach the provider.
+/// The number of failed calls that opens the circuit if the last one did not reach the provider or did not find the
+/// model, or if its status was from 403 to 405.
 const REFUSED: u32 = 3;
 
 /// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.
