@@ -273,8 +273,8 @@ impl Session<'_> {
         format!("line {} of its stdout", self.lines)
     }
 
-    /// Closes stdin, reads the remaining lines, and waits for the process to end. A process that does not end in time is
-    /// stopped.
+    /// Closes stdin, reads the remaining lines, and waits for the process to end. Stops a process that does not end in
+    /// time.
     ///
     /// Fails if a remaining line is unreadable, or if it is another answer or an error.
     async fn finish_process(&mut self) -> Result<(), ProviderError> {
