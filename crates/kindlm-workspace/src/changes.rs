@@ -41,7 +41,8 @@ pub(crate) fn globs(globs: &[String]) -> Result<GlobSet, String> {
 ///
 /// `before` is the listing of the folder `start`.
 ///
-/// The texts and diffs of all changes together are limited to `room` bytes.
+/// The texts and diffs of all changes together are limited to `room` bytes. Fails if one of the `limits` is exceeded,
+/// or if a file cannot be read.
 pub(crate) fn changes(
     (start, before): (&Inside, &Tree),
     end: &Inside,

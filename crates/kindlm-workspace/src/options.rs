@@ -20,7 +20,7 @@ pub struct FoldersOptions {
     ///
     /// An agent must not read the hidden files of any test.
     pub hidden: Vec<String>,
-    /// True if the source folder of a workspace may be outside the suite's folder.
+    /// True if the source folder and the hidden files of a workspace may be outside the suite's folder.
     pub allow_outside: bool,
     /// The folder for temporary files, which is outside the suite.
     ///

@@ -9,7 +9,7 @@ use kindlm_types::{FileTree, WorkspaceSpec};
 
 use crate::inside::Inside;
 
-/// The files and links in a folder, by their relative paths with `/` as separator.
+/// The entries of a folder at any depth, except folders, by their relative paths with `/` as separator.
 pub(crate) type Tree = BTreeMap<String, FolderEntry>;
 
 /// An entry in a folder. Its stamp reveals a write even if the file times were reset.
@@ -99,7 +99,8 @@ impl WalkError {
     }
 }
 
-/// Lists the files and links in a folder at any depth. Fails if a limit is exceeded.
+/// Lists the entries of a folder at any depth, except folders, `.git` and `.kindlm`. Fails if a limit is exceeded, or
+/// if an entry cannot be read.
 pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     let mut tree = Tree::new();
     let mut count = Count::new(limits);
