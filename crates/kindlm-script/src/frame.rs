@@ -92,7 +92,7 @@ pub(crate) enum Usage {
     Call,
     /// A function is called; any other export is the result.
     Value,
-    /// A class is constructed with the first argument. Its `callApi` is called with the other arguments.
+    /// The export is a provider; see [`ExportUse::Provider`](kindlm_types::script::ExportUse::Provider).
     Provider,
 }
 

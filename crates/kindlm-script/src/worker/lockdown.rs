@@ -1,6 +1,6 @@
 //! Drops the privileges that a worker does not need, before the first script runs.
 
-/// Sets process limits, and restricts the system calls to a list.
+/// Sets process limits, and restricts the system calls to a list. Fails if the system refuses a limit or the list.
 ///
 /// On Linux with x86-64 or AArch64, every other system call fails or kills the process. On other Unix systems only the
 /// process limits apply, and on all other systems nothing applies. Without the list, isolation depends on the engine,

@@ -283,7 +283,7 @@ impl State {
     }
 
     /// Loads the file for a `specifier` in the file `from`, and returns its path. Cached files are not loaded again.
-    /// Fails if the host refuses the file, or if the text is not valid.
+    /// Fails if the host refuses the file, or if the file is not UTF-8 text or is TypeScript that cannot be converted.
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
