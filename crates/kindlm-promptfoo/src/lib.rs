@@ -47,6 +47,7 @@ mod prompts;
 mod provider;
 mod providers;
 mod references;
+mod responses;
 mod run_options;
 mod settings;
 mod table;

@@ -83,6 +83,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         ("exec", _) if !rest.is_empty() => Provider::Exec(rest.trim()),
         ("python", _) if !rest.is_empty() => script_of(Runtime::Python, rest),
         ("openai", "chat") if !model.is_empty() => known("openai", model),
+        ("openai", "responses") if !model.is_empty() => known("openai-responses", model),
         ("openai" | "mistral" | "cohere" | "ollama", "embedding" | "embeddings")
             if !model.is_empty() =>
         {
@@ -153,7 +154,8 @@ mod tests {
             ("echo", known("echo", "echo")),
             ("openai:gpt-4o", known("openai", "gpt-4o")),
             ("openai:chat:ft:gpt-4o:mine", known("openai", "ft:gpt-4o:mine")),
-            ("openai:responses:gpt-5", Provider::Unknown("`openai:responses`".to_owned())),
+            ("openai:responses:gpt-5", known("openai-responses", "gpt-5")),
+            ("openai:responses", Provider::Unknown("`openai:responses`".to_owned())),
             ("anthropic:messages:claude-sonnet-4-5", known("anthropic", "claude-sonnet-4-5")),
             ("ollama:chat:llama3.2:1b", known("ollama", "llama3.2:1b")),
             (

@@ -473,7 +473,9 @@ impl Translator<'_> {
         }
         let value = |name: &&str| self.env_value(name);
         let (hosts, addresses): (&[&str], &[&str]) = match kind {
-            "openai" => (&["OPENAI_API_HOST"], &["OPENAI_API_BASE_URL", "OPENAI_BASE_URL"]),
+            "openai" | "openai-responses" => {
+                (&["OPENAI_API_HOST"], &["OPENAI_API_BASE_URL", "OPENAI_BASE_URL"])
+            }
             "anthropic" => (&[], &["ANTHROPIC_BASE_URL"]),
             "mistral" => (&["MISTRAL_API_HOST"], &["MISTRAL_API_BASE_URL"]),
             "ollama" => (&[], &["OLLAMA_BASE_URL"]),
@@ -503,13 +505,14 @@ impl Translator<'_> {
         let maximums: &[&str] = match kind {
             "openai" if reasons && name == "azure" => &["max_completion_tokens", "max_tokens"],
             "openai" if reasons => &["max_completion_tokens"],
+            "openai-responses" => &["max_output_tokens"],
             "gemini" => &["maxOutputTokens", "max_output_tokens"],
             "ollama" => &["num_predict"],
             _ => &["max_tokens"],
         };
         self.maximum(model, maximums, settings);
         match kind {
-            "openai" if kindlm_types::reasons(model) => {
+            "openai" | "openai-responses" if kindlm_types::reasons(model) => {
                 settings.params.push(("omitDefaults", yes()));
             }
             "gemini" | "ollama" => settings.params.push(("omitDefaults", yes())),
@@ -517,7 +520,7 @@ impl Translator<'_> {
                 or_else(&mut settings.params, "temperature", || number(span, 0.0));
                 settings.params.push(("omitDefaults", yes()));
             }
-            "openai" if omits || name == "litellm" => {
+            "openai" | "openai-responses" if omits || name == "litellm" => {
                 settings.params.push(("omitDefaults", yes()));
             }
             "mistral" => {

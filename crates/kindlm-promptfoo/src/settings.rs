@@ -1,9 +1,9 @@
 //! Translation of the `config` of providers, key by key.
 
-use kindlm_source::{Key, Node, Span};
+use kindlm_source::{Key, Kind, Node, Span};
 
 use super::Translator;
-use super::build::{entries, list, map, number, text};
+use super::build::{entries, list, map, node, number, text};
 use kindlm_schema::faults_of_parameters;
 
 /// The translated settings of a model and of its provider.
@@ -83,7 +83,8 @@ pub(super) fn is_setting(name: &str) -> bool {
 /// A transform that parses output that is JSON.
 ///
 /// promptfoo does the same for answers with a schema. Other output, such as a refusal, stays text.
-const PARSED: &str = "(() => { try { return JSON.parse(output) } catch { return output } })()";
+pub(super) const PARSED: &str =
+    "(() => { try { return JSON.parse(output) } catch { return output } })()";
 
 pub(super) fn or_else(
     entries: &mut Vec<(&'static str, Node)>,
@@ -139,9 +140,13 @@ impl Translator<'_> {
 
     /// Translates the `config` of a vendor's API. `kind` is the KindLM provider, or `azure`.
     pub(super) fn settings(&mut self, kind: &str, config: &[(Key, Node)]) -> Settings {
-        let mut settings = Settings::default();
-        let is_openai = matches!(kind, "openai" | "azure");
+        let is_responses = kind == "openai-responses";
+        let mut settings = if is_responses { usual_settings(config) } else { Settings::default() };
+        let is_openai = is_responses || matches!(kind, "openai" | "azure");
         for (key, value) in config {
+            if is_responses && self.responses_setting(key, value, &mut settings) {
+                continue;
+            }
             match &*key.name {
                 "temperature" => settings.params.push(("temperature", value.clone())),
                 "seed" => settings.params.push(("seed", value.clone())),
@@ -180,7 +185,7 @@ impl Translator<'_> {
                         format!("`{}` has no effect here: KindLM uses the API `v1`", key.name);
                     self.warn(key.span, what, None);
                 }
-                "organization" if kind == "openai" => {
+                "organization" if is_openai && kind != "azure" => {
                     settings.provider.push(("organization", value.clone()));
                 }
                 "logprobs" if is_openai => settings.provider.push(("logprobs", value.clone())),
@@ -281,7 +286,7 @@ impl Translator<'_> {
 
     /// Translates tools in the format of OpenAI or Anthropic. Reports tools that are not functions. Returns `None` if
     /// the file of the tools cannot be read, which is reported.
-    fn tools(&mut self, node: &Node) -> Option<Node> {
+    pub(super) fn tools(&mut self, node: &Node) -> Option<Node> {
         let node = &self.in_place(node)?;
         let mut tools = Vec::new();
         for item in node.items() {
@@ -304,6 +309,17 @@ impl Translator<'_> {
             tools.push(map(item.span, entry));
         }
         Some(list(node.span, tools))
+    }
+}
+
+/// Returns what promptfoo always sends to `openai:responses`. All items of an answer are its text, as in promptfoo.
+fn usual_settings(config: &[(Key, Node)]) -> Settings {
+    let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
+    let format = map(span, [("type", text(span, "text"))]);
+    Settings {
+        provider: vec![("itemsAsText", node(span, Kind::Bool(true)))],
+        body: vec![("text".to_owned(), map(span, [("format", format)]))],
+        ..Settings::default()
     }
 }
 

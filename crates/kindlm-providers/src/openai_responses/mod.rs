@@ -1,5 +1,7 @@
 //! `openai-responses`: the Responses API of OpenAI, and of every compatible server.
 
+mod items;
+
 use kindlm_types::{
     FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
     ToolCall, Usage, reasons,
@@ -53,6 +55,10 @@ struct Config {
     /// tools of a test.
     #[serde(default)]
     hosted_tools: Vec<Map<String, Value>>,
+    /// True to show all items of an answer in its text, in promptfoo's form: also the calls of functions as JSON, the
+    /// summaries of reasoning, and a line for each call of a hosted tool.
+    #[serde(default)]
+    items_as_text: bool,
     /// Additional keys for the body of requests, as in the API: `reasoning`, `store`, … Objects that KindLM also sends
     /// are merged.
     #[serde(default)]
@@ -64,10 +70,9 @@ const BASE: &str = "https://api.openai.com/v1";
 const RESPONSES: &str = "/responses";
 
 /// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
-const TAKEN: [&str; 10] = [
+const TAKEN: [&str; 9] = [
     "model",
     "input",
-    "instructions",
     "tools",
     "stream",
     "background",
@@ -94,6 +99,7 @@ struct Responses {
     organization: Option<String>,
     logprobs: bool,
     hosted: Vec<Map<String, Value>>,
+    items_as_text: bool,
     body: Map<String, Value>,
 }
 
@@ -108,6 +114,7 @@ impl Responses {
             organization: config.organization.filter(|it| !it.is_empty()),
             logprobs: config.logprobs,
             hosted: config.hosted_tools,
+            items_as_text: config.items_as_text,
             body: config.body,
         })
     }
@@ -203,6 +210,13 @@ impl Codec for Responses {
         if !found.has_message && found.calls.is_empty() && !is_cut {
             return Err(reader.malformed("the answer has no message of the model", response));
         }
+        let text = match items {
+            // A refusal stands alone.
+            Value::Array(items) if self.items_as_text => {
+                found.refusal.clone().unwrap_or_else(|| items::text(items))
+            }
+            _ => found.text,
+        };
         Ok(Reply {
             tool_calls: found.calls,
             usage: usage(&answer["usage"]),
@@ -210,14 +224,19 @@ impl Codec for Responses {
             model: chat::model(&answer["model"], prompt),
             refusal: found.refusal,
             log_probs: found.log_probs.filter(|it| !it.is_empty()),
-            ..Reply::text(found.text)
+            ..Reply::text(text)
         })
     }
 }
 
-/// Returns the conversation as items of this API. A message with tool calls becomes one item for its text, and one for
+/// Returns the conversation as items of this API. A single message of the user is only its text. A message with tool calls becomes one item for its text, and one for
 /// each call.
 fn input(messages: &[Message]) -> Value {
+    if let [message] = messages
+        && message.role == Role::User
+    {
+        return Value::String(message.content.clone());
+    }
     let mut items = Vec::new();
     for message in messages {
         if message.role == Role::Tool {
@@ -272,6 +291,7 @@ impl Found {
                             .to_owned(),
                     ));
                 }
+                Some("mcp_call") => found.calls.push(mcp_call(item)?),
                 Some(kind) => match hosted(kind, item) {
                     Some(call) => found.calls.push(call),
                     None => return Err(Malformed::unsupported(kind)),
@@ -337,13 +357,6 @@ fn hosted(kind: &str, item: &Value) -> Option<ToolCall> {
             ("code_interpreter", json!({"code": item["code"]}), item["outputs"].clone())
         }
         "image_generation_call" => ("image_generation", json!({}), Value::Null),
-        "mcp_call" => {
-            let output = non_empty(&item["error"])
-                .map_or_else(|| item["output"].clone(), |error| json!({"error": error}));
-            let made_up = "mcp_call";
-            let call = part::called(item, "arguments", &item["id"], made_up).ok()?;
-            return Some(ToolCall { response: Some(output), ..call });
-        }
         _ => return None,
     };
     let response = if result.is_null() { json!({"status": item["status"]}) } else { result };
@@ -354,6 +367,13 @@ fn hosted(kind: &str, item: &Value) -> Option<ToolCall> {
         malformed_arguments: None,
         response: Some(response),
     })
+}
+
+/// Returns the call of a tool of an MCP server, with its response. Fails if the call has no name.
+fn mcp_call(item: &Value) -> Result<ToolCall, Malformed> {
+    let call = part::called(item, "arguments", &item["id"], "mcp_call")?;
+    let error = non_empty(&item["error"]).map(|error| json!({"error": error}));
+    Ok(ToolCall { response: Some(error.unwrap_or_else(|| item["output"].clone())), ..call })
 }
 
 /// Returns the reason why the model stopped. Fails if the answer is not finished.

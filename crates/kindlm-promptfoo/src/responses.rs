@@ -1,0 +1,112 @@
+//! Settings of `openai:responses`, which have another form in the request than those of `openai:chat`.
+
+use kindlm_source::{Key, Kind, Node};
+
+use super::Translator;
+use super::build::{list, map, node, text, with};
+use super::settings::{PARSED, Settings};
+
+/// Keys of the API that `openai:chat` does not have.
+const BODY: [&str; 4] = ["include", "instructions", "max_tool_calls", "truncation"];
+
+/// Keys that would need more than one request, or a stream.
+const REFUSED: [&str; 4] = ["background", "previous_response_id", "stream", "webhook_url"];
+
+impl Translator<'_> {
+    /// Translates a setting. Returns false if it has the same form as a setting of `openai:chat`.
+    pub(super) fn responses_setting(
+        &mut self,
+        key: &Key,
+        value: &Node,
+        settings: &mut Settings,
+    ) -> bool {
+        match &*key.name {
+            "tools" => self.responses_tools(value, settings),
+            "tool_choice" => {
+                let name = value.get("function").and_then(|it| it.get("name"));
+                let value = name.map_or_else(
+                    || value.clone(),
+                    |it| {
+                        map(value.span, [("type", text(it.span, "function")), ("name", it.clone())])
+                    },
+                );
+                settings.body.push(("tool_choice".to_owned(), value));
+            }
+            "response_format" => self.responses_format(value, settings),
+            "verbosity" => add_to(settings, "text", "verbosity", value),
+            "reasoning_effort" => add_to(settings, "reasoning", "effort", value),
+            "reasoning" => {
+                for (key, value) in value.entries() {
+                    add_to(settings, "reasoning", &key.name, value);
+                }
+            }
+            name if BODY.contains(&name) => settings.body.push((name.to_owned(), value.clone())),
+            name if REFUSED.contains(&name) => {
+                if value.to_json() != serde_json::Value::Bool(false) {
+                    let help = "each test is one request with its whole answer; remove it";
+                    self.unsupported(
+                        key.span,
+                        &format!("`{name}` of `openai:responses`"),
+                        Some(help),
+                    );
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Divides the tools into functions, which are tools of the tests, and tools that OpenAI runs.
+    fn responses_tools(&mut self, value: &Node, settings: &mut Settings) {
+        let Some(value) = self.in_place(value) else { return };
+        let is_function = |it: &Node| {
+            it.get("function").is_some() || it.get("type").and_then(Node::text) == Some("function")
+        };
+        let (functions, hosted): (Vec<Node>, Vec<Node>) =
+            value.items().iter().cloned().partition(is_function);
+        if !functions.is_empty() {
+            settings.tools = self.tools(&list(value.span, functions));
+        }
+        if !hosted.is_empty() {
+            settings.provider.push(("hostedTools", list(value.span, hosted)));
+        }
+    }
+
+    /// Translates the format of the answer, from the config or from a file, as promptfoo does.
+    fn responses_format(&mut self, value: &Node, settings: &mut Settings) {
+        let Some(value) = self.in_place(value) else { return };
+        let span = value.span;
+        let kind = value.get("type").and_then(Node::text).unwrap_or("text");
+        if kind != "json_schema" {
+            let kind = if kind == "json_object" { kind } else { "text" };
+            add_to(settings, "text", "format", &map(span, [("type", text(span, kind))]));
+            return;
+        }
+        settings.transform = Some(text(span, PARSED));
+        let inner = value.get("json_schema");
+        let find = |key: &str| value.get(key).or_else(|| inner.and_then(|it| it.get(key)));
+        let named = inner.and_then(|it| it.get("name")).or_else(|| value.get("name"));
+        let schema = match find("schema").map(|it| self.in_place(it)) {
+            Some(Some(schema)) => schema,
+            Some(None) => return,
+            None => node(span, Kind::Null),
+        };
+        let format = [
+            ("type", text(span, kind)),
+            ("name", named.cloned().unwrap_or_else(|| text(span, "response_schema"))),
+            ("schema", schema),
+            ("strict", node(span, Kind::Bool(true))),
+        ];
+        add_to(settings, "text", "format", &map(span, format));
+    }
+}
+
+/// Sets a key of an object in the body.
+fn add_to(settings: &mut Settings, object: &str, key: &str, value: &Node) {
+    match settings.body.iter_mut().find(|(it, _)| it == object) {
+        Some((_, known)) => *known = with(known, key, value.clone()),
+        None => {
+            settings.body.push((object.to_owned(), map(value.span, [(key, value.clone())])));
+        }
+    }
+}
