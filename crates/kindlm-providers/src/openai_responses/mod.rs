@@ -127,10 +127,13 @@ impl Responses {
     fn tools(&self, prompt: &Prompt) -> Option<Value> {
         // Without `strict: false`, this API rejects schemas that it cannot enforce, such as those with optional keys.
         let own = prompt.tools.iter().map(|tool| {
-            json!({
-                "type": "function", "name": tool.name, "description": tool.description,
-                "parameters": tool.parameters, "strict": false,
-            })
+            let mut own = Map::new();
+            chat::put(&mut own, "type", Some("function"));
+            chat::put(&mut own, "name", Some(tool.name.clone()));
+            chat::put(&mut own, "description", tool.description.clone());
+            chat::put(&mut own, "parameters", tool.parameters.clone());
+            chat::put(&mut own, "strict", Some(false));
+            Value::Object(own)
         });
         let hosted = self.hosted.iter().map(|it| Value::Object(it.clone()));
         let all: Vec<Value> = own.chain(hosted).collect();

@@ -87,11 +87,11 @@ impl<'a> Pair<'a> {
 /// The prompt may differ. An entry without a task digest is compared by the digest of the whole case.
 fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String> {
     let (before, after, what) = match (&then.task_digest, &now.task_digest) {
-        (Some(before), Some(after)) => (before, after, "its variables or checks differ"),
+        (Some(before), Some(after)) => (before, after, "its variables, checks or `repeat` differ"),
         _ => (
             then.digest.as_ref()?,
             now.digest.as_ref()?,
-            "its prompt, variables or checks differ; set the baseline again to compare prompts",
+            "its prompt, variables, checks or `repeat` differ; set the baseline again to compare prompts",
         ),
     };
     if before == after {

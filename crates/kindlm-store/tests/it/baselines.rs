@@ -227,14 +227,14 @@ fn each_case_is_compared_or_has_a_reason() {
         (
             vec![checked(&["x"], "t")],
             vec![checked(&["x"], "u")],
-            "a: notComparable (its variables or checks differ)",
+            "a: notComparable (its variables, checks or `repeat` differ)",
         ),
         // The prompt changed, and the task did not.
         (vec![digest(Some("t"), "1")], vec![digest(Some("t"), "2")], "a: unchanged"),
         (
             vec![digest(None, "1")],
             vec![digest(Some("t"), "2")],
-            "a: notComparable (its prompt, variables or checks differ; set the baseline again to compare prompts)",
+            "a: notComparable (its prompt, variables, checks or `repeat` differ; set the baseline again to compare prompts)",
         ),
         (vec![digest(None, "1")], vec![digest(Some("t"), "1")], "a: unchanged"),
         // A file of the original KindLM has no digests and no counts.

@@ -91,7 +91,7 @@ fn cases() -> Vec<CaseChange> {
             "other rules",
             CaseChangeKind::NotComparable {
                 reason: reason(
-                    "its variables or checks differ (rules `tone`: version 3 → version 4)",
+                    "its variables, checks or `repeat` differ (rules `tone`: version 3 → version 4)",
                 ),
             },
             Some(5),

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::Builder;
 use super::body::{More, Part, Row, SubjectForm, TestParts, simulated};
 use super::parts::Parts;
-use super::test_parts::{digests, parts_key};
+use super::test_parts::{digests, parts_key, with_end};
 use crate::load::repeat::until;
 use crate::load::resolve::Prompts;
 use crate::schema::SHAPES;
@@ -155,7 +155,9 @@ impl Builder<'_> {
             compared: compared.as_ref(),
             more: more.as_deref(),
         };
+        let pass_rate_min = entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min);
         let (whole, task) = self.digests(&shared, &decides);
+        let task = with_end(task, until, pass_rate_min);
         Some(TestCase {
             name: entry.name,
             kind,
@@ -166,7 +168,7 @@ impl Builder<'_> {
             compared,
             calls_as_output: entry.calls_as_output,
             transforms,
-            pass_rate_min: entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min),
+            pass_rate_min,
             tags: self.pool.list(&entry.tags),
             skip,
             timeout: entry.timeout_ms.map(Duration::from_millis),

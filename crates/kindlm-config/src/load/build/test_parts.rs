@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kindlm_engine::Digest;
+use kindlm_engine::{Digest, Fingerprint, Until};
 use kindlm_types::Channel;
 use serde_json::Value;
 
@@ -67,6 +67,20 @@ pub(super) fn digests(
         add_task(digest, conversation, tools, limits, (rules, scripts), declared).finish()
     });
     SharedDigests { whole, task }
+}
+
+/// Adds the rule that ends repeats early to the digest of a task.
+///
+/// The rule changes how often each outcome is seen, so pass rates under other rules cannot be compared.
+pub(super) fn with_end(task: Fingerprint, until: Option<Until>, pass_rate_min: f64) -> Fingerprint {
+    let rule = match until {
+        None => return task,
+        Some(Until::Settled) => serde_json::json!({"settled": pass_rate_min}),
+        Some(Until::Decided(it)) => {
+            serde_json::json!({"decided": [it.pass(), it.fail(), it.alpha(), it.beta()]})
+        }
+    };
+    Digest::default().fingerprint(task).value(&rule).finish()
 }
 
 /// Adds everything but the subject to a digest.
