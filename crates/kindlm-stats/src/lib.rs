@@ -16,6 +16,7 @@
 //! - [`Clustered`] is the mean of repeats of several cases, with its interval.
 //! - [`Sprt`] decides if a rate is high enough, with as few repeats as possible.
 //! - [`change_points`] finds the runs at which the rate changed.
+//! - [`Detector`] raises an alarm soon after the pass rate of a stream of results has fallen.
 //!
 //! All functions are pure. If a result is undefined, the function returns the reason as an error ([`Undefined`]). No
 //! function returns NaN or infinity.
@@ -40,6 +41,7 @@ mod change;
 mod clustered;
 mod confidence;
 mod confusion;
+mod detector;
 mod drift;
 mod few;
 mod kappa;
@@ -60,6 +62,7 @@ pub use change::{ChangePoint, change_points};
 pub use clustered::Clustered;
 pub use confidence::{Confidence, Interval};
 pub use confusion::Confusion;
+pub use detector::{Detector, DetectorState};
 pub use drift::Drift;
 pub use few::{kappa_interval_of_sets, prediction_powered_rate};
 pub use kappa::{Kappa, KappaInterval};

@@ -1,0 +1,75 @@
+//! Simulated streams of results, with and without a fall of the pass rate.
+#![expect(clippy::expect_used, reason = "a panic is how a simulation fails")]
+
+use fastrand::Rng;
+use kindlm_stats::{Detector, DetectorState};
+
+/// The evidence of an alarm: the nominal mean number of results until a false alarm.
+pub(crate) const MEAN: f64 = 10_000.0;
+
+/// The lengths of many streams until their alarm.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lengths {
+    streams: u32,
+    alarms: u32,
+    results: u64,
+}
+
+impl Lengths {
+    /// Returns the share of the streams with an alarm.
+    pub(crate) fn share(self) -> f64 {
+        f64::from(self.alarms) / f64::from(self.streams)
+    }
+
+    /// Returns the mean number of results. A stream without an alarm counts with its limit, so this is a lower bound.
+    #[expect(clippy::cast_precision_loss, reason = "a few million results")]
+    pub(crate) fn mean(self) -> f64 {
+        self.results as f64 / f64::from(self.streams)
+    }
+}
+
+/// The results before a stream begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reference {
+    /// So many results of the pass rate. Each stream has its own.
+    Drawn(u64),
+    /// A million results, so that the limit is the pass rate: the most false alarms that are possible.
+    Exact,
+}
+
+/// Returns a detector with a complete reference of this pass rate.
+pub(crate) fn detector(reference: Reference, rate: f64, random: &mut Rng) -> Detector {
+    let (size, passed) = match reference {
+        Reference::Drawn(size) => (size, (0..size).filter(|_| random.f64() < rate).count() as u64),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of a million"
+        )]
+        Reference::Exact => (1_000_000, (rate * 1e6) as u64),
+    };
+    let state = DetectorState { size, passed, total: size, values: [0.0; 4] };
+    Detector::from_state(state).expect("the counts are of a reference")
+}
+
+/// Simulates streams of at most `most` results of the rate `after`, whose references have the rate `before`.
+pub(crate) fn simulate(
+    reference: Reference,
+    (before, after): (f64, f64),
+    (streams, most): (u32, u64),
+    random: &mut Rng,
+) -> Lengths {
+    let mut lengths = Lengths { streams, ..Lengths::default() };
+    for _ in 0..streams {
+        let mut detector = detector(reference, before, random);
+        for _ in 0..most {
+            lengths.results += 1;
+            detector.add(random.f64() < after);
+            if detector.is_alarm(MEAN) {
+                lengths.alarms += 1;
+                break;
+            }
+        }
+    }
+    lengths
+}
