@@ -12,6 +12,7 @@ mod correct;
 mod findings;
 mod json;
 mod labels;
+mod standing;
 mod subject;
 mod table;
 mod watch;
@@ -24,6 +25,7 @@ pub(crate) use canaries::{Canaries, CanaryRun};
 use correct::Correction;
 use findings::Findings;
 pub use labels::{LabelFile, load_rules, parse_check};
+pub use standing::{JudgeState, JudgeWatches};
 pub use subject::{CalibrateConfig, Planned, Subject};
 pub use watch::WatchReport;
 

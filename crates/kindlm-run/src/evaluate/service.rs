@@ -15,7 +15,8 @@ use kindlm_types::script::{
     ScriptRuntime, ScriptSource,
 };
 use kindlm_types::{BoxFuture, FileError, Files, Ports, SuiteInfo};
-use kindlm_wire::evaluate::{BatchSummary, Evaluation};
+use kindlm_wire::evaluate::{BatchSummary, EvaluatedResult, Evaluation};
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -46,6 +47,21 @@ pub enum RecordError {
 /// Returns true if a check is errored because a provider failed. Another attempt may decide the check.
 pub fn failed_by_provider(evaluation: &Evaluation) -> bool {
     summary::failed_by_provider(&evaluation.results)
+}
+
+/// Returns the id of the assertion that asked a judge, such as `prompt-assertion`, for a result or a part of it.
+///
+/// Returns `None` if no judge was asked.
+pub fn judged_check(result: &EvaluatedResult) -> Option<String> {
+    let check = result.assertion.strip_prefix("not-").unwrap_or(&result.assertion);
+    if result.id.is_some()
+        || kindlm_assertions::find(check).is_some_and(|it| it.build.asks_judges())
+    {
+        return Some(check.to_owned());
+    }
+    let parts = result.metadata.get("component_results").and_then(Value::as_array)?;
+    let parts = parts.iter().filter_map(|it| EvaluatedResult::deserialize(it).ok());
+    parts.into_iter().find_map(|it| judged_check(&it))
 }
 
 /// The work for one record, and the channel for its result.

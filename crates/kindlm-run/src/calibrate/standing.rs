@@ -1,0 +1,133 @@
+//! The state of the judge of a suite by its stored watches: [`JudgeWatches`].
+
+use kindlm_config::Programs;
+use kindlm_store::{Calibrations, Judge};
+
+use crate::judge_setup::Panel;
+use crate::{Failure, Project};
+
+/// The findings of the watches of a judge since its calibration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JudgeState {
+    /// There is no calibration with the present settings, or no watch of it.
+    NotWatched,
+    /// No watch found a change.
+    Unchanged,
+    /// A watch found that the judge has changed, for this reason.
+    Changed(String),
+}
+
+/// The stored watches of the default judge of a suite. Nothing is sent.
+#[derive(Clone, Debug)]
+pub struct JudgeWatches {
+    store: Calibrations,
+    judge: Judge,
+    /// The digest of the settings of its provider.
+    decided: Option<String>,
+}
+
+impl JudgeWatches {
+    /// Finds the default judge of a suite; `None` if no model of the suite can judge.
+    pub fn of_project(project: &Project) -> Option<Self> {
+        let Project { place, suite, files, .. } = project;
+        let default = suite.defaults.judge_model.as_deref();
+        let panel = Panel::of(&suite.models, default, &suite.judging)?;
+        let decided = panel.decided(&suite.providers, &Programs::new(files));
+        Some(Self { store: Calibrations::new(place.state()), judge: panel.stored(), decided })
+    }
+
+    /// Loads the watches of this kind of check, such as `prompt-assertion`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the calibrations or their watches cannot be read.
+    pub fn state(&self, check: &str) -> Result<JudgeState, Failure> {
+        let failed = |err: kindlm_store::StoreError| Failure::store(&err);
+        let mut state = JudgeState::NotWatched;
+        for calibration in self.store.of(&self.judge).map_err(failed)? {
+            if calibration.check != check || calibration.providers != self.decided {
+                continue;
+            }
+            let watches = self.store.watches(&self.judge, &calibration).map_err(failed)?;
+            if !watches.is_empty() {
+                state = JudgeState::Unchanged;
+            }
+            if let Some(alarm) = watches.into_iter().find_map(|it| it.alarm) {
+                return Ok(JudgeState::Changed(alarm));
+            }
+        }
+        Ok(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use kindlm_stats::Confusion;
+    use kindlm_store::{Calibration, Watch};
+
+    use super::*;
+    use crate::{OpenOptions, Purpose, World};
+
+    fn watches(folder: &Path) -> JudgeWatches {
+        let world = World::new(folder, Arc::new(|_| None));
+        let text = "kindlm: 1\nproject: p\nsuite: { name: s }\n\
+            providers: { openai: { apiKeyEnv: KEY } }\n\
+            models: [{ id: judge, provider: openai, model: gpt-4o }]\n";
+        let options = OpenOptions::new("kindlm.yaml");
+        let project = Project::of_text(&world, &options, text.as_bytes(), Purpose::Models).unwrap();
+        JudgeWatches::of_project(&project).unwrap()
+    }
+
+    fn calibration(of: &JudgeWatches, check: &str) -> Calibration {
+        let counts = Confusion { both_pass: 1, only_human: 1, only_judge: 1, both_fail: 1 };
+        let text = serde_json::json!({
+            "check": check, "calibratedAt": "2026-11-22T00:00:00Z", "kindlmVersion": "0.1.0",
+            "prompts": ["0123"], "labels": "labels.csv", "labelsDigest": "01", "errored": 0,
+            "counts": kindlm_store::Counts::from(counts), "baseRate": 0.5, "agreement": 0.5, "kappa": 0.0,
+        });
+        Calibration { providers: of.decided.clone(), ..serde_json::from_value(text).unwrap() }
+    }
+
+    #[test]
+    fn state_is_that_of_the_watches_of_the_check() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = watches(folder.path());
+        let state = |check: &str| of.state(check).unwrap();
+        assert_eq!(state("judge"), JudgeState::NotWatched);
+        let known = calibration(&of, "judge");
+        of.store.set(&of.judge, known.clone()).unwrap();
+        assert_eq!(state("judge"), JudgeState::NotWatched);
+        let watch = |alarm: Option<&str>| Watch {
+            watched_at: String::new(),
+            check: "judge".to_owned(),
+            prompts: known.prompts.clone(),
+            calibrated_at: known.calibrated_at.clone(),
+            different: 0,
+            asked: 10,
+            errored: 0,
+            evidence: 1.0,
+            answered: Vec::new(),
+            fingerprints: Vec::new(),
+            run: None,
+            cost_usd: None,
+            known_cost_usd: 0.0,
+            tokens: 0,
+            alarm: alarm.map(str::to_owned),
+        };
+        let add = |alarm: Option<&str>| {
+            of.store.add_watch(&of.judge, &known, |_| watch(alarm)).unwrap();
+        };
+        add(None);
+        assert_eq!(state("judge"), JudgeState::Unchanged);
+        assert_eq!(state("prompt-assertion"), JudgeState::NotWatched);
+        add(Some("5 of 10 verdicts differ"));
+        add(None);
+        assert_eq!(state("judge"), JudgeState::Changed("5 of 10 verdicts differ".to_owned()));
+        // With other settings of the provider, the calibration is of another judge.
+        let other = JudgeWatches { decided: Some("4567".to_owned()), ..of.clone() };
+        assert_eq!(other.state("judge").unwrap(), JudgeState::NotWatched);
+    }
+}
