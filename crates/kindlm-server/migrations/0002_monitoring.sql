@@ -41,3 +41,53 @@ CREATE TABLE results (
 
 CREATE INDEX results_by_time ON results (agent, received_at);
 CREATE INDEX results_by_status ON results (status, received_at);
+
+-- The detectors of falls, one for each assertion of an agent and version of its set.
+CREATE TABLE detectors (
+    agent TEXT NOT NULL,
+    assertion TEXT NOT NULL,
+    assertion_set TEXT NOT NULL,
+    reference_size BIGINT NOT NULL,
+    reference_passed BIGINT NOT NULL,
+    reference_total BIGINT NOT NULL,
+    -- The evidence: a list of numbers in JSON.
+    evidence TEXT NOT NULL,
+    -- The newest results since the reference was complete, or since the alarm; the newest is last. `p` passed, `f` failed.
+    recent TEXT NOT NULL,
+    PRIMARY KEY (agent, assertion, assertion_set)
+);
+
+CREATE TABLE alerts (
+    id TEXT NOT NULL PRIMARY KEY,
+    agent TEXT NOT NULL,
+    assertion TEXT NOT NULL,
+    assertion_set TEXT NOT NULL,
+    version TEXT NOT NULL,
+    -- The kind of check that asked a judge; empty if no judge was asked.
+    judged TEXT NOT NULL,
+    since BIGINT NOT NULL,
+    from_passed BIGINT NOT NULL,
+    from_total BIGINT NOT NULL,
+    to_passed BIGINT NOT NULL,
+    to_total BIGINT NOT NULL,
+    evidence DOUBLE PRECISION NOT NULL,
+    ended BIGINT,
+    -- `recovered` or `other-set`; empty while the alert stands.
+    end_reason TEXT NOT NULL DEFAULT ''
+);
+
+CREATE UNIQUE INDEX standing_alerts ON alerts (agent, assertion) WHERE ended IS NULL;
+CREATE INDEX alerts_by_time ON alerts (since);
+
+-- The messages about alerts. `event` is `alert` or `end`, and `destination` is the digest of an address.
+CREATE TABLE deliveries (
+    id TEXT NOT NULL PRIMARY KEY,
+    alert_id TEXT NOT NULL REFERENCES alerts (id) ON DELETE CASCADE,
+    event TEXT NOT NULL,
+    destination TEXT NOT NULL,
+    attempts BIGINT NOT NULL DEFAULT 0,
+    due_at BIGINT NOT NULL DEFAULT 0,
+    delivered_at BIGINT
+);
+
+CREATE INDEX deliveries_by_alert ON deliveries (alert_id);

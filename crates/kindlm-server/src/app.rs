@@ -6,6 +6,7 @@ use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::RecordService;
 use tokio::sync::Notify;
 
+use crate::alerts::Alerts;
 use crate::embed_origin::EmbedOrigin;
 use crate::metrics::Metrics;
 use crate::runs::RunService;
@@ -24,6 +25,8 @@ pub struct App {
     pub redactor: Option<Arc<Redactor>>,
     /// The origins whose pages may show the panel in a frame.
     pub(crate) embed_origins: Arc<[EmbedOrigin]>,
+    /// The settings of alerts.
+    pub(crate) alerts: Arc<Alerts>,
     /// Counts requests and evaluations.
     pub(crate) metrics: Metrics,
     /// Wakes a worker of the monitor after samples were stored.
@@ -40,7 +43,14 @@ impl App {
     ) -> Self {
         let (metrics, wake) = (Metrics::new(), Arc::default());
         let (redactor, embed_origins) = (redactor.map(Arc::new), Arc::default());
-        Self { records, runs, store, redactor, embed_origins, metrics, wake }
+        let alerts = Arc::default();
+        Self { records, runs, store, redactor, embed_origins, alerts, metrics, wake }
+    }
+
+    /// Changes the settings of alerts.
+    #[must_use]
+    pub fn with_alerts(self, alerts: Alerts) -> Self {
+        Self { alerts: Arc::new(alerts), ..self }
     }
 
     /// Permits pages of these origins to show the panel in a frame.

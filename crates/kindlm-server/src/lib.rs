@@ -4,7 +4,9 @@
 //! [`kindlm_run::evaluate::service`].
 
 mod access;
+mod alerts;
 mod app;
+mod delivery;
 mod embed_origin;
 mod local;
 mod metrics;
@@ -18,7 +20,9 @@ mod runs;
 mod serving;
 pub mod store;
 
+pub use alerts::{Alerts, REFERENCE};
 pub use app::App;
+pub use delivery::{AlertUrl, Destination, NotAnAddress, deliver};
 pub use embed_origin::{EmbedOrigin, NotAnOrigin};
 pub use monitor::monitor;
 pub use routes::app;

@@ -10,11 +10,16 @@ use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use kindlm_assertions::Redactor;
+use kindlm_run::calibrate::JudgeWatches;
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
-use kindlm_server::{App, EmbedOrigin, RunService, app, listen, monitor, serve};
+use kindlm_server::{
+    AlertUrl, Alerts, App, Destination, EmbedOrigin, REFERENCE, RunService, app, deliver, listen,
+    monitor, serve,
+};
 use token::TokenCommand;
+use url::Url;
 
 /// Checks outputs over HTTP.
 #[derive(Parser)]
@@ -46,6 +51,30 @@ struct Args {
     /// A site that may show the panel in a frame, such as `https://builder.example.com`; can be repeated
     #[arg(long, value_name = "ORIGIN")]
     embed_origin: Vec<EmbedOrigin>,
+    /// A service that receives alerts as JSON; can be repeated. The variable separates addresses by spaces
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "KINDLM_ALERT_WEBHOOK",
+        hide_env_values = true,
+        value_delimiter = ' '
+    )]
+    alert_webhook: Vec<AlertUrl>,
+    /// An incoming webhook of Slack that receives alerts; can be repeated. The variable separates addresses by spaces
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "KINDLM_ALERT_SLACK",
+        hide_env_values = true,
+        value_delimiter = ' '
+    )]
+    alert_slack: Vec<AlertUrl>,
+    /// The number of results of an assertion with which the later ones are compared
+    #[arg(long, value_name = "RESULTS", default_value_t = REFERENCE, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
+    alert_reference: u64,
+    /// The address of the server in alerts; by default, the address it listens on
+    #[arg(long, value_name = "URL")]
+    public_url: Option<Url>,
 }
 
 #[derive(Subcommand)]
@@ -80,7 +109,7 @@ fn run(args: &Args) -> Result<(), String> {
             Ok(())
         });
     }
-    let records = records(&world(), args)?;
+    let (records, judge) = records(&world(), args)?;
     let redactor = args.redact_pii.then(Redactor::new).transpose();
     let redactor = redactor.map_err(|err| err.to_string())?;
     let suites = args.suites.as_ref().map(suites).transpose()?;
@@ -91,11 +120,15 @@ fn run(args: &Args) -> Result<(), String> {
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
         let runs = RunService::new(world(), suites, args.runs.into());
+        let link = args.public_url.clone().or_else(|| format!("http://{address}").parse().ok());
         let services = App::new(records, runs.clone(), store.clone(), redactor)
-            .with_embed_origins(args.embed_origin.clone());
+            .with_embed_origins(args.embed_origin.clone())
+            .with_alerts(Alerts { reference: args.alert_reference, judge, link });
         let monitor = tokio::spawn(monitor(services.clone()));
+        let deliver = tokio::spawn(deliver(services.clone(), destinations(args)));
         serve(&listener, app(services), stopped()).await;
         monitor.abort();
+        deliver.abort();
         runs.stop().await;
         store.close().await;
         Ok(())
@@ -125,13 +158,21 @@ fn suites(folder: &PathBuf) -> Result<PathBuf, String> {
     if absolute.is_dir() { Ok(absolute) } else { Err(failed("it is not a folder")) }
 }
 
-fn records(world: &World, args: &Args) -> Result<RecordService, String> {
+/// Returns the services that receive alerts.
+fn destinations(args: &Args) -> Vec<Destination> {
+    let webhooks = args.alert_webhook.iter().cloned().map(Destination::Webhook);
+    webhooks.chain(args.alert_slack.iter().cloned().map(Destination::Slack)).collect()
+}
+
+fn records(world: &World, args: &Args) -> Result<(RecordService, Option<JudgeWatches>), String> {
     let shown = |failure: kindlm_run::Failure| {
         [failure.message, failure.help].into_iter().flatten().collect::<Vec<_>>().join("; ")
     };
     let open = |config: &PathBuf| Project::open(world, &OpenOptions::new(config), Purpose::Models);
     let suite = args.config.as_ref().map(open).transpose().map_err(shown)?;
-    RecordService::start(world.clone(), suite, args.concurrency.into()).map_err(shown)
+    let judge = suite.as_ref().and_then(JudgeWatches::of_project);
+    let records = RecordService::start(world.clone(), suite, args.concurrency.into());
+    Ok((records.map_err(shown)?, judge))
 }
 
 fn world() -> World {

@@ -22,6 +22,7 @@ pub(crate) struct Metrics {
     evaluations: Family<Labels, Counter>,
     stored: Counter,
     samples: Family<Labels, Gauge>,
+    alerts: Gauge,
 }
 
 impl Metrics {
@@ -35,7 +36,9 @@ impl Metrics {
         registry.register("samples_stored", "Samples stored", Counter::clone(&stored));
         let help = "Samples in the database by state";
         registry.register("samples", help, Family::clone(&samples));
-        Self { registry: Arc::new(registry), requests, evaluations, stored, samples }
+        let alerts = Gauge::default();
+        registry.register("alerts_standing", "Alerts that stand", Gauge::clone(&alerts));
+        Self { registry: Arc::new(registry), requests, evaluations, stored, samples, alerts }
     }
 
     /// Counts a response.
@@ -61,16 +64,21 @@ impl Metrics {
         self.stored.inc_by(samples);
     }
 
-    /// Returns all numbers in the text format of `OpenMetrics`.
+    /// Returns all numbers in the text format of `OpenMetrics`. `alerts` is the number of alerts that stand.
     ///
     /// # Errors
     ///
     /// Fails if a number cannot be written, which is a bug.
-    pub(crate) fn text(&self, states: &[StateCount]) -> Result<String, std::fmt::Error> {
+    pub(crate) fn text(
+        &self,
+        states: &[StateCount],
+        alerts: i64,
+    ) -> Result<String, std::fmt::Error> {
         for name in ["pending", "done", "failed", "skipped"] {
             let count = states.iter().find(|it| it.state == name).map_or(0, |it| it.samples);
             self.samples.get_or_create(&vec![("state", name.to_owned())]).set(count);
         }
+        self.alerts.set(alerts);
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kindlm_run::evaluate::service::failed_by_provider;
+use kindlm_run::evaluate::service::{failed_by_provider, judged_check};
 use kindlm_wire::evaluate::{EvaluatedResult, Evaluation};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -91,7 +91,7 @@ async fn finish(app: &App, leased: &Leased, evaluated: &Evaluated) -> Result<(),
         let results: Vec<NewResult> = results.iter().map(result).collect::<Result<_, _>>()?;
         let set = evaluated.set.as_deref().unwrap_or_default();
         let text = serde_json::to_string(evaluated)?;
-        app.store.finish_sample(leased, set, &text, &results).await?
+        app.store.finish_sample(leased, set, &text, &results, app.alerts.reference).await?
     };
     if is_stored {
         app.metrics.add_evaluation("sample", *outcome);
@@ -111,5 +111,6 @@ fn result(result: &EvaluatedResult) -> Result<NewResult, serde_json::Error> {
         // PostgreSQL stores no NUL characters.
         assertion: result.id.as_ref().unwrap_or(&result.label).replace('\0', ""),
         status: status.as_str().unwrap_or_default().to_owned(),
+        judged: judged_check(result).unwrap_or_default(),
     })
 }

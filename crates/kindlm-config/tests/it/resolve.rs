@@ -361,6 +361,32 @@ fn a_changed_test_has_another_digest() {
     assert_ne!(digest(test, "{\"type\": \"object\", \"minProperties\": 0}"), first);
 }
 
+/// Pass rates under another rule that ends repeats early are not comparable.
+#[test]
+fn the_end_of_repeats_belongs_to_the_task() {
+    let task = |test: &str| {
+        let yaml = format!(
+            "kindlm: 1\nproject: p\nsuite: {{ name: s }}\nproviders: {{ echo: {{}} }}\n\
+             models: [{{ id: m, provider: echo, model: m }}]\nprompts: {{ p: {{ user: hi }} }}\n\
+             tests:\n  - {{ name: t, prompt: p, expect: {{ output: {{ contains: [hi] }} }}, {test} }}\n"
+        );
+        let loaded = load_with(&yaml, &Memory::of([]));
+        let said = said(&loaded);
+        let suite = loaded.suite.unwrap_or_else(|| panic!("{said}"));
+        suite.cases[0].task_digest.unwrap().to_string()
+    };
+    let fixed = task("repeat: 20, passRateMin: 1");
+    assert_eq!(fixed, task("repeat: 20, passRateMin: 0.5"), "the rate of all repeats is compared");
+    let rules = [
+        "repeat: { max: 20 }, passRateMin: 1",
+        "repeat: { max: 20 }, passRateMin: 0.5",
+        "repeat: { max: 20, until: decided, pass: 0.95, fail: 0.7 }",
+        "repeat: { max: 20, until: decided, pass: 0.95, fail: 0.6 }",
+    ];
+    let tasks: HashSet<String> = rules.into_iter().map(task).chain([fixed]).collect();
+    assert_eq!(tasks.len(), 5);
+}
+
 #[test]
 fn the_threshold_is_the_tests_else_the_prompts_else_the_default() {
     let text = |defaults: &str, prompt: &str, test: &str| {

@@ -1,4 +1,4 @@
-//! `/monitor`: the pass rate of each assertion over time, and the newest samples with failed or errored checks.
+//! `/monitor`: the alerts that stand, the pass rate of each assertion over time, and the newest samples with failed or errored checks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,9 @@ use super::access::guarded;
 use super::frame::{Frame, PageError, minute, ok};
 use super::sets::short;
 use crate::access::Caller;
+use crate::alerts::Alert;
 use crate::app::App;
+use crate::store::alerts::AlertFilter;
 use crate::store::attention::{AttentionFilter, AttentionSample};
 use crate::store::rates::{Counts, RateFilter, RateKey};
 use crate::store::tokens::Scope;
@@ -66,6 +68,7 @@ struct Monitor {
     query: MonitorQuery,
     agents: Vec<String>,
     windows: Vec<(&'static str, &'static str)>,
+    alerts: Vec<Alert>,
     charts: Vec<Chart>,
     more: usize,
     is_too_long: bool,
@@ -138,6 +141,8 @@ async fn show(
     let mut charts = charts(rates.unwrap_or_default(), &query.version, &window);
     let more = charts.len().saturating_sub(CHARTS);
     charts.truncate(CHARTS);
+    let standing = AlertFilter { agent: query.agent.clone(), standing: Some(true) };
+    let alerts = app.alerts.list(&app.store, &standing, app.runs.world()).await?;
     let (agent, version) = (query.agent.clone(), query.version.clone());
     let listed = AttentionFilter { agent, version, after: filter.after };
     let (samples, evaluated) = app.store.evaluated_samples(&listed).await?;
@@ -146,6 +151,7 @@ async fn show(
         frame: Frame::new("Quality in production", "/monitor", &caller),
         agents: app.store.agents().await?.into_iter().map(|it| it.name).collect(),
         windows: WINDOWS.iter().map(|it| (it.0, it.1)).collect(),
+        alerts,
         charts,
         more,
         is_too_long,

@@ -1,6 +1,7 @@
 //! The routes: one file for each topic.
 
 mod agents;
+mod alerts;
 mod batch;
 pub(crate) mod body;
 mod evaluate;
@@ -49,6 +50,7 @@ pub fn app(app: App) -> Router {
         .merge(sets::routes(&app))
         .merge(samples::routes(&app))
         .merge(agents::routes(&app))
+        .merge(alerts::routes(&app))
         .merge(rates::routes(&app))
         .merge(runs::routes(&app))
         .with_state(app)

@@ -162,7 +162,7 @@ async fn assertions(
     responses((status = 200, description = "the numbers", body = String, content_type = "application/openmetrics-text")))]
 async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     let states = app.store.sample_states().await?;
-    let text = app.metrics.text(&states).map_err(|err| {
+    let text = app.metrics.text(&states, app.store.standing_alerts().await?).map_err(|err| {
         let detail = format!("cannot write the metrics: {err}");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     })?;

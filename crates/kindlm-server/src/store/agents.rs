@@ -95,6 +95,22 @@ pub(super) async fn rate(
     Ok(row.map(|it| it.try_get("rate")).transpose()?.map(share))
 }
 
+/// Returns the sampling rate of an agent as [`rate`] does, and locks the agent until the transaction ends.
+pub(super) async fn locked_rate(
+    transaction: &mut Transaction<'_, Any>,
+    agent: &str,
+    is_sqlite: bool,
+) -> Result<Option<f64>, StoreError> {
+    if !is_sqlite {
+        // A transaction of SQLite that writes is the only one.
+        sqlx::query("SELECT 1 AS locked FROM agents WHERE name = $1 FOR UPDATE")
+            .bind(agent)
+            .fetch_optional(&mut **transaction)
+            .await?;
+    }
+    rate(transaction, agent).await
+}
+
 #[expect(clippy::cast_precision_loss, reason = "the value is from 0 to a million")]
 fn share(millionths: i64) -> f64 {
     millionths as f64 / MILLION

@@ -1,9 +1,11 @@
-//! The database: tokens, assertion sets, samples and feedback, in SQLite or PostgreSQL.
+//! The database: tokens, assertion sets, samples, feedback and alerts, in SQLite or PostgreSQL.
 //!
 //! Both databases have the same tables, and the same statements run on both.
 
 pub mod agents;
+pub mod alerts;
 pub mod attention;
+pub mod deliveries;
 pub mod idempotency;
 pub mod queue;
 pub mod rates;
@@ -52,6 +54,9 @@ pub enum StoreError {
     /// A stored value cannot be read.
     #[error("the database has an invalid value: {0}")]
     Invalid(#[from] serde_json::Error),
+    /// Stored counts contradict each other.
+    #[error("the database has invalid counts: {0}")]
+    Counts(#[source] kindlm_stats::Undefined),
     /// The operating system has no random numbers.
     #[error("cannot make random numbers: {0}")]
     Random(#[from] getrandom::Error),
@@ -131,8 +136,13 @@ fn now() -> i64 {
 }
 
 /// Returns a time in milliseconds since 1970 as text (RFC 3339).
-fn time_text(milliseconds: i64) -> String {
+pub(crate) fn time_text(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds).map(|it| it.to_string()).unwrap_or_default()
+}
+
+/// Returns a duration in milliseconds.
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Returns the SHA-256 digest in hexadecimal.

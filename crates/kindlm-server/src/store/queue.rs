@@ -3,13 +3,15 @@
 //! The queue is a column of the samples. So a sample enters it in the transaction that stores the sample, and leaves
 //! it in the transaction that stores the results. Any number of processes can take samples from it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 
-use super::{Store, StoreError, now};
+use super::alerts::{self, Decided, DecidedResult};
+use super::{Store, StoreError, agents, milliseconds, now};
 
 /// The time after which another process may take a sample. It is longer than the time limit of an evaluation.
 const LEASE: Duration = Duration::from_mins(5);
@@ -40,6 +42,8 @@ pub struct NewResult {
     pub assertion: String,
     /// `passed`, `failed`, `errored` or `skipped`.
     pub status: String,
+    /// The kind of check that asked a judge; empty if no judge was asked.
+    pub judged: String,
 }
 
 /// The number of samples in a state.
@@ -91,9 +95,9 @@ impl Store {
         }))
     }
 
-    /// Stores the evaluation of a sample, and removes the sample from the queue.
+    /// Stores the evaluation of a sample, and removes the sample from the queue. Starts and ends alerts.
     ///
-    /// Returns false, and stores nothing, if the lease has ended and another process has taken the sample.
+    /// `reference` is the number of results with which the later ones of an assertion are compared. Returns false, and stores nothing, if the lease has ended and another process has taken the sample.
     ///
     /// # Errors
     ///
@@ -104,6 +108,7 @@ impl Store {
         set: &str,
         evaluation: &str,
         results: &[NewResult],
+        reference: u64,
     ) -> Result<bool, StoreError> {
         let mut transaction = self.write().await?;
         let done = sqlx::query(
@@ -118,7 +123,7 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        for (position, NewResult { assertion, status }) in (0_i64..).zip(results) {
+        for (position, NewResult { assertion, status, .. }) in (0_i64..).zip(results) {
             sqlx::query(
                 "INSERT INTO results (sample_id, position, agent, version, assertion_set, assertion, status, received_at) \
                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -134,8 +139,28 @@ impl Store {
             .execute(&mut *transaction)
             .await?;
         }
+        self.watch(&mut transaction, leased, set, results, reference).await?;
         transaction.commit().await?;
         Ok(true)
+    }
+
+    /// Adds the decided results of a sample to the detectors of falls.
+    async fn watch(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        leased: &Leased,
+        set: &str,
+        results: &[NewResult],
+        reference: u64,
+    ) -> Result<(), StoreError> {
+        let Leased { id, agent, version, .. } = leased;
+        // A sample with an error is evaluated at any rate, and would make the results worse at a low rate.
+        let rate = agents::locked_rate(transaction, agent, self.is_sqlite).await?;
+        if !rate.is_some_and(|it| is_sampled(id, it)) {
+            return Ok(());
+        }
+        let results = decided(results);
+        alerts::add_results(transaction, &Decided { agent, version, set, results, reference }).await
     }
 
     /// Removes a sample that cannot be evaluated from the queue, and stores the error. Does nothing if the sample was
@@ -190,8 +215,19 @@ impl Store {
     }
 }
 
-fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+/// Returns the decided result of each assertion. Of checks with the same label, all must pass.
+fn decided(results: &[NewResult]) -> BTreeMap<&str, DecidedResult<'_>> {
+    let mut decided: BTreeMap<&str, DecidedResult<'_>> = BTreeMap::new();
+    for NewResult { assertion, status, judged } in results {
+        let passed = match status.as_str() {
+            "passed" => true,
+            "failed" => false,
+            _ => continue,
+        };
+        let all = decided.entry(assertion).or_insert(DecidedResult { passed, judged });
+        all.passed &= passed;
+    }
+    decided
 }
 
 #[cfg(test)]

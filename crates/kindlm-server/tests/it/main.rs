@@ -1,6 +1,7 @@
 //! Tests of the server: the real binary over TCP, and the database on SQLite and PostgreSQL.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod alerts;
 mod batch;
 mod evaluate;
 mod monitor;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kindlm_server::store::Store;
+use kindlm_server::store::alerts::AlertFilter;
 use kindlm_server::store::idempotency::RequestKey;
 use kindlm_server::store::queue::{Leased, NewResult};
 use kindlm_server::store::rates::{Counts, RateFilter};
@@ -121,10 +122,14 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     let fourth = lease().await.unwrap();
     assert_eq!((&again.id, again.attempts, fourth.id.as_str()), (&first.id, 3, "q4"));
     store.fail_sample(&fourth, "no").await.unwrap();
-    let result = |status: &str| NewResult { assertion: "a".to_owned(), status: status.to_owned() };
+    let result = |status: &str| NewResult {
+        assertion: "a".to_owned(),
+        status: status.to_owned(),
+        judged: String::new(),
+    };
     let finish = async |leased: &Leased, statuses: &[&str]| {
         let results: Vec<NewResult> = statuses.iter().map(|it| result(it)).collect();
-        store.finish_sample(leased, "set@1", "{\"score\": 1}", &results).await.unwrap()
+        store.finish_sample(leased, "set@1", "{\"score\": 1}", &results, 100).await.unwrap()
     };
     assert!(!finish(&first, &["failed"]).await);
     assert!(finish(&again, &["passed", "failed"]).await);
@@ -151,12 +156,86 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     assert!(store.rates(&filter).await.unwrap().unwrap().is_empty());
 }
 
+async fn falls_start_and_end_alerts(store: &Store) {
+    store.put_agent("fall", "set", 1.0, "").await.unwrap();
+    let finish = async |id: &str, set: &str, statuses: &[&str]| {
+        store.add_samples(&[sample(id, "fall", "")], None).await.unwrap();
+        let leased = store.lease_sample().await.unwrap().unwrap();
+        let result = |(status, judged): (&&str, &str)| NewResult {
+            assertion: if judged.is_empty() { "word" } else { "polite" }.to_owned(),
+            status: (*status).to_owned(),
+            judged: judged.to_owned(),
+        };
+        let kinds = ["", "prompt-assertion"];
+        let results: Vec<NewResult> = statuses.iter().zip(kinds).map(result).collect();
+        assert!(store.finish_sample(&leased, set, "{}", &results, 20).await.unwrap());
+    };
+    let all = AlertFilter::default();
+    let standing = AlertFilter { agent: "fall".to_owned(), standing: Some(true) };
+    for it in 0..20 {
+        finish(&format!("r{it}"), "set@1", &["passed", "passed"]).await;
+        // Neither errored nor skipped results are part of the reference.
+        finish(&format!("e{it}"), "set@1", &["errored", "skipped"]).await;
+    }
+    // Only one of both assertions falls. The results after the alarm change nothing.
+    for it in 0..20 {
+        finish(&format!("f{it}"), "set@1", &["passed", "failed"]).await;
+    }
+    let alerts = store.alerts(&standing).await.unwrap();
+    assert_eq!(alerts, store.alerts(&all).await.unwrap());
+    let [alert] = &alerts[..] else { panic!("{alerts:?}") };
+    assert_eq!((alert.assertion.as_str(), alert.judged.as_str()), ("polite", "prompt-assertion"));
+    assert_eq!((alert.from.passed(), alert.from.total()), (20, 20));
+    assert_eq!((alert.to.passed(), alert.latest.unwrap().total() + alert.to.total()), (0, 20));
+    assert_eq!(store.standing_alerts().await.unwrap(), 1);
+    each_message_is_delivered_once(store, &alert.id).await;
+    finish("s", "set@2", &["passed"]).await;
+    assert_eq!(store.standing_alerts().await.unwrap(), 0);
+    let ended = &store.alerts(&all).await.unwrap()[0];
+    assert_eq!((ended.end_reason.as_str(), ended.latest), ("other-set", None));
+    // Only the address that received the alert receives its end.
+    let end = store.lease_delivery("a").await.unwrap().unwrap();
+    assert!(end.is_end && end.alert == *ended);
+    assert!(store.lease_delivery("b").await.unwrap().is_none());
+}
+
+async fn each_message_is_delivered_once(store: &Store, alert: &str) {
+    let first = store.lease_delivery("a").await.unwrap().unwrap();
+    assert_eq!((first.alert.id.as_str(), first.is_end, first.attempts), (alert, false, 1));
+    // Another process cannot take it.
+    assert!(store.lease_delivery("a").await.unwrap().is_none());
+    store.release_delivery(&first.id, Duration::ZERO).await.unwrap();
+    let again = store.lease_delivery("a").await.unwrap().unwrap();
+    assert_eq!((&again.id, again.attempts), (&first.id, 2));
+    store.finish_delivery(&again.id).await.unwrap();
+    assert!(store.lease_delivery("a").await.unwrap().is_none());
+    let other = store.lease_delivery("b").await.unwrap().unwrap();
+    store.release_delivery(&other.id, Duration::ZERO).await.unwrap();
+}
+
+async fn samples_evaluated_for_their_error_are_not_compared(store: &Store) {
+    store.put_agent("rare", "set", 0.0, "").await.unwrap();
+    for it in 0..40 {
+        let failed = NewSample { has_error: true, ..sample(&format!("x{it}"), "rare", "") };
+        store.add_samples(&[failed], None).await.unwrap();
+        let leased = store.lease_sample().await.unwrap().unwrap();
+        let status = if it < 20 { "passed" } else { "failed" };
+        let (assertion, status, judged) = ("word".to_owned(), status.to_owned(), String::new());
+        let results = [NewResult { assertion, status, judged }];
+        assert!(store.finish_sample(&leased, "set@1", "{}", &results, 20).await.unwrap());
+    }
+    let filter = AlertFilter { agent: "rare".to_owned(), standing: None };
+    assert_eq!(store.alerts(&filter).await.unwrap(), []);
+}
+
 pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
     each_change_of_a_set_is_a_version(&store).await;
     samples_are_stored_once(&store).await;
     samples_wait_in_the_queue_until_they_are_finished(&store).await;
+    falls_start_and_end_alerts(&store).await;
+    samples_evaluated_for_their_error_are_not_compared(&store).await;
     store.close().await;
     // The tables exist now, and their content is kept.
     let store = Store::open(url).await.unwrap();

@@ -1,0 +1,201 @@
+//! Alerts about fallen pass rates, as clients see them: [`Alerts`].
+
+use kindlm_run::World;
+use kindlm_run::calibrate::{JudgeState, JudgeWatches};
+use kindlm_stats::{Confidence, Tally};
+use serde::Serialize;
+use url::Url;
+use utoipa::ToSchema;
+
+use crate::store::alerts::{AlertFilter, RECOVERED, StoredAlert};
+use crate::store::{Store, StoreError, time_text};
+
+/// The default number of results in a reference.
+pub const REFERENCE: u64 = 100;
+
+/// The settings of alerts.
+#[derive(Clone, Debug)]
+pub struct Alerts {
+    /// The number of results of an assertion with which the later ones are compared; at least 1.
+    pub reference: u64,
+    /// The watches of the default judge; `None` without a judge.
+    pub judge: Option<JudgeWatches>,
+    /// The address of the server for people; `None` if no message has a link.
+    pub link: Option<Url>,
+}
+
+impl Default for Alerts {
+    fn default() -> Self {
+        Self { reference: REFERENCE, judge: None, link: None }
+    }
+}
+
+impl Alerts {
+    /// Returns the alerts that match, the newest first, with the present state of their judge.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub(crate) async fn list(
+        &self,
+        store: &Store,
+        filter: &AlertFilter,
+        world: &World,
+    ) -> Result<Vec<Alert>, StoreError> {
+        let mut alerts = Vec::new();
+        for stored in store.alerts(filter).await? {
+            alerts.push(self.describe(stored, world).await);
+        }
+        Ok(alerts)
+    }
+
+    /// Adds the present state of the judge to a stored alert.
+    pub(crate) async fn describe(&self, stored: StoredAlert, world: &World) -> Alert {
+        let StoredAlert { id, agent, assertion, set, version, judged, .. } = stored;
+        let StoredAlert { since, from, to, latest, evidence, ended, end_reason, .. } = stored;
+        let judge = if judged.is_empty() { None } else { Some(self.judge(judged, world).await) };
+        Alert {
+            id,
+            agent,
+            assertion,
+            set,
+            version,
+            since: time_text(since),
+            from: from.into(),
+            to: to.into(),
+            latest: latest.map(PassRate::from),
+            evidence,
+            judge,
+            ended: ended.map(time_text),
+            end_reason: ended.map(|_| end_reason),
+        }
+    }
+
+    /// Reads the watches of the judge. An error is reported to the operator of the server.
+    async fn judge(&self, check: String, world: &World) -> AlertJudge {
+        let Some(watches) = self.judge.clone() else {
+            return AlertJudge { state: "not-watched", reason: None };
+        };
+        let loaded = tokio::task::spawn_blocking(move || watches.state(&check)).await;
+        let (state, reason) = match loaded {
+            Ok(Ok(JudgeState::Changed(reason))) => ("changed", Some(reason)),
+            Ok(Ok(JudgeState::Unchanged)) => ("unchanged", None),
+            Ok(Ok(JudgeState::NotWatched)) => ("not-watched", None),
+            Ok(Err(failure)) => {
+                let message = failure.message.unwrap_or_default();
+                world.notify(&format!("warning: the watches of the judge: {message}"));
+                ("unreadable", None)
+            }
+            Err(_) => ("unreadable", None),
+        };
+        AlertJudge { state, reason }
+    }
+}
+
+/// An alert: the pass rate of an assertion of an agent has fallen.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct Alert {
+    /// The id.
+    pub(crate) id: String,
+    /// The agent.
+    pub(crate) agent: String,
+    /// The id of a prompt assertion, or the label of another check.
+    pub(crate) assertion: String,
+    /// The version of the assertion set: `name@version`.
+    pub(crate) set: String,
+    /// The version of the agent in the last sample before the alarm; empty if it is not known.
+    pub(crate) version: String,
+    /// The time of the alarm (RFC 3339).
+    pub(crate) since: String,
+    /// The reference: the first results under this version of the set.
+    pub(crate) from: PassRate,
+    /// The results from the most likely start of the fall to the alarm.
+    pub(crate) to: PassRate,
+    /// The newest results since the alarm, at most 100; absent without results, and after the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latest: Option<PassRate>,
+    /// The evidence at the alarm. Without a fall, an alarm comes after at least 10,000 results on average.
+    pub(crate) evidence: f64,
+    /// The state of the judge; absent if no judge was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) judge: Option<AlertJudge>,
+    /// The time of the end (RFC 3339); absent while the alert stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ended: Option<String>,
+    /// `recovered`, or `other-set` if the agent has another set or version of it; absent while the alert stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) end_reason: Option<String>,
+}
+
+/// A pass rate with its counts.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct PassRate {
+    /// The number of results that passed.
+    pub(crate) passed: u64,
+    /// The number of results that failed.
+    pub(crate) failed: u64,
+    /// The share of passes among passes and failures.
+    #[serde(rename = "pass_rate")]
+    pub(crate) rate: f64,
+    /// The lower end of the 95% confidence interval of the pass rate (Wilson).
+    pub(crate) low: f64,
+    /// The upper end of the interval.
+    pub(crate) high: f64,
+}
+
+/// The state of the default judge of the config, by its stored watches.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct AlertJudge {
+    /// `changed`, `unchanged`, `not-watched`, or `unreadable` if the stored watches cannot be read.
+    pub(crate) state: &'static str,
+    /// The reason of the watch, if the judge has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+impl Alert {
+    /// Describes the end of the alert.
+    pub(crate) fn end_in_words(&self) -> &'static str {
+        match self.end_reason.as_deref() {
+            None => "",
+            Some(RECOVERED) => "the pass rate has recovered",
+            Some(_) => "the agent has another set or version of it",
+        }
+    }
+}
+
+impl From<Tally> for PassRate {
+    fn from(tally: Tally) -> Self {
+        let interval = tally.wilson(Confidence::P95);
+        Self {
+            passed: tally.passed(),
+            failed: tally.total() - tally.passed(),
+            rate: tally.rate(),
+            low: interval.low,
+            high: interval.high,
+        }
+    }
+}
+
+impl PassRate {
+    /// Returns the rate with its interval, for people.
+    pub(crate) fn in_words(&self) -> String {
+        let percent = |rate: f64| format!("{:.1}", rate * 100.0);
+        let Self { passed, failed, rate, low, high } = self;
+        let (rate, low, high) = (percent(*rate), percent(*low), percent(*high));
+        format!("{rate} % ({low}–{high}) of {}", passed + failed)
+    }
+}
+
+impl AlertJudge {
+    /// Describes the state for people.
+    pub(crate) fn in_words(&self) -> String {
+        match (self.state, &self.reason) {
+            ("changed", Some(reason)) => format!("the judge changed too: {reason}"),
+            ("changed", None) => "the judge changed too".to_owned(),
+            ("unchanged", _) => "the judge's watch found no change".to_owned(),
+            ("not-watched", _) => "the judge is not watched".to_owned(),
+            _ => "the watches of the judge cannot be read".to_owned(),
+        }
+    }
+}

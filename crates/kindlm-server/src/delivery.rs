@@ -1,0 +1,279 @@
+//! Sends alerts to other services: [`deliver`].
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_transport::{HttpTransport, TransportOptions};
+use serde::Serialize;
+use serde_json::json;
+use tokio::task::JoinSet;
+use url::Url;
+
+use crate::alerts::Alert;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::store::deliveries::Delivery;
+use crate::store::{StoreError, digest};
+
+/// The pause between two looks for new alerts.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The pause before the second attempt. Each later pause is four times as long, at most [`LONGEST_PAUSE`].
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+
+/// The time limit of a request.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The maximum size of a response, in bytes.
+const MAX_RESPONSE: usize = 1 << 20;
+
+/// The address of a service that receives alerts. It may contain a secret, so only its host is shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AlertUrl(Url);
+
+/// The text is not the address of a service.
+#[derive(Debug, thiserror::Error)]
+#[error("expected an `http://` or `https://` address, such as `https://hooks.example.com/alerts`")]
+pub struct NotAnAddress;
+
+impl FromStr for AlertUrl {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
+        let url = Url::parse(text).map_err(|_| NotAnAddress)?;
+        let is_http = ["http", "https"].contains(&url.scheme()) && url.has_host();
+        if is_http { Ok(Self(url)) } else { Err(NotAnAddress) }
+    }
+}
+
+impl fmt::Debug for AlertUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AlertUrl({})", self.0.host_str().unwrap_or_default())
+    }
+}
+
+/// A service that receives alerts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// A service that receives the alert as JSON.
+    Webhook(AlertUrl),
+    /// An incoming webhook of Slack, or of a service that accepts the same messages.
+    Slack(AlertUrl),
+}
+
+impl Destination {
+    fn url(&self) -> &Url {
+        match self {
+            Self::Webhook(it) | Self::Slack(it) => &it.0,
+        }
+    }
+
+    /// Returns the key of its messages in the database. It does not show the address.
+    fn key(&self) -> String {
+        let kind = match self {
+            Self::Webhook(_) => "webhook",
+            Self::Slack(_) => "slack",
+        };
+        digest(format!("{kind} {}", self.url()).as_bytes())
+    }
+
+    /// Returns its option and its host, for messages to the operator.
+    fn name(&self) -> String {
+        let option = match self {
+            Self::Webhook(_) => "--alert-webhook",
+            Self::Slack(_) => "--alert-slack",
+        };
+        format!("`{option}` to {}", self.url().host_str().unwrap_or_default())
+    }
+}
+
+/// The JSON of a webhook.
+#[derive(Serialize)]
+struct Message<'a> {
+    /// `alert` or `end`.
+    event: &'static str,
+    #[serde(flatten)]
+    alert: &'a Alert,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
+}
+
+/// Sends alerts to these services until the future is dropped.
+pub async fn deliver(app: App, destinations: Vec<Destination>) {
+    let options = TransportOptions::new(Arc::clone(&app.runs.world().env));
+    let transport = match HttpTransport::new(options) {
+        Ok(it) => Arc::new(it),
+        Err(err) => {
+            app.runs.world().notify(&format!("warning: alerts cannot be delivered: {err}"));
+            return;
+        }
+    };
+    let mut senders = JoinSet::new();
+    for destination in destinations {
+        senders.spawn(deliver_to(app.clone(), Arc::clone(&transport), destination));
+    }
+    while senders.join_next().await.is_some() {}
+}
+
+async fn deliver_to(app: App, transport: Arc<HttpTransport>, destination: Destination) {
+    loop {
+        let has_sent = deliver_next(&app, &transport, &destination).await.unwrap_or_else(|err| {
+            Problem::from(err).report_cause(app.runs.world());
+            false
+        });
+        if !has_sent {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Sends the next message. Returns false if there is none.
+async fn deliver_next(
+    app: &App,
+    transport: &HttpTransport,
+    destination: &Destination,
+) -> Result<bool, StoreError> {
+    let Some(delivery) = app.store.lease_delivery(&destination.key()).await? else {
+        return Ok(false);
+    };
+    let Delivery { id, is_end, attempts, alert } = delivery;
+    let alert = app.alerts.describe(alert, app.runs.world()).await;
+    let event = if is_end { "end" } else { "alert" };
+    let link = app.alerts.link.as_ref().map(|it| link(it, &alert.agent));
+    let message = Message { event, alert: &alert, link };
+    let body = match destination {
+        Destination::Webhook(_) => serde_json::to_vec(&message)?,
+        Destination::Slack(_) => serde_json::to_vec(&json!({"text": slack_text(&message)}))?,
+    };
+    if let Err(why) = send(transport, destination.url(), body).await {
+        let pause = pause_after(attempts);
+        let (name, seconds) = (destination.name(), pause.as_secs());
+        let text =
+            format!("warning: {name}: alert {}: {why}; next attempt in {seconds} s", alert.id);
+        app.runs.world().notify(&text);
+        app.store.release_delivery(&id, pause).await?;
+    } else {
+        app.store.finish_delivery(&id).await?;
+    }
+    Ok(true)
+}
+
+/// Sends a message once. No redirect is followed.
+async fn send(transport: &HttpTransport, url: &Url, body: Vec<u8>) -> Result<(), String> {
+    let headers = [("content-type".to_owned(), "application/json".to_owned())];
+    let sent = transport.fetch(("POST", url.as_str()), &headers, body, PATIENCE, MAX_RESPONSE);
+    match sent.await {
+        Ok((200..=299, ..)) => Ok(()),
+        Ok((status @ 300..=399, ..)) => Err(format!("status {status}; redirects are not followed")),
+        Ok((status, ..)) => Err(format!("status {status}")),
+        // The text of a library may contain the address.
+        Err(why) if why.contains("://") => Err("the request failed".to_owned()),
+        Err(why) => Err(why),
+    }
+}
+
+fn pause_after(attempts: i64) -> Duration {
+    let earlier = u32::try_from(attempts - 1).unwrap_or_default();
+    RETRY.saturating_mul(4_u32.saturating_pow(earlier)).min(LONGEST_PAUSE)
+}
+
+/// Returns the page with the charts of an agent.
+fn link(server: &Url, agent: &str) -> String {
+    let mut url = server.clone();
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().push("monitor");
+    }
+    url.query_pairs_mut().clear().append_pair("agent", agent);
+    url.to_string()
+}
+
+fn slack_text(message: &Message<'_>) -> String {
+    let Message { alert, link, .. } = message;
+    let Alert { agent, assertion, set, version, since, from, to, judge, .. } = alert;
+    // Otherwise, a name could mention people or hide a link.
+    let plain = |it: &str| it.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let version = if version.is_empty() { String::new() } else { format!(" {}", plain(version)) };
+    let mut text = format!("{}: {}{version} ({})", plain(assertion), plain(agent), plain(set));
+    if alert.ended.is_some() {
+        text = format!("Alert ended: {text}\n{}, after the alarm at {since}", alert.end_in_words());
+    } else {
+        let (from, to) = (from.in_words(), to.in_words());
+        text = format!("The pass rate has fallen: {text}\nfrom {from} to {to}, since {since}");
+    }
+    if let Some(judge) = judge {
+        text.push('\n');
+        text.push_str(&plain(&judge.in_words()));
+    }
+    if let Some(link) = link {
+        text.push('\n');
+        text.push_str(link);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_stats::Tally;
+
+    use super::*;
+    use crate::alerts::AlertJudge;
+
+    fn alert() -> Alert {
+        Alert {
+            id: "1".to_owned(),
+            agent: "a & b".to_owned(),
+            assertion: "<!channel>".to_owned(),
+            set: "support@3".to_owned(),
+            version: "v2".to_owned(),
+            since: "2026-11-26T08:00:00Z".to_owned(),
+            from: Tally::new(95, 100).unwrap().into(),
+            to: Tally::new(12, 20).unwrap().into(),
+            latest: None,
+            evidence: 12_345.0,
+            judge: Some(AlertJudge { state: "changed", reason: Some("5 of 9 differ".to_owned()) }),
+            ended: None,
+            end_reason: None,
+        }
+    }
+
+    #[test]
+    fn slack_message_is_plain_text() {
+        let mut alert = alert();
+        let link = Some(link(&"https://k.example.com/x/".parse().unwrap(), &alert.agent));
+        let text = slack_text(&Message { event: "alert", alert: &alert, link: link.clone() });
+        assert_eq!(
+            text,
+            "The pass rate has fallen: &lt;!channel&gt;: a &amp; b v2 (support@3)\n\
+            from 95.0 % (88.8–97.8) of 100 to 60.0 % (38.7–78.1) of 20, since 2026-11-26T08:00:00Z\n\
+            the judge changed too: 5 of 9 differ\n\
+            https://k.example.com/x/monitor?agent=a+%26+b"
+        );
+        (alert.ended, alert.end_reason) = (Some(String::new()), Some("recovered".to_owned()));
+        let text = slack_text(&Message { event: "end", alert: &alert, link: None });
+        assert!(text.starts_with("Alert ended: ") && text.contains("has recovered"), "{text}");
+    }
+
+    #[test]
+    fn addresses_are_checked_and_not_shown() {
+        let url: AlertUrl = "https://ann:key@hooks.example.com/T00/secret".parse().unwrap();
+        let destination = Destination::Webhook(url.clone());
+        for text in [format!("{destination:?}"), destination.name(), destination.key()] {
+            assert!(!["secret", "key@", "T00"].iter().any(|it| text.contains(it)), "{text}");
+        }
+        assert_ne!(destination.key(), Destination::Slack(url).key());
+        for text in ["", "hooks.example.com", "file:///etc/passwd", "ftp://a", "https://"] {
+            assert!(text.parse::<AlertUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_an_hour() {
+        let seconds = [1, 2, 3, 7, 8, 60].map(|it| pause_after(it).as_secs());
+        assert_eq!(seconds, [1, 4, 16, 3600, 3600, 3600]);
+    }
+}
