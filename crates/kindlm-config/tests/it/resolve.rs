@@ -1,5 +1,6 @@
 //! Tests of the suite that a valid file resolves to.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use kindlm_engine::{CaseBody, Subject, Suite, TestCase, Until};

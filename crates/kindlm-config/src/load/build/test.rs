@@ -156,8 +156,7 @@ impl Builder<'_> {
             more: more.as_deref(),
         };
         let pass_rate_min = entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min);
-        let (whole, task) = self.digests(&shared, &decides);
-        let task = with_end(task, until, pass_rate_min);
+        let (whole, task) = self.digests(&shared, &decides, (until, pass_rate_min));
         Some(TestCase {
             name: entry.name,
             kind,
@@ -188,10 +187,16 @@ impl Builder<'_> {
     }
 
     /// Returns the digests of a test: of the whole test, and without its subject (prompt, command or transcript).
-    fn digests(&self, shared: &TestParts, decides: &Deciding<'_>) -> (Fingerprint, Fingerprint) {
+    fn digests(
+        &self,
+        shared: &TestParts,
+        decides: &Deciding<'_>,
+        (until, pass_rate_min): (Option<Until>, f64),
+    ) -> (Fingerprint, Fingerprint) {
         let command_files = self.command_files(&shared.subject, decides.vars);
         let whole = self.digest(shared.digests.whole, decides, command_files);
-        (whole, self.digest(shared.digests.task, decides, None))
+        let task = self.digest(shared.digests.task, decides, None);
+        (whole, with_end(task, until, pass_rate_min))
     }
 
     /// Returns the digest of a test, from the digest of the parts that it shares with other tests.
