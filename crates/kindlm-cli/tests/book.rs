@@ -291,7 +291,7 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 14] = [
+const OF_OTHERS: [(&str, &str); 18] = [
     ("CHANGELOG.md", "--embed-origin"),
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
@@ -301,9 +301,13 @@ const OF_OTHERS: [(&str, &str); 14] = [
     ("docs/promptfoo.md", "--filter-providers"),
     ("docs/promptfoo.md", "--no-cache"),
     ("docs/promptfoo.md", "--repeat"),
+    ("docs/server.md", "--alert-reference"),
+    ("docs/server.md", "--alert-slack"),
+    ("docs/server.md", "--alert-webhook"),
     ("docs/server.md", "--database"),
     ("docs/server.md", "--embed-origin"),
     ("docs/server.md", "--listen"),
+    ("docs/server.md", "--public-url"),
     ("docs/server.md", "--redact-pii"),
     ("docs/server.md", "--suites"),
 ];

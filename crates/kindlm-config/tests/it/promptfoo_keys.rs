@@ -91,22 +91,22 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["provider: openai", "model: gpt-4o"]),
     ),
     (
-        "providers: openai:…",
+        "providers: openai:responses:…",
         "providers: ['openai:responses:gpt-5']",
         As(&["provider: openai-responses", "itemsAsText: true", "params: omitDefaults: true"]),
     ),
     (
-        "providers: openai:…",
+        "providers: openai:responses:…",
         "providers: [{ id: 'openai:responses:gpt-4o', config: { max_output_tokens: 9, verbosity: low } }]",
         As(&["maxTokens: 9", "verbosity: low"]),
     ),
     (
-        "providers: openai:…",
+        "providers: openai:responses:…",
         "providers: [{ id: 'openai:responses:gpt-4o', config: { tools: [{ type: function, name: f }, { type: web_search }] } }]",
         As(&["hostedTools: - type: web_search", "name: f"]),
     ),
     (
-        "providers: openai:…",
+        "providers: openai:responses:…",
         "providers: [{ id: 'openai:responses:gpt-4o', config: { stream: true } }]",
         Refused("`stream` of `openai:responses`"),
     ),

@@ -159,6 +159,7 @@ fn introduction(
 fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
     let violated = report.violated_gates().count();
     let gates = match (violated, report.gates.len()) {
+        _ if report.shard.is_some() => "a shard has no gates".to_owned(),
         (_, 0) => "the suite has no gates".to_owned(),
         (0, _) => quality(report),
         (violated, all) => format!("{violated} of {all} quality gates violated"),

@@ -48,25 +48,29 @@ pub(super) fn summary(
         "CI is Wilson's 95 % confidence interval. It takes the cases as a random sample of independent cases of the \
          system's use.",
     ))?;
-    gates(doc, &report.gates, law)?;
+    gates(doc, report, law)?;
     assertions(doc, &summary.assertions)?;
     by_model(doc, report, summary)
 }
 
-fn gates(doc: &mut Document<'_>, gates: &[GateResult], law: Law) -> Result<(), RenderError> {
+fn gates(doc: &mut Document<'_>, report: &AnyReport<'_>, law: Law) -> Result<(), RenderError> {
     doc.put(Block::Heading(3, "Quality gates"))?;
     let note = "Article 9(8): prior defined metrics and probabilistic thresholds.";
     if let Some(note) = law.only(note) {
         doc.put(Block::Law(note))?;
     }
-    if gates.is_empty() {
+    if report.shard.is_some() {
+        return doc
+            .put(Block::Paragraph("The gates apply to the whole run. This is a shard of it."));
+    }
+    if report.gates.is_empty() {
         return doc.put(Block::Paragraph("The suite has no gates."));
     }
     doc.put(Block::Paragraph(
         "The suite or the command of the run sets the thresholds. The commit shows when those of the suite were set, \
          unless the working tree had uncommitted changes.",
     ))?;
-    let rows = gates.iter().map(|it| Ok(gate_row(it)));
+    let rows = report.gates.iter().map(|it| Ok(gate_row(it)));
     doc.table(&["Gate", "Status", "Measured", "Threshold", "In words"], rows)
 }
 

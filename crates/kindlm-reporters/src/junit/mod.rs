@@ -101,7 +101,7 @@ fn render(
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let summary = report.summary();
-    let gates = Counts::of_gates(&report.gates);
+    let gates = Counts::of_gates(gates_of(report));
     let cases = Counts::from(&summary.totals);
     let xml = Xml::new(out)?;
     let mut document = Document { report, xml, seen: HashSet::new() };
@@ -185,12 +185,12 @@ impl Document<'_> {
     /// A violated gate is a failed test case.
     fn gates(&mut self, counts: Counts) -> Result<(), RenderError> {
         let report = self.report;
-        if report.gates.is_empty() {
+        if gates_of(report).is_empty() {
             return Ok(());
         }
         self.open(&TestSuite { name: "quality gates", properties: Vec::new(), counts, ms: 0.0 })?;
         let classname = format!("{}.quality gates", report.suite.name);
-        for gate in &report.gates {
+        for gate in gates_of(report) {
             let ending = gate_ending(gate);
             let (classname, name, tags) = (&classname, &gate.gate, &[]);
             let (place, properties) = (None, Vec::new());
@@ -323,6 +323,11 @@ fn ending(case: &CaseResult) -> Ending {
             text: story::whole(case),
         },
     }
+}
+
+/// Returns the gates. They apply to the whole run, so the report of a shard does not have them.
+fn gates_of<'a>(report: &'a AnyReport<'_>) -> &'a [GateResult] {
+    if report.shard.is_some() { &[] } else { &report.gates }
 }
 
 fn gate_ending(gate: &GateResult) -> Ending {

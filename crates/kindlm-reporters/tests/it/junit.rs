@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, sample_report};
-use kindlm_types::{Outcome, Report};
+use kindlm_types::{Outcome, Report, ShardInfo};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
@@ -379,4 +379,14 @@ fn a_very_long_message_is_cut() {
     let xml = junit(&report);
     check(&xml);
     assert!(xml.len() < 200_000, "{}", xml.len());
+}
+
+#[test]
+fn the_gates_of_a_shard_are_left_out() {
+    let mut report = sample_report();
+    assert!(render("junit", &report, &Style::default()).contains("quality gates"));
+    report.shard = Some(ShardInfo { index: 1, count: 2, ..ShardInfo::default() });
+    assert!(!render("junit", &report, &Style::default()).contains("quality gates"));
+    let document = render("compliance", &report, &Style::default());
+    assert!(document.contains("a shard has no gates") && !document.contains("VIOLATED"));
 }

@@ -29,7 +29,8 @@ pub struct Delivery {
 impl Store {
     /// Takes the next message for an address; `None` if there is none. Until its lease ends, no other call returns it.
     ///
-    /// An alert that ended before it was delivered is not delivered. Its end is not delivered either.
+    /// An alert that ended before it was delivered is not delivered. Its end is delivered if the alert was sent at least
+    /// once, because the service may have received it.
     ///
     /// # Errors
     ///
@@ -46,7 +47,7 @@ impl Store {
         sqlx::query(
             "INSERT INTO deliveries (id, alert_id, event, destination) \
             SELECT alert_id || '-end-' || $1, alert_id, 'end', $1 FROM deliveries WHERE destination = $1 \
-            AND event = 'alert' AND delivered_at IS NOT NULL \
+            AND event = 'alert' AND attempts > 0 \
             AND EXISTS (SELECT 1 FROM alerts WHERE alerts.id = alert_id AND alerts.ended IS NOT NULL) \
             ON CONFLICT (id) DO NOTHING",
         )
