@@ -91,3 +91,4 @@ CREATE TABLE deliveries (
 );
 
 CREATE INDEX deliveries_by_alert ON deliveries (alert_id);
+CREATE INDEX open_deliveries ON deliveries (destination, due_at) WHERE delivered_at IS NULL;

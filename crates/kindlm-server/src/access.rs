@@ -94,11 +94,13 @@ pub(crate) async fn caller(
 ) -> Result<Caller, Problem> {
     let store = &guard.app.store;
     let unauthorized = |detail| Problem::new(StatusCode::UNAUTHORIZED, UNAUTHORIZED, detail);
+    let missing = "the request has no token; send the header `Authorization: Bearer <token>` once";
+    if text.is_some_and(str::is_empty) {
+        return Err(unauthorized(missing));
+    }
     let Some(text) = text else {
         if store.has_tokens().await? {
-            let detail =
-                "the request has no token; send the header `Authorization: Bearer <token>`";
-            return Err(unauthorized(detail));
+            return Err(unauthorized(missing));
         }
         return match local::refusal(headers) {
             Some(why) => Err(Problem::new(StatusCode::FORBIDDEN, "not-local", why)),

@@ -1,5 +1,7 @@
 //! Alerts about fallen pass rates, as clients see them: [`Alerts`].
 
+use std::collections::BTreeMap;
+
 use kindlm_run::World;
 use kindlm_run::calibrate::{JudgeState, JudgeWatches};
 use kindlm_stats::{Confidence, Tally};
@@ -42,53 +44,46 @@ impl Alerts {
         filter: &AlertFilter,
         world: &World,
     ) -> Result<Vec<Alert>, StoreError> {
+        let mut judges: BTreeMap<String, Option<AlertJudge>> = BTreeMap::new();
         let mut alerts = Vec::new();
         for stored in store.alerts(filter).await? {
-            alerts.push(self.describe(stored, world).await);
+            let judge = if let Some(known) = judges.get(&stored.judged) {
+                known.clone()
+            } else {
+                let judge = self.judge(&stored.judged, world).await;
+                judges.entry(stored.judged.clone()).or_insert(judge).clone()
+            };
+            alerts.push(Alert::of(stored, judge));
         }
         Ok(alerts)
     }
 
     /// Adds the present state of the judge to a stored alert.
     pub(crate) async fn describe(&self, stored: StoredAlert, world: &World) -> Alert {
-        let StoredAlert { id, agent, assertion, set, version, judged, .. } = stored;
-        let StoredAlert { since, from, to, latest, evidence, ended, end_reason, .. } = stored;
-        let judge = if judged.is_empty() { None } else { Some(self.judge(judged, world).await) };
-        Alert {
-            id,
-            agent,
-            assertion,
-            set,
-            version,
-            since: time_text(since),
-            from: from.into(),
-            to: to.into(),
-            latest: latest.map(PassRate::from),
-            evidence,
-            judge,
-            ended: ended.map(time_text),
-            end_reason: ended.map(|_| end_reason),
-        }
+        let judge = self.judge(&stored.judged, world).await;
+        Alert::of(stored, judge)
     }
 
-    /// Reads the watches of the judge. An error is reported to the operator of the server.
-    async fn judge(&self, check: String, world: &World) -> AlertJudge {
-        let Some(watches) = self.judge.clone() else {
-            return AlertJudge { state: "not-watched", reason: None };
-        };
+    /// Reads the watches of the judge for a kind of check; `None` if no judge was asked. An error is reported to the
+    /// operator of the server.
+    async fn judge(&self, check: &str, world: &World) -> Option<AlertJudge> {
+        if check.is_empty() {
+            return None;
+        }
+        let Some(watches) = self.judge.clone() else { return Some(AlertJudge::NotWatched) };
+        let check = check.to_owned();
         let loaded = tokio::task::spawn_blocking(move || watches.state(&check)).await;
-        let (state, reason) = match loaded {
-            Ok(Ok(JudgeState::Changed(reason))) => ("changed", Some(reason)),
-            Ok(Ok(JudgeState::Unchanged)) => ("unchanged", None),
-            Ok(Ok(JudgeState::NotWatched)) => ("not-watched", None),
+        Some(match loaded {
+            Ok(Ok(JudgeState::Changed(reason))) => AlertJudge::Changed { reason },
+            Ok(Ok(JudgeState::Unchanged)) => AlertJudge::Unchanged,
+            Ok(Ok(JudgeState::NotWatched)) => AlertJudge::NotWatched,
             Ok(Err(failure)) => {
                 let message = failure.message.unwrap_or_default();
                 world.notify(&format!("warning: the watches of the judge: {message}"));
-                ("unreadable", None)
+                AlertJudge::Unreadable
             }
-            Err(_) => ("unreadable", None),
-        };
-        AlertJudge { state, reason }
+            Err(_) => AlertJudge::Unreadable,
+        })
     }
 }
 
@@ -109,7 +104,7 @@ pub(crate) struct Alert {
     pub(crate) since: String,
     /// The reference: the first results under this version of the set.
     pub(crate) from: PassRate,
-    /// The results from the most likely start of the fall to the alarm.
+    /// Of the newest 100 results, those from the most likely start of the fall to the alarm.
     pub(crate) to: PassRate,
     /// The newest results since the alarm, at most 100; absent without results, and after the end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,15 +140,42 @@ pub(crate) struct PassRate {
 
 /// The state of the default judge of the config, by its stored watches.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub(crate) struct AlertJudge {
-    /// `changed`, `unchanged`, `not-watched`, or `unreadable` if the stored watches cannot be read.
-    pub(crate) state: &'static str,
-    /// The reason of the watch, if the judge has changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub(crate) enum AlertJudge {
+    /// A watch found that the judge has changed.
+    Changed {
+        /// The finding of the watch.
+        reason: String,
+    },
+    /// The watches found no change.
+    Unchanged,
+    /// The judge is not calibrated with its present settings, or there is no watch since.
+    NotWatched,
+    /// The stored watches cannot be read.
+    Unreadable,
 }
 
 impl Alert {
+    fn of(stored: StoredAlert, judge: Option<AlertJudge>) -> Self {
+        let StoredAlert { id, agent, assertion, set, version, .. } = stored;
+        let StoredAlert { since, from, to, latest, evidence, ended, end_reason, .. } = stored;
+        Self {
+            id,
+            agent,
+            assertion,
+            set,
+            version,
+            since: time_text(since),
+            from: from.into(),
+            to: to.into(),
+            latest: latest.map(PassRate::from),
+            evidence,
+            judge,
+            ended: ended.map(time_text),
+            end_reason: ended.map(|_| end_reason),
+        }
+    }
+
     /// Describes the end of the alert.
     pub(crate) fn end_in_words(&self) -> &'static str {
         match self.end_reason.as_deref() {
@@ -190,12 +212,11 @@ impl PassRate {
 impl AlertJudge {
     /// Describes the state for people.
     pub(crate) fn in_words(&self) -> String {
-        match (self.state, &self.reason) {
-            ("changed", Some(reason)) => format!("the judge changed too: {reason}"),
-            ("changed", None) => "the judge changed too".to_owned(),
-            ("unchanged", _) => "the judge's watch found no change".to_owned(),
-            ("not-watched", _) => "the judge is not watched".to_owned(),
-            _ => "the watches of the judge cannot be read".to_owned(),
+        match self {
+            Self::Changed { reason } => format!("the judge changed too: {reason}"),
+            Self::Unchanged => "the judge's watch found no change".to_owned(),
+            Self::NotWatched => "the judge is not watched".to_owned(),
+            Self::Unreadable => "the watches of the judge cannot be read".to_owned(),
         }
     }
 }

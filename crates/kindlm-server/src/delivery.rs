@@ -15,7 +15,7 @@ use crate::alerts::Alert;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::store::deliveries::Delivery;
-use crate::store::{StoreError, digest};
+use crate::store::{StoreError, digest, pause_after};
 
 /// The pause between two looks for new alerts.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -28,9 +28,6 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// The time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The maximum size of a response, in bytes.
-const MAX_RESPONSE: usize = 1 << 20;
 
 /// The address of a service that receives alerts. It may contain a secret, so only its host is shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -151,7 +148,7 @@ async fn deliver_next(
         Destination::Slack(_) => serde_json::to_vec(&json!({"text": slack_text(&message)}))?,
     };
     if let Err(why) = send(transport, destination.url(), body).await {
-        let pause = pause_after(attempts);
+        let pause = pause_after(RETRY, attempts).min(LONGEST_PAUSE);
         let (name, seconds) = (destination.name(), pause.as_secs());
         let text =
             format!("warning: {name}: alert {}: {why}; next attempt in {seconds} s", alert.id);
@@ -163,23 +160,14 @@ async fn deliver_next(
     Ok(true)
 }
 
-/// Sends a message once. No redirect is followed.
+/// Sends a message once. No redirect is followed, and the body of the response is not read.
 async fn send(transport: &HttpTransport, url: &Url, body: Vec<u8>) -> Result<(), String> {
     let headers = [("content-type".to_owned(), "application/json".to_owned())];
-    let sent = transport.fetch(("POST", url.as_str()), &headers, body, PATIENCE, MAX_RESPONSE);
-    match sent.await {
-        Ok((200..=299, ..)) => Ok(()),
-        Ok((status @ 300..=399, ..)) => Err(format!("status {status}; redirects are not followed")),
-        Ok((status, ..)) => Err(format!("status {status}")),
-        // The text of a library may contain the address.
-        Err(why) if why.contains("://") => Err("the request failed".to_owned()),
-        Err(why) => Err(why),
+    match transport.fetch_status(("POST", url.as_str()), &headers, body, PATIENCE).await? {
+        200..=299 => Ok(()),
+        status @ 300..=399 => Err(format!("status {status}; redirects are not followed")),
+        status => Err(format!("status {status}")),
     }
-}
-
-fn pause_after(attempts: i64) -> Duration {
-    let earlier = u32::try_from(attempts - 1).unwrap_or_default();
-    RETRY.saturating_mul(4_u32.saturating_pow(earlier)).min(LONGEST_PAUSE)
 }
 
 /// Returns the page with the charts of an agent.
@@ -235,7 +223,7 @@ mod tests {
             to: Tally::new(12, 20).unwrap().into(),
             latest: None,
             evidence: 12_345.0,
-            judge: Some(AlertJudge { state: "changed", reason: Some("5 of 9 differ".to_owned()) }),
+            judge: Some(AlertJudge::Changed { reason: "5 of 9 differ".to_owned() }),
             ended: None,
             end_reason: None,
         }
@@ -273,7 +261,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_an_hour() {
-        let seconds = [1, 2, 3, 7, 8, 60].map(|it| pause_after(it).as_secs());
-        assert_eq!(seconds, [1, 4, 16, 3600, 3600, 3600]);
+        let pause = |attempts| pause_after(RETRY, attempts).min(LONGEST_PAUSE).as_secs();
+        assert_eq!([1, 2, 3, 7, 8, 60].map(pause), [1, 4, 16, 3600, 3600, 3600]);
     }
 }

@@ -52,27 +52,15 @@ struct Args {
     #[arg(long, value_name = "ORIGIN")]
     embed_origin: Vec<EmbedOrigin>,
     /// A service that receives alerts as JSON; can be repeated. The variable separates addresses by spaces
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "KINDLM_ALERT_WEBHOOK",
-        hide_env_values = true,
-        value_delimiter = ' '
-    )]
-    alert_webhook: Vec<AlertUrl>,
+    #[arg(long, value_name = "URL", env = "KINDLM_ALERT_WEBHOOK", hide_env_values = true)]
+    alert_webhook: Vec<String>,
     /// An incoming webhook of Slack that receives alerts; can be repeated. The variable separates addresses by spaces
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "KINDLM_ALERT_SLACK",
-        hide_env_values = true,
-        value_delimiter = ' '
-    )]
-    alert_slack: Vec<AlertUrl>,
+    #[arg(long, value_name = "URL", env = "KINDLM_ALERT_SLACK", hide_env_values = true)]
+    alert_slack: Vec<String>,
     /// The number of results of an assertion with which the later ones are compared
     #[arg(long, value_name = "RESULTS", default_value_t = REFERENCE, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
     alert_reference: u64,
-    /// The address of the server in alerts; by default, the address it listens on
+    /// The address of the server in alerts; by default, the address it listens on, unless that is all addresses
     #[arg(long, value_name = "URL")]
     public_url: Option<Url>,
 }
@@ -113,6 +101,7 @@ fn run(args: &Args) -> Result<(), String> {
     let redactor = args.redact_pii.then(Redactor::new).transpose();
     let redactor = redactor.map_err(|err| err.to_string())?;
     let suites = args.suites.as_ref().map(suites).transpose()?;
+    let destinations = destinations(args)?;
     runtime.block_on(async {
         let store = open().await?;
         let has_tokens = store.has_tokens().await.map_err(|err| err.to_string())?;
@@ -120,12 +109,15 @@ fn run(args: &Args) -> Result<(), String> {
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
         let runs = RunService::new(world(), suites, args.runs.into());
-        let link = args.public_url.clone().or_else(|| format!("http://{address}").parse().ok());
+        // An unspecified address, such as 0.0.0.0, is no address of this server for people.
+        let own = Some(address).filter(|it| !it.ip().is_unspecified());
+        let own = own.and_then(|it| format!("http://{it}").parse().ok());
+        let link = args.public_url.clone().or(own);
         let services = App::new(records, runs.clone(), store.clone(), redactor)
             .with_embed_origins(args.embed_origin.clone())
             .with_alerts(Alerts { reference: args.alert_reference, judge, link });
         let monitor = tokio::spawn(monitor(services.clone()));
-        let deliver = tokio::spawn(deliver(services.clone(), destinations(args)));
+        let deliver = tokio::spawn(deliver(services.clone(), destinations));
         serve(&listener, app(services), stopped()).await;
         monitor.abort();
         deliver.abort();
@@ -159,9 +151,16 @@ fn suites(folder: &PathBuf) -> Result<PathBuf, String> {
 }
 
 /// Returns the services that receive alerts.
-fn destinations(args: &Args) -> Vec<Destination> {
-    let webhooks = args.alert_webhook.iter().cloned().map(Destination::Webhook);
-    webhooks.chain(args.alert_slack.iter().cloned().map(Destination::Slack)).collect()
+/// Reads the addresses of services. They may contain secrets, so the errors do not show them, as those of clap would.
+fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
+    let read = |option, texts: &[String], make: fn(AlertUrl) -> Destination| {
+        let words = texts.iter().flat_map(|it| it.split_whitespace());
+        let all = words.map(|it| it.parse().map(make).map_err(|why| format!("`{option}`: {why}")));
+        all.collect::<Result<Vec<Destination>, String>>()
+    };
+    let webhooks = read("--alert-webhook", &args.alert_webhook, Destination::Webhook)?;
+    let slack = read("--alert-slack", &args.alert_slack, Destination::Slack)?;
+    Ok(webhooks.into_iter().chain(slack).collect())
 }
 
 fn records(world: &World, args: &Args) -> Result<(RecordService, Option<JudgeWatches>), String> {

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::records::{self, Evaluated, Unevaluated};
-use crate::store::StoreError;
 use crate::store::queue::{Leased, MAX_ATTEMPTS, NewResult};
+use crate::store::{StoreError, pause_after};
 
 /// The number of samples that are evaluated at once.
 const WORKERS: usize = 4;
@@ -101,8 +101,7 @@ async fn finish(app: &App, leased: &Leased, evaluated: &Evaluated) -> Result<(),
 
 /// Returns a sample to the queue, for another attempt after a pause.
 async fn release(app: &App, leased: &Leased) -> Result<(), StoreError> {
-    let earlier = u32::try_from(leased.attempts - 1).unwrap_or_default();
-    app.store.release_sample(leased, RETRY * 4_u32.saturating_pow(earlier)).await
+    app.store.release_sample(leased, pause_after(RETRY, leased.attempts)).await
 }
 
 fn result(result: &EvaluatedResult) -> Result<NewResult, serde_json::Error> {

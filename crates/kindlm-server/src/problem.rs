@@ -88,7 +88,9 @@ impl From<StoreError> for Problem {
             StoreError::KeyReused => {
                 return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", cause);
             }
-            StoreError::Invalid(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            StoreError::Invalid(_) | StoreError::Counts(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal")
+            }
             _ => (StatusCode::SERVICE_UNAVAILABLE, "database"),
         };
         let detail = "the database failed; the standard error of the server has the details";

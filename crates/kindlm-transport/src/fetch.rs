@@ -21,14 +21,7 @@ impl HttpTransport {
         timeout: Duration,
         max_body: usize,
     ) -> Result<Fetched, String> {
-        let client = self.client("scripts").map_err(|err| err.to_string())?;
-        let method = reqwest::Method::from_bytes(method.as_bytes())
-            .map_err(|_| format!("`{method}` is not an HTTP method"))?;
-        let mut request = client.request(method, url).timeout(timeout);
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
-        let mut response = request.body(body).send().await.map_err(|err| in_words(&err))?;
+        let mut response = self.send_once((method, url), headers, body, timeout).await?;
         let status = response.status().as_u16();
         let headers = response.headers().iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -42,6 +35,35 @@ impl HttpTransport {
             body.extend_from_slice(&chunk);
         }
         Ok((status, headers, body))
+    }
+
+    /// Sends one request as [`fetch`](Self::fetch) does, and returns its status. The body of the response is not read.
+    pub async fn fetch_status(
+        &self,
+        request: (&str, &str),
+        headers: &[(String, String)],
+        body: Vec<u8>,
+        timeout: Duration,
+    ) -> Result<u16, String> {
+        Ok(self.send_once(request, headers, body, timeout).await?.status().as_u16())
+    }
+
+    /// Sends one request, and returns the response without its body. The error does not show the address.
+    async fn send_once(
+        &self,
+        (method, url): (&str, &str),
+        headers: &[(String, String)],
+        body: Vec<u8>,
+        timeout: Duration,
+    ) -> Result<reqwest::Response, String> {
+        let client = self.client("scripts").map_err(|err| err.to_string())?;
+        let method = reqwest::Method::from_bytes(method.as_bytes())
+            .map_err(|_| format!("`{method}` is not an HTTP method"))?;
+        let mut request = client.request(method, url).timeout(timeout);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.body(body).send().await.map_err(|err| in_words(&err.without_url()))
     }
 }
 

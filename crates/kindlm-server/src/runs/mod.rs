@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use kindlm_reporters::ServedRun;
-use kindlm_run::World;
+use kindlm_run::{SuiteFolder, World};
 use lru::LruCache;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -46,8 +46,11 @@ struct Inner {
     turns: Arc<Semaphore>,
     runtime: Handle,
     live: Mutex<Vec<Arc<LiveRun>>>,
-    pages: Mutex<LruCache<(String, PageVersion), Arc<ServedRun>>>,
+    pages: Mutex<LruCache<String, KeptPage>>,
 }
+
+/// The page data of a run, with the folder of its suite.
+type KeptPage = (SuiteFolder, PageVersion, Arc<ServedRun>);
 
 /// The times at which the report and the mutation result of a run were written.
 type PageVersion = [Option<SystemTime>; 2];

@@ -201,17 +201,19 @@ impl RunService {
 
     /// Returns the data of a finished run for the page of the report. Fails if the run has no report.
     pub(crate) fn served(&self, id: &str) -> Result<Arc<ServedRun>, NotRead> {
-        let (place, _) = self.stored(id)?;
-        let key = (id.to_owned(), page_version(&place, id));
         let pages = || self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = pages().get(&key) {
+        if let Some((place, version, found)) = pages().get(id)
+            && *version == page_version(place, id)
+        {
             return Ok(Arc::clone(found));
         }
-        let (_, saved) = self.open(id)?;
+        let (place, saved) = self.open(id)?;
+        // A report that is replaced while it is read is read again.
+        let version = page_version(&place, id);
         let mutation = saved.mutation(&self.inner.world);
         let served = serve_run(&saved.report, mutation.as_ref());
         let served = Arc::new(served.map_err(|err| NotRead::Failed(err.to_string()))?);
-        pages().put(key, Arc::clone(&served));
+        pages().put(id.to_owned(), (place, version, Arc::clone(&served)));
         Ok(served)
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row as _, Transaction};
+use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use utoipa::ToSchema;
 
 use super::{Store, StoreError, now, time_text};
@@ -84,31 +84,18 @@ impl Store {
 }
 
 /// Returns the sampling rate of an agent, from 0 to 1; `None` if it has no set.
+///
+/// `lock` ends the query: empty, or ` FOR UPDATE`, which locks the agent until the transaction ends.
 pub(super) async fn rate(
     transaction: &mut Transaction<'_, Any>,
     agent: &str,
+    lock: &str,
 ) -> Result<Option<f64>, StoreError> {
-    let row = sqlx::query("SELECT rate FROM agents WHERE name = $1")
+    let row = sqlx::query(AssertSqlSafe(format!("SELECT rate FROM agents WHERE name = $1{lock}")))
         .bind(agent)
         .fetch_optional(&mut **transaction)
         .await?;
     Ok(row.map(|it| it.try_get("rate")).transpose()?.map(share))
-}
-
-/// Returns the sampling rate of an agent as [`rate`] does, and locks the agent until the transaction ends.
-pub(super) async fn locked_rate(
-    transaction: &mut Transaction<'_, Any>,
-    agent: &str,
-    is_sqlite: bool,
-) -> Result<Option<f64>, StoreError> {
-    if !is_sqlite {
-        // A transaction of SQLite that writes is the only one.
-        sqlx::query("SELECT 1 AS locked FROM agents WHERE name = $1 FOR UPDATE")
-            .bind(agent)
-            .fetch_optional(&mut **transaction)
-            .await?;
-    }
-    rate(transaction, agent).await
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the value is from 0 to a million")]

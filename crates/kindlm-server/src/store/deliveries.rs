@@ -48,6 +48,8 @@ impl Store {
             "INSERT INTO deliveries (id, alert_id, event, destination) \
             SELECT alert_id || '-end-' || $1, alert_id, 'end', $1 FROM deliveries WHERE destination = $1 \
             AND event = 'alert' AND attempts > 0 \
+            AND NOT EXISTS (SELECT 1 FROM deliveries AS ends WHERE ends.alert_id = deliveries.alert_id \
+            AND ends.event = 'end' AND ends.destination = $1) \
             AND EXISTS (SELECT 1 FROM alerts WHERE alerts.id = alert_id AND alerts.ended IS NOT NULL) \
             ON CONFLICT (id) DO NOTHING",
         )

@@ -141,6 +141,13 @@ pub(crate) fn time_text(milliseconds: i64) -> String {
 }
 
 /// Returns a duration in milliseconds.
+/// Returns the pause after this number of attempts. The pause after the first one is `first`, and each later one is four
+/// times as long.
+pub(crate) fn pause_after(first: Duration, attempts: i64) -> Duration {
+    let earlier = u32::try_from(attempts - 1).unwrap_or_default();
+    first.saturating_mul(4_u32.saturating_pow(earlier))
+}
+
 fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -155,7 +155,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let Leased { id, agent, version, .. } = leased;
         // A sample with an error is evaluated at any rate, and would make the results worse at a low rate.
-        let rate = agents::locked_rate(transaction, agent, self.is_sqlite).await?;
+        // A transaction of SQLite that writes is the only one.
+        let lock = if self.is_sqlite { "" } else { " FOR UPDATE" };
+        let rate = agents::rate(transaction, agent, lock).await?;
         if !rate.is_some_and(|it| is_sampled(id, it)) {
             return Ok(());
         }

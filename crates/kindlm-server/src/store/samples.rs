@@ -177,7 +177,9 @@ impl Store {
             let id = id.clone().map_or_else(|| random(16), Ok)?;
             let rate = match rates.get(agent.as_str()) {
                 Some(rate) => *rate,
-                None => *rates.entry(agent).or_insert(agents::rate(&mut transaction, agent).await?),
+                None => {
+                    *rates.entry(agent).or_insert(agents::rate(&mut transaction, agent, "").await?)
+                }
             };
             let is_evaluated = rate.is_some_and(|it| *has_error || is_sampled(&id, it));
             let inserted = sqlx::query(

@@ -170,12 +170,13 @@ fn invalid_queries_and_options_are_refused() {
         assert_eq!(server.get(&format!("/v1/alerts?{query}")).status, 400, "{query}");
     }
     for (option, value) in [
-        ("--alert-webhook", "hooks.example.com"),
-        ("--alert-slack", "file:///etc/passwd"),
+        ("--alert-webhook", "hooks.example.com/s3cret"),
+        ("--alert-slack", "https://a.example.com  file:///s3cret"),
         ("--alert-reference", "19"),
     ] {
         let output = crate::server::command(folder.path()).args([option, value]).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && stderr.contains(option), "{stderr}");
+        assert!(!stderr.contains("s3cret"), "{stderr}");
     }
 }
