@@ -19,19 +19,30 @@ impl Translator<'_> {
     /// Translates the `assert` list of a test. Reports any other value except null, and returns no assertions for it.
     pub(super) fn assertions(&mut self, block: Option<&Node>) -> Vec<Node> {
         let Some(block) = block else { return Vec::new() };
+        let open = self.open_templates.len();
         let block = self.with_template(block);
-        match &block.kind {
+        let assertions = match &block.kind {
             Kind::List(items) => items.iter().map(|it| self.assertion(it)).collect(),
             Kind::Null => Vec::new(),
             _ => {
                 self.error(block.span, "expected a list of assertions", None);
                 Vec::new()
             }
-        }
+        };
+        self.open_templates.truncate(open);
+        assertions
     }
 
     pub(super) fn assertion(&mut self, node: &Node) -> Node {
+        let open = self.open_templates.len();
         let node = self.with_template(node);
+        let translated = self.translated(node);
+        self.open_templates.truncate(open);
+        translated
+    }
+
+    /// Translates an assertion without a reference.
+    fn translated(&mut self, node: Node) -> Node {
         let Kind::Mapping(entries) = &node.kind else { return node };
         let mut translated = Vec::with_capacity(entries.len());
         for (key, value) in entries.iter() {

@@ -169,11 +169,7 @@ impl Translator<'_> {
                 .then_some("checks see the answer of a model without its thinking");
             return self.warn(key.span, format!("`config.{name}` has no effect here"), help);
         }
-        let value = self.texts_with_env(value);
-        if let Some(span) = template_in(&value) {
-            let help = "write the value itself: this setting is the same in every test";
-            return self.unsupported(span, &format!("a template in `config.{name}`"), Some(help));
-        }
+        let Some(value) = self.without_templates(key, value) else { return };
         let known = KNOWN.iter().any(|(it, names)| *it == kind && names.contains(&name));
         if !known {
             settings.unknown.push((key.span, name.to_owned()));
@@ -259,20 +255,11 @@ fn mapping(span: Span, entries: Vec<(Key, Node)>) -> Node {
 /// Adds the entries of an object to an object of the body, which is made if it is missing.
 ///
 /// New entries override those with the same key.
-fn add_to(body: &mut Vec<(String, Node)>, name: &str, more: &Node) {
+pub(super) fn add_to(body: &mut Vec<(String, Node)>, name: &str, more: &Node) {
     match body.iter_mut().find(|(it, _)| it == name) {
         Some((_, own)) => {
             own.kind = Kind::Mapping(super::vars::merged(own.entries(), more.entries()).into());
         }
         None => body.push((name.to_owned(), more.clone())),
     }
-}
-
-/// Returns the place of the first template in a value, if there is one.
-fn template_in(value: &Node) -> Option<Span> {
-    if value.text().is_some_and(kindlm_template::is_template) {
-        return Some(value.span);
-    }
-    let items = value.items().iter();
-    items.chain(value.entries().iter().map(|(_, it)| it)).find_map(template_in)
 }

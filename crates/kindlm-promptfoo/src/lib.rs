@@ -152,6 +152,7 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         delay: None,
         filters: None,
         assertion_templates: None,
+        open_templates: Vec::new(),
         keys: KnownKeys::default(),
         providers: Providers::default(),
         reads_chats: false,
@@ -181,6 +182,8 @@ struct Translator<'a> {
     /// The `assertionTemplates` of the config. References in them are already replaced, except references to other
     /// assertion templates.
     assertion_templates: Option<Node>,
+    /// The references to the assertion templates whose checks are being translated.
+    open_templates: Vec<String>,
     keys: KnownKeys,
     providers: Providers,
     /// True if a model under test reads messages. Graders do not count.

@@ -546,7 +546,8 @@ impl Translator<'_> {
         let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
         let Some((_, thinking)) = set("thinking") else { return };
         let budget = thinking.get("budget_tokens").and_then(|it| it.to_json().as_f64());
-        let maximum = set("max_tokens").and_then(|(_, it)| it.to_json().as_f64());
+        let maximum = settings.params.iter().find(|(it, _)| *it == "maxTokens");
+        let maximum = maximum.and_then(|(_, it)| it.to_json().as_f64());
         if let Some(budget) = budget.filter(|it| maximum.unwrap_or(2048.0) <= *it) {
             settings.params.retain(|(it, _)| *it != "maxTokens");
             settings.params.push(("maxTokens", number(entry.span, budget + 1024.0)));

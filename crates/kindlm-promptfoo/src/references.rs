@@ -50,11 +50,13 @@ impl Translator<'_> {
     /// Returns a check with the assertion template that it refers to. Its own keys override those of the template.
     ///
     /// Other checks stay unchanged. An invalid reference is reported and becomes null.
+    ///
+    /// The templates stay open, so that a template that contains itself is found. The caller closes them when it has
+    /// translated the checks in them.
     pub(super) fn with_template(&mut self, check: &Node) -> Node {
         let mut check = check.clone();
-        for depth in 0.. {
-            let Some(reference) = check.get("$ref").cloned() else { break };
-            match self.template_of(&reference, depth) {
+        while let Some(reference) = check.get("$ref").cloned() {
+            match self.template_of(&reference) {
                 Some(template) => {
                     let own = check.entries().iter().filter(|(key, _)| &*key.name != "$ref");
                     let own: Vec<(Key, Node)> = own.cloned().collect();
@@ -73,12 +75,13 @@ impl Translator<'_> {
     }
 
     /// Returns the assertion template at a reference. Returns `None` after an error, which is reported.
-    fn template_of(&mut self, reference: &Node, depth: usize) -> Option<Node> {
+    fn template_of(&mut self, reference: &Node) -> Option<Node> {
         let written = reference.text().unwrap_or_default();
-        if depth == DEPTH {
+        if self.open_templates.iter().any(|it| it == written) {
             self.circular(reference.span, written);
             return None;
         }
+        self.open_templates.push(written.to_owned());
         let pointer = written.strip_prefix(TEMPLATES);
         let templates = self.assertion_templates.as_ref();
         let found = templates.zip(pointer).and_then(|(it, pointer)| at(it, pointer)).cloned();

@@ -3,7 +3,8 @@
 use kindlm_source::{Key, Kind, Node};
 
 use super::Translator;
-use super::build::{list, map, node, text, with};
+use super::build::{list, map, node, text};
+use super::extras::add_to;
 use super::settings::{PARSED, Settings};
 
 /// Keys of the API that `openai:chat` does not have.
@@ -21,7 +22,7 @@ impl Translator<'_> {
         settings: &mut Settings,
     ) -> bool {
         match &*key.name {
-            "tools" => self.responses_tools(value, settings),
+            "tools" => self.responses_tools(key, value, settings),
             "tool_choice" => {
                 let name = value.get("function").and_then(|it| it.get("name"));
                 let value = name.map_or_else(
@@ -33,14 +34,17 @@ impl Translator<'_> {
                 settings.body.push(("tool_choice".to_owned(), value));
             }
             "response_format" => self.responses_format(value, settings),
-            "verbosity" => add_to(settings, "text", "verbosity", value),
-            "reasoning_effort" => add_to(settings, "reasoning", "effort", value),
+            "verbosity" => self.add_part(("text", "verbosity"), key, value, settings),
+            "reasoning_effort" => self.add_part(("reasoning", "effort"), key, value, settings),
             "reasoning" => {
-                for (key, value) in value.entries() {
-                    add_to(settings, "reasoning", &key.name, value);
+                if let Some(value) = self.without_templates(key, value) {
+                    add_to(&mut settings.body, "reasoning", &value);
                 }
             }
-            name if BODY.contains(&name) => settings.body.push((name.to_owned(), value.clone())),
+            name if BODY.contains(&name) => {
+                let value = self.without_templates(key, value);
+                settings.body.extend(value.map(|it| (name.to_owned(), it)));
+            }
             name if REFUSED.contains(&name) => {
                 if value.to_json() != serde_json::Value::Bool(false) {
                     let help = "each test is one request with its whole answer; remove it";
@@ -56,8 +60,21 @@ impl Translator<'_> {
         true
     }
 
+    /// Sets a key of an object in the body.
+    fn add_part(
+        &mut self,
+        (object, name): (&str, &str),
+        key: &Key,
+        value: &Node,
+        settings: &mut Settings,
+    ) {
+        if let Some(value) = self.without_templates(key, value) {
+            add_to(&mut settings.body, object, &map(value.span, [(name, value.clone())]));
+        }
+    }
+
     /// Divides the tools into functions, which are tools of the tests, and tools that OpenAI runs.
-    fn responses_tools(&mut self, value: &Node, settings: &mut Settings) {
+    fn responses_tools(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
         let Some(value) = self.in_place(value) else { return };
         let is_function = |it: &Node| {
             it.get("function").is_some() || it.get("type").and_then(Node::text) == Some("function")
@@ -67,9 +84,9 @@ impl Translator<'_> {
         if !functions.is_empty() {
             settings.tools = self.tools(&list(value.span, functions));
         }
-        if !hosted.is_empty() {
-            settings.provider.push(("hostedTools", list(value.span, hosted)));
-        }
+        let hosted = (!hosted.is_empty()).then(|| list(value.span, hosted));
+        let hosted = hosted.and_then(|it| self.without_templates(key, &it));
+        settings.provider.extend(hosted.map(|it| ("hostedTools", it)));
     }
 
     /// Translates the format of the answer, from the config or from a file, as promptfoo does.
@@ -79,7 +96,8 @@ impl Translator<'_> {
         let kind = value.get("type").and_then(Node::text).unwrap_or("text");
         if kind != "json_schema" {
             let kind = if kind == "json_object" { kind } else { "text" };
-            add_to(settings, "text", "format", &map(span, [("type", text(span, kind))]));
+            let format = map(span, [("type", text(span, kind))]);
+            add_to(&mut settings.body, "text", &map(span, [("format", format)]));
             return;
         }
         settings.transform = Some(text(span, PARSED));
@@ -97,16 +115,6 @@ impl Translator<'_> {
             ("schema", schema),
             ("strict", node(span, Kind::Bool(true))),
         ];
-        add_to(settings, "text", "format", &map(span, format));
-    }
-}
-
-/// Sets a key of an object in the body.
-fn add_to(settings: &mut Settings, object: &str, key: &str, value: &Node) {
-    match settings.body.iter_mut().find(|(it, _)| it == object) {
-        Some((_, known)) => *known = with(known, key, value.clone()),
-        None => {
-            settings.body.push((object.to_owned(), map(value.span, [(key, value.clone())])));
-        }
+        add_to(&mut settings.body, "text", &map(span, [("format", map(span, format))]));
     }
 }

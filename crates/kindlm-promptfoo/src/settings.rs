@@ -124,8 +124,14 @@ impl Translator<'_> {
     pub(super) fn maximum(&mut self, model: &str, names: &[&str], settings: &mut Settings) {
         let last = |key: &Key| key.name.rsplit('.').next().unwrap_or_default().to_owned();
         let maximums = std::mem::take(&mut settings.maximums);
-        let read =
-            names.iter().find_map(|name| maximums.iter().find(|(key, _)| last(key) == *name));
+        // A part that promptfoo sends as it is overrides the settings. Only `max_tokens` is removed again, for models
+        // that do not have it.
+        let is_sent = |key: &Key| {
+            key.name.contains('.') && (last(key) != "max_tokens" || names.contains(&"max_tokens"))
+        };
+        let read = maximums.iter().find(|(key, _)| is_sent(key)).or_else(|| {
+            names.iter().find_map(|name| maximums.iter().find(|(key, _)| last(key) == *name))
+        });
         if let Some((_, value)) = read {
             settings.params.push(("maxTokens", value.clone()));
             return;
@@ -197,15 +203,10 @@ impl Translator<'_> {
                     settings.body.extend(functions.map(|it| ("functions".to_owned(), it)));
                     settings.calls = true;
                 }
-                "passthrough" if is_openai => {
-                    settings.calls |= value.get("functions").is_some();
-                    let own = settings.without_maximums("passthrough", value);
-                    settings
-                        .body
-                        .extend(own.into_iter().map(|(key, it)| (key.name.to_string(), it)));
-                }
+                "passthrough" if is_openai => self.passthrough(key, value, &mut settings),
                 name if is_openai && BODY.contains(&name) => {
-                    settings.body.push((name.to_owned(), value.clone()));
+                    let value = self.without_templates(key, value);
+                    settings.body.extend(value.map(|it| (name.to_owned(), it)));
                 }
                 "omitDefaults" if is_openai => {}
                 _ => self.extra_setting(kind, key, value, &mut settings),
@@ -218,6 +219,23 @@ impl Translator<'_> {
             settings.provider.push(("body", entries(span, body)));
         }
         settings
+    }
+
+    /// Adds the entries of a part that is sent as it is to the body.
+    fn passthrough(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
+        let Some(value) = self.without_templates(key, value) else { return };
+        settings.calls |= value.get("functions").is_some();
+        let own = settings.without_maximums("passthrough", &value);
+        settings.body.extend(own.into_iter().map(|(key, it)| (key.name.to_string(), it)));
+    }
+
+    /// Fills in the variables of the `env` block in a setting. Returns `None` if a template is left, which is reported.
+    pub(super) fn without_templates(&mut self, key: &Key, value: &Node) -> Option<Node> {
+        let value = self.texts_with_env(value);
+        let Some(span) = template_in(&value) else { return Some(value) };
+        let help = "write the value itself: this setting is the same in every test";
+        self.unsupported(span, &format!("a template in `config.{}`", key.name), Some(help));
+        None
     }
 
     /// Translates the format of the answer, from the config or from a file.
@@ -321,6 +339,15 @@ fn usual_settings(config: &[(Key, Node)]) -> Settings {
         body: vec![("text".to_owned(), map(span, [("format", format)]))],
         ..Settings::default()
     }
+}
+
+/// Returns the place of the first template in a value, if there is one.
+fn template_in(value: &Node) -> Option<Span> {
+    if value.text().is_some_and(kindlm_template::is_template) {
+        return Some(value.span);
+    }
+    let items = value.items().iter();
+    items.chain(value.entries().iter().map(|(_, it)| it)).find_map(template_in)
 }
 
 /// Converts promptfoo's price per token to US dollars per million tokens.

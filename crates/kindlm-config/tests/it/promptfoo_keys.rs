@@ -106,6 +106,21 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["hostedTools: - type: web_search", "name: f"]),
     ),
     (
+        "providers: openai:…",
+        "providers: [{ id: 'openai:gpt-4o', config: { passthrough: { max_completion_tokens: 8 } } }]",
+        As(&["maxTokens: 8"]),
+    ),
+    (
+        "providers: openai:…",
+        "providers: [{ id: 'openai:gpt-4o', config: { user: '{{ env.NOBODY }}' } }]",
+        Refused("a template in `config.user`"),
+    ),
+    (
+        "providers: openai:responses:…",
+        "providers: [{ id: 'openai:responses:gpt-4o', config: { tools: [{ type: mcp, headers: { X: '{{ env.NOBODY }}' } }] } }]",
+        Refused("a template in `config.tools`"),
+    ),
+    (
         "providers: openai:responses:…",
         "providers: [{ id: 'openai:responses:gpt-4o', config: { stream: true } }]",
         Refused("`stream` of `openai:responses`"),
@@ -576,6 +591,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "assertionTemplates",
         "assertionTemplates: { t: { $ref: '#/assertionTemplates/t' } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/t' }] }]",
+        Refused("is circular"),
+    ),
+    (
+        "assertionTemplates",
+        "assertionTemplates: { t: { type: assert-set, assert: [{ $ref: '#/assertionTemplates/u' }] }, u: { type: assert-set, assert: [{ $ref: '#/assertionTemplates/t' }] } }\ntests: [{ assert: [{ $ref: '#/assertionTemplates/t' }] }]",
         Refused("is circular"),
     ),
     (
