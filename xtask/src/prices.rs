@@ -75,9 +75,13 @@ pub(crate) fn update(root: &Path, file: &Path, date: &str) -> Result<String> {
         }
         words.push(format!("{provider} {}", entries.len()));
         let old = table.providers.remove(provider).unwrap_or_default();
-        let found: HashSet<String> = entries.iter().map(|it| it.model.clone()).collect();
-        let kept: Vec<Entry> =
-            old.into_iter().filter(|it| it.note.is_some() || !found.contains(&it.model)).collect();
+        let of_vendor = models.iter().filter(|(_, it)| it["litellm_provider"] == vendor);
+        let found: HashSet<&str> =
+            of_vendor.map(|(name, _)| name.strip_prefix(prefix).unwrap_or(name)).collect();
+        let kept: Vec<Entry> = old
+            .into_iter()
+            .filter(|it| it.note.is_some() || !found.contains(it.model.as_str()))
+            .collect();
         entries.retain(|it| !kept.iter().any(|kept| kept.model == it.model));
         entries.extend(kept);
         entries.sort_by(|a, b| a.model.cmp(&b.model));
@@ -116,8 +120,12 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
     });
     // A colon stands in names of fine-tuned models, and a slash in names that another vendor uses. Models that search
     // also charge for each search.
-    let is_other =
-        model.contains([':', '/']) || model.contains("-search") || model.contains("deep-research");
+    // A name without a number stands for another model each year, and would give its price to dated names.
+    let is_alias = !model.contains(|it: char| it.is_ascii_digit()) && !model.ends_with("-latest");
+    let is_other = is_alias
+        || model.contains([':', '/'])
+        || model.contains("-search")
+        || model.contains("deep-research");
     if !is_chat || depends || is_other {
         return None;
     }
@@ -199,7 +207,7 @@ mod tests {
         picture["mode"] = json!("image_generation");
         let models = json!({
             "gpt-4o": text(2.5e-6), "gpt-4o-2024-08-06": text(2.5e-6), "gpt-4o-2024-05-13": text(5e-6),
-            "ft:gpt-4o": text(3e-6), "gpt-long": long, "gpt-image": picture,
+            "ft:gpt-4o": text(3e-6), "gpt-5-long": long, "gpt-image-1": picture, "gpt": text(1e-6),
             "claude": {"litellm_provider": "anthropic", "mode": "chat"},
         });
         let found = entries(models.as_object().unwrap(), "openai", "");
@@ -215,7 +223,7 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let old = json!({"date": "2025-01-01", "source": "here", "providers": {
             "echo": [{"model": "*", "input": 0, "output": 0, "note": "free"}],
-            "openai": [{"model": "old", "input": 1, "output": 2}, {"model": "a", "input": 9, "output": 9, "note": "kept"}],
+            "openai": [{"model": "old", "input": 1, "output": 2}, {"model": "long-1", "input": 1, "output": 2}, {"model": "a", "input": 9, "output": 9, "note": "kept"}],
         }});
         fs::write(&path, old.to_string()).unwrap();
         let vendors = VENDORS.map(|(vendor, _, prefix)| {
@@ -225,8 +233,8 @@ mod tests {
         // The names of a file are unique, so each vendor has a model of its own.
         let models: Map<String, Value> = vendors
             .into_iter()
-            .map(|(name, vendor, price)| (format!("{name}-{vendor}"), price))
-            .chain([("a".to_owned(), json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}))])
+            .map(|(name, vendor, price)| (format!("{name}-1-{vendor}"), price))
+            .chain([("long-1".to_owned(), json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token_above_1k_tokens": 1})), ("a".to_owned(), json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}))])
             .collect();
         let file = root.path().join("models.json");
         fs::write(&file, Value::Object(models).to_string()).unwrap();
@@ -237,9 +245,9 @@ mod tests {
         assert_eq!(table.providers["echo"][0].note.as_deref(), Some("free"));
         let openai: Vec<(&str, f64)> =
             table.providers["openai"].iter().map(|it| (it.model.as_str(), it.input)).collect();
-        assert_eq!(openai, [("a", 9.0), ("a-openai", 1.1), ("old", 1.0)]);
+        assert_eq!(openai, [("a", 9.0), ("a-1-openai", 1.1), ("old", 1.0)]);
         assert!(
-            text.contains("\n      { \"model\": \"a-openai\", \"input\": 1.1, \"output\": 2 }"),
+            text.contains("\n      { \"model\": \"a-1-openai\", \"input\": 1.1, \"output\": 2 }"),
             "{text}"
         );
         assert!(update(root.path(), &file, "26.11.2026").is_err());

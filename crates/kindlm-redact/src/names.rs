@@ -43,9 +43,16 @@ pub fn is_secret_setting(name: &str) -> bool {
     if name == "prompt_cache_key" {
         return false;
     }
-    let word = name.replace(['-', '_'], "");
-    let is_telling =
-        ["apikey", "authorization", "password", "secret"].iter().any(|it| word.contains(it));
+    is_telling_name(&name) || name.ends_with("_key") || name.ends_with("_token")
+}
+
+/// Returns true if the name of a setting tells that its value is a secret, whatever the setting is for.
+///
+/// Unlike [`is_secret_setting`], names such as `eos_token` and `primary_key` do not count.
+pub fn is_telling_name(name: &str) -> bool {
+    const WORDS: [&str; 7] =
+        ["apikey", "authorization", "password", "secret", "accesskey", "accesstoken", "authtoken"];
+    let word = name.to_ascii_lowercase().replace(['-', '_'], "");
     // `apiKeyEnvar` holds the name of a variable.
-    (is_telling && !word.contains("env")) || name.ends_with("_key") || name.ends_with("_token")
+    WORDS.iter().any(|it| word.contains(it)) && !word.contains("env")
 }

@@ -81,6 +81,9 @@ pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<()
                 "one answer is read; ask again with `repeat`"
             }
             "stream" => "remove it: whole answers are read",
+            "background" | "conversation" | "previous_response_id" => {
+                "remove it: each request is sent whole, and its whole answer is read"
+            }
             "generation_config" => "write it as `generationConfig`",
             _ => {
                 "it is set elsewhere in the suite: by the model, its prompt and the tools of the test"
@@ -89,26 +92,38 @@ pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<()
         let problem = Problem::key(format!("/body/{path}"), format!("`{key}` is not allowed here"));
         return Err(vec![problem.with_help(help)]);
     }
-    let Some(pointer) = body.iter().find_map(|(name, value)| secret_in("/body", name, value))
-    else {
-        return Ok(());
-    };
-    let help =
-        "requests get their key from the environment variable in `apiKeyEnv`; remove it here";
-    Err(vec![Problem::new(pointer, "a key must not be in a file").with_help(help)])
+    check_secrets(
+        "/body",
+        body,
+        "requests get their key from the environment variable in `apiKeyEnv`; remove it here",
+    )
+}
+
+/// Checks that an object has no secret at any level. `pointer` is its place.
+pub(crate) fn check_secrets(
+    pointer: &str,
+    object: &Map<String, Value>,
+    help: &str,
+) -> Result<(), Vec<Problem>> {
+    match object.iter().find_map(|(name, value)| secret_in(pointer, name, value)) {
+        Some(found) => {
+            Err(vec![Problem::new(found, "a key must not be in a file").with_help(help)])
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns the pointer of the first secret in a value, which is the entry `name` of the object at `parent`. Returns
 /// `None` if the value has no secret.
 ///
-/// A secret is a text with the name of a secret setting, or a text that looks like a key. So a property `password` of a
-/// schema is no secret.
+/// A secret is a text with a name that tells so, or a text that looks like a key. So a property `password` of a schema is
+/// no secret.
 fn secret_in(parent: &str, name: &str, value: &Value) -> Option<String> {
     let at = format!("{parent}/{}", kindlm_types::pointer::segment(name));
     let is_key = |text: &str| kindlm_redact::Secrets::default().redact(text).is_some();
     match value {
         Value::String(text) => {
-            let is_secret = kindlm_redact::is_secret_setting(name) || is_key(text);
+            let is_secret = kindlm_redact::is_telling_name(name) || is_key(text);
             (is_secret && !text.is_empty()).then_some(at)
         }
         // The items of a list have the name of the list.

@@ -108,6 +108,10 @@ impl Responses {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
         check_hosted(&config.hosted_tools)?;
+        for (at, tool) in config.hosted_tools.iter().enumerate() {
+            let help = "requests are stored, and the key with them: use a server that needs none";
+            settings::check_secrets(&format!("/hostedTools/{at}"), tool, help)?;
+        }
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", RESPONSES),
             key: config.api_key_env,
@@ -186,9 +190,14 @@ impl Codec for Responses {
             }})
         });
         chat::put(&mut body, "text", format);
-        let include = self.logprobs.then(|| json!(["message.output_text.logprobs"]));
-        chat::put(&mut body, "include", include);
         settings::add_body(&mut body, &self.body, prompt);
+        if self.logprobs {
+            let include = body.entry("include").or_insert_with(|| json!([]));
+            let wanted = json!("message.output_text.logprobs");
+            if let Some(list) = include.as_array_mut().filter(|it| !it.contains(&wanted)) {
+                list.push(wanted);
+            }
+        }
         let mut headers = vec![settings::json_header(), settings::bearer(&self.key)];
         if let Some(organization) = &self.organization {
             let value = HeaderValue::Literal(organization.clone());
@@ -232,8 +241,9 @@ impl Codec for Responses {
     }
 }
 
-/// Returns the conversation as items of this API. A single message of the user is only its text. A message with tool calls becomes one item for its text, and one for
-/// each call.
+/// Returns the conversation as items of this API. A single message of the user is only its text.
+///
+/// A message with tool calls becomes one item for its text, and one for each call.
 fn input(messages: &[Message]) -> Value {
     if let [message] = messages
         && message.role == Role::User
@@ -346,8 +356,7 @@ impl Found {
     }
 }
 
-/// Returns the call of a tool that OpenAI ran, with its response. Returns `None` for an unknown type, and for a
-/// malformed MCP call.
+/// Returns the call of a tool that OpenAI ran, with its response. Returns `None` for an unknown type.
 ///
 /// Pictures are left out of responses, because they are large and no check reads them.
 fn hosted(kind: &str, item: &Value) -> Option<ToolCall> {

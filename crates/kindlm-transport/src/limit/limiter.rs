@@ -169,6 +169,14 @@ impl RateLimiter {
         state.queue.values().for_each(|it| it.notify_one());
     }
 
+    /// Closes the circuit, if it is open. Failures are counted anew.
+    pub(super) fn close_circuit(&self) {
+        let mut state = self.state();
+        if state.circuit_error.take().is_some() {
+            state.failed = Some(0);
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -52,7 +52,7 @@ impl RateLimiters {
 
     /// Closes open circuits after this time, so that requests are tried again. By default, they stay open.
     ///
-    /// All limiters of the provider then start anew.
+    /// This time starts when the first circuit of the provider opens. The limits of rates are not affected.
     pub fn close_circuits_after(&mut self, time: Duration) {
         self.closes_after = Some(time);
     }
@@ -62,7 +62,8 @@ impl RateLimiters {
         let mut open = self.open();
         let is_over = |opened: Instant| self.closes_after.is_some_and(|it| opened.elapsed() >= it);
         if open.opened.is_some_and(is_over) {
-            *open = Open { has_answered: open.has_answered, ..Open::default() };
+            open.limiters.values().for_each(|it| it.close_circuit());
+            (open.circuit_error, open.unreached, open.opened) = (None, None, None);
         }
         if let Some(limiter) = open.limiters.get(model) {
             return Arc::clone(limiter);
