@@ -168,16 +168,20 @@ pub(crate) fn measure<Cases: CaseSource>(
     baseline: &PassRates,
 ) {
     let demand = suite.gates.iter().find_map(|it| it.no_regression());
+    let mut why = not_compared(baseline).to_owned();
     if let PassRates::Known(label, baseline) = baseline {
         let margin = demand.and_then(|it| it.margin);
         match Baseline::of(report) {
             Ok(results) => {
                 compare_with(report, results, (label, selected(baseline, suite, plan)), margin);
             }
-            Err(err) => report.warnings.push(format!("not compared with the baseline: {err}")),
+            Err(err) => {
+                why = format!("not compared with the baseline: {err}");
+                report.warnings.push(why.clone());
+            }
         }
     }
-    decide(report, demand, baseline);
+    decide(report, demand, &why);
 }
 
 /// Compares a report with the baseline again, and decides the gate `noRegression` again.
@@ -215,7 +219,7 @@ pub fn measure_again<Cases: CaseSource>(
             let mut before = Baseline::clone(baseline);
             before.retain(|case, model| has.contains(&(case, model)));
             compare_with(report, results, (label, before), demand.and_then(|it| it.margin));
-        } else {
+        } else if report.comparison.is_some() {
             report.warnings.push(format!(
                 "the baseline `{label}` was replaced after the run, so the comparison is still that of the run; \
                  `kindlm compare {label} last` compares with the new one"
@@ -230,8 +234,14 @@ pub fn measure_again<Cases: CaseSource>(
         });
     // Shards were compared, but their baseline is lost: the worst result of a shard stays.
     let is_lost = report.comparison.is_none() && !earlier.is_empty();
-    if !needed_margin && !is_lost {
-        decide(report, demand, &baseline);
+    if is_lost {
+        let label = label.unwrap_or(DEFAULT);
+        report.warnings.push(format!(
+            "the baseline `{label}` of the shards was replaced or removed, so the merged run is not compared; the \
+             result of `noRegression` is the worst of a shard"
+        ));
+    } else if !needed_margin {
+        decide(report, demand, not_compared(&baseline));
     }
     Ok(())
 }
@@ -259,19 +269,21 @@ fn compare_with<Cases>(
 }
 
 /// Replaces the result of the gate `noRegression` by that of the comparison.
-fn decide<Cases>(
-    report: &mut Report<Cases>,
-    demand: Option<RegressionDemand>,
-    baseline: &PassRates,
-) {
+///
+/// `why` says why there is no comparison, if there is none.
+fn decide<Cases>(report: &mut Report<Cases>, demand: Option<RegressionDemand>, why: &str) {
     let Some(demand) = demand else { return };
-    let comparison = report.comparison.as_ref().ok_or(match baseline {
-        PassRates::OfOtherSuite(why) => why.as_str(),
-        PassRates::Absent | PassRates::Known(..) => NOT_COMPARED,
-    });
-    let result = no_regression(demand, comparison);
+    let result = no_regression(demand, report.comparison.as_ref().ok_or(why));
     if let Some(gate) = report.gates.iter_mut().find(|it| it.gate == result.gate) {
         *gate = result;
+    }
+}
+
+/// Returns the reason why a run is not compared, if it is not.
+fn not_compared(baseline: &PassRates) -> &str {
+    match baseline {
+        PassRates::OfOtherSuite(why) => why,
+        PassRates::Absent | PassRates::Known(..) => NOT_COMPARED,
     }
 }
 

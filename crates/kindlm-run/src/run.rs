@@ -510,11 +510,11 @@ impl Run {
             }
             (Done::Held(cases), _) => {
                 let mut report = report(suite, plan, cases, info);
-                secrets.redact(&mut report);
                 self.note_canaries(&mut report, canaries);
                 // The cost of the canaries counts.
                 let gates = measure_gates(&suite.gates, &report);
                 report.gates = gates.map_err(|err| Failure::internal(err.to_string()))?;
+                secrets.redact(&mut report);
                 compare::measure(&mut report, (suite, plan), &self.reference);
                 self.finish(world, &report, failure, take)
             }

@@ -36,27 +36,25 @@ impl JudgeWatches {
         Some(Self { store: Calibrations::new(place.state()), judge: panel.stored(), decided })
     }
 
-    /// Loads the watches of this kind of check, such as `prompt-assertion`.
+    /// Loads the watches of the newest calibration for this kind of check, such as `prompt-assertion`.
     ///
     /// # Errors
     ///
     /// Fails if the calibrations or their watches cannot be read.
     pub fn state(&self, check: &str) -> Result<JudgeState, Failure> {
         let failed = |err: kindlm_store::StoreError| Failure::store(&err);
-        let mut state = JudgeState::NotWatched;
-        for calibration in self.store.of(&self.judge).map_err(failed)? {
-            if calibration.check != check || calibration.providers != self.decided {
-                continue;
-            }
-            let watches = self.store.watches(&self.judge, &calibration).map_err(failed)?;
-            if !watches.is_empty() {
-                state = JudgeState::Unchanged;
-            }
-            if let Some(alarm) = watches.into_iter().find_map(|it| it.alarm) {
-                return Ok(JudgeState::Changed(alarm));
-            }
-        }
-        Ok(state)
+        // The file keeps the calibrations with earlier instructions. Their alarms say nothing about the present ones.
+        let known = self.store.of(&self.judge).map_err(failed)?.into_iter();
+        let known = known.filter(|it| it.check == check && it.providers == self.decided);
+        let Some(newest) = known.max_by(|a, b| a.calibrated_at.cmp(&b.calibrated_at)) else {
+            return Ok(JudgeState::NotWatched);
+        };
+        let watches = self.store.watches(&self.judge, &newest).map_err(failed)?;
+        Ok(match watches.iter().find_map(|it| it.alarm.clone()) {
+            Some(alarm) => JudgeState::Changed(alarm),
+            None if watches.is_empty() => JudgeState::NotWatched,
+            None => JudgeState::Unchanged,
+        })
     }
 }
 

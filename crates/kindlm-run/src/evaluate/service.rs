@@ -14,9 +14,8 @@ use kindlm_types::script::{
     ScriptAnswer, ScriptError, ScriptErrorKind, ScriptPermissions, ScriptQuestion, ScriptRunner,
     ScriptRuntime, ScriptSource,
 };
-use kindlm_types::{BoxFuture, FileError, Files, Ports, SuiteInfo};
+use kindlm_types::{BoxFuture, FileError, Files, NOT, Ports, SuiteInfo};
 use kindlm_wire::evaluate::{BatchSummary, EvaluatedResult, Evaluation};
-use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -53,15 +52,13 @@ pub fn failed_by_provider(evaluation: &Evaluation) -> bool {
 ///
 /// Returns `None` if no judge was asked.
 pub fn judged_check(result: &EvaluatedResult) -> Option<String> {
-    let check = result.assertion.strip_prefix("not-").unwrap_or(&result.assertion);
+    let check = result.assertion.strip_prefix(NOT).unwrap_or(&result.assertion);
     if result.id.is_some()
         || kindlm_assertions::find(check).is_some_and(|it| it.build.asks_judges())
     {
         return Some(check.to_owned());
     }
-    let parts = result.metadata.get("component_results").and_then(Value::as_array)?;
-    let parts = parts.iter().filter_map(|it| EvaluatedResult::deserialize(it).ok());
-    parts.into_iter().find_map(|it| judged_check(&it))
+    summary::parts_of(result).iter().find_map(judged_check)
 }
 
 /// The work for one record, and the channel for its result.

@@ -174,17 +174,16 @@ fn result_of(it: &EvaluatedResult) -> AssertionResult {
     }
 }
 
+/// Returns the results of the parts of a check.
+pub(super) fn parts_of(result: &EvaluatedResult) -> Vec<EvaluatedResult> {
+    let parts = result.metadata.get("component_results").and_then(Value::as_array);
+    let parts = parts.into_iter().flatten();
+    parts.filter_map(|it| EvaluatedResult::deserialize(it).ok()).collect()
+}
+
 /// Returns true if a check, or a part of it, is errored because a provider failed.
 pub(super) fn failed_by_provider(results: &[EvaluatedResult]) -> bool {
-    let in_parts = |it: &EvaluatedResult| {
-        let parts = it.metadata.get("component_results").and_then(Value::as_array);
-        let parts: Vec<EvaluatedResult> = parts
-            .into_iter()
-            .flatten()
-            .filter_map(|it| EvaluatedResult::deserialize(it).ok())
-            .collect();
-        failed_by_provider(&parts)
-    };
+    let in_parts = |it| failed_by_provider(&parts_of(it));
     let errored = |it: &&EvaluatedResult| it.status == wire::v1::Status::Errored;
     results.iter().filter(errored).any(|it| result_of(it).failed_by_provider() || in_parts(it))
 }
