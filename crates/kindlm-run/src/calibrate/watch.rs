@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn one_watch_finds_a_change_only_with_enough_labels() {
-        for (labels, least) in [(2, None), (5, None), (6, Some(6)), (14, Some(7)), (20, Some(8))] {
+        for (labels, least) in [(2, None), (5, None), (6, Some(6)), (14, Some(8)), (20, Some(8))] {
             let noise = OwnNoise { different: 0, asked: labels }.upper().unwrap();
             assert_eq!(least_alarm(noise, labels), least, "{labels} labels");
         }

@@ -47,11 +47,12 @@ fn main() {
     }
 
     println!(
-        "\n| canaries a week, noise | no change | +5 points | +10 | +20 |\n|---|--:|--:|--:|--:|"
+        "\n| canaries a week, noise | no change | +5 points | +10 | +20 | +10 from week 27 |\n|---|--:|--:|--:|--:|--:|"
     );
     for (canaries, noise) in YEARS {
-        let cells = [0.0, 0.05, 0.10, 0.20].map(|change| {
-            let alarms = Year { canaries, change, noise }.simulate(years, &mut random);
+        let changes = [(0.0, 1), (0.05, 1), (0.10, 1), (0.20, 1), (0.10, 27)];
+        let cells = changes.map(|(change, from)| {
+            let alarms = Year { canaries, change, from, noise }.simulate(years, &mut random);
             let week = alarms.median_week().map(|it| format!(", week {it}")).unwrap_or_default();
             format!("{:.1}%{week}", alarms.percent())
         });

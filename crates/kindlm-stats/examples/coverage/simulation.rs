@@ -186,6 +186,8 @@ pub(crate) struct Year {
     pub(crate) canaries: usize,
     /// The increase of the share of different answers.
     pub(crate) change: f64,
+    /// The first week with this increase, from 1.
+    pub(crate) from: u32,
     pub(crate) noise: Noise,
 }
 
@@ -273,12 +275,13 @@ impl Year {
             }
         };
         let mut drift = Drift::new(noise).expect("a share between 0 and 1");
-        (1..=52).find(|_| {
+        (1..=52).find(|week| {
+            let change = if *week < self.from { 0.0 } else { self.change };
             let mut order: Vec<usize> = (0..shares.len()).collect();
             random.shuffle(&mut order);
             let asked = order.iter().take(self.canaries);
             let total = asked.len() as u64;
-            let differs = |at: &&usize| random.f64() < (shares[**at] + self.change).min(1.0);
+            let differs = |at: &&usize| random.f64() < (shares[**at] + change).min(1.0);
             let changed = asked.filter(differs).count() as u64;
             drift.add(Tally::new(changed, total).expect("some are asked"));
             drift.is_alarm()

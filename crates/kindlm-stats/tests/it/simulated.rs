@@ -44,7 +44,7 @@ fn intervals_of_sets_contain_the_true_value() {
 fn an_unchanged_judge_alarms_in_few_years() {
     let mut random = Rng::with_seed(7);
     for (canaries, noise) in YEARS {
-        let alarms = Year { canaries, change: 0.0, noise }.simulate(1_000, &mut random);
+        let alarms = Year { canaries, change: 0.0, from: 1, noise }.simulate(1_000, &mut random);
         assert!(alarms.percent() <= 2.5, "{canaries} {noise:?}: {}%", alarms.percent());
     }
 }
@@ -59,7 +59,7 @@ fn a_changed_judge_alarms_within_weeks() {
         (20, Noise::Measured, 0.20, 2),
         (50, Noise::Verdicts, 0.20, 1),
     ] {
-        let alarms = Year { canaries, change, noise }.simulate(300, &mut random);
+        let alarms = Year { canaries, change, from: 1, noise }.simulate(300, &mut random);
         assert!(alarms.percent() >= 99.0, "{canaries} {noise:?}: {}%", alarms.percent());
         let median = alarms.median_week().unwrap();
         assert!(median.abs_diff(week) <= 1, "{canaries} {noise:?}: week {median}");

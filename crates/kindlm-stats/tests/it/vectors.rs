@@ -216,12 +216,17 @@ fn jackknife_intervals_agree_with_numpy() {
 fn evidence_of_drift_agrees_with_numpy() {
     let mut drift = Drift::new(0.05).unwrap();
     near(drift.evidence(), 1.0);
-    for (differ, total, evidence) in [(1, 20, 0.283_696), (4, 20, 2.643_615), (9, 50, 346.285_679)]
+    for (differ, total, evidence) in [(1, 20, 0.641_848), (4, 20, 3.141_768), (9, 50, 385.796_245)]
     {
         drift.add(Tally::new(differ, total).unwrap());
         near(drift.evidence(), evidence);
         assert_eq!(drift.is_alarm(), evidence >= Drift::ALARM);
     }
+    let mut after_quiet_watches = Drift::new(0.05).unwrap();
+    (0..50).for_each(|_| after_quiet_watches.add(Tally::new(0, 50).unwrap()));
+    assert!(after_quiet_watches.evidence() < 0.1);
+    after_quiet_watches.add(Tally::new(25, 50).unwrap());
+    assert!(after_quiet_watches.is_alarm());
     for noise in [0.0, 1.0, -0.1, f64::NAN] {
         assert_eq!(Drift::new(noise), Err(Undefined::OutOfRange));
     }
