@@ -123,16 +123,21 @@ pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
     }
     let assertions = comparison.assertions.iter();
     let certain = assertions.filter(|it| it.adjusted_p_value <= comparison.alpha).take(most);
-    lines.extend(certain.map(|it| Line {
-        word: "assertion",
-        name: it.assertion.clone(),
-        detail: format!(
-            "{} → {}, {} pp, adjusted p {}",
-            rate(it.change.before),
-            rate(it.change.after),
-            signed(it.change.difference),
-            p_value(it.adjusted_p_value)
-        ),
+    lines.extend(certain.map(|it| {
+        Line {
+            word: "assertion",
+            name: it
+                .label
+                .as_ref()
+                .map_or_else(|| it.assertion.clone(), |label| format!("{}: {label}", it.assertion)),
+            detail: format!(
+                "{} → {}, {} pp, adjusted p {}",
+                rate(it.change.before),
+                rate(it.change.after),
+                signed(it.change.difference),
+                p_value(it.adjusted_p_value)
+            ),
+        }
     }));
     lines.extend(comparison.differences.iter().take(most).map(condition));
     lines

@@ -100,6 +100,9 @@ pub struct Entry {
     /// The number of repeats that could not be executed or judged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errored_repeats: u32,
+    /// The number of repeats with an answer from the response store, which are no new evidence.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_repeats: u32,
     /// The number of repeats that passed; `None` in files that do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<u64>,
@@ -118,7 +121,7 @@ pub struct Entry {
     /// The judges that were asked, each as a text with the model's id and the digest of its instructions.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub judges: BTreeSet<String>,
-    /// The counts of each assertion over the judged repeats.
+    /// The counts of each assertion and label over the judged repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<EntryRate>,
     /// The checks of the case over all repeats; empty in files of the original KindLM.
@@ -141,11 +144,14 @@ pub struct EntryCheck {
     pub severity: Option<Severity>,
 }
 
-/// The counts of one assertion over the judged repeats of a case.
+/// The counts of the checks with one assertion and label over the judged repeats of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryRate {
     /// The assertion's id; for a prompt assertion the id of its rule.
     pub assertion: String,
+    /// The label of the checks.
+    #[serde(default)]
+    pub label: String,
     /// The number of results that passed.
     pub passed: u64,
     /// The number of results that passed or failed.
@@ -340,6 +346,7 @@ impl Entry {
             run_count: case.repeats,
             max_repeats: case.early_end.map(|it| it.max),
             errored_repeats: case.errored_repeats,
+            cached_repeats: case.cached_repeats(),
             passed: Some(judged().filter(|it| it.outcome.held()).count() as u64),
             judged: Some(judged().count() as u64),
             digest: case.digest.clone(),
@@ -406,7 +413,7 @@ impl Entry {
 /// The assertions and judges of the results of a case.
 #[derive(Default)]
 struct Counts {
-    assertions: IndexMap<String, EntryRate>,
+    assertions: IndexMap<(String, String), EntryRate>,
     judges: BTreeSet<String>,
 }
 
@@ -423,8 +430,10 @@ impl Counts {
             PROMPT_ASSERTION => prompt_assertion_id(result).to_owned(),
             _ => result.written_id().into_owned(),
         };
-        let rate = self.assertions.entry(id.clone()).or_insert_with(|| EntryRate {
-            assertion: id,
+        let key = (id, result.label.clone());
+        let rate = self.assertions.entry(key).or_insert_with_key(|(id, label)| EntryRate {
+            assertion: id.clone(),
+            label: label.clone(),
             passed: 0,
             judged: 0,
         });

@@ -132,6 +132,7 @@ fn compared() -> Report {
         cases,
         assertions: vec![AssertionChange {
             assertion: "judge".to_owned(),
+            label: None,
             change,
             adjusted_p_value: 0.002,
         }],
@@ -223,7 +224,7 @@ fn only_a_comparison_has_the_second_script() {
         assert!(!plain.contains(part) && with.contains(part), "{part}");
     }
     assert!(!with.contains("<img src=x"));
-    // The shell of a server has the same scripts, so its policy names the same hashes.
+    // The page that a server sends first has the same scripts, so its Content-Security-Policy has the same hashes.
     let shell = kindlm_reporters::html_shell();
     let policy = with.split("content=\"default-src").nth(1).unwrap().split('"').next().unwrap();
     assert!(

@@ -160,10 +160,13 @@ fn stored_answers_are_no_new_evidence() {
     for it in &mut reports[1..] {
         it.cases[0].executions.iter_mut().for_each(|it| it.execution.spend.cached = true);
     }
-    let series = Stored::new(&reports).case();
+    let stored = Stored::new(&reports);
+    let series = stored.case();
     assert_eq!(series.change_points, []);
     assert_eq!((series.current.count, series.current.total), (5, 5));
     assert_eq!(series.flips.len(), 1);
+    let suite = &stored.history(None, 3).unwrap().series[0];
+    assert_eq!((suite.current.count, suite.current.total), (1, 1));
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) struct Past {
     other_prompts: BTreeSet<(String, String)>,
     has_early_ends: bool,
     has_stored_answers: bool,
+    /// The stored answers that do not count, because another run of several may have the same ones.
+    repeated_answers: u64,
 }
 
 /// A test case on one model.
@@ -73,12 +75,13 @@ impl Past {
         runs.sort_by(|one, other| other.report.run.started_at.cmp(&one.report.run.started_at));
         let mut past = Self::default();
         for run in &runs {
-            past.add(run)?;
+            past.add(run, runs.len() > 1)?;
         }
         Ok(past)
     }
 
-    fn add(&mut self, run: &Saved) -> Result<(), Failure> {
+    /// Adds a run. `is_one_of_several` is true if other runs may have the same stored answers.
+    fn add(&mut self, run: &Saved, is_one_of_several: bool) -> Result<(), Failure> {
         let (report, name) = (&run.report, &run.name);
         if self.runs.contains(&report.run.id) {
             return Err(Failure::input(format!(
@@ -98,7 +101,12 @@ impl Past {
         let is_newest = self.runs.is_empty();
         self.runs.push(report.run.id.clone());
         for case in report.each() {
-            let case = case.map_err(|err| Failure::input(format!("cannot read {name}: {err}")))?;
+            let mut case =
+                case.map_err(|err| Failure::input(format!("cannot read {name}: {err}")))?;
+            if is_one_of_several && case.cached_repeats() > 0 {
+                self.repeated_answers += u64::from(case.cached_repeats());
+                case.to_mut().executions.retain(|it| !it.execution.spend.cached);
+            }
             if case.repeats > 0 {
                 self.add_case(&case, is_newest);
             }
@@ -225,6 +233,13 @@ impl Past {
         }
         if self.has_early_ends {
             notes.push("repeats that end early need fewer calls than the table says".to_owned());
+        }
+        if self.repeated_answers > 0 {
+            notes.push(format!(
+                "left out because other runs may have the same answers from the response store: {} repeat{}",
+                self.repeated_answers,
+                if self.repeated_answers == 1 { "" } else { "s" }
+            ));
         }
         if self.has_stored_answers {
             notes.push(

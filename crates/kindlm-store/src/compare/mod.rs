@@ -11,7 +11,7 @@ use kindlm_types::{
     PassRate, RateChange,
 };
 
-use crate::{Baseline, Digest, Entry};
+use crate::{Baseline, Digest, Entry, EntryRate};
 use pair::Pair;
 
 /// The accepted rate of false alarms.
@@ -209,18 +209,32 @@ fn why_nothing(cases: &[CaseChange]) -> String {
 }
 
 /// Returns the change of each assertion, the largest fall first.
+///
+/// A label that several cases have gets a row of its own, because one check can fall while another one rises.
 fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
-    let mut by_id: BTreeMap<&str, Vec<Difference<'_>>> = BTreeMap::new();
+    let labels = Labels::of(pairs);
+    let mut by_row: BTreeMap<(&str, Option<&str>), Vec<Difference<'_>>> = BTreeMap::new();
     for pair in pairs {
-        for (id, difference) in pair.assertions() {
-            by_id.entry(id).or_default().push(difference);
+        let mut counts: BTreeMap<(&str, Option<&str>), [(u64, u64); 2]> = BTreeMap::new();
+        for (before, after) in pair.assertions() {
+            let sums = counts.entry((&after.assertion, labels.shown(after))).or_default();
+            for (sum, it) in sums.iter_mut().zip([before, after]) {
+                *sum = (sum.0.saturating_add(it.passed), sum.1.saturating_add(it.judged));
+            }
+        }
+        for (row, [before, after]) in counts {
+            let tally = |it: (u64, u64)| Tally::new(it.0, it.1).ok();
+            let (Some(before), Some(after)) = (tally(before), tally(after)) else { continue };
+            let difference = Difference { cluster: pair.cluster(), before, after };
+            by_row.entry(row).or_default().push(difference);
         }
     }
-    let mut rows: Vec<AssertionChange> = by_id
+    let mut rows: Vec<AssertionChange> = by_row
         .into_iter()
-        .filter_map(|(id, differences)| {
+        .filter_map(|((id, label), differences)| {
             let (change, _) = measure(test, differences.into_iter())?;
-            Some(AssertionChange { assertion: id.to_owned(), change, adjusted_p_value: 1.0 })
+            let (assertion, label) = (id.to_owned(), label.map(str::to_owned));
+            Some(AssertionChange { assertion, label, change, adjusted_p_value: 1.0 })
         })
         .collect();
     let p_values: Vec<f64> = rows.iter().map(|it| it.change.p_value).collect();
@@ -229,4 +243,24 @@ fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     }
     rows.sort_by(|one, other| one.change.difference.total_cmp(&other.change.difference));
     rows
+}
+
+/// The number of cases with each label, by assertion.
+struct Labels<'a>(BTreeMap<&'a str, BTreeMap<&'a str, usize>>);
+
+impl<'a> Labels<'a> {
+    fn of(pairs: &[Pair<'a>]) -> Self {
+        let mut labels: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        for (_, it) in pairs.iter().flat_map(Pair::assertions) {
+            *labels.entry(&it.assertion).or_default().entry(&it.label).or_default() += 1;
+        }
+        Self(labels)
+    }
+
+    /// Returns the label if it has its own row: several cases have it, and the assertion has other labels.
+    fn shown<'b>(&self, rate: &'b EntryRate) -> Option<&'b str> {
+        let labels = self.0.get(&*rate.assertion)?;
+        let cases = labels.get(&*rate.label)?;
+        (*cases > 1 && labels.len() > 1).then_some(&*rate.label)
+    }
 }

@@ -6,7 +6,7 @@ use kindlm_stats::{Difference, Tally, fisher_exact};
 use kindlm_types::{CaseChange, CaseChangeKind, PassRate};
 
 use super::{TOLERANCE, change};
-use crate::Entry;
+use crate::{Entry, EntryRate};
 
 /// A case that both runs measured in the same way.
 #[derive(Clone, Copy)]
@@ -29,6 +29,8 @@ impl<'a> Pair<'a> {
         if let Some(reason) = another_task(then, now, rules)
             .or_else(|| other_judges(&then.judges, &now.judges))
             .or_else(|| other_repeats(then, now))
+            .or_else(|| stored_answers(then, "before"))
+            .or_else(|| stored_answers(now, "after"))
         {
             return Err(CaseChangeKind::NotComparable { reason });
         }
@@ -65,19 +67,17 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns the cluster. Without one in the suite, it is the case on all its models.
-    fn cluster(&self) -> &'a str {
+    pub(super) fn cluster(&self) -> &'a str {
         self.now.cluster.as_deref().unwrap_or(&self.now.case)
     }
 
-    /// Returns the differences of the assertions that both runs judged.
-    pub(super) fn assertions(&self) -> impl Iterator<Item = (&'a str, Difference<'a>)> {
-        let (before, cluster) = (&self.then.assertions, self.cluster());
+    /// Returns the counts of each assertion and label that both runs judged, before and after.
+    pub(super) fn assertions(&self) -> impl Iterator<Item = (&'a EntryRate, &'a EntryRate)> {
+        let before = &self.then.assertions;
         self.now.assertions.iter().filter_map(move |after| {
-            let before = before.iter().find(|it| it.assertion == after.assertion)?;
-            let before = Tally::new(before.passed, before.judged).ok()?;
-            let after_tally = Tally::new(after.passed, after.judged).ok()?;
-            let difference = Difference { cluster, before, after: after_tally };
-            Some((after.assertion.as_str(), difference))
+            let is_same =
+                |it: &&EntryRate| it.assertion == after.assertion && it.label == after.label;
+            Some((before.iter().find(is_same)?, after))
         })
     }
 }
@@ -126,6 +126,18 @@ fn other_judges(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Option<S
 fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {
     let (before, after) = (then.planned_repeats(), now.planned_repeats());
     (before != after).then(|| format!("{before} → {after} repeats"))
+}
+
+/// Returns the reason if answers of an entry are from the response store.
+///
+/// The other run may have the same answers. Then the same results prove nothing.
+fn stored_answers(entry: &Entry, when: &str) -> Option<String> {
+    let (stored, all) = (entry.cached_repeats, entry.run_count);
+    (stored > 0).then(|| {
+        format!(
+            "{stored} of {all} answers {when} are from the response store, and prove nothing new"
+        )
+    })
 }
 
 /// Returns the reason if repeats of an entry have no verdict.

@@ -295,13 +295,58 @@ fn the_verdict_follows_the_evidence() {
     }
 }
 
+fn rate(assertion: &str, label: &str, passed: u64) -> EntryRate {
+    EntryRate { assertion: assertion.to_owned(), label: label.to_owned(), passed, judged: 4 }
+}
+
+#[test]
+fn a_label_of_several_cases_has_a_row() {
+    let run = |polite: u64, right: u64| {
+        let entry = |at: usize| Entry {
+            assertions: vec![
+                rate("judge", "polite", polite),
+                rate("judge", "right", right),
+                rate("judge", &format!("names item {at}"), 3),
+                rate("contains", "Contains: \"refund\"", 4),
+            ],
+            ..repeated(&format!("case {at}"), 4, 4)
+        };
+        (0..20).map(entry).collect::<Vec<_>>()
+    };
+    let comparison = compared(run(4, 0), run(0, 4));
+    let rows = comparison.assertions.iter().map(|it| {
+        let counts = (it.change.before.passed, it.change.after.passed);
+        (it.assertion.as_str(), it.label.as_deref(), counts)
+    });
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [
+            ("judge", Some("polite"), (80, 0)),
+            ("contains", None, (80, 80)),
+            ("judge", None, (60, 60)),
+            ("judge", Some("right"), (0, 80)),
+        ]
+    );
+}
+
+#[test]
+fn stored_answers_are_not_compared() {
+    let run = |cached_repeats| vec![Entry { cached_repeats, ..repeated("a", 5, 5) }];
+    for (before, after, reason) in [
+        (0, 5, "5 of 5 answers after are from the response store, and prove nothing new"),
+        (2, 0, "2 of 5 answers before are from the response store, and prove nothing new"),
+    ] {
+        let comparison = compared(run(before), run(after));
+        assert_eq!(comparison.cases[0].kind.reason(), Some(reason));
+        assert!(matches!(comparison.verdict, ComparisonVerdict::NotComparable { .. }));
+    }
+}
+
 #[test]
 fn the_largest_changes_and_falls_come_first() {
-    let rate =
-        |assertion: &str, passed| EntryRate { assertion: assertion.to_owned(), passed, judged: 4 };
     let run = |counts: &[(u64, u64)]| {
         let entry = |(at, &(one, other)): (usize, &(u64, u64))| Entry {
-            assertions: vec![rate("contains", one), rate("judge", other)],
+            assertions: vec![rate("contains", "", one), rate("judge", "", other)],
             ..repeated(&format!("case {at}"), one.min(other), 4)
         };
         counts.iter().enumerate().map(entry).collect::<Vec<_>>()

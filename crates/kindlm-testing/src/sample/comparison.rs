@@ -43,11 +43,13 @@ pub fn sample_comparison() -> Comparison {
         assertions: vec![
             AssertionChange {
                 assertion: "judge".to_owned(),
+                label: Some("polite".to_owned()),
                 change: change(60, 280, 240),
                 adjusted_p_value: 0.001_2,
             },
             AssertionChange {
                 assertion: "contains".to_owned(),
+                label: None,
                 change: RateChange { p_value: 0.6, ..change(40, 190, 189) },
                 adjusted_p_value: 0.6,
             },

@@ -22,7 +22,7 @@ pub struct Comparison {
     pub pass_rate: Option<RateChange>,
     /// The cases of both runs: first those that changed most, then the others in the order of the runs.
     pub cases: Vec<CaseChange>,
-    /// The pass rate of each assertion over the compared cases, the largest fall first.
+    /// The pass rate of each assertion over the compared cases, by label if labels are shared, the largest fall first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<AssertionChange>,
     /// The prompts, rules, models and judges that differ between the runs.
@@ -187,19 +187,22 @@ impl CaseChangeKind {
     }
 }
 
-/// The pass rate of one assertion over the compared cases.
+/// The pass rate of the checks with one assertion, and perhaps one label, over the compared cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AssertionChange {
     /// The assertion's id, such as `judge`; for a prompt assertion the id of its rule.
     pub assertion: String,
+    /// The label of the checks, if several cases have it and the assertion has other labels; absent for all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// The pass rates, with the p value of this assertion alone.
     pub change: RateChange,
     /// The p value, adjusted for the number of assertions.
     pub adjusted_p_value: f64,
 }
 
-/// A condition of the results that differs between the runs.
+/// A condition that affects results and differs between the two runs, such as a prompt or a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionChange {

@@ -3,7 +3,7 @@
 use kindlm_types::{CaseSource, RateCount};
 use serde::{Deserialize, Serialize};
 
-use super::{Cost, GateStatus, Rate, Totals, VERSION, WireError};
+use super::{Cost, GateStatus, Rate, Totals, VERSION, WireError, is_zero};
 
 /// The maximum number of models and of rules in a head, so that it stays small.
 const LISTED: usize = 50;
@@ -46,6 +46,9 @@ pub struct RunHead {
     pub exit_code: u8,
     /// Totals over all cases.
     pub totals: Totals,
+    /// The number of executions with an answer from the response store.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_executions: u64,
     /// The cases that held, out of those in which something was checked.
     pub held: Rate,
     /// The totals of the first 50 models.
@@ -135,6 +138,7 @@ impl RunHead {
             git_dirty: run.git_dirty,
             exit_code: summary.exit_status.code(),
             totals: summary.totals.into(),
+            cached_executions: summary.cached_executions,
             held: summary.totals.held().into(),
             models: models.collect(),
             rules: rules.collect(),
