@@ -100,12 +100,12 @@ fn gate(report: &MutationReport) -> Option<(bool, String)> {
     let gate = report.gate?;
     let min = percent(gate.min);
     let sentence = match (gate.held, report.score) {
-        (true, _) => format!("the score reaches `mutationScoreMin` ({min}%)"),
-        (false, None) => format!("no mutant was decided, and `mutationScoreMin` is {min}%"),
+        (true, _) => format!("the score reaches the minimum of {min}%"),
+        (false, None) => format!("no mutant was decided, and the minimum score is {min}%"),
         (false, Some(score)) if score + 1e-9 >= gate.min => {
-            format!("not every mutant was decided, and `mutationScoreMin` is {min}%")
+            format!("not every mutant was decided, and the minimum score is {min}%")
         }
-        (false, Some(_)) => format!("the score is below `mutationScoreMin` ({min}%)"),
+        (false, Some(_)) => format!("the score is below the minimum of {min}%"),
     };
     Some((gate.held, sentence))
 }

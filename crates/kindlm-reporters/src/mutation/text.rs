@@ -55,12 +55,10 @@ fn head(page: &mut Page<'_>, report: &MutationReport) -> fmt::Result {
 
 /// Writes the cases in which not every harmful mutant was killed, or that are brittle, and the number of the others.
 fn cases(page: &mut Page<'_>, report: &MutationReport, style: &Style) -> fmt::Result {
-    let is_weak = |killed_all: bool, brittle: u64| !killed_all || brittle > 0;
-    let weak: Vec<_> = report
-        .cases
-        .iter()
-        .filter(|it| is_weak(it.harmful.killed == it.harmful.all(), it.harmless.killed))
-        .collect();
+    let cases = report.cases.iter();
+    let weak: Vec<_> =
+        cases.filter(|it| it.harmful.killed < it.harmful.all() || it.harmless.killed > 0).collect();
+    let empty = report.cases.iter().filter(|it| it.harmful.all() + it.harmless.killed == 0).count();
     title(page, "Cases")?;
     for it in weak.iter().take(limit(style)) {
         let mut right = score(&it.harmful);
@@ -70,13 +68,17 @@ fn cases(page: &mut Page<'_>, report: &MutationReport, style: &Style) -> fmt::Re
         page.between(2, 2, &[(Ink::Plain, &name(&it.case, &it.model))], &right)?;
     }
     more(page, weak.len(), style, "more case")?;
-    let whole = report.cases.len() - weak.len();
+    let whole = report.cases.len() - weak.len() - empty;
     if whole > 0 {
         page.text(
             2,
             Ink::Good,
             &format!("{} with 100% and nothing brittle", plural(whole as u64, "case")),
         )?;
+    }
+    if empty > 0 {
+        let cases = plural(empty as u64, "case");
+        page.text(2, Ink::Faint, &format!("{cases} without harmful mutants"))?;
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ impl Alike {
     }
 }
 
-/// The maximum number of cases in a report that lists its passed cases.
+/// The maximum number of cases in a report that lists its passed cases. A verbose report always lists them.
 const LISTED: usize = 30;
 
 /// The maximum number of failures that a report shows with their checks and outputs, unless it is verbose.
