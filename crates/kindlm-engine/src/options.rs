@@ -35,7 +35,7 @@ pub struct RunOptions {
 /// A selection of test cases and models. An empty criterion selects everything; all others must apply.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// The tags of which a selected case must have at least one.
+    /// The tags to select by: a selected case must have at least one of them.
     pub tags: Vec<String>,
     /// The tags that a selected case must not have.
     pub without_tags: Vec<String>,

@@ -112,8 +112,9 @@ fn add_call(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     Some(with_last_call(execution, &call))
 }
 
-/// Returns an id for an added call: `start` and a number, one higher than the number of ids that begin with `start`.
+/// Returns an id that no call has: `start` and the lowest unused number from 1.
 fn unused_id(execution: &Execution, start: &str) -> String {
-    let count = execution.tool_calls.iter().filter(|it| it.id.starts_with(start)).count();
-    format!("{start}-{}", count + 1)
+    let is_used = |id: &String| execution.tool_calls.iter().any(|it| it.id == *id);
+    let mut ids = (1_usize..).map(|number| format!("{start}-{number}"));
+    ids.find(|id| !is_used(id)).unwrap_or_default()
 }

@@ -102,42 +102,42 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
 /// It is the name, the known arguments, and the presence of an id. If both records have an id, the ids must be equal
 /// too.
 #[derive(PartialEq, Eq, Hash)]
-struct Alike {
+struct CallKey {
     name: String,
-    arguments: Known,
+    arguments: ArgumentsKey,
     has_id: bool,
 }
 
 /// The state of a call's arguments, as a part of the key.
 #[derive(PartialEq, Eq, Hash)]
-enum Known {
+enum ArgumentsKey {
     /// Every span has a key with this state, for requests whose arguments were not recorded.
     Any,
     /// The arguments of the span were not recorded, so any requested arguments match.
-    Untold,
+    NotRecorded,
     /// The arguments as JSON text with sorted keys, and the text of malformed arguments.
-    These(String),
+    Recorded(String),
 }
 
 /// The call spans for which no request of a model was found yet.
 struct Open {
     taken: Vec<bool>,
     by_id: HashMap<String, VecDeque<usize>>,
-    alike: HashMap<Alike, VecDeque<usize>>,
+    by_key: HashMap<CallKey, VecDeque<usize>>,
 }
 
 impl Open {
     fn new(tools: &[Tool]) -> Self {
         let taken = vec![false; tools.len()];
-        let mut open = Self { taken, by_id: HashMap::new(), alike: HashMap::new() };
+        let mut open = Self { taken, by_id: HashMap::new(), by_key: HashMap::new() };
         for (at, Tool { asked, .. }) in tools.iter().enumerate() {
             if let Some(id) = &asked.id {
                 open.by_id.entry(id.clone()).or_default().push_back(at);
             }
-            for arguments in [Known::Any, known(asked)] {
+            for arguments in [ArgumentsKey::Any, arguments_key(asked)] {
                 let (name, has_id) = (asked.name.clone(), asked.id.is_some());
-                let alike = Alike { name, arguments, has_id };
-                open.alike.entry(alike).or_default().push_back(at);
+                let key = CallKey { name, arguments, has_id };
+                open.by_key.entry(key).or_default().push_back(at);
             }
         }
         open
@@ -147,20 +147,20 @@ impl Open {
     ///
     /// This is the span with the id of the call, or else the first similar span. Returns `None` if there is none.
     fn take(&mut self, asked: &RequestedCall) -> Option<usize> {
-        let Self { taken, by_id, alike } = self;
+        let Self { taken, by_id, by_key } = self;
         let same = asked.id.as_ref().and_then(|id| by_id.get_mut(id));
         let found = same.and_then(|it| first(it, taken)).or_else(|| {
             // Two different ids belong to two different calls.
             let ids = if asked.id.is_some() { &[false][..] } else { &[false, true] };
             let mut found: Option<usize> = None;
             for &has_id in ids {
-                let kinds = match known(asked) {
-                    Known::Untold => vec![Known::Any],
-                    these => vec![these, Known::Untold],
+                let kinds = match arguments_key(asked) {
+                    ArgumentsKey::NotRecorded => vec![ArgumentsKey::Any],
+                    these => vec![these, ArgumentsKey::NotRecorded],
                 };
                 for arguments in kinds {
-                    let key = Alike { name: asked.name.clone(), arguments, has_id };
-                    let next = alike.get_mut(&key).and_then(|it| first(it, taken));
+                    let key = CallKey { name: asked.name.clone(), arguments, has_id };
+                    let next = by_key.get_mut(&key).and_then(|it| first(it, taken));
                     found = found.into_iter().chain(next).min();
                 }
             }
@@ -183,13 +183,13 @@ fn first(queue: &mut VecDeque<usize>, taken: &[bool]) -> Option<usize> {
     queue.front().copied()
 }
 
-fn known(asked: &RequestedCall) -> Known {
+fn arguments_key(asked: &RequestedCall) -> ArgumentsKey {
     if asked.arguments.is_none() {
-        return Known::Untold;
+        return ArgumentsKey::NotRecorded;
     }
     let (mut value, malformed) = arguments(asked.arguments.as_ref());
     value.sort_all_objects();
-    Known::These(format!("{value}\n{}", malformed.unwrap_or_default()))
+    ArgumentsKey::Recorded(format!("{value}\n{}", malformed.unwrap_or_default()))
 }
 
 fn asked_only(

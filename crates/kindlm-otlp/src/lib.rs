@@ -54,7 +54,7 @@ pub use group::{MAX_SPANS, Received};
 pub use json::{decode_json, decode_logs_json, decode_value};
 pub use protobuf::{decode_logs_protobuf, decode_protobuf};
 pub use reading::{Inference, Reading, TEST, read};
-pub use reply::Encoding;
+pub use reply::{Encoding, Signal};
 pub use span::{Decoded, LooseEvent, OtlpSpan, SpanEvent};
 
 /// The error of data that is not a supported trace export.

@@ -5,6 +5,28 @@ use serde_json::json;
 
 use crate::wire;
 
+/// The kind of data in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+    /// Data points.
+    Metrics,
+}
+
+impl Signal {
+    /// Returns the JSON key for the number of rejected items.
+    fn rejected_key(self) -> &'static str {
+        match self {
+            Self::Traces => "rejectedSpans",
+            Self::Logs => "rejectedLogRecords",
+            Self::Metrics => "rejectedDataPoints",
+        }
+    }
+}
+
 /// The encoding of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
@@ -41,7 +63,7 @@ impl Encoding {
     ///
     /// `rejected` has a message for each rejected item. The response has the first three, and the number of all.
     /// Clients do not send rejected data again.
-    pub fn accepted(self, rejected: &[String]) -> Vec<u8> {
+    pub fn accepted(self, signal: Signal, rejected: &[String]) -> Vec<u8> {
         let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
         let mut words = rejected.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
         if rejected.len() > 3 {
@@ -51,7 +73,7 @@ impl Encoding {
             Self::Json if rejected.is_empty() => b"{}".to_vec(),
             // In protobuf's JSON mapping, 64-bit numbers are text.
             Self::Json => json!({"partialSuccess": {
-                "rejectedSpans": count.to_string(), "errorMessage": words,
+                signal.rejected_key(): count.to_string(), "errorMessage": words,
             }})
             .to_string()
             .into_bytes(),

@@ -72,8 +72,8 @@ struct Rules<'a> {
 ///
 /// # Errors
 ///
-/// Fails if the record is invalid, names an unknown set, needs more than is permitted, or takes too long, and if the
-/// database or the evaluation fails.
+/// Fails if the record is invalid, names an unknown set, or has a check that is not permitted. Fails too if a check needs
+/// a judge model and the config has none, if the time limit is exceeded, or if the database or the evaluation fails.
 pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
     let (json, set) = with_set(app, json).await?;
     let evaluated = tokio::time::timeout(PATIENCE, app.records.evaluate(json)).await;

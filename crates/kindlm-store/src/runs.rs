@@ -218,7 +218,7 @@ impl Runs {
         Ok(ids)
     }
 
-    /// Stores the head of a run (its totals). The report of the run must already be stored.
+    /// Stores the totals of a run. The report of the run must already be stored.
     pub fn save_head(&self, head: &RunHead) -> Result<(), StoreError> {
         let path = self.run_folder(&head.run)?.join(Self::HEAD);
         let json = serde_json::to_string(head).map_err(io::Error::from);
@@ -226,9 +226,9 @@ impl Runs {
         crate::write(&path, json.as_bytes())
     }
 
-    /// Returns the head of a run (its totals).
+    /// Returns the totals of a run.
     ///
-    /// A head that is missing or cannot be read is made from the report, and stored for the next time.
+    /// Totals that are missing or cannot be read are computed from the report, and stored for the next time.
     pub fn head(&self, id: &str) -> Result<RunHead, ReportError> {
         let path = self.existing(id)?.with_file_name(Self::HEAD);
         let stored = fs::read_to_string(path).ok().and_then(|it| RunHead::parse(&it).ok());

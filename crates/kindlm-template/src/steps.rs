@@ -291,15 +291,15 @@ fn used(
     name: &str,
     with_items: bool,
 ) -> Result<Jinja, Error> {
-    let ledger = render_state(state);
+    let rendering = render_state(state);
     if let Some(gap) = value.downcast_object_ref::<Gap>() {
-        ledger.note(&gap.0);
+        rendering.note(&gap.0);
         return Ok(Jinja::UNDEFINED);
     }
     match value.kind() {
-        ValueKind::String => ledger.count(value.as_str().map_or(0, str::len) as u64 / ITEM)?,
+        ValueKind::String => rendering.count(value.as_str().map_or(0, str::len) as u64 / ITEM)?,
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
-            ledger.count(size(&value, MOST, 0)? / ITEM)?;
+            rendering.count(size(&value, MOST, 0)? / ITEM)?;
         }
         _ => {}
     }
@@ -307,7 +307,7 @@ fn used(
         && matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
         && value.try_iter()?.any(|it| it.is_undefined())
     {
-        ledger.note(&Missing { name: name.to_owned(), near: None, is_null: false });
+        rendering.note(&Missing { name: name.to_owned(), near: None, is_null: false });
     }
     Ok(value)
 }

@@ -66,7 +66,7 @@ pub struct Candidate {
     pub added: Vec<String>,
 }
 
-/// The sequential test of a try.
+/// The settings of the sequential test that decides if the case passes at a commit, or with a set of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionTest {
@@ -76,11 +76,11 @@ pub struct DecisionTest {
     pub fail: f64,
     /// The highest probability that one decision is wrong, from 0 to 1.
     pub error: f64,
-    /// The maximum number of repeats of a try.
+    /// The maximum number of repeats for one decision.
     pub max_repeats: u32,
 }
 
-/// One try.
+/// One tested commit, or one tested set of changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {

@@ -43,7 +43,7 @@ pub struct Series {
     pub runs: Vec<Entry>,
     /// The unit of the rates.
     pub unit: Unit,
-    /// The runs since which the rate is another one, oldest first.
+    /// The runs at which the rate changed, oldest first.
     pub change_points: Vec<ChangePoint>,
     /// The first run of the current rate: the last change point, or the last change of the prompt, the variables or the
     /// checks of the case. Absent if all runs belong to it.

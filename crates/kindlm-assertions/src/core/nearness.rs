@@ -223,7 +223,7 @@ impl Metric {
             Self::Dot => dot,
             Self::Euclidean => pairs().map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt(),
         };
-        let why = "the embeddings cannot be compared: one of them contains only zeros";
+        let why = "the embeddings cannot be compared: one of them contains only zeros, or numbers that are too large";
         if measure.is_finite() { Ok(measure) } else { Err(why.to_owned()) }
     }
 }

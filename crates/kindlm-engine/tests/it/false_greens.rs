@@ -181,7 +181,7 @@ fn a_script_without_a_result_has_not_failed() {
 
 #[test]
 fn missing_events_prove_nothing() {
-    let untold = Execution {
+    let incomplete = Execution {
         completeness: Completeness {
             coverage: Coverage::Only([].into()),
             ..output_text("Done.").completeness
@@ -207,7 +207,7 @@ fn missing_events_prove_nothing() {
         json!({"type": "matches", "on": "toolCalls", "value": {"maxItems": 0}}),
         json!({"type": "excludes", "on": "messages", "value": "sorry"}),
     ] {
-        assert_eq!(status(&entry, &untold), "errored", "{entry}");
+        assert_eq!(status(&entry, &incomplete), "errored", "{entry}");
     }
 }
 

@@ -196,21 +196,23 @@ fn describe(response: &HttpResponse) -> String {
 }
 
 /// The upper limit of a plausible token count. A higher count is a fault of the server.
-const MOST_TOKENS: f64 = 1e12;
+pub(crate) const MOST_TOKENS: u64 = 1_000_000_000_000;
 
 /// Returns a token count, from a number or a text. Returns `None` if the count is absent, not a number, negative or
 /// implausibly large. A missing count is not 0.
 #[expect(
     clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "the number is in the range of a count"
 )]
 pub(crate) fn counted(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => {
-            number.as_f64().filter(|it| (0.0..=MOST_TOKENS).contains(it)).map(|it| it as u64)
+            let limit = MOST_TOKENS as f64;
+            number.as_f64().filter(|it| (0.0..=limit).contains(it)).map(|it| it as u64)
         }
-        Value::String(text) => text.trim().parse().ok().filter(|it| *it <= MOST_TOKENS as u64),
+        Value::String(text) => text.trim().parse().ok().filter(|it| *it <= MOST_TOKENS),
         _ => None,
     }
 }

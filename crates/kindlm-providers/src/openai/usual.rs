@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::fingerprint;
 use crate::HttpResponse;
-use crate::dialect::answer::counted;
+use crate::dialect::answer::{MOST_TOKENS, counted};
 use crate::dialect::chat;
 
 /// An answer in the usual form. A field of type `()` must be absent or `null`.
@@ -81,6 +81,9 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
         prompt_tokens_details: details,
         prompt_cache_hit_tokens: (),
     } = usage;
+    if [input_tokens, output_tokens, total_tokens].iter().any(|it| *it > MOST_TOKENS) {
+        return None;
+    }
     let cached_input_tokens = counted(&details["cached_tokens"]);
     Some(Reply {
         usage: Usage {
@@ -166,6 +169,7 @@ mod tests {
                 json!(true),
                 json!(0),
                 json!(7),
+                json!(2_000_000_000_000_u64),
                 json!(-1),
                 json!(1.5),
                 json!(""),

@@ -14,8 +14,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use kindlm_otlp::{
-    DecodeError, Decoded, Encoding, Received, decode_json, decode_logs_json, decode_logs_protobuf,
-    decode_protobuf, gunzip,
+    DecodeError, Decoded, Encoding, Received, Signal, decode_json, decode_logs_json,
+    decode_logs_protobuf, decode_protobuf, gunzip,
 };
 use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
@@ -159,16 +159,6 @@ impl Refusal {
     }
 }
 
-/// The kind of data that a path accepts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Signal {
-    Traces,
-    /// Logs; only the conversation events in them are used.
-    Logs,
-    /// Metrics, which are accepted and ignored. An error response would make the SDK write to the agent's stderr.
-    Metrics,
-}
-
 async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Bytes>> {
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let encoding = content_type.and_then(Encoding::of_content_type);
@@ -176,9 +166,9 @@ async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Byte
     // A POST can contain evidence about the agent, even with a wrong path. Other methods and metrics contain none.
     let tells_something = request.method() == Method::POST && path != "/v1/metrics";
     match take(request, encoding, inbox).await {
-        Ok(rejected) => {
+        Ok((signal, rejected)) => {
             let encoding = encoding.unwrap_or(Encoding::Json);
-            respond(StatusCode::OK, encoding, encoding.accepted(&rejected))
+            respond(StatusCode::OK, encoding, encoding.accepted(signal, &rejected))
         }
         Err(Refusal { status, code, message }) => {
             let words = format!("a request to `{path}` was answered with {status}: {message}");
@@ -201,12 +191,15 @@ fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response<Fu
     response
 }
 
-/// Stores the data of a request, and returns messages about its rejected parts.
+/// Stores the data of a request, and returns its kind with messages about its rejected parts.
+///
+/// Only the conversation events in logs are used. Metrics are ignored, because an error response would make the SDK write
+/// to the agent's stderr.
 async fn take(
     request: Request<Incoming>,
     encoding: Option<Encoding>,
     inbox: &Inbox,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<(Signal, Vec<String>), Refusal> {
     let signal = match request.uri().path() {
         "/v1/traces" => Signal::Traces,
         "/v1/logs" => Signal::Logs,
@@ -231,7 +224,7 @@ async fn take(
     };
     let body = Bytes::from(body?);
     if signal == Signal::Metrics {
-        return Ok(Vec::new());
+        return Ok((signal, Vec::new()));
     }
     let body = if is_gzipped {
         Bytes::from(gunzip(&body, MAX_BODY).map_err(|err| malformed(&err))?)
@@ -245,7 +238,7 @@ async fn take(
         (_, Encoding::Protobuf) => decode_protobuf,
     };
     let decoded = decode(&body).map_err(|err| malformed(&err))?;
-    inbox.put(decoded, body.len())
+    Ok((signal, inbox.put(decoded, body.len())?))
 }
 
 /// Reads a body, and refuses an oversized body.

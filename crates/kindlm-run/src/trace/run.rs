@@ -51,7 +51,7 @@ pub struct TraceConfig {
     pub allow_unpriced: bool,
     /// True if executions are not stored while the traces are judged.
     pub no_journal: bool,
-    /// True if soft checks count as gates.
+    /// True if a failed soft check fails the execution.
     pub strict: bool,
     /// The label of the baseline that drift is measured against. The default is `default`.
     pub baseline: Option<String>,

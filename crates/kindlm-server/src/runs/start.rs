@@ -23,7 +23,7 @@ pub(crate) struct NewRun {
     /// The names of test cases: a part of the name, a glob, or `/a regular expression/`. Without names, all run.
     #[serde(default)]
     tests: Vec<String>,
-    /// The tags of which a test case needs one; `!tag` leaves out the test cases with this tag.
+    /// The tags to select by: a test case must have at least one of them. `!tag` leaves out the test cases with this tag.
     #[serde(default)]
     tags: Vec<String>,
     /// The ids of the models. Without ids, all run.

@@ -302,7 +302,7 @@ impl FinishReason {
             && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// Converts a vendor's or framework's name; an unknown name becomes `Other`.
+    /// Converts a finish reason as a provider or framework names it, such as `end_turn`; an unknown one becomes `Other`.
     pub fn of_vendor(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "stop" | "end_turn" | "stop_sequence" | "complete" => Self::Stop,

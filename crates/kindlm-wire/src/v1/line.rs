@@ -46,13 +46,14 @@ impl LineWriter {
 
 /// Returns true if equal results have equal JSON.
 ///
-/// This is only true for passed results without metadata, facts and named scores. Equal metadata may differ in the
+/// This is only true for passed results without metadata, facts, components and named scores. Equal metadata may differ in the
 /// order of keys, and -0.0 equals 0.0.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()
         && it.judging.is_none()
         && it.set.is_none()
+        && it.components.is_empty()
         && it.named_scores.is_empty()
         && it.weight.is_sign_positive()
         && it.score.is_none_or(|it| it.get().is_sign_positive())

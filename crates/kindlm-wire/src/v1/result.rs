@@ -240,7 +240,7 @@ pub struct Gate {
     pub actual: Option<f64>,
     /// The threshold.
     pub threshold: f64,
-    /// The measured value and the threshold, as text.
+    /// The result as text: the measured value and the threshold, or the reason why nothing was measured.
     pub message: String,
 }
 

@@ -121,7 +121,7 @@ impl Panel {
         }
     }
 
-    fn jurors(&self) -> impl Iterator<Item = JurorSample> + '_ {
+    fn juror_samples(&self) -> impl Iterator<Item = JurorSample> + '_ {
         // At the default temperature 0, the samples would be equal and could not show any disagreement.
         let temperature = self.temperature.or((self.samples > 1).then_some(VARIED));
         self.jurors.iter().flat_map(move |model| {
@@ -176,7 +176,7 @@ impl Assertion for Paneled {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let mut questions = Vec::new();
-        for juror in self.panel.jurors() {
+        for juror in self.panel.juror_samples() {
             let answers = evidence.answers.for_juror(&juror);
             let asked = self.assertion.questions(&Evidence { answers: &answers, ..*evidence });
             questions.extend(asked.into_iter().map(|it| juror.put(it)));
@@ -185,18 +185,19 @@ impl Assertion for Paneled {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let mut jurors = Vec::new();
-        let mut seats = self.panel.jurors();
+        let mut votes_by_juror = Vec::new();
+        let mut juror_samples = self.panel.juror_samples();
         for _ in &self.panel.jurors {
-            let samples = seats.by_ref().take(self.panel.samples as usize).map(|juror| {
+            let samples = juror_samples.by_ref().take(self.panel.samples as usize).map(|juror| {
                 let answers = evidence.answers.for_juror(&juror);
                 let results = self.assertion.evaluate(&Evidence { answers: &answers, ..*evidence });
                 (juror, results)
             });
-            jurors.push(samples.collect::<Vec<_>>());
+            votes_by_juror.push(samples.collect::<Vec<_>>());
         }
         let decide = |score: Score| self.assertion.decide(score);
-        let mut results = combine(jurors, &self.panel.by_juror(), &self.panel.by_jury(), &decide);
+        let mut results =
+            combine(votes_by_juror, &self.panel.by_juror(), &self.panel.by_jury(), &decide);
         for result in &mut results {
             self.panel.add_judging(result);
         }

@@ -50,8 +50,8 @@ pub(super) fn combine(
     by_jury: &Ballot,
     decide: Decide<'_>,
 ) -> Vec<AssertionResult> {
-    let seats: usize = jurors.iter().map(Vec::len).sum();
-    if seats == 1 {
+    let vote_count: usize = jurors.iter().map(Vec::len).sum();
+    if vote_count == 1 {
         return jurors.into_iter().flatten().flat_map(|(_, results)| results).collect();
     }
     let mut names: Vec<(String, usize)> = Vec::new();
@@ -70,9 +70,9 @@ pub(super) fn combine(
         };
         let found: Vec<Vec<(JurorSample, AssertionResult)>> =
             jurors.iter().map(|votes| votes.iter().filter_map(of).collect()).collect();
-        let known: usize = found.iter().map(Vec::len).sum();
+        let matching: usize = found.iter().map(Vec::len).sum();
         let asked: Vec<usize> = jurors.iter().map(Vec::len).collect();
-        (known * 2 > seats).then(|| one(&found, &asked, by_juror, by_jury, decide))
+        (matching * 2 > vote_count).then(|| one(&found, &asked, by_juror, by_jury, decide))
     };
     names.iter().filter_map(about).collect()
 }

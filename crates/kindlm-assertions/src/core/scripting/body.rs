@@ -24,7 +24,8 @@ pub(crate) fn body(code: &str) -> String {
 
 /// Returns true for white space of JavaScript.
 fn is_space(it: char) -> bool {
-    it.is_whitespace() || it == '\u{feff}'
+    // Unlike in Unicode, U+0085 is not white space, and U+FEFF is.
+    (it.is_whitespace() && it != '\u{85}') || it == '\u{feff}'
 }
 
 fn begins_with_declaration(code: &str) -> bool {

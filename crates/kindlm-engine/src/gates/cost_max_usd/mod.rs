@@ -30,7 +30,7 @@ struct CostMaxUsd {
     /// The number of executions in which a program reported the cost of only some requests.
     partly: u32,
     /// The number of executions of programs that reported no cost.
-    untold: u32,
+    unreported: u32,
     measured: bool,
 }
 
@@ -62,11 +62,11 @@ impl Measurement for CostMaxUsd {
         };
         if [crate::COMMAND, crate::TRANSCRIPT].contains(&case.model.as_str()) {
             // Only the program itself can report its cost. Executions without any reported cost are counted in
-            // `untold` only.
+            // `unreported` only.
             let partly = count(|it| it.spent_at_least().is_some());
             self.partly += partly;
             self.unknown += partly;
-            self.untold += case.cost.unknown.saturating_sub(partly);
+            self.unreported += case.cost.unknown.saturating_sub(partly);
             self.measured |= case.cost.known_usd > 0.0;
         } else {
             self.unknown += case.cost.unknown;
@@ -91,7 +91,7 @@ impl Measurement for CostMaxUsd {
         }
         let cost = self.known_usd.value();
         let known = dollars(cost);
-        let without = match self.untold {
+        let without = match self.unreported {
             0 => String::new(),
             1 => "; not counted: 1 execution whose program reports no cost".to_owned(),
             all => format!("; not counted: {all} executions whose programs report no cost"),
