@@ -95,7 +95,7 @@ impl Targets {
 /// * with `*`, `?`, `[` or `{`: a glob that matches the whole name.
 /// * anything else: matches anywhere in the name.
 ///
-/// Each of these also matches a name that equals the pattern.
+/// Each of these also matches a name that equals the pattern. In a [`Filter`], it then matches no other name.
 ///
 /// ```
 /// use kindlm_engine::Pattern;

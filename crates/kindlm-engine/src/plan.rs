@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use kindlm_types::{Outcome, ShardInfo, SkippedCase, suggest};
 
 use crate::until::Ending;
-use crate::{CaseKind, Comparison, Filter, RunOptions, Suite, TestCase};
+use crate::{CaseKind, Comparison, Filter, Pattern, RunOptions, Suite, TestCase};
 
 /// The position of a shard's plan in the plan of the whole run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,11 +163,12 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     check(suite, &options.filter)?;
     let ids: HashMap<&str, usize> =
         suite.models.iter().enumerate().rev().map(|(i, model)| (model.id.as_str(), i)).collect();
-    let rivals = Rivals::of(suite, &options.filter);
+    let selection = Selection::of(suite, &options.filter);
     let mut plan = Plan { fixed_repeats: options.repeat.is_some(), ..Plan::default() };
     for (index, case) in suite.cases.iter().enumerate() {
-        let targets = targets(suite, case, &ids, &options.filter, &rivals)?;
-        if !options.filter.selects(case, &rivals) || targets.as_ref().is_some_and(Vec::is_empty) {
+        let targets = targets(suite, case, &ids, &options.filter, &selection)?;
+        if !options.filter.selects(case, &selection) || targets.as_ref().is_some_and(Vec::is_empty)
+        {
             plan.deselected += 1;
             plan.is_selection = true;
         } else if let Some(reason) = skip_reason(case, targets.is_none()) {
@@ -208,12 +209,12 @@ fn targets(
     case: &TestCase,
     ids: &HashMap<&str, usize>,
     filter: &Filter,
-    rivals: &Rivals<'_>,
+    selection: &Selection<'_>,
 ) -> Result<Option<Vec<Target>>, PlanError> {
     let mut targets: Vec<Target> = Vec::new();
     match case.kind {
         CaseKind::Command | CaseKind::Transcript => {
-            if filter.selects_model(case, case.kind.alone().unwrap_or_default(), rivals) {
+            if filter.selects_model(case, case.kind.alone().unwrap_or_default(), selection) {
                 targets.push((None, 1));
             }
         }
@@ -227,7 +228,7 @@ fn targets(
                         help: suggest_model(suite, id),
                     });
                 };
-                if !filter.selects_model(case, id, rivals) {
+                if !filter.selects_model(case, id, selection) {
                     continue;
                 }
                 match targets.iter_mut().find(|(known, _)| *known == Some(model)) {
@@ -282,33 +283,59 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
     suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
 }
 
-/// The comparison groups with a case that `Filter::only` selects. All members of these groups are run.
-struct Rivals<'s>(HashSet<&'s Comparison>);
+/// What the criteria of a filter select in a suite.
+struct Selection<'s> {
+    /// The comparison groups with a case that `Filter::only` selects. All members of these groups are run.
+    rivals: HashSet<&'s Comparison>,
+    /// The names of test cases that equal a pattern of `Filter::tests`. Such a pattern selects no other names.
+    names: HashSet<&'s str>,
+}
 
-impl<'s> Rivals<'s> {
+impl<'s> Selection<'s> {
     fn of(suite: &'s Suite, filter: &Filter) -> Self {
-        let Some(only) = &filter.only else { return Self(HashSet::new()) };
-        let named = suite.cases.iter().filter(|it| only.has_case(&it.name));
-        Self(named.filter_map(|it| it.compared.as_ref()).collect())
+        let is_only =
+            |it: &&TestCase| filter.only.as_ref().is_some_and(|only| only.has_case(&it.name));
+        let equals_pattern =
+            |name: &&str| filter.tests.iter().any(|pattern| pattern.as_str() == *name);
+        let cases = suite.cases.iter();
+        Self {
+            rivals: cases.clone().filter(is_only).filter_map(|it| it.compared.as_ref()).collect(),
+            names: cases.map(|it| &*it.name).filter(equals_pattern).collect(),
+        }
     }
 
-    fn has(&self, case: &TestCase) -> bool {
-        case.compared.as_ref().is_some_and(|it| self.0.contains(it))
+    fn has_rival(&self, case: &TestCase) -> bool {
+        case.compared.as_ref().is_some_and(|it| self.rivals.contains(it))
+    }
+
+    fn is_match(&self, pattern: &Pattern, name: &str) -> bool {
+        if self.names.contains(pattern.as_str()) {
+            pattern.as_str() == name
+        } else {
+            pattern.is_match(name)
+        }
     }
 }
 
 impl Filter {
-    fn selects(&self, case: &TestCase, rivals: &Rivals<'_>) -> bool {
+    fn selects(&self, case: &TestCase, selection: &Selection<'_>) -> bool {
         let has_any = |tags: &[String]| case.tags.iter().any(|tag| tags.contains(tag));
         (self.tags.is_empty() || has_any(&self.tags))
             && !has_any(&self.without_tags)
-            && (self.tests.is_empty() || self.tests.iter().any(|it| it.is_match(&case.name)))
-            && self.only.as_ref().is_none_or(|it| it.has_case(&case.name) || rivals.has(case))
+            && (self.tests.is_empty()
+                || self.tests.iter().any(|it| selection.is_match(it, &case.name)))
+            && self
+                .only
+                .as_ref()
+                .is_none_or(|it| it.has_case(&case.name) || selection.has_rival(case))
     }
 
-    fn selects_model(&self, case: &TestCase, id: &str, rivals: &Rivals<'_>) -> bool {
+    fn selects_model(&self, case: &TestCase, id: &str, selection: &Selection<'_>) -> bool {
         (self.models.is_empty() || self.models.iter().any(|it| it == id))
-            && self.only.as_ref().is_none_or(|it| it.contains(&case.name, id) || rivals.has(case))
+            && self
+                .only
+                .as_ref()
+                .is_none_or(|it| it.contains(&case.name, id) || selection.has_rival(case))
     }
 
     fn parts(&self) -> String {
@@ -320,7 +347,7 @@ impl Filter {
             parts.push(format!("the tags `!{}`", self.without_tags.join("`, `!")));
         }
         if !self.tests.is_empty() {
-            let tests: Vec<&str> = self.tests.iter().map(crate::Pattern::as_str).collect();
+            let tests: Vec<&str> = self.tests.iter().map(Pattern::as_str).collect();
             parts.push(format!("the test names `{}`", tests.join("`, `")));
         }
         if !self.models.is_empty() {

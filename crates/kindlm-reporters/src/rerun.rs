@@ -44,15 +44,17 @@ fn option(name: &str, value: &str) -> String {
     format!(" {name}{separator}{}", word(value))
 }
 
-/// Returns a pattern for `--test` that matches the name.
+/// Returns a pattern for `--test` that matches only this name.
+///
+/// A pattern that equals a name selects only the test with this name. Between slashes, it could be an invalid regular
+/// expression.
 fn pattern(name: &str) -> String {
-    let is_plain = !name.contains(['*', '?', '[', '{']) && !name.starts_with('/');
-    if is_plain {
+    if !name.starts_with('/') {
         return name.to_owned();
     }
     let mut regex = String::from("/^");
     for c in name.chars() {
-        if c.is_ascii_punctuation() {
+        if r"\.+*?()|[]{}^$".contains(c) {
             regex.push('\\');
         }
         regex.push(c);
@@ -89,8 +91,8 @@ mod tests {
                 r"kindlm test --test 'it'\''s late' --models a/b -c 'my suite/x.yaml'",
             ),
             ("-x", "m", None, "kindlm test --test=-x --models m"),
-            ("[eu] a.b?", "m", None, r"kindlm test --test '/^\[eu\] a\.b\?$/' --models m"),
-            ("/etc", "m", None, r"kindlm test --test '/^\/etc$/' --models m"),
+            ("[eu] a > b?", "m", None, r"kindlm test --test '[eu] a > b?' --models m"),
+            ("/etc/(<x>", "m", None, r"kindlm test --test '/^/etc/\(<x>$/' --models m"),
             ("two\nlines", "m", Some("x.yaml"), "kindlm test --failed -c x.yaml"),
             ("$(rm) `x`", "m", None, "kindlm test --test '$(rm) `x`' --models m"),
             ("bell\u{7}", "m", None, "kindlm test --failed"),

@@ -145,7 +145,7 @@ pub(crate) struct SelectArgs {
     pub(crate) tags: Vec<kindlm_run::Tag>,
 
     /// Only test cases whose name matches: a part of it (`refund`), a glob (`refund*`) or a regular expression
-    /// (`/^refund/i`); repeatable
+    /// (`/^refund/i`). The whole name of a test case selects only this test case; repeatable
     #[arg(help_heading = "Selection", long = "test", value_name = "PATTERN")]
     pub(crate) tests: Vec<String>,
 

@@ -63,7 +63,7 @@ fn plans_know_if_a_filter_leaves_something_out() {
     let suite = example();
     for (tests, models, deselected, is_selection) in [
         (&["/./"][..], &[][..], 0, false),
-        (&["refund"], &[], 2, true),
+        (&["refu"], &[], 2, true),
         // Each case has a model of these, but one case has another model too.
         (&[], &["a", "command"], 0, true),
         (&[], &["a", "b", "command"], 0, false),
@@ -80,7 +80,10 @@ fn selects_by_tag_name_and_model() {
     for (tags, tests, models, units, skipped, deselected) in [
         (&["eu"][..], &[][..], &[][..], 5, 0, 2),
         (&["eu", "slow"], &[], &[], 6, 0, 1),
-        (&[], &["refund"], &[], 5, 0, 2),
+        (&[], &["refu"], &[], 5, 0, 2),
+        // The whole name of a case selects only this case.
+        (&[], &["refund"], &[], 1, 0, 3),
+        (&[], &["refund", "late"], &[], 5, 0, 2),
         (&[], &["refund-*"], &[], 4, 0, 3),
         (&[], &["/^refund$/"], &[], 1, 0, 3),
         (&[], &["/REFUND$/i", "tone"], &[], 1, 1, 2),
