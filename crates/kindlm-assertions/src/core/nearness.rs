@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn vectors_without_direction_or_of_two_lengths_have_no_cosine() {
-        let none = "the embeddings cannot be compared: one of them contains only zeros";
+        let none = "the embeddings cannot be compared: one of them contains only zeros, or numbers that are too large";
         let lengths = "the embeddings cannot be compared: one has 1 numbers, the other 2";
         for (a, b, why) in [
             (&[0.0, 0.0][..], &[0.0, 0.0][..], none),

@@ -226,10 +226,7 @@ fn row<'r>(test: &'r TestInfo, check: Option<&'r CheckInfo>) -> Vec<Cell<'r>> {
                 Class::Probabilistic => "a model",
             }
             .into(),
-            match (check.config.as_ref().unwrap_or(&check.label), &check.turn) {
-                (what, Some(turn)) => format!("{what} (turn \"{turn}\")").into(),
-                (what, None) => what.as_str().into(),
-            },
+            what(check).into(),
             check.threshold.map_or_else(none, |it| number(it).into()),
             match (&check.skip, check.severity) {
                 (Some(reason), _) => format!("skipped: {reason}").into(),
@@ -239,6 +236,13 @@ fn row<'r>(test: &'r TestInfo, check: Option<&'r CheckInfo>) -> Vec<Cell<'r>> {
         ],
     };
     head.into_iter().chain(tail).collect()
+}
+
+/// Returns the label and the configuration of a check.
+fn what(check: &CheckInfo) -> String {
+    let config = check.config.iter().map(|it| format!(": {it}"));
+    let turn = check.turn.iter().map(|it| format!(" (turn \"{it}\")"));
+    config.chain(turn).fold(check.label.clone(), |text, part| text + &part)
 }
 
 /// Writes the judges with their instructions.

@@ -56,7 +56,7 @@ pub struct CheckInfo {
     pub assertion: String,
     /// The label of the check in the results.
     pub label: String,
-    /// The configuration as JSON, if the label does not describe it; the digest of a long one.
+    /// The configuration as JSON, if the label does not contain all of it; the digest of a long one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// The turn of a conversation that is checked; absent for the whole execution.

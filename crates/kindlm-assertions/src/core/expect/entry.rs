@@ -387,8 +387,9 @@ impl<'a> Compiler<'a> {
                     idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));
                     self.report(idle, at);
                 }
-                let (at, config) = (at.to_owned(), config_of(&check, value));
-                Some(Check { options, config, at, judging, leaves_judge_open, ..check })
+                let check =
+                    Check { options, at: at.to_owned(), judging, leaves_judge_open, ..check };
+                Some(Check { config: config_of(&check, value), ..check })
             }
             Err(problems) => {
                 self.report(problems, at);

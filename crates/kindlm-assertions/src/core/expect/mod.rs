@@ -199,10 +199,22 @@ impl Compiler<'_> {
 
 /// Returns the configuration of a check, for the specification of the test in reports.
 ///
-/// Returns `None` if the check has a label or if its value is hidden.
+/// Returns `None` if the label has everything that the value has, or if the value is hidden.
 fn config_of(check: &Check, value: &Value) -> Option<Arc<str>> {
-    let is_needed = check.traits.label.is_none() && !check.traits.hides_value;
-    is_needed.then(|| value.to_string().into())
+    let label = check.options.label.as_ref().or(check.traits.label.as_ref());
+    let is_described = label.is_some_and(|it| has_all(it, value));
+    (!is_described && !check.traits.hides_value).then(|| value.to_string().into())
+}
+
+/// Returns true if a label has all texts and numbers of a value.
+fn has_all(label: &str, value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => true,
+        Value::Number(number) => label.contains(&number.to_string()),
+        Value::String(text) => label.contains(text.as_str()),
+        Value::Array(items) => items.iter().all(|it| has_all(label, it)),
+        Value::Object(fields) => fields.values().all(|it| has_all(label, it)),
+    }
 }
 
 /// The advice for an entry whose `type` is missing or not a text.

@@ -137,6 +137,7 @@ impl Assertion for Judge {
     fn traits(&self) -> Traits {
         Traits {
             label: Some(self.label.clone()),
+            threshold: Some(self.config.min_score),
             instructions: {
                 let name = short(&Value::from(self.config.criteria.as_str()), 80);
                 Some(Instructions::fixed(SYSTEM).by([(name, self.criterion())]))

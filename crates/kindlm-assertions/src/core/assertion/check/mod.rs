@@ -70,7 +70,7 @@ pub struct Check {
     ///
     /// It is `None` if it is equal to the written value, or if it may contain a secret.
     pub rendered: Option<Value>,
-    /// The configuration as JSON, if the assertion has no label that describes it.
+    /// The configuration as JSON, if the label of the check does not contain all of it.
     ///
     /// It is `None` for a check that was made without a block, or if the configuration may contain a secret.
     pub config: Option<Arc<str>>,
