@@ -231,6 +231,20 @@ fn short(share: f64) -> String {
 }
 
 /// Formats a difference in percentage points with its sign.
+/// Returns the change of the pass rate, such as `−0.9 pp`; `None` if no case was compared.
+pub(crate) fn change(comparison: &Comparison) -> Option<String> {
+    comparison.pass_rate.map(|it| format!("{} pp", signed(it.difference)))
+}
+
+/// Returns the change of the pass rate of a model, the mean over its compared cases; `None` without any.
+pub(crate) fn change_of(comparison: &Comparison, model: &str) -> Option<String> {
+    let compared = comparison.cases.iter().filter(|it| it.model == model && it.kind.is_compared());
+    let (sum, cases) = compared
+        .filter_map(CaseChange::difference)
+        .fold((0.0, 0.0), |(sum, cases), it| (sum + it, cases + 1.0));
+    (cases > 0.0).then(|| format!("{} pp", signed(sum / cases)))
+}
+
 fn signed(share: f64) -> String {
     let text = points(share);
     if share > 0.0 && text != "0.0" { format!("+{text}") } else { text }

@@ -80,7 +80,7 @@ impl<'a> Causes<'a> {
     /// Returns the indices of the causes of a case.
     fn of_case(&self, case: &CaseResult) -> Vec<usize> {
         let mut found: Vec<usize> = Vec::new();
-        let findings = case.findings();
+        let findings = case.failing_findings();
         let of_checks = findings.iter().filter_map(|it| cause_key(it.result));
         found.extend(of_checks.filter_map(|it| self.by_key.get(it.as_str())));
         found.extend(case.errors().iter().filter_map(|it| self.of_error(it.error)));

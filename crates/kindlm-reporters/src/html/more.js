@@ -159,6 +159,10 @@
   const kindOf = (it) => KINDS[it.kind === 'changed' ? (it.after.rate < it.before.rate ? 'fell' : 'rose') : it.kind];
   /** @param {Json} [it] */
   const rateOf = (it) => (it ? `${it.passed} of ${it.judged}` : '–');
+  /** Formats the mean of the rates of several cases. @param {Json} it */
+  const meanOf = (it) => `${percent(it.rate)} (${rateOf(it)})`;
+  /** @param {number} share */
+  const change = (share) => (share > 0 ? '+' : '') + points(share);
   /** Shows a side of a case: its outcome, the reasons and the output. @param {string} title @param {Json | null} it */
   const side = (title, it) => {
     const { h, pill, WORDS, MARKS } = app;
@@ -229,7 +233,7 @@
     const NAMES = ['Check', 'Before', 'After', 'Difference', 'Adjusted p'];
     return changed[0] && h('div', h('h2', { id: 'changed-checks' }, 'Checks that changed'), h('div.card.scroll', { tabindex: 0, role: 'group', 'aria-labelledby': 'changed-checks' }, h('table.stack',
       h('thead', h('tr', NAMES.map((name, i) => h(i ? 'th.num' : 'th', { scope: 'col' }, name)))),
-      h('tbody', changed.map((/** @type {Json} */ one) => h('tr', h('th', { scope: 'row' }, one.assertion), [rateOf(one.change.before), rateOf(one.change.after), points(one.change.difference), one.adjustedPValue.toPrecision(2)].map((text, i) => h('td.num', { 'data-name': NAMES[i + 1] }, text))))))));
+      h('tbody', changed.map((/** @type {Json} */ one) => h('tr', h('th', { scope: 'row' }, one.assertion, one.label && `: ${one.label}`), [meanOf(one.change.before), meanOf(one.change.after), change(one.change.difference), one.adjustedPValue.toPrecision(2)].map((text, i) => h('td.num', { 'data-name': NAMES[i + 1] }, text))))))));
   };
   /** @param {Json} it @param {string} base */
   const comparison = (it, base) => {
@@ -241,7 +245,7 @@
     const [tone, words] = verdictOf(it.verdict);
     const rate = it.passRate;
     const place = h('div', h('div.card.verdict.tone-' + tone, h('p.line', h('span.word', words)),
-      rate && h('p', `Pass rate ${percent(rate.before.rate)} → ${percent(rate.after.rate)}: ${points(rate.difference)} (95% interval ${hundredths(rate.low)} to ${hundredths(rate.high)}; p = ${rate.pValue.toPrecision(2)}) over ${app.plural(rate.cases, 'case')}.`),
+      rate && h('p', `Pass rate ${percent(rate.before.rate)} → ${percent(rate.after.rate)}: ${change(rate.difference)} (95% interval ${hundredths(rate.low)} to ${hundredths(rate.high)}; p = ${rate.pValue.toPrecision(2)}) over ${app.plural(rate.cases, 'case')}.`),
       h('p', `Cases: ${changes}.`),
       h('p.soft', `Before: ${it.before.name}, ${when(it.before.startedAt || '')} · After: ${it.after.name}, ${when(it.after.startedAt || '')}`)),
       conditions(it), assertions(it));

@@ -37,11 +37,7 @@ pub(super) fn scored(
         page.push_str(&line);
     }
     if total > listed {
-        page.extend([
-            "\n*",
-            &plural(total - listed, "more case"),
-            " left out to fit a comment.*\n",
-        ]);
+        page.extend(["\n*", &plural(total - listed, "more case"), ".*\n"]);
     }
     Ok(())
 }
@@ -116,7 +112,7 @@ pub(super) fn doubtful(report: &AnyReport<'_>, room: usize) -> Result<String, Re
     let listed = lines.lines().count() as u64;
     if total > listed {
         let more = plural(total - listed, "more case");
-        lines.extend(["\n*", &more, " left out to fit a comment.*\n"]);
+        lines.extend(["\n*", &more, ".*\n"]);
     }
     Ok(format!("\n### Held, but judges differ: {}\n\n{lines}", plural(total, "case")))
 }

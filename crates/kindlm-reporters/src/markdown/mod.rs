@@ -11,7 +11,8 @@ use std::fmt;
 
 use kindlm_types::{AnyReport, ExitStatus, Summary, ecma};
 
-use crate::amount::{cost, count, duration};
+use crate::amount::{cost, count, duration, judge_cost};
+use crate::comparison::change;
 use crate::interval::held as held_of;
 use crate::{Meta, Registration, RenderError, Style, rerun, verdict};
 use escape::shown;
@@ -69,7 +70,7 @@ fn passing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderEr
     let taken = page.lines().count() + foot.lines().count();
     let of_notes = if notes.is_empty() { 0 } else { notes.len() + 1 };
     let room = PASSING_LINES.saturating_sub(taken + of_notes + 1);
-    page.push_str(&models(summary, room));
+    page.push_str(&models(report, summary, room));
     if !notes.is_empty() {
         page.push('\n');
         page.extend(notes.iter().map(|it| format!("- {it}\n")));
@@ -87,7 +88,7 @@ fn failing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderEr
     page.push_str(&tables::comparison(report));
     page.push_str(&gates(report));
     page.push_str(&causes(summary));
-    page.push_str(&models(summary, usize::MAX));
+    page.push_str(&models(report, summary, usize::MAX));
     page.push_str(&assertions(summary));
     page.push_str(&warnings(report));
     let foot = foot(report, summary.totals.failed + summary.totals.errored > 0);
@@ -116,14 +117,23 @@ fn heading(report: &AnyReport<'_>, summary: &Summary) -> String {
         _ => "⚠️",
     };
     let title = if names.is_empty() { "KindLM".to_owned() } else { names.join(" / ") };
-    let cost = match cost(summary.totals.cost) {
+    let mut spent = match cost(summary.totals.cost) {
         it if it == "unknown" => "cost unknown".to_owned(),
-        it => shown(&it, NAME),
+        it => it,
     };
+    if let Some(judges) = judge_cost(&summary.totals) {
+        spent = format!("{spent}, judges {judges}");
+    }
+    let cost = shown(&spent, NAME);
+    let change = report
+        .comparison
+        .as_ref()
+        .and_then(|it| Some(format!(", {} against {}", change(it)?, shown(&it.before.name, NAME))));
     // The backslash ends the line also where a single line break does not, such as in job summaries.
     format!(
-        "<!-- kindlm:report {marker} -->\n## {sign} {title}\n**{}** · {cost} · {}\\\n",
+        "<!-- kindlm:report {marker} -->\n## {sign} {title}\n**{}**{} · {cost} · {}\\\n",
         held_of(summary.totals.held()),
+        change.unwrap_or_default(),
         duration(report.run.duration_ms)
     )
 }

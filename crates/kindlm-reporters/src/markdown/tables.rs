@@ -1,14 +1,15 @@
 //! The parts of the comment before the cases: gates, models, causes, prompt assertions and warnings.
 
 use kindlm_types::{
-    AnyReport, AssertionSummary, CauseTotals, FailingCase, GateOutcome, ModelTotals, Summary,
+    AnyReport, AssertionSummary, CauseTotals, Comparison, FailingCase, GateOutcome, ModelTotals,
+    Summary,
 };
 
 use super::escape::shown;
 use super::fit::first_that_fit;
 use super::limits::{NAME, NAMED, WORDS};
 use crate::amount::{cost, count, duration, plural};
-use crate::comparison::{counts, headline, line_text, lines};
+use crate::comparison::{change_of, counts, headline, line_text, lines};
 use crate::interval::with_interval;
 
 /// The maximum number of characters of each part. The cases get the remaining characters.
@@ -19,7 +20,7 @@ const CAUSES_ROOM: usize = 8_000;
 const ASSERTIONS_ROOM: usize = 12_000;
 const WARNINGS_ROOM: usize = 3_000;
 /// The maximum number of causes.
-const CAUSES: usize = 20;
+const CAUSES: usize = 8;
 /// The maximum number of lines of each kind of change.
 const CHANGES: usize = 10;
 
@@ -80,7 +81,7 @@ fn gates_that_hold(report: &AnyReport<'_>) -> Option<String> {
 }
 
 /// Returns the totals of the models: a table if it has at most `most` lines, else one line.
-pub(super) fn models(summary: &Summary, most: usize) -> String {
+pub(super) fn models(report: &AnyReport<'_>, summary: &Summary, most: usize) -> String {
     let all = &summary.models;
     if all.is_empty() {
         return String::new();
@@ -94,25 +95,27 @@ pub(super) fn models(summary: &Summary, most: usize) -> String {
         shares.extend((more > 0).then(|| plural(more, "more model")));
         return format!("\n{}\n", shares.join(", "));
     }
-    let mut part =
-        String::from("\n| Model | Held | Flaky | Cost | Latency (p50) |\n|---|---|---|---|---|\n");
-    rows(&mut part, all.iter().map(model), all.len(), MODELS_ROOM, "model");
+    let comparison = report.comparison.as_ref();
+    let mut part = String::from(match comparison {
+        Some(_) => {
+            "\n| Model | Held | Change | Flaky | Cost | Latency (p50) |\n|---|---|---|---|---|---|\n"
+        }
+        None => "\n| Model | Held | Flaky | Cost | Latency (p50) |\n|---|---|---|---|---|\n",
+    });
+    let lines = all.iter().map(|it| model(it, comparison));
+    rows(&mut part, lines, all.len(), MODELS_ROOM, "model");
     part
 }
 
-fn model(it: &ModelTotals) -> String {
+fn model(it: &ModelTotals, comparison: Option<&Comparison>) -> String {
     let flaky = match it.flaky.total {
         0 => "–".to_owned(),
         total => format!("{} of {}", count(it.flaky.count), count(total)),
     };
     let latency = it.latency_ms.map_or_else(|| "–".to_owned(), |it| duration(it.p50));
-    let cells = [
-        shown(&it.model, NAME),
-        with_interval(it.totals.held()),
-        flaky,
-        shown(&cost(it.totals.cost), NAME),
-        latency,
-    ];
+    let mut cells = vec![shown(&it.model, NAME), with_interval(it.totals.held())];
+    cells.extend(comparison.map(|all| change_of(all, &it.model).unwrap_or_else(|| "–".to_owned())));
+    cells.extend([flaky, shown(&cost(it.totals.cost), NAME), latency]);
     format!("| {} |", cells.join(" | "))
 }
 
@@ -238,6 +241,6 @@ fn rows(
         page.push('\n');
     }
     if more > 0 {
-        page.extend(["\n", &plural(more, word), " more left out to fit a comment.\n"]);
+        page.extend(["\n", &plural(more, &format!("more {word}")), ".\n"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kindlm_types::{AssertionSummary, Summary, ecma};
+use kindlm_types::{AssertionSummary, Summary};
 
 use super::text::field;
 use crate::Verbosity;
@@ -19,9 +19,7 @@ pub(super) fn render(page: &mut Page<'_>, summary: &Summary, verbosity: Verbosit
     if shown.is_empty() {
         return Ok(());
     }
-    let score = summary.totals.average_score.map(|it| ecma::to_fixed(it, 2));
-    let score = score.map(|it| format!("  average score {it}")).unwrap_or_default();
-    page.spans(0, 2, &[(Ink::Strong, "Prompt assertions"), (Ink::Faint, &score)])?;
+    page.text(0, Ink::Strong, "Prompt assertions")?;
     let widest = shown.iter().map(|it| one_line(&it.id).chars().count()).max();
     let widest = widest.unwrap_or(0).min(24);
     for it in shown {

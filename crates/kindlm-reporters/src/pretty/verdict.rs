@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary};
+use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary, ecma};
 
 use super::{assertions, causes, metrics, models, recap};
 use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
@@ -86,6 +86,9 @@ fn totals(
     }
     if !checks.is_empty() {
         line(page, "Checks", &checks.join(", "))?;
+    }
+    if let Some(score) = totals.average_score.filter(|_| !summary.assertions.is_empty()) {
+        line(page, "Score", &format!("{} on average", ecma::to_fixed(score, 2)))?;
     }
     let mut spent = cost(totals.cost);
     if totals.cost.unknown > 0 {

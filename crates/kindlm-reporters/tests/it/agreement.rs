@@ -314,7 +314,8 @@ fn all_reports_have_the_same_causes() {
     let json: Value = serde_json::from_str(&rendered("json")).unwrap();
     let sarif: Value = serde_json::from_str(&rendered("sarif")).unwrap();
     let mut counted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for result in sarif["runs"][0]["results"].as_array().unwrap() {
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    for result in results {
         let prints = &result["partialFingerprints"];
         let text = |key: &str| prints[key].as_str().unwrap();
         counted.entry(text("kindlmCause/v1")).or_default().insert(text("kindlmResult/v1"));
@@ -328,7 +329,8 @@ fn all_reports_have_the_same_causes() {
         let row = format!("| {} | ", cause.cases);
         let markdown = rendered("markdown");
         let mut rows = markdown.lines().filter(|it| it.starts_with(&row));
-        assert!(rows.any(|it| it.contains(code.as_str())), "{}", cause.key);
+        // A comment lists at most eight causes.
+        assert!(at >= 8 || rows.any(|it| it.contains(code.as_str())), "{}", cause.key);
         let (html, title) = (text_of(&rendered("html")), &cause.title);
         // The page lists the causes of most cases first, and at most as many as fit.
         let is_shown = html.contains(&format!("{}{title} {code}", cause.cases));
@@ -348,5 +350,10 @@ fn all_reports_have_the_same_causes() {
         let of_code = findings.iter().filter(|it| it["check_name"] == code.as_str());
         assert!(of_code.count() as u64 >= cause.cases, "{}", cause.key);
     }
-    assert!(counted.is_empty(), "{counted:?}");
+    // The others explain no failure, because the case held or the check is soft.
+    let is_other = |it: &&Value| {
+        let cause = it["partialFingerprints"]["kindlmCause/v1"].as_str().unwrap();
+        counted.contains_key(cause)
+    };
+    assert!(results.iter().filter(is_other).all(|it| it["level"] == "warning"), "{counted:?}");
 }

@@ -119,18 +119,15 @@ fn names_the_reason_of_the_gate() {
         text(&MutationReport { gate, score, harmful, ..sample() }, Verbosity::Normal)
     };
     for (shown, last) in [
-        (gate(0.7, true, Some(0.75), 0), "PASSED: the score reaches `mutationScoreMin` (70.0%)\n"),
-        (
-            gate(0.9, false, Some(0.75), 0),
-            "FAILED: the score is below `mutationScoreMin` (90.0%)\n",
-        ),
+        (gate(0.7, true, Some(0.75), 0), "PASSED: the score reaches the minimum of 70.0%\n"),
+        (gate(0.9, false, Some(0.75), 0), "FAILED: the score is below the minimum of 90.0%\n"),
         (
             gate(0.7, false, Some(0.75), 2),
-            "FAILED: not every mutant was decided, and `mutationScoreMin` is 70.0%\n",
+            "FAILED: not every mutant was decided, and the minimum score is 70.0%\n",
         ),
         (
             gate(0.0, false, None, 0),
-            "FAILED: no mutant was decided, and `mutationScoreMin` is 0.0%\n",
+            "FAILED: no mutant was decided, and the minimum score is 0.0%\n",
         ),
     ] {
         assert!(shown.ends_with(last), "{shown}");

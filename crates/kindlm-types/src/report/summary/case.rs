@@ -2,7 +2,7 @@
 
 use crate::{
     AssertionResult, CaseResult, ExecutionError, ExecutionResult, FinishReason, Mean, NamedScore,
-    Outcome, RateCount, Verdict, named_scores, weighted_score,
+    Outcome, RateCount, Severity, Verdict, named_scores, weighted_score,
 };
 
 /// The numbers of repeats of a case by outcome.
@@ -136,6 +136,15 @@ impl CaseResult {
                 }
             }
         }
+        findings
+    }
+
+    /// Returns the findings that explain why the case did not hold; none if it held.
+    ///
+    /// Soft checks are left out, because they cannot fail a case.
+    pub fn failing_findings(&self) -> Vec<Finding<'_>> {
+        let mut findings = if self.outcome.held() { Vec::new() } else { self.findings() };
+        findings.retain(|it| it.result.severity == Severity::Gate);
         findings
     }
 

@@ -26,7 +26,7 @@ pub struct CauseTotals {
     pub code: Option<FailureCode>,
     /// The label or error message that the failures share. `…` stands for the parts that differ.
     pub title: String,
-    /// The number of cases (test cases × models) with a failure of this cause.
+    /// The number of cases (test cases × models) that did not hold, with a failure of this cause.
     pub cases: u64,
     /// The numbers of these cases by model, largest first.
     pub models: Vec<(String, u64)>,
@@ -107,14 +107,12 @@ struct Entry {
 impl Causes {
     /// Adds the failures of the case at a position. Must be called once for each case.
     pub(super) fn observe(&mut self, position: usize, case: &CaseResult) {
-        if case.outcome.held() && case.failure_codes.is_empty() && case.findings().is_empty() {
+        if case.outcome.held() {
             return;
         }
-        let findings = case.findings();
-        let of_checks = findings.iter().filter_map(|it| {
-            let result = it.result;
-            Some((result.verdict.code().cloned(), title_of(result).to_owned()))
-                .filter(|(code, _)| code.is_some())
+        let of_checks = case.failing_findings().into_iter().filter_map(|it| {
+            let code = it.result.verdict.code()?.clone();
+            Some((Some(code), title_of(it.result).to_owned()))
         });
         let errors = case.errors();
         let of_errors = errors.iter().map(|it| (it.error.code(), it.error.message()));

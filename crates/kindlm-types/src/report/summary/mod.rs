@@ -157,7 +157,7 @@ pub struct Summary {
     pub untagged: Option<SuiteTotals>,
     /// The totals of each prompt assertion, in order of first appearance.
     pub assertions: Vec<AssertionSummary>,
-    /// The causes of failures, the most frequent first; at most 500.
+    /// The causes why cases did not hold, the most frequent first; at most 500.
     ///
     /// Of more causes, those of the cases that finished first are listed.
     pub causes: Vec<CauseTotals>,

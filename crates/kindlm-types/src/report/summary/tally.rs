@@ -367,7 +367,7 @@ fn distinct(tags: &[String]) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
     use crate::report::summary::causes::MOST;
-    use crate::{AssertionResult, CheckCounts, Cost, Report};
+    use crate::{AssertionResult, CheckCounts, Cost, Report, Severity};
 
     fn case(model: &str, outcome: Outcome) -> CaseResult {
         CaseResult {
@@ -425,6 +425,16 @@ mod tests {
             // One listed cause is shared, so 21 cases have causes of their own that are not listed.
             assert_eq!((summary.causes.len(), summary.failures_left_out), (MOST, 21));
         }
+    }
+
+    #[test]
+    fn causes_are_those_of_cases_that_did_not_hold() {
+        let mut soft = failing(3);
+        soft.executions[0].results[1].severity = Severity::Soft;
+        let cases = vec![failing(1), CaseResult { outcome: Outcome::Passed, ..failing(2) }, soft];
+        let causes = Report { cases, ..Report::default() }.summary().causes;
+        let counts: Vec<(&str, u64)> = causes.iter().map(|it| (&*it.title, it.cases)).collect();
+        assert_eq!(counts, [("shared", 2), ("xx", 1)]);
     }
 
     #[test]
