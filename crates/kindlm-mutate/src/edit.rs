@@ -28,18 +28,19 @@ pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Valu
 
 /// Returns the execution without the tool call at an index.
 ///
-/// Returns `None` if there is no such call, or if events are recorded and they do not show exactly one call with its
-/// id.
+/// Returns `None` if there is no such call, or if events are recorded and they do not show it.
 pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
-    let call = execution.tool_calls.get(at)?;
+    execution.tool_calls.get(at)?;
     mutant.tool_calls.remove(at);
     mutant.turns.iter_mut().for_each(|it| close_gap(&mut it.tool_calls, at));
     if execution.recorded_events.is_empty() {
         return Some(mutant);
     }
-    position_of_call(&execution.recorded_events, &call.id)?;
-    while let Some(position) = position_of(&mutant.recorded_events, &call.id) {
+    let mut events = vec![position_of_call(execution, at)?];
+    events.extend(positions_of_results(execution, at));
+    events.sort_unstable();
+    for position in events.into_iter().rev() {
         mutant.recorded_events.remove(position);
         mutant.turns.iter_mut().for_each(|it| close_gap(&mut it.events, position));
     }
@@ -48,13 +49,12 @@ pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution
 
 /// Returns the execution with `call` instead of the tool call at an index.
 ///
-/// Returns `None` if there is no such call, or if events are recorded and they do not show exactly one call with its
-/// id.
+/// Returns `None` if there is no such call, or if events are recorded and they do not show it.
 pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Option<Execution> {
     let mut mutant = execution.clone();
     let old = mutant.tool_calls.get_mut(at)?;
     if !mutant.recorded_events.is_empty() {
-        let position = position_of_call(&mutant.recorded_events, &old.id)?;
+        let position = position_of_call(execution, at)?;
         if let Some(Event::ActionCalled { name, tool, input, .. }) =
             mutant.recorded_events.get_mut(position)
         {
@@ -95,42 +95,67 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
 
 /// Returns the execution with two neighbouring tool calls in the other order.
 ///
-/// Returns `None` if there are no such calls, or if events are recorded and they do not show exactly one call with
-/// each id.
+/// Returns `None` if there are no such calls, or if events are recorded and they do not show both.
 pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
-    let (a, b) = (execution.tool_calls.get(first)?, execution.tool_calls.get(first + 1)?);
+    execution.tool_calls.get(first + 1)?;
     mutant.tool_calls.swap(first, first + 1);
     let events = &mut mutant.recorded_events;
     if events.is_empty() {
         return Some(mutant);
     }
-    let (x, y) = (position_of_call(events, &a.id)?, position_of_call(events, &b.id)?);
-    events.swap(x, y);
-    if let (Some(x), Some(y)) =
-        (position_of_result(events, &a.id), position_of_result(events, &b.id))
-    {
+    events.swap(position_of_call(execution, first)?, position_of_call(execution, first + 1)?);
+    let result = |at: usize| positions_of_results(execution, at).first().copied();
+    if let (Some(x), Some(y)) = (result(first), result(first + 1)) {
         events.swap(x, y);
     }
     Some(mutant)
 }
 
-fn position_of(events: &[Event], id: &str) -> Option<usize> {
-    position_of_call(events, id).or_else(|| position_of_result(events, id))
-}
-
-/// Returns the position of the call with this id; `None` if there is none, or if several calls have the id.
+/// Returns the positions of the events of all calls with the id of the tool call at an index.
 ///
-/// The events of calls with the same id cannot be told apart.
-fn position_of_call(events: &[Event], id: &str) -> Option<usize> {
-    let is_call = |it: &Event| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id);
-    let mut found = events.iter().enumerate().filter(|(_, it)| is_call(it)).map(|(at, _)| at);
-    let first = found.next()?;
-    found.next().is_none().then_some(first)
+/// Some servers give calls of several answers the same id. Such calls have the same order in both lists.
+fn positions_of_calls(execution: &Execution, at: usize) -> Vec<usize> {
+    let Some(call) = execution.tool_calls.get(at) else { return Vec::new() };
+    let is_call =
+        |it: &Event| matches!(it, Event::ActionCalled { call_id, .. } if *call_id == call.id);
+    let events = execution.recorded_events.iter().enumerate();
+    events.filter(|(_, it)| is_call(it)).map(|(position, _)| position).collect()
 }
 
-fn position_of_result(events: &[Event], id: &str) -> Option<usize> {
-    events.iter().position(|it| matches!(it, Event::ActionResult { call_id, .. } if call_id == id))
+/// Returns the number of earlier tool calls with the id of the tool call at an index.
+fn earlier_calls(execution: &Execution, at: usize) -> usize {
+    let id = execution.tool_calls.get(at).map(|it| &it.id);
+    execution.tool_calls.iter().take(at).filter(|it| Some(&it.id) == id).count()
+}
+
+/// Returns the position of the event of the tool call at an index.
+///
+/// Returns `None` if the events do not show as many calls with its id as the tool calls.
+fn position_of_call(execution: &Execution, at: usize) -> Option<usize> {
+    let id = &execution.tool_calls.get(at)?.id;
+    let found = positions_of_calls(execution, at);
+    let all = execution.tool_calls.iter().filter(|it| it.id == *id).count();
+    if found.len() == all { found.get(earlier_calls(execution, at)).copied() } else { None }
+}
+
+/// Returns the positions of the results of the tool call at an index.
+///
+/// They are before the event of the next call with its id, and after the event of the call if an earlier call has its
+/// id.
+fn positions_of_results(execution: &Execution, at: usize) -> Vec<usize> {
+    let Some(call) = execution.tool_calls.get(at) else { return Vec::new() };
+    let calls = positions_of_calls(execution, at);
+    let number = earlier_calls(execution, at);
+    let start = calls.get(number).copied().filter(|_| number > 0);
+    let end = calls.get(number + 1).copied();
+    let is_result =
+        |it: &Event| matches!(it, Event::ActionResult { call_id, .. } if *call_id == call.id);
+    let is_between =
+        |it: &usize| start.is_none_or(|start| *it > start) && end.is_none_or(|end| *it < end);
+    let events = execution.recorded_events.iter().enumerate();
+    let results = events.filter(|(_, it)| is_result(it)).map(|(position, _)| position);
+    results.filter(is_between).collect()
 }
 
 /// Adapts a range of a list to the removal of the item at `at`.

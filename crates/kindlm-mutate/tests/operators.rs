@@ -249,6 +249,36 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
+#[test]
+fn calls_with_equal_ids_change_separately() {
+    let answers = ["look", "refund"].map(|name| ToolCall {
+        response: Some(json!({"of": name})),
+        ..call("call_0", name, json!({"order": "777", "of": name}))
+    });
+    let execution = Execution {
+        recorded_events: answers.iter().flat_map(Event::of_call).collect(),
+        tool_calls: answers.to_vec(),
+        output: "Done.".to_owned(),
+        ..Execution::default()
+    };
+    let others = originals();
+    let all = mutants(&execution, &others);
+    let changed = all.iter().filter(|(_, it)| it.tool_calls != execution.tool_calls);
+    let mut orders = HashSet::new();
+    for (operator, mutant) in changed {
+        assert_eq!(
+            Event::tool_calls(&mutant.recorded_events),
+            mutant.tool_calls,
+            "{}",
+            operator.id
+        );
+        let names = mutant.tool_calls.iter().map(|it| it.name.clone());
+        orders.insert(names.collect::<Vec<_>>().join(" "));
+    }
+    assert!(orders.contains("refund look"), "{orders:?}");
+    assert!(orders.contains("refund") || orders.contains("look"), "{orders:?}");
+}
+
 fn execution() -> impl Strategy<Value = Execution> {
     let output = prop_oneof![
         "\\PC{0,80}",
