@@ -406,8 +406,7 @@ const evidence = (it, output) => {
     case 'tests': return bullets(it.failed, (one) => [h('b', one.name), one.message && block(one.message)]);
     case 'measure': {
       const scale = 1000 / (Math.max(it.actual ?? 0, it.limit) * 1.15 || 1);
-      return [h('p', `${it.name}: ${it.actual ?? 'unknown'} ${it.unit || ''}, ${it.bound === 'atMost' ? 'at most' : 'at least'} ${it.limit}`),
-        wide('bullet', 14, rect(0, 1000, 'track'), rect(0, scale * (it.actual ?? 0), 'value'), rect(Math.min(995, scale * it.limit), 5, 'limit', 0, 14))];
+      return wide('bullet', 14, rect(0, 1000, 'track'), rect(0, scale * (it.actual ?? 0), 'value'), rect(Math.min(995, scale * it.limit), 5, 'limit', 0, 14));
     }
     default: return block(pretty(it));
   }
@@ -432,22 +431,19 @@ const judged = (it, row) => {
   return [scores[0] && strip(scores, row.wanted), row.judges && h('p.soft', row.judges),
     votes[0] && h('ul.votes', votes.map((/** @type {Json} */ vote) => h('li', pill(lookOf(vote.status), [vote.status, ' ', vote.score?.toFixed(2)]), ' ', h('b', vote.judge || 'judge'), vote.sample != null && soft(` answer ${vote.sample + 1}`), h('p', { dir: 'auto' }, vote.reasoning))))];
 };
-/** Metadata that is shown in other ways. */
-const SHOWN = /^(panel|judgeModel|answeredModel|asked|tie|borderline|threshold|minScore|promptDigest|criterion|judging|choices)$/;
 /** Shows a check with its evidence. @param {Json} it @param {Json} run @param {Json} view @param {string} key @returns {any} */
 const check = (it, run, view, key) => {
   const look = lookAt(it);
   const row = view.rows?.[key] || {};
   const diffs = view.diffs || {};
   const byData = diffs[key + '/metadata'];
-  const rest = Object.entries(it.metadata || {}).filter(([name, value]) => !SHOWN.test(name) && value !== it.reasoning && !(byData && /^(expected|actual)$/.test(name)));
   const says = it.failureMessage || it.skipReason;
   return h('li.check.tone-' + TONES[look],
     h('div.headline', h('span.mark', { 'aria-hidden': 'true' }, MARKS[look]), h('span.off', WORDS[look] + ': '), row.score && h('b.score', row.score), h('span.label', { dir: 'auto' }, it.label),
       h('code.code', it.failureCode), soft(row.facts, it.source && `${it.source.file}:${it.source.line}`)),
     says && h('p.says', { dir: 'auto' }, says.slice(0, 4000)), it.reasoning && it.reasoning !== says && h('p.says.soft', { dir: 'auto' }, it.reasoning),
     h('div.evidence', (it.evidence || []).map((/** @type {Json} */ piece, /** @type {number} */ n) => diffs[`${key}/${n}`] ? diffOf(diffs[`${key}/${n}`]) : evidence(piece, run.output)), byData && diffOf(byData), judged(it, row),
-      data('Data', rest)),
+      row.data && data('Data', row.data.map((/** @type {string} */ name) => [name, it.metadata[name]]))),
     it.componentResults && key.length < 24 && h('ul.checks', it.componentResults.map((/** @type {Json} */ part, /** @type {number} */ n) => check(part, run, view, `${key}.${n}`))));
 };
 
@@ -455,8 +451,8 @@ const check = (it, run, view, key) => {
 
 /** @param {Json} it */
 const flag = (it) => h('p.flag', MARKS[lookAt(it)] + ' ' + it.label);
-/** Returns the evidence about a call. @param {Json} it @param {Json} [call] @returns {Json[]} */
-const aboutCall = (it, call) => (it.evidence || []).filter((/** @type {Json} */ piece) => piece.kind === 'toolCall' && (!call || (piece.callId ? piece.callId === call.id : piece.tool === call.name)));
+/** Returns the evidence about a call, or about any call. `at` is the place of the call among all calls. @param {Json} it @param {Json} [call] @returns {Json[]} */
+const aboutCall = (it, call) => (it.evidence || []).filter((/** @type {Json} */ piece) => (call ? piece.at === call.at : piece.at != null));
 /** Shows JSON with its wrong values marked. A value is found by the last key of its pointer and its depth. @param {any} value @param {Json[]} wrong */
 const argumentsOf = (value, wrong) => {
   const open = new Set(wrong);
@@ -478,35 +474,42 @@ const toolCall = (call, failed, word) => {
 };
 /** @param {string} who @param {string} text @param {any[][]} [marks] @param {any} [aside] */
 const say = (who, text, marks, aside) => h('div.' + who, h('p.who', who === 'system' ? 'system prompt' : who, aside), block(text, marks));
-/** Shows one recorded event. @param {Json} it @param {Json} results @param {Json[]} failed @returns {any} */
-const eventOf = (it, results, failed) => {
-  const { type, callId, name } = it;
+/** Shows one recorded event. @param {Json} it @param {Json[]} failed @returns {any} */
+const eventOf = (it, failed) => {
+  const { type, callId, name, result = {} } = it;
   if (type === 'message') return say(it.role, it.text);
-  if (name) {
-    const result = results[callId] || {};
-    return toolCall({ id: callId, name: type[0] === 's' ? 'agent ' + name : name, arguments: it.input, response: result.output, failed: result.status !== 'completed' && result.status }, failed, 'response');
-  }
+  if (name) return toolCall({ at: it.at, name: type[0] === 's' ? 'agent ' + name : name, arguments: it.input, response: result.output, failed: result.status !== 'completed' && result.status }, failed, 'response');
   return !callId && type !== 'usage' && fold(type, block(it.text || it.message || pretty(it)), type === 'error');
 };
 /** Shows what happened: the prompt, the turns, the calls, the output. @param {Json} run @param {Json} view */
 const timeline = (run, view) => {
   /** @type {Json[]} */
   const failed = [];
-  /** @param {Json} it */
-  const collect = (it) => {
+  /** @param {Json} it @param {string} key */
+  const collect = (it, key) => {
     if (/failed|errored/.test(it.status)) failed.push(it);
-    it.componentResults?.forEach(collect);
+    it.evidence?.forEach((/** @type {Json} */ piece, /** @type {number} */ n) => (piece.at = view.calls?.[`${key}/${n}`]));
+    it.componentResults?.forEach((/** @type {Json} */ part, /** @type {number} */ n) => collect(part, `${key}.${n}`));
   };
-  run.results.forEach(collect);
+  run.results.forEach((/** @type {Json} */ it, /** @type {number} */ n) => collect(it, `${run.repeat}/${n}`));
   const { events = [], turns = [], toolCalls = [], output } = run;
   const word = run.exitCode == null && !events[0] ? 'simulated response' : 'response';
-  /** @type {Json} */
-  const results = {};
-  for (const it of events) if (it.status) results[it.callId] = it;
+  /** The last call with each id. A later call may have the id of an earlier one. @type {Json} */
+  const called = {};
+  let at = 0;
+  for (const it of events) {
+    if (it.name) (called[it.callId] = it).at = it.type[0] === 's' ? -1 : at++;
+    if (it.status && called[it.callId]) called[it.callId].result = it;
+  }
+  toolCalls.forEach((/** @type {Json} */ it, /** @type {number} */ n) => (it.at = n));
   /** @param {string} key */
   const marks = (key) => view.marks?.[`${run.repeat}/${key}`];
-  /** @param {Json[]} events @param {Json[]} calls */
-  const actions = (events, calls) => events[0] ? events.map((it) => eventOf(it, results, failed)) : calls.map((it) => toolCall(it, failed, word));
+  /** Shows events without the messages that are shown before and after them, or else calls. @param {Json[]} events @param {Json[]} calls @param {string | undefined} user @param {string} answer */
+  const actions = (events, calls, user, answer) => {
+    const before = events.find((it) => it.role === 'user' && [user, run.input.at(-1)?.content].includes(it.text));
+    const after = events.findLast((it) => it.role === 'assistant' && it.text === answer);
+    return events[0] ? events.map((it) => it !== before && it !== after && eventOf(it, failed)) : calls.map((it) => toolCall(it, failed, word));
+  };
   /** @param {Json[]} list @param {...any} children */
   const item = (list, ...children) => h(list[0] ? 'li.broke' : 'li', children, list.map(flag));
   const others = failed.filter((it) => !it.turn && !aboutCall(it)[0]);
@@ -520,11 +523,11 @@ const timeline = (run, view) => {
     const broke = failed.filter((it) => it.turn === turn.label && !calls.some((/** @type {Json} */ call) => aboutCall(it, call)[0]));
     return item([...broke, ...(isLast ? others : [])], h('p.who', 'turn ' + turn.label, took(turn),
       wide('span', 6, rect(x, Math.max(8, (1000 * turn.latencyMs) / total), '', 0, 6))),
-      turn.user != null && say('user', turn.user, marks('turn/' + n)), actions(turn.events ? events.slice(turn.events.start, turn.events.end) : [], calls),
+      turn.user != null && say('user', turn.user, marks('turn/' + n)), actions(turn.events ? events.slice(turn.events.start, turn.events.end) : [], calls, turn.user, turn.text),
       turn.text && say('assistant', turn.text, isLast ? marks('output') : undefined), turn.unread && h('p.soft', 'incomplete: ' + turn.unread), turn.outputJson !== undefined && fold('answer as JSON', block(pretty(turn.outputJson))));
   });
   const asked = run.input.map((/** @type {Json} */ it, /** @type {number} */ n) => it.content !== turns[0]?.user && say(it.role, it.content, marks('input/' + n)));
-  const acted = turns[0] ? [] : actions(events, toolCalls);
+  const acted = turns[0] ? [] : actions(events, toolCalls, undefined, output).filter(Boolean);
   const isShown = turns.at(-1)?.text === output;
   return h('ol.timeline', item([], asked), acted[0] && item([], acted), items,
     !run.error && !isShown && item(others, say('output', output, marks('output'), !turns[0] && took(run))));
@@ -536,14 +539,15 @@ const timeline = (run, view) => {
 const explaining = (runs) => runs.find((it) => !it.pass && !it.error) || runs.find((it) => !it.pass) || runs[0];
 /** Shows one repeat. @param {Json} run @param {Json} view @param {boolean} [isPrinted] */
 const execution = (run, view, isPrinted) => {
-  const { error, outputJson, stderr, vars, workspace } = run;
+  const { outputJson, stderr, vars, workspace } = run;
+  const error = view.errors?.[run.repeat];
   const all = run.results.map((/** @type {Json} */ it, /** @type {number} */ n) => ({ it, n, rank: [0, 2, 4, 3, 0][lookAt(it)] || +(it.severity === 'soft') }));
   const [open, held] = [all.filter((/** @type {Json} */ it) => it.rank).sort((/** @type {Json} */ a, /** @type {Json} */ b) => b.rank - a.rank), all.filter((/** @type {Json} */ it) => !it.rank)];
   /** @param {Json[]} list */
   const checks = (list) => h('ul.checks', list.map(({ it, n }) => check(it, run, view, `${run.repeat}/${n}`)));
   const words = `${plural(held.length, 'check')} held or did not apply`;
   return [
-    error && h('ul.checks', h('li.check.tone-trouble', h('div.headline', h('span.mark', '!'), h('b.label', error.kind === 'provider' ? 'The provider failed' : error.kind === 'internal' ? 'KindLM failed' : 'Not run'), h('code.code', error.failureCode)), h('p.says', error.provider && error.provider + ': ', error.message || error.reason))),
+    error && h('ul.checks', h('li.check.tone-trouble', h('div.headline', h('span.mark', '!'), h('b.label', error[0]), h('code.code', error[1])), h('p.says', error[2]))),
     open[0] && checks(open), held[0] && (isPrinted ? h('p.soft', words) : fold(words, checks(held), !open[0] && held.length < 9)),
     h('h3', 'What happened'), timeline(run, view), outputJson !== undefined && fold('output as JSON', block(pretty(outputJson))), stderr && fold('stderr', block(stderr)),
     workspace?.changes && [h('h3', 'Changes in the workspace'), workspace.changes.map((/** @type {Json} */ it) => fold(`${it.change}: ${it.path}`, it.patch ? patch(it.patch) : it.text ? patch(it.text.replace(/^/gm, '+')) : soft(it.binary && 'binary', plural(it.bytes, 'byte')), true))],

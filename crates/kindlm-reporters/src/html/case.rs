@@ -166,13 +166,18 @@ impl Repeat {
     }
 }
 
+/// Returns the title of an error.
+pub(super) fn title_of(error: &ExecutionError) -> &'static str {
+    match error {
+        ExecutionError::NotRun { .. } => "Not run",
+        ExecutionError::Provider(_) => "The provider failed",
+        ExecutionError::Internal { .. } => "KindLM failed",
+    }
+}
+
 impl Failed {
     fn of(error: &ExecutionError) -> Self {
-        let (title, tone) = match error {
-            ExecutionError::NotRun { .. } => ("Not run", "none"),
-            ExecutionError::Provider(_) => ("The provider failed", "trouble"),
-            ExecutionError::Internal { .. } => ("KindLM failed", "trouble"),
-        };
+        let tone = if matches!(error, ExecutionError::NotRun { .. }) { "none" } else { "trouble" };
         let attempts = match error {
             ExecutionError::Provider(err) if err.attempts > 1 => {
                 format!("after {} attempts", err.attempts)
@@ -180,7 +185,13 @@ impl Failed {
             _ => String::new(),
         };
         let code = error.code().map_or_else(|| "not run".to_owned(), |it| one_line(it.as_str()));
-        Self { title, tone, code, facts: attempts, message: shown(&error.message()) }
+        Self {
+            title: title_of(error),
+            tone,
+            code,
+            facts: attempts,
+            message: shown(&error.message()),
+        }
     }
 }
 
@@ -213,11 +224,15 @@ fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
         input.is_asked = true;
     }
     let last = execution.output_json.as_ref();
-    for turn in &execution.turns {
-        if let Some(user) = &turn.user {
+    let asked = asked.map(|it| &it.content);
+    for (at, turn) in execution.turns.iter().enumerate() {
+        // The first message is the input above, and the last answer is the output below.
+        if let Some(user) = turn.user.as_ref().filter(|it| at > 0 || Some(*it) != asked) {
             all.push(text(&format!("Turn {}: user", turn.label), user));
         }
-        all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
+        if at + 1 < execution.turns.len() || turn.text != execution.output {
+            all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
+        }
         // The JSON of the last turn is the JSON of the output below, so skip it here.
         if let Some(value) = turn.output_json.as_ref().filter(|it| Some(*it) != last) {
             all.push(json(&format!("Turn {}: answer as JSON", turn.label), value));

@@ -3,13 +3,15 @@
 //! All of it is computed here, so that the page uses the same words and numbers as the other reports.
 
 use kindlm_types::{
-    AnyReport, AssertionResult, CaseResult, CheckedText, Execution, ResultEvidence, Role,
+    AnyReport, AssertionResult, CaseResult, CheckedText, Execution, Mismatch, ResultEvidence, Role,
+    ToolCall, ecma,
 };
 use serde_json::{Map, Value, json};
 
-use super::case::notes;
-use super::check::{facts, score};
+use super::case::{notes, title_of};
+use super::check::{facts, score, shown};
 use crate::diff::{self, DiffLine};
+use crate::score::THRESHOLDS;
 use crate::{panel, rerun};
 
 /// The maximum depth of parts of checks that are shown.
@@ -20,13 +22,19 @@ const MARKS: usize = 200;
 /// Returns the view of a case as JSON.
 ///
 /// `rows` and `diffs` have the key `repeat/result`; `result` is the path of a result, such as `2`, or `2.0` for its
-/// first part. Keys of `diffs` continue with the index of the evidence, or with `metadata`. `marks` has the keys
-/// `repeat/output`, `repeat/input/n` and `repeat/turn/n`; each mark has a start, an end, a kind and a title.
+/// first part. Keys of `diffs` continue with the index of the evidence, or with `metadata`. `calls` has the same keys
+/// for evidence about a tool call, with the index of the call. `errors` has a title, a code and a message by repeat. `marks` has the keys `repeat/output`, `repeat/input/n`
+/// and `repeat/turn/n`; each mark has a start, an end, a kind and a title.
 pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
     let mut view = View::default();
     for execution in &case.executions {
         let repeat = execution.execution.repeat;
         view.notes.push(notes(&execution.execution).into());
+        if let Some(error) = &execution.error {
+            let code = error.code().map(|it| it.to_string()).unwrap_or_default();
+            let error = json!([title_of(error), code, shown(&error.message())]);
+            view.errors.insert(repeat.to_string(), error);
+        }
         let results = execution.results.iter().enumerate();
         let mut open: Vec<(String, usize, &AssertionResult)> =
             results.map(|(at, it)| (format!("{repeat}/{at}"), 0, it)).collect();
@@ -36,13 +44,21 @@ pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
                 open.extend(parts.map(|(at, it)| (format!("{key}.{at}"), depth + 1, it)));
             }
             view.add(&key, result);
+            view.add_calls(&key, result, &execution.execution.tool_calls);
         }
         view.mark(repeat, &execution.execution, &execution.results);
     }
     let mut all = Map::new();
     all.insert("command".to_owned(), rerun::of_case(report, case).into());
     all.insert("notes".to_owned(), view.notes.into());
-    for (name, map) in [("rows", view.rows), ("diffs", view.diffs), ("marks", view.marks)] {
+    let maps = [
+        ("rows", view.rows),
+        ("diffs", view.diffs),
+        ("errors", view.errors),
+        ("calls", view.calls),
+        ("marks", view.marks),
+    ];
+    for (name, map) in maps {
         if !map.is_empty() {
             all.insert(name.to_owned(), map.into());
         }
@@ -55,6 +71,8 @@ struct View {
     notes: Vec<Value>,
     rows: Map<String, Value>,
     diffs: Map<String, Value>,
+    calls: Map<String, Value>,
+    errors: Map<String, Value>,
     marks: Map<String, Value>,
 }
 
@@ -79,6 +97,10 @@ impl View {
         if let Some(wanted) = crate::score::wanted(result) {
             row.insert("wanted".to_owned(), wanted.into());
         }
+        let data = shown_metadata(result);
+        if !data.is_empty() {
+            row.insert("data".to_owned(), data.into());
+        }
         if !row.is_empty() {
             self.rows.insert(key.to_owned(), row.into());
         }
@@ -94,6 +116,17 @@ impl View {
         }
         if let Some(lines) = diff::of_metadata(result).filter(|_| !found) {
             self.diffs.insert(format!("{key}/metadata"), compact(lines));
+        }
+    }
+
+    /// Adds the index of the tool call that each piece of evidence is about.
+    fn add_calls(&mut self, key: &str, result: &AssertionResult, calls: &[ToolCall]) {
+        for (at, evidence) in result.evidence.iter().enumerate() {
+            if let ResultEvidence::ToolCall { tool, call_id, mismatches } = evidence
+                && let Some(index) = call_index(calls, tool, call_id.as_deref(), mismatches)
+            {
+                self.calls.insert(format!("{key}/{at}"), index.into());
+            }
         }
     }
 
@@ -155,6 +188,47 @@ struct Mark {
     end: u64,
     kind: &'static str,
     title: String,
+}
+
+/// Returns the names of the metadata that the page shows as they are. The page shows the other values in another form.
+fn shown_metadata(result: &AssertionResult) -> Vec<&str> {
+    let is_compared = !result.verdict.held()
+        && !result.evidence.iter().any(|it| diff::of_evidence(it).is_some())
+        && diff::of_metadata(result).is_some();
+    let is_shown = |(name, value): &(&String, &Value)| {
+        !THRESHOLDS.contains(&name.as_str())
+            && *name != panel::CHOICES
+            && !(is_compared && matches!(name.as_str(), "expected" | "actual"))
+            && (result.reasoning.is_none() || value.as_str() != result.reasoning.as_deref())
+    };
+    result.metadata.iter().filter(is_shown).map(|(name, _)| name.as_str()).collect()
+}
+
+/// Returns the index of the call that differs. Some servers give calls of several answers the same id.
+///
+/// Of several calls with the same tool and id, it is the first one with the actual values of the differences.
+fn call_index(
+    calls: &[ToolCall],
+    tool: &str,
+    id: Option<&str>,
+    mismatches: &[Mismatch],
+) -> Option<usize> {
+    let is_named = |it: &ToolCall| it.name == tool && id.is_none_or(|id| it.id == id);
+    let found = || calls.iter().enumerate().filter(|(_, it)| is_named(it));
+    let has_actual = |call: &ToolCall| {
+        mismatches.iter().all(|it| {
+            let value = call.arguments.pointer(&it.pointer).map(ecma::stringify);
+            match (value, it.actual.as_deref()) {
+                (Some(value), Some(actual)) => match actual.strip_suffix('…') {
+                    Some(start) => value.starts_with(start),
+                    None => value == actual,
+                },
+                (value, actual) => value.is_none() && actual.is_none(),
+            }
+        })
+    };
+    let first = found().find(|(_, it)| has_actual(it)).or_else(|| found().next());
+    first.map(|(index, _)| index)
 }
 
 fn found_in_output(result: &AssertionResult) -> Vec<Mark> {
@@ -227,6 +301,35 @@ mod tests {
     fn compact_lines_alternate() {
         let lines = diff::between("a 1 b", "2 1 b");
         assert_eq!(compact(lines), json!([["-", "", "a", " 1 b"], ["+", "", "2", " 1 b"]]));
+    }
+
+    #[test]
+    fn evidence_is_about_the_call_with_its_values() {
+        let call = |name: &str, amount: u32| ToolCall {
+            id: "call_0".to_owned(),
+            name: name.to_owned(),
+            arguments: json!({"amount": amount}),
+            malformed_arguments: None,
+            response: None,
+        };
+        let calls = [call("look", 24), call("refund", 249), call("refund", 24)];
+        let mismatch = |actual: &str| Mismatch {
+            pointer: "/amount".to_owned(),
+            expected: "25".to_owned(),
+            actual: Some(actual.to_owned()),
+        };
+        for (tool, id, actual, expected) in [
+            ("refund", Some("call_0"), "249", Some(1)),
+            ("refund", Some("call_0"), "24", Some(2)),
+            ("refund", None, "24…", Some(1)),
+            // The difference may be in the result of the call.
+            ("refund", Some("call_0"), "7", Some(1)),
+            ("refund", Some("call_1"), "24", None),
+            ("cancel", Some("call_0"), "24", None),
+        ] {
+            let found = call_index(&calls, tool, id, &[mismatch(actual)]);
+            assert_eq!(found, expected, "{tool} {id:?} {actual}");
+        }
     }
 
     #[test]

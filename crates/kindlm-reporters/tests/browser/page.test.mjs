@@ -120,6 +120,29 @@ const tests = {
     assert.deepEqual(page.trouble, []);
   },
 
+  async 'calls of several answers may have the same id'() {
+    const page = await open('conversations', '#cases&case=refunds%20in%20several%20answers&model=gpt-4o');
+    const calls = page.locator('#detail .call');
+    const responses = await calls.locator('details').allTextContents();
+    assert.deepEqual(responses.map((it) => it.match(/delivered|first|second/)?.[0]), ['delivered', 'first', 'second']);
+    assert.deepEqual(await calls.evaluateAll((all) => all.map((it) => it.matches('.failed'))), [false, true, false]);
+    assert.deepEqual(page.trouble, []);
+  },
+
+  async 'each message is shown once'() {
+    for (const [name, messages] of [
+      ['refunds in several answers', ['Hi, I ordered a mug and a teapot, order 777. The mug came broken.', 'I refunded 249 EUR.']],
+      ['asks, then answers', ['Hello', 'Which order?', 'It is 12345.', 'One moment.', 'No idea, sorry.']],
+    ]) {
+      const page = await open('conversations', '#cases&' + new URLSearchParams({ case: name, model: 'gpt-4o' }).toString().replaceAll('+', '%20'));
+      const texts = await page.locator('#detail :is(.user, .assistant, .output) pre').allTextContents();
+      assert.deepEqual(texts, messages);
+      const plain = await open('conversations', '', { javaScriptEnabled: false });
+      const written = await plain.locator('details.case', { hasText: name }).first().locator('pre.said').evaluateAll((all) => all.map((it) => it.textContent));
+      assert.deepEqual(written.filter((it) => messages.includes(it)), messages.filter((it) => it !== 'One moment.'));
+    }
+  },
+
   async 'a report with a comparison shows it'() {
     const page = await open('compared', '#compare');
     await page.waitForSelector('#compare .changes');

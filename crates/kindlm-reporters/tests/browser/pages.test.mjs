@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { HtmlValidate } from 'html-validate';
 import { folder, open, run } from './support.mjs';
 
-const PAGES = ['sample', 'rich', 'compared', 'green', 'empty', 'hostile', 'few'];
+const PAGES = ['sample', 'rich', 'conversations', 'compared', 'green', 'empty', 'hostile', 'few'];
 
 const validator = new HtmlValidate({
   root: true,
@@ -74,7 +74,7 @@ const tests = {
   async 'cases have the same facts with and without script'() {
     let cases = 0;
     let checks = 0;
-    for (const name of ['sample', 'rich', 'green', 'few', 'huge']) {
+    for (const name of ['sample', 'rich', 'conversations', 'green', 'few', 'huge']) {
       const expected = await written(await open(name, '', { javaScriptEnabled: false }));
       const page = await open(name, '#cases');
       for (const it of expected) {

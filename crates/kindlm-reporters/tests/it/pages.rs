@@ -161,6 +161,7 @@ fn write(folder: &Path) {
     for (name, report) in [
         ("sample", sample_report()),
         ("rich", crate::rich::report()),
+        ("conversations", crate::rich::conversations()),
         ("compared", compared()),
         ("green", green_report()),
         ("empty", Report::default()),

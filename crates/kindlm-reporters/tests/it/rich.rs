@@ -8,12 +8,21 @@ use serde_json::{Value, json};
 
 /// Returns the report. Its summary and its cases are like those of a run.
 pub(crate) fn report() -> Report {
+    of(tests())
+}
+
+/// Returns a report of conversations: a server that gives calls of several answers the same id, and labelled turns.
+pub(crate) fn conversations() -> Report {
+    of(vec![("refunds in several answers", vec![rounds()]), ("asks, then answers", vec![turns()])])
+}
+
+fn of(tests: Vec<(&'static str, Vec<ExecutionResult>)>) -> Report {
     let mut report = sample_report();
     report.models.truncate(2);
     let ids: Vec<String> = report.models.iter().map(|it| it.id.clone()).collect();
     let base = report.cases[0].clone();
     let mut cases = Vec::new();
-    for (name, executions) in tests() {
+    for (name, executions) in tests {
         for (number, model) in ids.iter().enumerate() {
             let fails = number == 0 || name == "prints the exact receipt";
             cases.push(case(
@@ -217,6 +226,65 @@ fn steps() -> ExecutionResult {
         {"type": "message", "role": "assistant", "text": "I could not refund it."},
     ]);
     made(&json!([order]), &json!({"events": events, "output": "I could not refund it."}))
+}
+
+fn rounds() -> ExecutionResult {
+    let refund = failed(
+        "tool-calls",
+        "Tool args: issue_refund",
+        "TOOL_CALL_ARGS_MISMATCH",
+        "Argument mismatches: amount: expected 24.9, got 249",
+        &json!([{"kind": "toolCall", "tool": "issue_refund", "callId": "call_0", "mismatches": [{"pointer": "/amount", "expected": "24.9", "actual": "249"}]}]),
+    );
+    let calls = [
+        ("lookup_order", json!({"order_id": "777"}), json!({"status": "delivered"})),
+        ("issue_refund", json!({"amount": 249}), json!({"refund": "first"})),
+        ("issue_refund", json!({"amount": 25}), json!({"refund": "second"})),
+    ];
+    let mut events = vec![
+        json!({"type": "message", "role": "user", "text": "Hi, I ordered a mug and a teapot, order 777. The mug came broken."}),
+    ];
+    for (name, input, output) in &calls {
+        events.push(
+            json!({"type": "usage", "inputTokens": 120, "outputTokens": 30, "totalTokens": 150}),
+        );
+        events.push(
+            json!({"type": "action.called", "callId": "call_0", "name": name, "input": input}),
+        );
+        events.push(json!({"type": "action.result", "callId": "call_0", "output": output, "status": "completed"}));
+    }
+    events.push(json!({"type": "message", "role": "assistant", "text": "I refunded 249 EUR."}));
+    let calls = calls.map(|(name, input, output)| json!({"id": "call_0", "name": name, "arguments": input, "response": output}));
+    made(
+        &json!([refund]),
+        &json!({"events": events, "toolCalls": calls, "output": "I refunded 249 EUR."}),
+    )
+}
+
+fn turns() -> ExecutionResult {
+    let mut shipped = failed(
+        "contains",
+        "Contains: \"shipped\"",
+        "CONTAINS_FAILED",
+        "Output does not contain \"shipped\"",
+        &json!([{"kind": "absent", "of": {"text": "output"}, "expected": ["shipped"]}]),
+    );
+    shipped["turn"] = "order".into();
+    let said = |role: &str, text: &str| json!({"type": "message", "role": role, "text": text});
+    let events = json!([
+        said("user", "Hello"),
+        said("assistant", "Which order?"),
+        said("user", "It is 12345."),
+        said("assistant", "One moment."),
+        said("assistant", "No idea, sorry."),
+    ]);
+    let turn = |label: &str, user: &str, text: &str, events: std::ops::Range<usize>| json!({"label": label, "user": user, "text": text, "toolCalls": {"start": 0, "end": 0}, "events": {"start": events.start, "end": events.end}, "latencyMs": 100.0});
+    made(
+        &json!([shipped]),
+        &json!({"input": [{"role": "user", "content": "Hello"}], "events": events, "output": "No idea, sorry.", "turns": [
+            turn("greeting", "Hello", "Which order?", 0..2), turn("order", "It is 12345.", "No idea, sorry.", 2..5),
+        ]}),
+    )
 }
 
 fn repair() -> ExecutionResult {
