@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{AssertionResult, CaseResult, Score, ScoreSummary, Severity, ecma};
+use kindlm_types::{
+    AssertionResult, Bound, CaseResult, ResultEvidence, Score, ScoreSummary, Severity, ecma,
+};
 
 /// The metadata keys that hold the score that a check requires.
 pub(crate) const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
@@ -16,11 +18,23 @@ pub(crate) fn has_details(result: &AssertionResult) -> bool {
 }
 
 /// Returns the score that the check requires, or else the threshold of its set; `None` if neither is known.
+///
+/// The evidence of a failed check has its threshold too.
 pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
     THRESHOLDS
         .iter()
         .find_map(|it| result.metadata.get(*it)?.as_f64())
         .or_else(|| result.set.as_ref()?.threshold)
+        .or_else(|| {
+            result.evidence.iter().find_map(|it| match it {
+                ResultEvidence::Measure { name, limit, bound: Bound::AtLeast, .. }
+                    if name == "score" =>
+                {
+                    Some(*limit)
+                }
+                _ => None,
+            })
+        })
 }
 
 /// Returns the score with its threshold, such as `0.62 (wants 0.8)`.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::core::judging::{
     Inquiry, Instructions, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score, short,
 };
+use crate::core::result_evidence::score;
 use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
 
 const ID: &str = "judge";
@@ -156,12 +157,16 @@ impl Assertion for Judge {
         let result = match verdict {
             Ok((scored, by)) => {
                 let verdict = self.hold_against_threshold(scored.score);
-                by.note(
-                    AssertionResult::new(ID, &self.label, verdict)
-                        .with_score(scored.score)
-                        .with_reasoning(&scored.reasoning)
-                        .with_metadata("reasoning", scored.reasoning),
-                )
+                let fails = matches!(verdict, Verdict::Fail { .. });
+                let mut result = AssertionResult::new(ID, &self.label, verdict)
+                    .with_score(scored.score)
+                    .with_reasoning(&scored.reasoning)
+                    .with_metadata("reasoning", scored.reasoning);
+                if fails {
+                    let evidence = score("score", scored.score.get(), self.config.min_score);
+                    result.evidence.push(evidence);
+                }
+                by.note(result)
             }
             Err(obstacle) => obstacle.result(ID, &self.label, PARSE_ERROR),
         };
