@@ -93,6 +93,9 @@ struct Config {
     response_contains: Option<String>,
 }
 
+/// The maximum number of calls before the expected one that the evidence of an order has.
+const NAMED_BEFORE: u32 = 100;
+
 #[derive(Debug)]
 struct ToolCalls {
     tool: String,
@@ -315,10 +318,13 @@ impl ToolCalls {
                 let found = found.map_or("-1".to_owned(), |it| it.to_string());
                 let message =
                     format!("Expected \"{tool}\" at position {position}, found at {found}");
-                // Only one position is expected, so the calls before it are taken from the actual calls.
-                let mut expected: Vec<&str> = names_of(all).collect();
-                expected.truncate(position as usize);
-                expected.push(tool);
+                // Only one position is expected, so the calls before it are taken from the other actual calls.
+                let others = names_of(all).filter(|it| it != tool);
+                let expected = others.chain(std::iter::repeat("(another tool)"));
+                let expected: Vec<&str> = expected
+                    .take(position.min(NAMED_BEFORE) as usize)
+                    .chain([tool.as_str()])
+                    .collect();
                 AssertionResult::fail(ID, label, ORDER_WRONG, message)
                     .with_evidence(trajectory(expected, names_of(all)))
             }
