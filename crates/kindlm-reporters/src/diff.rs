@@ -13,6 +13,9 @@ const WORDS: usize = 2_000;
 /// The share of equal words below which two lines have nothing in common.
 const ALIKE: f32 = 0.3;
 
+/// The maximum number of parts of a line in a short report.
+const SEGMENTS: usize = 40;
+
 /// One line of a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiffLine {
@@ -52,6 +55,31 @@ impl DiffLine {
     fn plain(kind: LineKind, line: &str) -> Self {
         Self::new(kind, vec![(false, line.to_owned())])
     }
+}
+
+/// Cuts the long parts of a line: equal parts far from a change, and the ends of the others.
+///
+/// A part keeps at most `most` characters.
+pub(crate) fn elided(mut line: DiffLine, most: usize) -> DiffLine {
+    let last = line.segments.len().saturating_sub(1);
+    for (at, (is_changed, text)) in line.segments.iter_mut().enumerate() {
+        let (start, end) = match (*is_changed, at == 0, at == last) {
+            (true, ..) | (false, true, true) => (most, 0),
+            (false, true, false) => (0, most / 2),
+            (false, false, true) => (most / 2, 0),
+            (false, false, false) => (most / 2, most / 2),
+        };
+        let length = text.chars().count();
+        if length > start + end + 1 {
+            let rest: String = text.chars().skip(length - end).collect();
+            *text = text.chars().take(start).chain(['…']).collect::<String>() + &rest;
+        }
+    }
+    if last >= SEGMENTS {
+        line.segments.truncate(SEGMENTS);
+        line.segments.push((false, "…".to_owned()));
+    }
+    line
 }
 
 /// Returns the difference that a piece of evidence shows; `None` for other evidence.
@@ -235,6 +263,24 @@ mod tests {
         ] {
             assert_eq!(shown(expected, actual), diff);
         }
+    }
+
+    #[test]
+    fn long_lines_keep_what_changed() {
+        let (start, end) = ("a ".repeat(900), " b".repeat(900));
+        let lines = between(&format!("{start}1{end}"), &format!("{start}2{end}"));
+        let texts = lines
+            .into_iter()
+            .map(|it| elided(it, 8).segments.into_iter().map(|(_, text)| text).collect::<String>());
+        // Lines of so many words are not compared word by word.
+        assert_eq!(texts.collect::<Vec<_>>(), ["a a a a …", "a a a a …"]);
+        let part = "x ".repeat(90);
+        let lines = between(&format!("{part}1 {part}2 {part}"), &format!("{part}3 {part}4 {part}"));
+        let texts = lines
+            .into_iter()
+            .map(|it| elided(it, 8).segments.into_iter().map(|(_, text)| text).collect::<String>());
+        let expected = ["…x x 1 x …x x 2 x …", "…x x 3 x …x x 4 x …"];
+        assert_eq!(texts.collect::<Vec<_>>(), expected);
     }
 
     #[test]

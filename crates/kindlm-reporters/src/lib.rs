@@ -38,6 +38,7 @@ mod history;
 mod interval;
 mod issue;
 mod manual;
+mod message;
 mod page;
 mod panel;
 mod plain;

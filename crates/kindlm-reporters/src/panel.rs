@@ -14,22 +14,16 @@ pub(crate) const CHOICES: &str = "choices";
 
 /// Returns the lines that describe the judges of a result, each with its label.
 ///
-/// Choices in an unknown format are shown as JSON.
+/// Choices in an unknown format are shown as JSON. Digests are only in the JSON report.
 pub(crate) fn lines(result: &AssertionResult) -> Vec<(&'static str, String)> {
     let none = Judging::default();
     let judging = result.judging.as_deref().unwrap_or(&none);
-    let mut lines: Vec<(&str, String)> = [
-        ("judge", &judging.model),
-        ("answered by", &judging.answered),
-        ("criterion", &judging.criterion),
-        ("instructions", &judging.prompt_digest),
-    ]
-    .into_iter()
-    .filter_map(|(label, it)| Some((label, one_line(it.as_ref()?))))
-    .collect();
-    if let Some(settings) = &judging.settings {
-        lines.push(("judging", one_line(&Value::Object(settings.clone()).to_string())));
-    }
+    let mut lines: Vec<(&str, String)> =
+        [("judge", &judging.model), ("answered by", &judging.answered)]
+            .into_iter()
+            .filter_map(|(label, it)| Some((label, one_line(it.as_ref()?))))
+            .collect();
+    lines.extend(judging.settings.as_ref().map(|it| ("judging", settings(it))));
     lines.extend(judging.panel.iter().flat_map(votes));
     if let Some(choices) = result.metadata.get(CHOICES) {
         match choices.as_array().and_then(|it| it.iter().map(choice).collect::<Option<Vec<_>>>()) {
@@ -44,6 +38,16 @@ pub(crate) fn lines(result: &AssertionResult) -> Vec<(&'static str, String)> {
     }
     lines.extend(asked(judging).map(|it| ("asked", it)));
     lines
+}
+
+/// Formats the options of judges as `models a, b; jury majority`.
+fn settings(settings: &serde_json::Map<String, Value>) -> String {
+    let text = |it: &Value| match it {
+        Value::Array(items) => items.iter().map(ecma::text).collect::<Vec<_>>().join(", "),
+        other => ecma::text(other),
+    };
+    let all = settings.iter().map(|(key, it)| format!("{key} {}", text(it)));
+    one_line(&all.collect::<Vec<_>>().join("; "))
 }
 
 /// Returns the doubtful results of a case, including parts of sets.
@@ -219,7 +223,7 @@ mod tests {
                 ],
                 "agreement": 0.5, "spread": 0.7, "borderline": true,
             },
-            "judging": {"samples": 3},
+            "judging": {"models": ["a", "b"], "samples": 3},
             "borderline": true,
             "tie": true,
         });
@@ -232,8 +236,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "instructions: abc",
-                "judging: {\"samples\":3}",
+                "judging: models a, b; samples 3",
                 "votes: 1 of 3 pass, 1 could not be counted, 50% agree, scores 0.70 apart, borderline",
                 "vote: strict fail 0.20: It greets\\nnobody.",
                 "vote: kind (answer 2) pass 0.90",

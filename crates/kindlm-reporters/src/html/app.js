@@ -14,6 +14,7 @@ const byId = (id) => document.getElementById(id);
 /** @param {string} selector @returns {any} */
 const all = (selector) => document.querySelectorAll(selector);
 const root = document.documentElement;
+const focused = () => document.activeElement;
 
 /**
  * Shows control characters and characters that reorder or hide text as escapes, like `visible` in Rust.
@@ -63,7 +64,7 @@ const plural = (n, word) => `${n.toLocaleString('en')} ${word}${n === 1 ? '' : '
 /** @param {number | null} ms */
 const duration = (ms) => (ms == null ? '' : ms < 999.5 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 /** @param {number | null} usd */
-const money = (usd) => usd != null && '$' + usd.toFixed(usd < 1 && usd ? 4 : 2);
+const money = (usd) => usd != null && (usd && usd < 5e-5 ? '<$0.0001' : '$' + (usd && usd.toFixed(usd < 1 ? 4 : 2)));
 /** @param {any[]} parts */
 const soft = (...parts) => h('span.soft', parts.filter(Boolean).join(' · '));
 /** @param {any} value */
@@ -79,6 +80,9 @@ const data = (title, pairs) => pairs[0] && fold(title, facts(pairs.map(([name, i
 /** @param {Json} it A turn or an execution. */
 const took = (it) => soft(duration(it.latencyMs), it.usage && plural(it.usage.totalTokens, 'token'));
 
+const AUTO = { dir: 'auto' };
+/** Shows words in backticks as code. @param {string} text */
+const coded = (text) => text.split(/`([^`\n]+)`/).map((it, i) => (i % 2 ? h('code', it) : it));
 const MARKS = '✓~✗!–';
 const WORDS = ['passed', 'scored', 'failed', 'errored', 'skipped'];
 const TONES = ['good', 'warn', 'bad', 'trouble', 'none'];
@@ -168,29 +172,33 @@ const LISTS = {
   t: (it) => named(tags[it], index.tags), m: (it) => [models[model[it]]], file: (it) => [index.files[file[it]] || ''],
 };
 
-/** Returns a predicate for cases, and predicates for texts in the chunks. @param {string} query */
+/** The words after `s:` that are no outcomes. @type {Record<string, (it: number) => boolean>} */
+const STATES = { open: isOpen, flaky: isFlaky, different: (it) => differs(rows[test[it]]) };
+/** Returns a predicate for cases, predicates for texts in the chunks, and what is wrong with a term. @param {string} query */
 const parse = (query) => {
   /** @type {((it: number) => boolean)[]} */
   const terms = [];
   /** @type {((text: string) => boolean)[]} */
   const deep = [];
+  let wrong = '';
   const [, place] = query.match(/(?:^|\s)in:(output|prompt|reason)\b/) || [];
   for (let word of query.match(/!?(?:[a-z]+:)?(?:"[^"]*"?|\/(?:[^/\\]|\\.)+\/i?|\S+)/g) || []) {
     const not = word[0] === '!' && word.length > 1;
     if (not) word = word.slice(1);
-    const [, number, sign, limit] = word.match(/^([a-z]+)([<>]=?|=)(-?[\d.]+)$/) || [];
-    const [, key, text = ''] = word.match(/^([a-z]+):(.*)$/) || [];
+    const [, key, sign, text = ''] = word.match(/^([a-z]+)(:|[<>]=?|=)(.*)$/) || [];
+    const numbers = sign !== ':' && NUMBERS[key];
+    const isKnown = !sign || (numbers ? text && !isNaN(+text) : key === 's' ? STATES[text] || WORDS.includes(text) : key === 'in' ? place : LISTS[key] || key === 'cause' || sign === '=');
+    if (!isKnown) wrong = `; “${word}” ${numbers ? 'needs a number' : 'is no filter'}`;
     /** @type {(it: number) => boolean} */
     let term;
     if (key === 'in') continue;
-    if (number in NUMBERS) {
+    if (numbers) {
       term = (it) => {
-        const value = NUMBERS[number][it];
-        const above = value - +limit;
-        return value != null && (above ? sign[0] === (above < 0 ? '<' : '>') : above === 0 && sign.includes('='));
+        const above = numbers[it] - +text;
+        return numbers[it] != null && (above ? sign[0] === (above < 0 ? '<' : '>') : above === 0 && sign.includes('='));
       };
     } else if (key === 's') {
-      term = (it) => text === 'open' ? isOpen(it) : text === 'flaky' ? isFlaky(it) : text === 'different' ? differs(rows[test[it]]) : WORDS[outcome[it]] === text;
+      term = STATES[text] || ((it) => WORDS[outcome[it]] === text);
     } else if (key === 'cause') {
       term = (it) => causes[it].includes(+text);
     } else {
@@ -204,7 +212,7 @@ const parse = (query) => {
     }
     terms.push((it) => term(it) !== not);
   }
-  return { place, deep, plain: (/** @type {number} */ it) => terms.every((term) => term(it)) };
+  return { place, deep, wrong, plain: (/** @type {number} */ it) => terms.every((term) => term(it)) };
 };
 
 // ---- State in the URL -----------------------------------------------------------------------------------------------
@@ -270,7 +278,7 @@ const best = (row) => row.list.find((it) => matches(it) && isOpen(it)) ?? row.li
 /** The elements of the visible rows in their order, which are used again while scrolling. @type {any[]} */
 const pool = [];
 let before = 0;
-const height = () => (matchMedia('(max-width:760px)').matches ? 56 : 36);
+const height = () => (matchMedia('(max-width:760px)').matches ? 66 : 36);
 const paint = () => {
   const high = height();
   space.style.height = view.length * high + 'px';
@@ -291,7 +299,7 @@ const paint = () => {
     node.hidden = !row;
     if (!row) return;
     node.style.transform = `translateY(${(first + i) * high}px)`;
-    node.setAttribute('aria-rowindex', first + i + 2);
+    node.ariaRowIndex = first + i + 2;
     node.classList.toggle('current', row.name === state.case);
     const key = [row.i, row.name, state.q, state.sort].join();
     if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.list.length ? h('a', { href: linkTo(best(row)) }, row.name) : h('b', row.name)), ...cells(row));
@@ -308,7 +316,7 @@ const list = (note = '') => {
   const group = GROUPS[state.group];
   // A heading is a row without cases.
   if (group) view = [...Map.groupBy(view, (row) => row.list.flatMap(group)[0] || 'no ' + state.group)].flatMap(([name, list]) => [{ i: -1, name: `${name} (${list.length})`, cells: [], list: [], worst: 0 }, ...list]);
-  byId('matrix').setAttribute('aria-rowcount', view.length + 1);
+  byId('matrix').ariaRowCount = view.length + 1;
   status.textContent = `${length.toLocaleString('en')} of ${plural(rows.length, 'test')}${note}`;
   paint();
 };
@@ -316,10 +324,10 @@ const list = (note = '') => {
 let search = 0;
 /** Applies the query. Texts of cases are searched chunk by chunk, until the query changes. */
 const filter = async () => {
-  const { place, deep, plain } = parse(state.q);
+  const { place, deep, wrong, plain } = parse(state.q);
   const mine = ++search;
   matches = plain;
-  if (!deep.length) return list();
+  if (!deep.length) return list(wrong);
   const found = new Set();
   const wanted = test.map((_, it) => it).filter(plain);
   matches = (it) => found.has(it);
@@ -334,7 +342,7 @@ const filter = async () => {
     }
     await new Promise((done) => setTimeout(done));
     if (mine !== search) return;
-    list(n + 1 < index.chunks ? `, searched ${Math.round((100 * (n + 1)) / index.chunks)}%` : '');
+    list(n + 1 < index.chunks ? `, searched ${Math.round((100 * (n + 1)) / index.chunks)}%` : wrong);
   }
 };
 
@@ -354,7 +362,7 @@ const marked = (text, marks = []) => {
 const block = (text, marks) => {
   if (!text) return h('p.soft', 'nothing');
   const start = text.split('\n', 40).join('\n').slice(0, 6000);
-  const node = h('pre.text', { dir: 'auto' });
+  const node = h('pre.text', AUTO);
   if (start === text || (marks && text.length < 20000)) return fill(node, marked(text, marks));
   const more = button(`Show all ${plural(text.length, 'character')}`, () => more.replaceWith(visible(text.slice(start.length))));
   return fill(node, start, '\n', more);
@@ -362,8 +370,8 @@ const block = (text, marks) => {
 /** @param {any[]} line A sign, and parts that are plain and emphasised in turn. */
 const diffLine = ([sign, ...parts]) => h(sign === '+' ? 'div.added' : sign === '-' ? 'div.removed' : 'div', h('span.sign', sign === '-' ? '−' : sign), parts.map((it, i) => (i % 2 ? h('mark', it) : it)));
 /** Shows a difference; folds equal lines. @param {any[][]} lines */
-const diffOf = (lines, name = 'div.diff', words = '− expected  + actual') => {
-  const node = h(name, h('p.soft', words));
+const diffOf = (lines, words = '− expected  + actual') => {
+  const node = h('div.diff', h('p.soft', words));
   for (let i = 0; i < lines.length; i++) {
     let end = i;
     while (lines[end]?.[0] === ' ') end++;
@@ -408,6 +416,8 @@ const evidence = (it, output) => {
       const scale = 1000 / (Math.max(it.actual ?? 0, it.limit) * 1.15 || 1);
       return wide('bullet', 14, rect(0, 1000, 'track'), rect(0, scale * (it.actual ?? 0), 'value'), rect(Math.min(995, scale * it.limit), 5, 'limit', 0, 14));
     }
+    // The message or the reasons of the judges have the text of a reason.
+    case 'reason': return;
     default: return block(pretty(it));
   }
 };
@@ -429,7 +439,7 @@ const judged = (it, row) => {
   const votes = it.metadata?.panel?.votes || [];
   const scores = (votes[0] ? votes : it.class === 'probabilistic' ? [it] : []).filter((/** @type {Json} */ vote) => vote.score != null);
   return [scores[0] && strip(scores, row.wanted), row.judges && h('p.soft', row.judges),
-    votes[0] && h('ul.votes', votes.map((/** @type {Json} */ vote) => h('li', pill(lookOf(vote.status), [vote.status, ' ', vote.score?.toFixed(2)]), ' ', h('b', vote.judge || 'judge'), vote.sample != null && soft(` answer ${vote.sample + 1}`), h('p', { dir: 'auto' }, vote.reasoning))))];
+    votes[0] && h('ul.votes', votes.map((/** @type {Json} */ vote) => h('li', pill(lookOf(vote.status), [vote.status, ' ', vote.score?.toFixed(2)]), ' ', h('b', vote.judge || 'judge'), vote.sample != null && soft(` answer ${vote.sample + 1}`), h('p', AUTO, vote.reasoning))))];
 };
 /** Shows a check with its evidence. @param {Json} it @param {Json} run @param {Json} view @param {string} key @returns {any} */
 const check = (it, run, view, key) => {
@@ -437,11 +447,10 @@ const check = (it, run, view, key) => {
   const row = view.rows?.[key] || {};
   const diffs = view.diffs || {};
   const byData = diffs[key + '/metadata'];
-  const says = it.failureMessage || it.skipReason;
   return h('li.check.tone-' + TONES[look],
-    h('div.headline', h('span.mark', { 'aria-hidden': 'true' }, MARKS[look]), h('span.off', WORDS[look] + ': '), row.score && h('b.score', row.score), h('span.label', { dir: 'auto' }, it.label),
+    h('div.headline', h('span.mark', { 'aria-hidden': 'true' }, MARKS[look]), h('span.off', WORDS[look] + ': '), row.score && h('b.score', row.score), h('span.label', AUTO, it.label),
       h('code.code', it.failureCode), soft(row.facts, it.source && `${it.source.file}:${it.source.line}`)),
-    says && h('p.says', { dir: 'auto' }, says.slice(0, 4000)), it.reasoning && it.reasoning !== says && h('p.says.soft', { dir: 'auto' }, it.reasoning),
+    row.says && h('p.says', AUTO, coded(row.says)), row.reason && h('p.says.soft', AUTO, row.reason),
     h('div.evidence', (it.evidence || []).map((/** @type {Json} */ piece, /** @type {number} */ n) => diffs[`${key}/${n}`] ? diffOf(diffs[`${key}/${n}`]) : evidence(piece, run.output)), byData && diffOf(byData), judged(it, row),
       row.data && data('Data', row.data.map((/** @type {string} */ name) => [name, it.metadata[name]]))),
     it.componentResults && key.length < 24 && h('ul.checks', it.componentResults.map((/** @type {Json} */ part, /** @type {number} */ n) => check(part, run, view, `${key}.${n}`))));
@@ -547,11 +556,11 @@ const execution = (run, view, isPrinted) => {
   const checks = (list) => h('ul.checks', list.map(({ it, n }) => check(it, run, view, `${run.repeat}/${n}`)));
   const words = `${plural(held.length, 'check')} held or did not apply`;
   return [
-    error && h('ul.checks', h('li.check.tone-trouble', h('div.headline', h('span.mark', '!'), h('b.label', error[0]), h('code.code', error[1])), h('p.says', error[2]))),
+    error && h('ul.checks', h('li.check.tone-trouble', h('div.headline', h('span.mark', '!'), h('b.label', error[0]), h('code.code', error[1])), h('p.says', coded(error[2])))),
     open[0] && checks(open), held[0] && (isPrinted ? h('p.soft', words) : fold(words, checks(held), !open[0] && held.length < 9)),
     h('h3', 'What happened'), timeline(run, view), outputJson !== undefined && fold('output as JSON', block(pretty(outputJson))), stderr && fold('stderr', block(stderr)),
     workspace?.changes && [h('h3', 'Changes in the workspace'), workspace.changes.map((/** @type {Json} */ it) => fold(`${it.change}: ${it.path}`, it.patch ? patch(it.patch) : it.text ? patch(it.text.replace(/^/gm, '+')) : soft(it.binary && 'binary', plural(it.bytes, 'byte')), true))],
-    vars && !isPrinted && data('Variables', Object.entries(vars)), h('p.soft', view.notes[run.repeat]),
+    vars && !isPrinted && data('Variables', Object.entries(vars)), h('p.soft', coded(view.notes[run.repeat])),
   ];
 };
 /** Shows a link for each repeat, and the distinct outputs with their counts. @param {Json[]} runs @param {Json} run @param {number} at */
@@ -607,7 +616,7 @@ const openCase = async () => {
     run ? [repeatsOf(runs, run, it), execution(run, found.view)] : h('p', 'Not run.'));
   more?.caseHistory(detail.appendChild(h('div')), state.case, models[model[it]]);
   detail.scrollTop = 0;
-  if (document.activeElement !== input) detail.querySelector('h2').focus({ preventScroll: true });
+  if (focused() !== input) detail.querySelector('h2').focus({ preventScroll: true });
 };
 
 // ---- Page -----------------------------------------------------------------------------------------------------------
@@ -618,10 +627,9 @@ const show = () => {
   for (const it of all('nav a,#chips a')) {
     const href = it.getAttribute('href');
     const isOn = href === '#' + state.view ? it.parentElement?.id !== 'chips' || !state.q : href === '#cases&q=' + state.q;
-    if (isOn) it.setAttribute('aria-current', 'page');
-    else it.removeAttribute('aria-current');
+    it.ariaCurrent = isOn ? 'page' : null;
   }
-  if (document.activeElement !== input) input.value = state.q;
+  if (focused() !== input) input.value = state.q;
   sorting.value = state.sort;
   grouping.value = state.group;
   more?.show(state);

@@ -6,12 +6,15 @@ use serde_json::Value;
 use super::Look;
 use crate::amount::repeats;
 use crate::diff::{self, DiffLine, LineKind};
+use crate::message;
 use crate::panel;
 use crate::plain::{head, one_line, visible};
 use crate::score::{THRESHOLDS, two};
 
 /// The maximum number of bytes that are shown of a message or a reason.
 const MESSAGE_BYTES: usize = 4_000;
+/// The maximum number of lines that are shown of a message.
+const MESSAGE_LINES: usize = 40;
 /// The maximum number of bytes that are shown of a metadata value.
 const VALUE_BYTES: usize = 1_000;
 /// The maximum depth of nested lists. Browsers fail at some hundred levels.
@@ -20,6 +23,8 @@ const DEEPEST: usize = 8;
 const CONTEXT: usize = 3;
 /// The maximum number of lines of a difference.
 const DIFF_LINES: usize = 100;
+/// The maximum number of characters of a part of a line in a difference.
+pub(super) const LINE: usize = 600;
 /// The maximum number of parts that are shown of a check.
 const MOST: usize = 500;
 
@@ -99,8 +104,7 @@ fn nest(rows: Vec<(usize, Row)>) -> Vec<Row> {
 fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     let held = result.verdict.held();
     let look = look(result);
-    let message = result.verdict.message().unwrap_or_default();
-    let reasoning = result.reasoning.as_deref().filter(|it| *it != message).unwrap_or_default();
+    let reasoning = result.reasoning.as_deref().unwrap_or_default();
     let (mut tells, mut more) = (Vec::new(), Vec::new());
     let evidence = result.evidence.iter().filter(|_| !held);
     let mut diffs: Vec<_> = evidence.filter_map(diff::of_evidence).map(shortened).collect();
@@ -122,7 +126,8 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         list.push((one_line(key), value_of(value)));
     }
     for (key, line) in panel::lines(result) {
-        more.push((key.to_owned(), shown(&line)));
+        let list = if key == "vote" && !held { &mut tells } else { &mut more };
+        list.push((key.to_owned(), shown(&line)));
     }
     for it in &result.named_scores {
         more.push((format!("scores {}", one_line(&it.name)), two(it.score.get())));
@@ -136,14 +141,31 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         label: one_line(&result.label),
         code: result.verdict.code().map(|it| one_line(it.as_str())).unwrap_or_default(),
         facts: facts(result, depth, place),
-        message: shown(message),
-        reasoning: shown(reasoning),
+        message: said(result),
+        reasoning: reason(result),
         tells,
         more,
         diffs,
         opens: false,
         closes: 0,
     }
+}
+
+/// Returns the message of a result. A reason that stands below it among the votes is left out.
+pub(super) fn said(result: &AssertionResult) -> String {
+    let text = message::shown(result, MESSAGE_LINES, MESSAGE_BYTES);
+    let reasoning = result.reasoning.as_deref().unwrap_or_default().trim();
+    if !message::is_of_juror(result) || !text.contains(reasoning) {
+        return shown(&text);
+    }
+    let rest = text.replacen(reasoning, "", 1);
+    shown(rest.trim().trim_start_matches('(').trim_end_matches(')'))
+}
+
+/// Returns the reason of a result; empty if the message or a vote has it.
+pub(super) fn reason(result: &AssertionResult) -> String {
+    let reason = message::reason(result).filter(|_| !message::is_of_juror(result));
+    reason.map(shown).unwrap_or_default()
 }
 
 /// Returns the changed lines of a difference, with [`CONTEXT`] equal lines around them; at most [`DIFF_LINES`] lines.
@@ -159,7 +181,8 @@ pub(crate) fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
     };
     let shown = lines.into_iter().enumerate().filter(|(at, _)| is_near(*at)).take(DIFF_LINES);
     let escaped = shown.map(|(_, mut line)| {
-        line.segments.iter_mut().for_each(|(_, text)| *text = one_line(head(text, VALUE_BYTES)));
+        line = diff::elided(line, LINE);
+        line.segments.iter_mut().for_each(|(_, text)| *text = one_line(text));
         line
     });
     escaped.collect()

@@ -177,8 +177,8 @@
     if (!isServed) return [it.kind === 'gone' ? h('p.soft', 'This run has no such case.') : toCase, h('p.soft', '`kindlm view` shows the outputs of both runs.')];
     const found = await get('difference', { base, case: it.case, model: it.model });
     return [h('div.sides', side('Before', found.before), side('After', found.after)),
-      found.output && [h('h3', 'Difference of the outputs'), app.diffOf(found.output, 'div.diff.between', '− before  + after')],
-      found.prompt && [h('h3', 'Difference of the prompts'), app.diffOf(found.prompt, 'div.diff.between', '− before  + after')], found.after && toCase];
+      found.output && [h('h3', 'Difference of the outputs'), app.diffOf(found.output, '− before  + after')],
+      found.prompt && [h('h3', 'Difference of the prompts'), app.diffOf(found.prompt, '− before  + after')], found.after && toCase];
   };
   /** @param {Json} it @param {string} base */
   const row = (it, base) => {

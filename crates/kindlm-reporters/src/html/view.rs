@@ -9,7 +9,7 @@ use kindlm_types::{
 use serde_json::{Map, Value, json};
 
 use super::case::{notes, title_of};
-use super::check::{facts, score, shown};
+use super::check::{LINE, facts, reason, said, score, shown};
 use crate::diff::{self, DiffLine};
 use crate::score::THRESHOLDS;
 use crate::{panel, rerun};
@@ -88,6 +88,8 @@ impl View {
         for (name, text) in [
             ("score", score(result)),
             ("facts", facts(result, 0, "")),
+            ("says", said(result)),
+            ("reason", reason(result)),
             ("judges", judges.join(" · ")),
         ] {
             if !text.is_empty() {
@@ -110,12 +112,12 @@ impl View {
         let mut found = false;
         for (at, evidence) in result.evidence.iter().enumerate() {
             if let Some(lines) = diff::of_evidence(evidence) {
-                self.diffs.insert(format!("{key}/{at}"), compact(lines));
+                self.diffs.insert(format!("{key}/{at}"), compact(shortened(lines)));
                 found = true;
             }
         }
         if let Some(lines) = diff::of_metadata(result).filter(|_| !found) {
-            self.diffs.insert(format!("{key}/metadata"), compact(lines));
+            self.diffs.insert(format!("{key}/metadata"), compact(shortened(lines)));
         }
     }
 
@@ -188,6 +190,14 @@ struct Mark {
     end: u64,
     kind: &'static str,
     title: String,
+}
+
+/// The maximum number of lines of a difference in the data.
+const LINES: usize = 1_000;
+
+/// Cuts a difference that is too long to read.
+fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
+    lines.into_iter().take(LINES).map(|it| diff::elided(it, LINE)).collect()
 }
 
 /// Returns the names of the metadata that the page shows as they are. The page shows the other values in another form.

@@ -5,11 +5,15 @@ use std::fmt;
 use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
 
 use super::difference;
-use super::text::{compact, field, paragraphs};
+use super::text::{MESSAGE_BYTES, compact, field, paragraphs, whole_text};
+use crate::message;
 use crate::page::{Ink, Page, Span};
 use crate::panel;
 use crate::plain::one_line;
 use crate::score::{THRESHOLDS, beside_wanted, has_details};
+
+/// The maximum number of lines of a message, unless the report is verbose.
+const MESSAGE_LINES: usize = 5;
 
 /// The maximum indentation level. A script may nest parts arbitrarily deep.
 const DEEPEST: usize = 6;
@@ -62,16 +66,20 @@ pub(super) fn result_lines(
     let spans: [Span<'_>; 5] =
         [(ink, sign), (ink, &score), (Ink::Plain, &label), (ink, &code), (Ink::Faint, &facts)];
     page.spans(indent, 2, &spans)?;
-    let mut said = "";
-    if let Some(message) = result.verdict.message() {
-        said = message;
-        paragraphs(page, indent + 2, Ink::Plain, message)?;
+    if let Some(whole) = result.verdict.message() {
+        if verbose {
+            whole_text(page, indent + 2, whole)?;
+        } else {
+            let text = message::shown(result, MESSAGE_LINES, MESSAGE_BYTES);
+            paragraphs(page, indent + 2, Ink::Plain, &text)?;
+        }
     }
     let wants_reason = verbose || !result.verdict.held();
-    if let Some(reasoning) = result.reasoning.as_deref().filter(|it| wants_reason && *it != said) {
+    if let Some(reasoning) = message::reason(result).filter(|_| wants_reason) {
         paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
     }
-    let is_compared = !result.verdict.held() && difference::render(page, indent + 2, result)?;
+    let is_compared =
+        !result.verdict.held() && difference::render(page, indent + 2, result, verbose)?;
     for (key, value) in &result.metadata {
         // The expected and the actual value explain a failure. The other values are only for verbose reports.
         let is_side = matches!(key.as_str(), "expected" | "actual");

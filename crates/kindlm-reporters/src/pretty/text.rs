@@ -24,6 +24,11 @@ pub(super) fn paragraphs(page: &mut Page<'_>, indent: usize, ink: Ink, text: &st
     Ok(())
 }
 
+/// Writes a text with all its lines.
+pub(super) fn whole_text(page: &mut Page<'_>, indent: usize, text: &str) -> fmt::Result {
+    lines(text).iter().try_for_each(|line| page.text(indent, Ink::Plain, line))
+}
+
 pub(super) fn compact(value: &Value) -> String {
     match value {
         Value::String(text) => head_of(text, VALUE_BYTES),
