@@ -68,6 +68,7 @@ struct Tile {
     mark: &'static str,
     word: &'static str,
     count: String,
+    link: String,
 }
 
 /// A link to the cases of a query.
@@ -192,7 +193,9 @@ impl Page {
             why: one_line(&sentence(&verdict::clauses(report, summary))),
             spent: one_line(&spent(report, summary)),
             bar: bar(totals),
-            tiles: outcomes(totals).map(|(look, number)| tile(look, number)).collect(),
+            tiles: outcomes(totals)
+                .map(|(look, number)| tile(look, number, link(report, look)))
+                .collect(),
             chips: chips(summary),
             compared: report
                 .comparison
@@ -353,8 +356,14 @@ fn outcomes(totals: &SuiteTotals) -> impl Iterator<Item = (Look, u64)> {
     .map(|(outcome, number)| (Look::of(outcome), number))
 }
 
-fn tile(look: Look, number: u64) -> Tile {
-    Tile { tone: look.tone, mark: look.mark, word: look.word, count: count(number) }
+fn tile(look: Look, number: u64, link: String) -> Tile {
+    Tile { tone: look.tone, mark: look.mark, word: look.word, count: count(number), link }
+}
+
+/// Returns the link to the cases with an outcome. Tests that were skipped as a whole have no cases, only a list.
+fn link(report: &AnyReport<'_>, look: Look) -> String {
+    let is_listed = look.word == "skipped" && !report.skipped.is_empty();
+    if is_listed { "#skipped".to_owned() } else { format!("#cases&q=s:{}", look.word) }
 }
 
 fn bar(totals: &SuiteTotals) -> Vec<Part> {
