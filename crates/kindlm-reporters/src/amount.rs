@@ -1,6 +1,8 @@
 //! Formats numbers for people: money, durations, counts and shares.
 
-use kindlm_types::{Cost, RateCount, SuiteTotals, ecma};
+pub(crate) use kindlm_types::percent;
+pub use kindlm_types::thousands as count;
+use kindlm_types::{Cost, MeasuredRate, SuiteTotals, ecma};
 
 /// Formats milliseconds as `850 ms`, `1.2 s`, `1 min 23 s` or `2 h 5 min`.
 #[expect(
@@ -81,40 +83,19 @@ pub(crate) fn judge_cost(totals: &SuiteTotals) -> Option<String> {
     }
 }
 
-/// Formats a number as `1,234,567`.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Formats a count as `1 case` or `2 cases`.
 pub(crate) fn plural(value: u64, word: &str) -> String {
     format!("{} {word}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
 /// Formats a share as `4 of 12 (33.3%)`, or as `none` if the total is 0.
-pub(crate) fn share(rate: RateCount) -> String {
+pub(crate) fn share(rate: MeasuredRate) -> String {
     match rate.rate() {
         Some(share) => {
             format!("{} of {} ({}%)", count(rate.count), count(rate.total), percent(share))
         }
         None => "none".to_owned(),
     }
-}
-
-/// Formats a share from 0 to 1 in percent, with one decimal.
-///
-/// A share just below 1 is never shown as 100.
-pub(crate) fn percent(share: f64) -> String {
-    let shown = ecma::to_fixed(share * 100.0, 1);
-    if shown == "100.0" && share < 1.0 { "99.9".to_owned() } else { shown }
 }
 
 /// Formats repeats as `repeats 2 and 5 of 5`, counted from 1.
@@ -179,9 +160,10 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(plural(1, "case"), "1 case");
-        assert_eq!(share(RateCount { count: 4, total: 12 }), "4 of 12 (33.3%)");
-        assert_eq!(share(RateCount { count: 9_999, total: 10_000 }), "9,999 of 10,000 (99.9%)");
-        assert_eq!(share(RateCount::default()), "none");
+        let rate = |count, total| MeasuredRate { count, total, interval: None };
+        assert_eq!(share(rate(4, 12)), "4 of 12 (33.3%)");
+        assert_eq!(share(rate(9_999, 10_000)), "9,999 of 10,000 (99.9%)");
+        assert_eq!(share(rate(0, 0)), "none");
         assert_eq!(seconds(1_240.4), "1.240");
         assert_eq!(seconds(f64::INFINITY), "0.000");
     }

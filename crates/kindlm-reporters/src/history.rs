@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kindlm_types::RateCount;
+use kindlm_types::{Interval, MeasuredRate};
 use kindlm_wire::history::{
     ChangePoint, Entry, FileChange, Flip, FlippedCase, History, RunChanges, Series, Unit,
     ValueChange,
@@ -11,7 +11,6 @@ use kindlm_wire::v1::{Cost, Rate};
 
 use crate::amount::{cost, count, duration, plural};
 use crate::comparison::{condition, line_text, p_value};
-use crate::interval::with_interval;
 use crate::plain::{head, one_line};
 
 /// The text for a value that was not recorded or not measured.
@@ -162,7 +161,8 @@ fn units(unit: Unit) -> &'static str {
 }
 
 fn share(rate: &Rate) -> String {
-    with_interval(RateCount { count: rate.count, total: rate.total })
+    let interval = rate.low.zip(rate.high).map(|(low, high)| Interval::new(low, high));
+    MeasuredRate { count: rate.count, total: rate.total, interval }.to_string()
 }
 
 fn current(series: &Series) -> String {

@@ -1,25 +1,12 @@
-//! Formats a share with its confidence interval, in the same words for all reports.
+//! Formats the share of cases that held, in the same words for all reports.
 
-use kindlm_types::RateCount;
+use kindlm_types::MeasuredRate;
 
 use crate::amount::{count, percent};
 
-/// Formats a share as `92.0% (23 of 25; 95% CI 75.0 to 97.8)`, or as `none` if the total is 0.
-pub(crate) fn with_interval(rate: RateCount) -> String {
-    match (rate.rate(), confidence(rate)) {
-        (Some(share), Some(interval)) => format!(
-            "{}% ({} of {}; {interval})",
-            percent(share),
-            count(rate.count),
-            count(rate.total)
-        ),
-        _ => "none".to_owned(),
-    }
-}
-
 /// Formats a share as `23 of 25 held (92.0%, 95% CI 75.0 to 97.8)`, or as `nothing was checked` if the total is 0.
-pub(crate) fn held(rate: RateCount) -> String {
-    match (rate.rate(), confidence(rate)) {
+pub(crate) fn held(rate: MeasuredRate) -> String {
+    match (rate.rate(), rate.interval_text()) {
         (Some(share), Some(interval)) => format!(
             "{} of {} held ({}%, {interval})",
             count(rate.count),
@@ -30,42 +17,21 @@ pub(crate) fn held(rate: RateCount) -> String {
     }
 }
 
-/// Formats Wilson's interval as `95% CI 75.0 to 97.8`, in percent; `None` if the total is 0.
-fn confidence(rate: RateCount) -> Option<String> {
-    let interval = rate.interval()?;
-    Some(format!("95% CI {} to {}", percent(interval.low), percent(interval.high)))
-}
-
 #[cfg(test)]
 mod tests {
+    use kindlm_types::RateCount;
+
     use super::*;
 
     #[test]
     fn shares_have_their_interval() {
-        for (number, total, first, second) in [
-            (
-                23,
-                25,
-                "92.0% (23 of 25; 95% CI 75.0 to 97.8)",
-                "23 of 25 held (92.0%, 95% CI 75.0 to 97.8)",
-            ),
-            (
-                2,
-                2,
-                "100.0% (2 of 2; 95% CI 34.2 to 100.0)",
-                "2 of 2 held (100.0%, 95% CI 34.2 to 100.0)",
-            ),
-            (
-                0,
-                1_000,
-                "0.0% (0 of 1,000; 95% CI 0.0 to 0.4)",
-                "0 of 1,000 held (0.0%, 95% CI 0.0 to 0.4)",
-            ),
-            (0, 0, "none", "nothing was checked"),
+        for (count, total, expected) in [
+            (23, 25, "23 of 25 held (92.0%, 95% CI 75.0 to 97.8)"),
+            (2, 2, "2 of 2 held (100.0%, 95% CI 34.2 to 100.0)"),
+            (0, 1_000, "0 of 1,000 held (0.0%, 95% CI 0.0 to 0.4)"),
+            (0, 0, "nothing was checked"),
         ] {
-            let rate = RateCount { count: number, total };
-            assert_eq!(with_interval(rate), first);
-            assert_eq!(held(rate), second);
+            assert_eq!(held(MeasuredRate::of_independent(RateCount { count, total })), expected);
         }
     }
 }

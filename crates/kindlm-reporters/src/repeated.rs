@@ -1,6 +1,6 @@
 //! Describes the repeats of a case, in the same words for all reports.
 
-use kindlm_types::{CaseResult, Decision, RateTest, ecma};
+use kindlm_types::{CaseResult, Decision, RateTest, ecma, interval_text};
 
 use crate::amount::percent;
 
@@ -26,12 +26,7 @@ pub(crate) fn held(case: &CaseResult) -> Option<String> {
 pub(crate) fn interval(case: &CaseResult) -> Option<String> {
     let judged = case.judged().filter(|it| it.total() > 1)?;
     let interval = case.pass_interval()?;
-    Some(format!(
-        "{}%, 95% CI {} to {}",
-        percent(judged.rate()),
-        percent(interval.low),
-        percent(interval.high)
-    ))
+    Some(format!("{}%, {}", percent(judged.rate()), interval_text(interval)))
 }
 
 /// Describes why the repeats ended, as `18 of at most 60 repeats, decided: passes ≥ 95% rather than ≤ 80% (errors ≤

@@ -1,5 +1,8 @@
 //! A mean of scores that come in groups, with its interval.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use crate::proportion::wilson;
 use crate::{Confidence, Interval, Undefined, float};
 
@@ -35,10 +38,8 @@ impl Clustered {
     ///
     /// Fails if the sum is not from 0 to `size`.
     pub fn add(&mut self, sum: f64, size: u64) -> Result<(), Undefined> {
+        check(sum, size)?;
         let of = float(size);
-        if !(0.0..=of + 1e-9).contains(&sum) {
-            return Err(Undefined::OutOfRange);
-        }
         if size > 0 {
             self.clusters += 1;
             self.scores += size;
@@ -92,7 +93,7 @@ impl Clustered {
     ///
     /// - At a mean of 0 or 1, it is the number of clusters, because nothing shows that repeats add information.
     /// - At any other mean, if all clusters have the same mean, it is the number of scores.
-    /// - A single cluster has no standard error, so all its scores count. The interval is about this cluster only.
+    /// - A single cluster has no standard error, because nothing shows how clusters differ. It counts as one score.
     ///
     /// If each cluster has one score that is 0 or 1, this is exactly [`Tally::wilson`](crate::Tally::wilson). For
     /// scores between 0 and 1 the interval is wider than necessary. Fails without scores.
@@ -100,12 +101,71 @@ impl Clustered {
         let mean = self.mean()?;
         let (clusters, scores) = (float(self.clusters), float(self.scores));
         let effective = match self.standard_error() {
-            None => scores,
-            Some(_) if mean <= 0.0 || mean >= 1.0 => clusters,
-            Some(error) => (mean * (1.0 - mean) / (error * error)).clamp(clusters, scores),
+            Some(error) if mean > 0.0 && mean < 1.0 => {
+                (mean * (1.0 - mean) / (error * error)).clamp(clusters, scores)
+            }
+            _ => clusters,
         };
         Ok(wilson(mean.clamp(0.0, 1.0), effective, confidence))
     }
+}
+
+/// Scores from 0 to 1 whose clusters are added in parts and in any order, such as one case on several models.
+///
+/// The memory grows with the number of named clusters.
+///
+/// ```
+/// use kindlm_stats::{Clusters, Confidence};
+///
+/// let mut scores = Clusters::default();
+/// for cluster in ["one document", "one document", "another document"] {
+///     scores.add(Some(cluster), 1.0, 1)?;
+/// }
+/// scores.add(None, 1.0, 1)?;
+/// let total = scores.total();
+/// assert_eq!((total.scores(), total.clusters()), (4, 3));
+/// # Ok::<(), kindlm_stats::Undefined>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Clusters {
+    /// The sum and the number of the scores of each cluster, by the hash of its name, which is smaller than the name.
+    ///
+    /// The map is sorted, so that the order of additions does not change the rounding of the total.
+    named: BTreeMap<u64, (f64, u64)>,
+    alone: Clustered,
+}
+
+impl Clusters {
+    /// Adds `size` scores with this sum to a cluster; `None` stands for a cluster that no other call adds to.
+    ///
+    /// Fails if the sum is not from 0 to `size`.
+    pub fn add(&mut self, name: Option<&str>, sum: f64, size: u64) -> Result<(), Undefined> {
+        let Some(name) = name else { return self.alone.add(sum, size) };
+        check(sum, size)?;
+        if size > 0 {
+            let mut hasher = DefaultHasher::new();
+            name.hash(&mut hasher);
+            let (sums, sizes) = self.named.entry(hasher.finish()).or_default();
+            *sums += sum;
+            *sizes += size;
+        }
+        Ok(())
+    }
+
+    /// Returns all clusters.
+    pub fn total(&self) -> Clustered {
+        let mut total = self.alone;
+        for &(sum, size) in self.named.values() {
+            // The parts were checked, so there is no error.
+            let _ = total.add(sum.min(float(size)), size);
+        }
+        total
+    }
+}
+
+/// Fails if the sum of `size` scores is not from 0 to `size`.
+fn check(sum: f64, size: u64) -> Result<(), Undefined> {
+    if (0.0..=float(size) + 1e-9).contains(&sum) { Ok(()) } else { Err(Undefined::OutOfRange) }
 }
 
 #[cfg(test)]
@@ -150,6 +210,29 @@ mod tests {
         // Repeats that differ as much as independent scores count in full.
         let differ = of(&[(5.0, 10); 4]).interval(Confidence::P95).unwrap();
         assert_eq!(differ, tally(20, 40));
+    }
+
+    #[test]
+    fn a_single_cluster_counts_once() {
+        let once = Tally::new(1, 1).unwrap().wilson(Confidence::P95);
+        assert_eq!(of(&[(20.0, 20)]).interval(Confidence::P95).unwrap(), once);
+        let half = of(&[(10.0, 20)]).interval(Confidence::P95).unwrap();
+        assert!(half.low < 0.1 && half.high > 0.9, "{half:?}");
+    }
+
+    #[test]
+    fn parts_of_a_cluster_are_one_cluster() {
+        let parts = [("a", 1.0, 1), ("b", 0.0, 2), ("a", 2.0, 3), ("c", 0.0, 0)];
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0]] {
+            let mut clusters = Clusters::default();
+            for (name, sum, size) in order.map(|at| parts[at]) {
+                clusters.add(Some(name), sum, size).unwrap();
+            }
+            clusters.add(None, 1.0, 1).unwrap();
+            assert_eq!(clusters.total(), of(&[(1.0, 1), (3.0, 4), (0.0, 2)]));
+        }
+        let name = Some("a");
+        assert_eq!(Clusters::default().add(name, 1.5, 1), Err(Undefined::OutOfRange));
     }
 
     #[test]

@@ -41,6 +41,11 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Returns the interval with these ends.
+    pub fn new(low: f64, high: f64) -> Self {
+        Self { low, high }
+    }
+
     /// Returns the interval of `z` standard errors around a value.
     ///
     /// Both ends are limited to the range from `least` to `most`.

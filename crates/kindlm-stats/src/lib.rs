@@ -13,7 +13,7 @@
 //!
 //! Repeats of a case are samples of its true pass rate:
 //! - [`Tally`] has the intervals of a share, also [after an early end](Tally::anytime), and the chances of several tries.
-//! - [`Clustered`] is the mean of repeats of several cases, with its interval.
+//! - [`Clustered`] is the mean of repeats of several cases, with its interval. [`Clusters`] collects it in any order.
 //! - [`Sprt`] decides if a rate is high enough, with as few repeats as possible.
 //! - [`change_points`] finds the runs at which the rate changed.
 //! - [`Detector`] raises an alarm soon after the pass rate of a stream of results has fallen.
@@ -59,7 +59,7 @@ mod threshold;
 mod weighted;
 
 pub use change::{ChangePoint, change_points};
-pub use clustered::Clustered;
+pub use clustered::{Clustered, Clusters};
 pub use confidence::{Confidence, Interval};
 pub use confusion::Confusion;
 pub use detector::{Detector, DetectorState};

@@ -41,6 +41,21 @@ impl Tally {
     pub fn wilson(self, confidence: Confidence) -> Interval {
         wilson(self.rate(), float(self.total), confidence)
     }
+
+    /// Returns the lowest number of outputs whose [interval](Self::wilson), if all of them pass, is from `low` to 1.
+    ///
+    /// Returns `None` if `low` is not below 1, or if more than 2⁵³ outputs are needed.
+    pub fn needed_passes(low: f64, confidence: Confidence) -> Option<u64> {
+        // If all of n outputs pass, the lower end is n / (n + z²).
+        let square = confidence.z() * confidence.z();
+        let needed = (low * square / (1.0 - low) - 1e-6).ceil().max(1.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the number is from 1 to 2^53"
+        )]
+        (low < 1.0 && needed <= 9_007_199_254_740_992.0).then_some(needed as u64)
+    }
 }
 
 /// Returns Wilson's interval of a share (0 to 1) of a number of outputs, which need not be whole.

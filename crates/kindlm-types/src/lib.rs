@@ -57,10 +57,11 @@ pub use report::{
     CheckCounts, CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition,
     ConditionChange, Cost, DerivedMetric, DerivedValue, EarlyEnd, ErrorFinding, ExitStatus,
     FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo, JudgeInfo,
-    MAX_SPECIFIED_TESTS, ModelInfo, ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION,
-    PassRate, Percentiles, PromptInfo, RateChange, RateCount, RateTest, RepeatCounts, Report,
-    RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals,
-    Tally, TestInfo, cause_key, error_cause_key, prompt_assertion_id,
+    MAX_SPECIFIED_TESTS, MeasuredRate, ModelInfo, ModelTotals, NAMED_FAILURES, NamedTotal,
+    PROMPT_ASSERTION, PassRate, Percentiles, PromptInfo, RateChange, RateCount, RateSum, RateTest,
+    RepeatCounts, Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals,
+    Summary, TagTotals, Tally, TestInfo, cause_key, cluster_of, error_cause_key, interval_text,
+    percent, prompt_assertion_id, thousands,
 };
 pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};

@@ -13,7 +13,6 @@ use super::document::{Block, Cell as Text, Document};
 use super::{Law, number, verdict};
 use crate::RenderError;
 use crate::amount::{count, plural, repeats};
-use crate::interval::with_interval;
 use crate::plain::head;
 
 /// The maximum number of bytes that are shown of an output or of a message.
@@ -38,10 +37,10 @@ pub(super) fn summary(
         ("Failed", count(totals.failed)),
         ("Errored: could not be executed or judged", count(totals.errored)),
         ("Skipped: not run", count(totals.skipped)),
-        ("Held, of the cases run", with_interval(totals.held())),
+        ("Held, of the cases run", totals.held().to_string()),
         ("Executions, repeats included", count(totals.executions)),
-        ("Checks by rules that held", with_interval(summary.checks(Class::Deterministic))),
-        ("Checks by a model that held", with_interval(summary.checks(Class::Probabilistic))),
+        ("Checks by rules that held", summary.checks(Class::Deterministic).to_string()),
+        ("Checks by a model that held", summary.checks(Class::Probabilistic).to_string()),
     ];
     doc.fields(rows.map(|(name, value)| (name, value.into())))?;
     doc.put(Block::Paragraph(
@@ -100,7 +99,7 @@ fn assertions(doc: &mut Document<'_>, all: &[AssertionSummary]) -> Result<(), Re
         let failing: Vec<String> = named.chain(more).collect();
         Ok([
             Text::from(it.id.as_str()),
-            with_interval(it.kept).into(),
+            it.kept.to_string().into(),
             count(it.errored).into(),
             count(it.skipped).into(),
             if failing.is_empty() { "none".into() } else { failing.join(", ").into() },
@@ -146,7 +145,7 @@ fn totals_row<'r>(name: &'r str, totals: &SuiteTotals) -> [Text<'r>; 8] {
         count(totals.failed).into(),
         count(totals.errored).into(),
         count(totals.skipped).into(),
-        with_interval(totals.held()).into(),
+        totals.held().to_string().into(),
     ]
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use kindlm_types::{
-    AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, ModelInfo,
-    ModelTotals, Outcome, RateCount, SuiteTotals, Summary, ecma,
+    AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, MeasuredRate,
+    ModelInfo, ModelTotals, Outcome, SuiteTotals, Summary, ecma,
 };
 use kindlm_wire::mutation::MutationReport;
 
@@ -266,16 +266,16 @@ fn rate(totals: &SuiteTotals) -> String {
     }
 }
 
-/// Returns Wilson's interval as `87.3–92.2%`.
-fn range(rate: RateCount) -> String {
+/// Formats the interval as `87.3–92.2%`.
+fn range(rate: MeasuredRate) -> String {
     let text = |it: f64| percent(it.clamp(0.0, 1.0)).trim_end_matches(".0").to_owned();
-    let interval = rate.interval();
+    let interval = rate.interval;
     interval.map(|it| format!("{}–{}%", text(it.low), text(it.high))).unwrap_or_default()
 }
 
-fn short(rate: RateCount) -> String {
+fn short(rate: MeasuredRate) -> String {
     let whole = |it: f64| ecma::to_fixed(100.0 * it, 0);
-    match (rate.rate(), rate.interval()) {
+    match (rate.rate(), rate.interval) {
         (Some(rate), Some(it)) => {
             format!("{}% [{}–{}]", whole(rate), whole(it.low), whole(it.high))
         }
@@ -413,7 +413,7 @@ fn gate(gate: &GateResult, summary: &Summary) -> Gate {
         let is_share = is_rate && (0.0..=1.0).contains(&actual) && (0.0..=1.0).contains(&limit);
         let most = if is_share { 1.0 } else { actual.max(limit) * 1.15 };
         let interval =
-            if gate.gate == "passRateMin" { summary.totals.held().interval() } else { None };
+            if gate.gate == "passRateMin" { summary.totals.held().interval } else { None };
         Bullet {
             width: scaled(actual, most),
             low: interval.map_or(0, |it| scaled(it.low, most)),
@@ -531,13 +531,13 @@ fn metrics(report: &AnyReport<'_>, summary: &Summary) -> Vec<Metric> {
     metrics
 }
 
-fn held(rate: RateCount) -> Share {
+fn held(rate: MeasuredRate) -> Share {
     let tone = match rate.rate() {
         None => "none",
         Some(_) if rate.count == rate.total => "good",
         Some(_) => "bad",
     };
-    let bullet = rate.interval().map(|it| Bullet {
+    let bullet = rate.interval.map(|it| Bullet {
         width: thousandths(rate.count, rate.total),
         low: scaled(it.low, 1.0),
         high: scaled(it.high, 1.0),

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use kindlm_types::{AnyReport, CaseResult, ModelTotals, Outcome, ecma};
 
-use crate::interval::with_interval;
 use crate::plain::one_line;
 
 /// Returns the properties of the test suite of a model.
@@ -14,9 +13,9 @@ pub(super) fn of_model(report: &AnyReport<'_>, of: &ModelTotals) -> Vec<(&'stati
         all.extend([("provider", model.provider.clone()), ("model", model.name.clone())]);
     }
     let totals = &of.totals;
-    all.push(("held", with_interval(totals.held())));
+    all.push(("held", totals.held().to_string()));
     if of.flaky.total > 0 {
-        all.push(("flaky", with_interval(of.flaky)));
+        all.push(("flaky", of.flaky.to_string()));
     }
     all.extend(totals.cost.usd().map(|it| ("cost_usd", ecma::number(it))));
     all.push(("tokens", totals.tokens.to_string()));

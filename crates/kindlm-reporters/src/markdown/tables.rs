@@ -10,7 +10,6 @@ use super::fit::first_that_fit;
 use super::limits::{NAME, NAMED, WORDS};
 use crate::amount::{cost, count, duration, plural};
 use crate::comparison::{change_of, counts, headline, line_text, lines};
-use crate::interval::with_interval;
 
 /// The maximum number of characters of each part. The cases get the remaining characters.
 const CHANGES_ROOM: usize = 6_000;
@@ -88,9 +87,8 @@ pub(super) fn models(report: &AnyReport<'_>, summary: &Summary, most: usize) -> 
     }
     if all.len().saturating_add(2) > most {
         let first = all.iter().take(NAMED);
-        let mut shares: Vec<String> = first
-            .map(|it| format!("{} {}", shown(&it.model, NAME), with_interval(it.totals.held())))
-            .collect();
+        let mut shares: Vec<String> =
+            first.map(|it| format!("{} {}", shown(&it.model, NAME), it.totals.held())).collect();
         let more = all.len().saturating_sub(NAMED) as u64;
         shares.extend((more > 0).then(|| plural(more, "more model")));
         return format!("\n{}\n", shares.join(", "));
@@ -113,7 +111,7 @@ fn model(it: &ModelTotals, comparison: Option<&Comparison>) -> String {
         total => format!("{} of {}", count(it.flaky.count), count(total)),
     };
     let latency = it.latency_ms.map_or_else(|| "–".to_owned(), |it| duration(it.p50));
-    let mut cells = vec![shown(&it.model, NAME), with_interval(it.totals.held())];
+    let mut cells = vec![shown(&it.model, NAME), it.totals.held().to_string()];
     cells.extend(comparison.map(|all| change_of(all, &it.model).unwrap_or_else(|| "–".to_owned())));
     cells.extend([flaky, shown(&cost(it.totals.cost), NAME), latency]);
     format!("| {} |", cells.join(" | "))
@@ -196,7 +194,7 @@ fn assertion(it: &AssertionSummary) -> String {
     let sign = if it.kept.count < it.kept.total { "❌" } else { "⚠️" };
     let mut kept = match it.kept.total {
         0 => "never judged".to_owned(),
-        _ => with_interval(it.kept),
+        _ => it.kept.to_string(),
     };
     if it.errored > 0 {
         kept = format!("{kept}; {} errored", count(it.errored));

@@ -9,7 +9,6 @@ use unicode_width::UnicodeWidthStr as _;
 use super::case::mark;
 use crate::RenderError;
 use crate::amount::{count, duration, usd};
-use crate::interval::with_interval;
 use crate::page::{Ink, Page, Span};
 use crate::plain::one_line;
 
@@ -42,7 +41,7 @@ pub(super) fn render(
 
 /// Returns the pass rate of a model with its interval, and its flaky cases.
 fn rates(model: &ModelTotals) -> String {
-    let rate = with_interval(model.totals.held());
+    let rate = model.totals.held().to_string();
     match model.flaky.count {
         0 => rate,
         flaky => format!("{rate} · {} of {} flaky", count(flaky), count(model.flaky.total)),

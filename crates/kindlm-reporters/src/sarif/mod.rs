@@ -14,7 +14,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::amount::plural;
 use crate::bytes::Bytes;
-use crate::interval::with_interval;
 use crate::issue::{Issue, Level, Place, issues, name_of, place_of};
 use crate::plain::{head, one_line};
 use crate::{Meta, Registration, RenderError, Style, verdict};
@@ -91,7 +90,7 @@ fn run<'a>(
             tool_execution_notifications: LeftOut(&results.left_out),
         }],
         properties: RunProperties {
-            held: with_interval(summary.totals.held()),
+            held: summary.totals.held().to_string(),
             causes: summary
                 .causes
                 .iter()

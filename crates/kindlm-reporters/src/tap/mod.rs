@@ -5,7 +5,6 @@ use std::fmt;
 use kindlm_types::{AnyReport, CaseResult, GateOutcome, GateResult, Outcome};
 
 use crate::amount::plural;
-use crate::interval::with_interval;
 use crate::issue::{issues, name_of, place_of_case};
 use crate::plain::{head, one_line};
 use crate::repeated;
@@ -53,7 +52,7 @@ fn render(
     let summary = report.summary();
     let clauses = verdict::clauses(report, &summary).join("; ");
     writeln!(out, "# {}: {clauses}", verdict::word(report, &summary))?;
-    writeln!(out, "# held {}", with_interval(summary.totals.held()))?;
+    writeln!(out, "# held {}", summary.totals.held())?;
     for it in summary.causes.iter().take(CAUSES) {
         let code = it.code.as_ref().map_or_else(String::new, |it| format!("{it} "));
         writeln!(out, "# {}: {code}{}", plural(it.cases, "case"), one_line(&it.title))?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::sample_report;
-use kindlm_types::{AssertionResult, CaseResult, Outcome, RateCount, Verdict};
+use kindlm_types::{AssertionResult, CaseResult, MeasuredRate, Outcome, Verdict};
 use serde_json::Value;
 
 use crate::{csv, github, gitlab, render, style, tap};
@@ -180,8 +180,8 @@ fn a_case_of_which_nothing_was_checked_is_not_one_that_passed() {
 }
 
 /// Returns the share of cases that held as all reports show it.
-fn held(rate: RateCount) -> String {
-    let interval = rate.interval().unwrap();
+fn held(rate: MeasuredRate) -> String {
+    let interval = rate.interval.unwrap();
     let percent = |it: f64| format!("{:.1}", it * 100.0);
     let share = percent(rate.rate().unwrap());
     let (low, high) = (percent(interval.low), percent(interval.high));
@@ -210,7 +210,7 @@ fn all_reports_show_the_same_interval() {
         for id in ["junit", "markdown", "pretty", "compliance"] {
             assert!(rendered(id).contains(&held(rate)), "{id} on {}", model.model);
         }
-        let interval = rate.interval().unwrap();
+        let interval = rate.interval.unwrap();
         let wire = &json["modelTotals"][at]["held"];
         assert_eq!(
             (wire["low"].as_f64(), wire["high"].as_f64()),

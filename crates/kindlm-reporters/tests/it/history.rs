@@ -1,7 +1,7 @@
 //! Tests of the history of a suite or a case.
 
 use kindlm_reporters::history_text;
-use kindlm_types::{Condition, ConditionChange, Outcome, RateCount};
+use kindlm_types::{Condition, ConditionChange, MeasuredRate, Outcome, RateCount};
 use kindlm_wire::history::{
     ChangePoint, Entry, FileChange, Flip, FlippedCase, History, RunChanges, Series, Unit,
     ValueChange,
@@ -13,7 +13,7 @@ fn entry(run: &str, outcome: &str, held: (u64, u64)) -> Entry {
         run: run.to_owned(),
         started_at: "2026-11-20T14:09:12.005Z".to_owned(),
         outcome: outcome.to_owned(),
-        held: RateCount { count: held.0, total: held.1 }.into(),
+        held: rate(held.0, held.1),
         errored: 0,
         score: None,
         cost: kindlm_types::Cost { known_usd: 0.0, unknown: 1 }.into(),
@@ -24,8 +24,11 @@ fn entry(run: &str, outcome: &str, held: (u64, u64)) -> Entry {
     }
 }
 
+fn rate(count: u64, total: u64) -> Rate {
+    MeasuredRate::of_independent(RateCount { count, total }).into()
+}
+
 fn history() -> History {
-    let rate = |count, total| Rate::from(RateCount { count, total });
     let value = |before: &str, after: &str| ValueChange {
         before: Some(before.to_owned()),
         after: Some(after.to_owned()),

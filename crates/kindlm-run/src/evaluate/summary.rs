@@ -58,7 +58,7 @@ impl Totals {
             None => format!("line {line}"),
         };
         let position = usize::try_from(line).unwrap_or(usize::MAX);
-        breakdown.observe(position, &name, "", results);
+        breakdown.observe(position, None, (&name, ""), results);
     }
 
     /// Counts a line that is not a valid record.

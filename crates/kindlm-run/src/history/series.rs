@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kindlm_stats::{Tally, change_points};
-use kindlm_types::{FileDigest, RateCount};
+use kindlm_types::{FileDigest, MeasuredRate, RateCount};
 use kindlm_wire::history::{
     ChangePoint, Entry, FileChange, Flip, FlippedCase, RunChanges, Series, Unit, ValueChange,
 };
@@ -31,7 +31,7 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
     let entries = heads.iter().map(|head| {
         let (count, total) = counts(head);
         Entry {
-            held: RateCount { count, total }.into(),
+            held: held(head, RateCount { count, total }),
             errored: head.totals.errored,
             score: head.totals.average_score,
             cost: head.totals.cost,
@@ -95,7 +95,7 @@ pub(super) fn case_series(past: &PastRuns, heads: &[RunHead], case: &str, model:
 
 fn case_entry(head: &RunHead, case: &PastCase) -> Entry {
     Entry {
-        held: case.judged.into(),
+        held: MeasuredRate::of_independent(case.judged).into(),
         errored: case.errored.into(),
         score: case.score,
         cost: case.cost.into(),
@@ -110,7 +110,7 @@ fn entry(head: &RunHead, outcome: &str) -> Entry {
         run: head.run.clone(),
         started_at: head.started_at.clone(),
         outcome: outcome.to_owned(),
-        held: RateCount::default().into(),
+        held: MeasuredRate::default().into(),
         errored: 0,
         score: None,
         cost: Cost::from(kindlm_types::Cost::default()),
@@ -146,6 +146,7 @@ fn series(
     let points = points.collect();
     let since = found.last().map_or(0, |it| it.at).max(last_change(&digests));
     let first = judged.get(since).filter(|_| since > 0).map(|it| it.run.clone());
+    // The results of different runs count as independent, like for the change points.
     let current = tallies.iter().skip(since).fold(RateCount::default(), |sum, it| RateCount {
         count: sum.count + it.passed(),
         total: sum.total + it.total(),
@@ -156,7 +157,7 @@ fn series(
             (current.total > 1).then_some(current.count > 0 && current.count < current.total)
         }
     };
-    let current = current.into();
+    let current = MeasuredRate::of_independent(current).into();
     let flips = Vec::new();
     Series { model, runs, unit, change_points: points, since: first, current, flaky, flips }
 }
@@ -170,7 +171,18 @@ fn last_change(digests: &[Option<String>]) -> usize {
 }
 
 fn rate(tally: Tally) -> Rate {
-    RateCount { count: tally.passed(), total: tally.total() }.into()
+    let counts = RateCount { count: tally.passed(), total: tally.total() };
+    MeasuredRate::of_independent(counts).into()
+}
+
+/// Returns the rate of the decided cases of a run.
+///
+/// If all cases are decided, it has the interval of the run's report, which counts each cluster of cases once.
+fn held(head: &RunHead, decided: RateCount) -> Rate {
+    if (head.held.count, head.held.total) == (decided.count, decided.total) {
+        return head.held.clone();
+    }
+    MeasuredRate::of_independent(decided).into()
 }
 
 /// Returns a case if one of its outcomes held and the other failed.

@@ -127,7 +127,7 @@ impl Past {
         }
         self.has_early_ends |= case.early_end.is_some();
         let past = self.cases.entry(key).or_insert_with(|| PastCase {
-            cluster: case.cluster.clone().unwrap_or_else(|| case.case.clone()),
+            cluster: case.cluster_name().to_owned(),
             digest,
             whole_digest: case.digest.clone(),
             passed: 0,

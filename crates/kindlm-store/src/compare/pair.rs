@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kindlm_stats::{Difference, Tally, fisher_exact};
-use kindlm_types::{CaseChange, CaseChangeKind, PassRate};
+use kindlm_types::{CaseChange, CaseChangeKind, PassRate, cluster_of};
 
 use super::{TOLERANCE, change};
 use crate::{Entry, EntryRate};
@@ -66,9 +66,8 @@ impl<'a> Pair<'a> {
         Difference { cluster: self.cluster(), before: self.before, after: self.after }
     }
 
-    /// Returns the cluster. Without one in the suite, it is the case on all its models.
     pub(super) fn cluster(&self) -> &'a str {
-        self.now.cluster.as_deref().unwrap_or(&self.now.case)
+        cluster_of(self.now.cluster.as_deref(), &self.now.case)
     }
 
     /// Returns the counts of each assertion and label that both runs judged, before and after.

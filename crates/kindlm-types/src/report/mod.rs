@@ -5,12 +5,11 @@ mod case;
 mod cases;
 mod comparison;
 mod exit;
+mod rate;
 mod specification;
 mod summary;
 
 use std::borrow::Cow;
-
-use kindlm_stats::{Confidence, Interval};
 
 pub use canaries::CanaryWatch;
 pub use case::{
@@ -22,6 +21,7 @@ pub use comparison::{
     Condition, ConditionChange, PassRate, RateChange,
 };
 pub use exit::ExitStatus;
+pub use rate::{MeasuredRate, RateCount, RateSum, cluster_of, interval_text, percent, thousands};
 pub use specification::{
     CheckInfo, FileDigest, InstructionsInfo, JudgeInfo, MAX_SPECIFIED_TESTS, TestInfo,
 };
@@ -177,29 +177,6 @@ pub struct ComplianceInfo {
     pub intended_purpose: Option<String>,
     /// Notes on data governance.
     pub data_governance_notes: Option<String>,
-}
-
-/// A count out of a total.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RateCount {
-    /// The count.
-    pub count: u64,
-    /// The total.
-    pub total: u64,
-}
-
-impl RateCount {
-    /// Returns count / total, from 0 to 1; `None` if the total is 0.
-    #[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
-    pub fn rate(self) -> Option<f64> {
-        (self.total > 0).then(|| self.count as f64 / self.total as f64)
-    }
-
-    /// Returns Wilson's 95% confidence interval of the rate; `None` if the total is 0.
-    pub fn interval(self) -> Option<Interval> {
-        let tally = kindlm_stats::Tally::new(self.count, self.total).ok()?;
-        Some(tally.wilson(Confidence::P95))
-    }
 }
 
 /// A metric that the suite computes from named scores.

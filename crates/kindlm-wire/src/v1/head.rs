@@ -1,6 +1,6 @@
 //! The head of a run: its totals, without its cases.
 
-use kindlm_types::{CaseSource, RateCount};
+use kindlm_types::CaseSource;
 use serde::{Deserialize, Serialize};
 
 use super::{Cost, GateStatus, Rate, Totals, VERSION, WireError, is_zero};
@@ -110,8 +110,8 @@ impl RunHead {
         let summary = report.summary();
         let (run, suite) = (&report.run, &report.suite);
         let models = summary.models.iter().take(LISTED).map(|it| {
-            let RateCount { count: held, total: cases } = it.totals.held();
-            HeadModel { model: it.model.clone(), held, cases, cost: it.totals.cost.into() }
+            let (held, cost) = (it.totals.held(), it.totals.cost.into());
+            HeadModel { model: it.model.clone(), held: held.count, cases: held.total, cost }
         });
         let rules = summary.assertions.iter().take(LISTED).map(|it| HeadRule {
             rule: it.id.clone(),

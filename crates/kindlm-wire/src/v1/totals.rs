@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FailingCase;
-use kindlm_types::{FailureCode, RateCount};
+use kindlm_types::{FailureCode, MeasuredRate};
 
 /// A count out of a total, with its confidence interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,15 +16,15 @@ pub struct Rate {
     pub total: u64,
     /// The count / the total, from 0 to 1; `null` if the total is 0.
     pub rate: Option<f64>,
-    /// The lower end of Wilson's 95% confidence interval; `null` if the total is 0.
+    /// The lower end of the 95% confidence interval, which counts each cluster of cases once; `null` if the total is 0.
     pub low: Option<f64>,
-    /// The upper end of Wilson's 95% confidence interval; `null` if the total is 0.
+    /// The upper end of the 95% confidence interval; `null` if the total is 0.
     pub high: Option<f64>,
 }
 
-impl From<RateCount> for Rate {
-    fn from(it: RateCount) -> Self {
-        let interval = it.interval();
+impl From<MeasuredRate> for Rate {
+    fn from(it: MeasuredRate) -> Self {
+        let interval = it.interval;
         Self {
             count: it.count,
             total: it.total,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{AssertionResult, RateCount, Verdict};
+use crate::{AssertionResult, MeasuredRate, RateSum, Verdict};
 
 /// The id of the assertion that judges the rules of a prompt. Each rule has its own result.
 pub const PROMPT_ASSERTION: &str = "prompt-assertion";
@@ -18,13 +18,13 @@ pub const NAMED_FAILURES: usize = 20;
 const EXAMPLE: usize = 500;
 
 /// The totals of one prompt assertion.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssertionSummary {
     /// The assertion's id.
     pub id: String,
     /// The number of passes, out of passes and failures.
-    pub kept: RateCount,
+    pub kept: MeasuredRate,
     /// The number of results without a verdict of the judge.
     pub errored: u64,
     /// The number of results in which the rule did not apply.
@@ -61,7 +61,7 @@ pub struct FailingCase {
 
 /// Counts of the results of prompt assertions, by id.
 ///
-/// Cases may be added in any order. The size depends on the number of assertions, not on the number of cases.
+/// Cases may be added in any order. The size depends on the number of assertions, and on the number of named clusters.
 #[derive(Clone, Debug, Default)]
 pub struct Breakdown {
     entries: BTreeMap<String, Entry>,
@@ -73,7 +73,7 @@ pub struct Breakdown {
 struct Entry {
     /// The first appearance: the position of the case, and the index within the case.
     first: (usize, usize),
-    kept: RateCount,
+    kept: RateSum,
     errored: u64,
     skipped: u64,
     /// The first [`NAMED_FAILURES`] cases by position.
@@ -94,15 +94,18 @@ impl Breakdown {
     }
 
     /// Adds the results of all repeats of the case at a position. Must be called once for each case.
+    ///
+    /// `cluster` is the case's cluster, or `None` if no other case belongs to it.
     pub fn observe<'a>(
         &mut self,
         position: usize,
-        case: &str,
-        model: &str,
+        cluster: Option<&str>,
+        (case, model): (&str, &str),
         results: impl IntoIterator<Item = &'a AssertionResult>,
     ) {
         let mut rules = Vec::new();
         results.into_iter().for_each(|it| collect(it, &mut rules));
+        let mut judged: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for (place, (id, result)) in rules.into_iter().enumerate() {
             let is_new = !self.entries.contains_key(id);
             if is_new && self.most.is_some_and(|most| self.entries.len() >= most) {
@@ -114,6 +117,14 @@ impl Breakdown {
                 entry.first = (position, place);
             }
             entry.add(position, case, model, result);
+            let (passed, all) = judged.entry(id).or_default();
+            *passed += u64::from(result.verdict == Verdict::Pass);
+            *all += u64::from(matches!(result.verdict, Verdict::Pass | Verdict::Fail { .. }));
+        }
+        for (id, (passed, all)) in judged {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.kept.add(cluster, passed, all);
+            }
         }
     }
 
@@ -150,12 +161,8 @@ pub fn prompt_assertion_id(result: &AssertionResult) -> &str {
 impl Entry {
     fn add(&mut self, position: usize, case: &str, model: &str, result: &AssertionResult) {
         match &result.verdict {
-            Verdict::Pass => {
-                self.kept.count += 1;
-                self.kept.total += 1;
-            }
+            Verdict::Pass => {}
             Verdict::Fail { message, .. } => {
-                self.kept.total += 1;
                 let words = result.reasoning.as_deref().filter(|it| !it.trim().is_empty());
                 keep_first(&mut self.failure, position, words.unwrap_or(message));
                 self.fail(position, case, model);
@@ -187,7 +194,7 @@ impl Entry {
         let example = self.failure.as_ref().or(self.obstacle.as_ref());
         AssertionSummary {
             id: id.to_owned(),
-            kept: self.kept,
+            kept: self.kept.rate(),
             errored: self.errored,
             skipped: self.skipped,
             failing: self.failing.values().cloned().collect(),
@@ -258,9 +265,14 @@ mod tests {
         let other = AssertionResult::fail("judge", "Judge: a", CODE, "low");
         let skipped = AssertionResult::skipped(PROMPT_ASSERTION, "c", "does not apply");
         let first = [labelled.with_metadata("id", "a"), set, unknown, other, skipped];
-        breakdown.observe(0, "one", "m", &first);
+        breakdown.observe(0, None, ("one", "m"), &first);
         // Two failing repeats of one case are one failing case.
-        breakdown.observe(1, "two", "m", &[fail("a", "first"), fail("a", "second"), errored("b")]);
+        breakdown.observe(
+            1,
+            None,
+            ("two", "m"),
+            &[fail("a", "first"), fail("a", "second"), errored("b")],
+        );
         assert_eq!(
             lines(&breakdown),
             [
@@ -279,7 +291,12 @@ mod tests {
             for at in (0..cases).map(|it| it * step % cases) {
                 let why = format!("why {at}");
                 let id = ["a", "b"][at % 2];
-                breakdown.observe(at, &format!("case {at}"), "m", &[fail(id, &why), pass("z")]);
+                breakdown.observe(
+                    at,
+                    None,
+                    (&format!("case {at}"), "m"),
+                    &[fail(id, &why), pass("z")],
+                );
             }
             breakdown.summaries()
         };
@@ -296,8 +313,8 @@ mod tests {
     #[test]
     fn an_obstacle_is_the_example_only_where_nothing_failed() {
         let mut breakdown = Breakdown::default();
-        breakdown.observe(0, "one", "m", &[errored("a"), errored("b")]);
-        breakdown.observe(1, "two", "m", &[fail("a", &"long ".repeat(500))]);
+        breakdown.observe(0, None, ("one", "m"), &[errored("a"), errored("b")]);
+        breakdown.observe(1, None, ("two", "m"), &[fail("a", &"long ".repeat(500))]);
         let summaries = breakdown.summaries();
         let example = summaries[0].example.as_deref().unwrap();
         assert!(example.starts_with("long long") && example.ends_with('…'));
@@ -309,7 +326,7 @@ mod tests {
     fn a_limit_keeps_the_first_and_counts_the_rest() {
         let mut breakdown = Breakdown::with_limit(2);
         for at in 0..5 {
-            breakdown.observe(at, "case", "m", &[pass(&format!("id {at}")), pass("id 0")]);
+            breakdown.observe(at, None, ("case", "m"), &[pass(&format!("id {at}")), pass("id 0")]);
         }
         assert_eq!(lines(&breakdown).len(), 2);
         assert_eq!(breakdown.left_out(), 3);

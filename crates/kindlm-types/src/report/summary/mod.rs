@@ -12,8 +12,10 @@ pub use case::{ErrorFinding, Finding, RepeatCounts};
 pub use causes::{CauseTotals, cause_key, error_cause_key};
 pub use tally::Tally;
 
+use kindlm_stats::Interval;
+
 use crate::{
-    CaseSource, Class, Cost, ExitStatus, FailureCode, GateResult, ProviderErrorKind, RateCount,
+    CaseSource, Class, Cost, ExitStatus, FailureCode, GateResult, MeasuredRate, ProviderErrorKind,
     Report,
 };
 
@@ -52,12 +54,15 @@ pub struct SuiteTotals {
     ///
     /// [`CaseResult::passed_share`]: crate::CaseResult::passed_share
     pub average_score: Option<f64>,
+    /// The 95% confidence interval of the share of cases that held; `None` without cases.
+    pub held_interval: Option<Interval>,
 }
 
 impl SuiteTotals {
     /// Returns the number of cases that held, out of those that were not skipped.
-    pub fn held(&self) -> RateCount {
-        RateCount { count: self.passed + self.scored, total: self.cases }
+    pub fn held(&self) -> MeasuredRate {
+        let count = self.passed + self.scored;
+        MeasuredRate { count, total: self.cases, interval: self.held_interval }
     }
 
     /// Returns true if executions were counted, but all cases were skipped.
@@ -84,7 +89,7 @@ pub struct ModelTotals {
     pub latency_total_ms: f64,
     /// The cases that held in some repeats and failed in others, out of all cases with several repeats that were not
     /// skipped.
-    pub flaky: RateCount,
+    pub flaky: MeasuredRate,
     /// The latency of an execution in milliseconds; `None` if nothing was measured.
     ///
     /// Replies from the response store are excluded.
@@ -144,9 +149,9 @@ pub struct Summary {
     /// The totals over all cases.
     pub totals: SuiteTotals,
     /// The number of deterministic checks that passed, out of those that were judged.
-    pub deterministic: RateCount,
+    pub deterministic: MeasuredRate,
     /// The number of probabilistic checks that passed, out of those that were judged.
-    pub probabilistic: RateCount,
+    pub probabilistic: MeasuredRate,
     /// The totals of all models that have results.
     ///
     /// Models are in the order of the suite, followed by others such as `command`.
@@ -165,7 +170,7 @@ pub struct Summary {
     pub failures_left_out: u64,
     /// The cases that held in some repeats and failed in others, out of all cases with several repeats that were not
     /// skipped.
-    pub flaky: RateCount,
+    pub flaky: MeasuredRate,
     /// The distinct failure codes of all cases, including provider errors.
     ///
     /// The codes are in order of first appearance.
@@ -192,7 +197,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the number of checks of a class that passed, out of those that were judged.
-    pub fn checks(&self, class: Class) -> RateCount {
+    pub fn checks(&self, class: Class) -> MeasuredRate {
         match class {
             Class::Deterministic => self.deterministic,
             Class::Probabilistic => self.probabilistic,

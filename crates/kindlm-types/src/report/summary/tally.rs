@@ -8,7 +8,7 @@ use super::causes::Causes;
 use super::{Breakdown, ModelTotals, NamedTotal, Percentiles, SuiteTotals, Summary, TagTotals};
 use crate::{
     CaseResult, ExactSum, ExecutionError, ExecutionResult, ExitStatus, FailureCode, Mean,
-    ModelInfo, Outcome, ProviderErrorKind, RateCount, SkippedCase,
+    ModelInfo, Outcome, ProviderErrorKind, RateSum, SkippedCase,
 };
 
 /// The totals over cases, updated while they finish.
@@ -17,19 +17,22 @@ use crate::{
 /// appearance follow the plan. If there are more than 500 causes of failures, the order decides which of them are
 /// listed; the failures of the others are counted.
 ///
-/// The size does not depend on the number of cases, only on the numbers of models, tags, failure codes, named scores,
-/// prompt assertions and causes, of which at most 500 are kept.
+/// The size depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes, of which
+/// at most 500 are kept. For the intervals of rates, it also depends on the number of clusters, unless the cases are
+/// [independent](Self::of_independent_cases).
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
+    /// True if no two cases belong to the same cluster.
+    is_independent: bool,
     all: Totals,
-    deterministic: RateCount,
-    probabilistic: RateCount,
+    deterministic: RateSum,
+    probabilistic: RateSum,
     models: OrderedMap<String, OfModel>,
     tags: BTreeMap<String, Totals>,
     untagged: Totals,
     assertions: Breakdown,
     causes: Causes,
-    flaky: RateCount,
+    flaky: RateSum,
     failure_codes: OrderedMap<FailureCode, ()>,
     /// The failure codes in `CaseResult::failure_codes`.
     case_codes: OrderedMap<FailureCode, ()>,
@@ -44,6 +47,11 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Returns an empty tally for cases of which no two belong to the same cluster.
+    pub fn of_independent_cases() -> Self {
+        Self { is_independent: true, ..Self::default() }
+    }
+
     /// Computes the totals over cases that are in the order of the plan.
     pub fn of<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut tally = Self::default();
@@ -53,16 +61,18 @@ impl Tally {
 
     /// Adds the case at a position of the plan. Must be called once for each case.
     pub fn observe(&mut self, position: usize, case: &CaseResult) {
-        self.all.add(case);
-        let RateCount { count, total } = &mut self.deterministic;
-        *count += case.checks.deterministic_passed;
-        *total += case.checks.deterministic_total;
-        let RateCount { count, total } = &mut self.probabilistic;
-        *count += case.checks.probabilistic_passed;
-        *total += case.checks.probabilistic_total;
+        let cluster = (!self.is_independent).then(|| case.cluster_name());
+        self.all.add(case, cluster);
+        let checks = &case.checks;
+        let (passed, total) = (checks.deterministic_passed, checks.deterministic_total);
+        self.deterministic.add(cluster, passed, total);
+        let (passed, total) = (checks.probabilistic_passed, checks.probabilistic_total);
+        self.probabilistic.add(cluster, passed, total);
 
+        // A model has one result of each test, so cases without a cluster in the suite are independent here.
+        let on_model = case.cluster.as_deref();
         let model = self.models.entry((position, 0), case.model.as_str());
-        model.totals.add(case);
+        model.totals.add(case, on_model);
         model.waited.add(case.latency_total_ms());
         if let Some(latency) = case.latency_avg_ms {
             model.latency.add(latency);
@@ -70,10 +80,8 @@ impl Tally {
         model.measure(case);
         if case.repeat_counts().executed() > 1 {
             let is_flaky = u64::from(case.is_flaky());
-            for flaky in [&mut model.flaky, &mut self.flaky] {
-                flaky.total += 1;
-                flaky.count += is_flaky;
-            }
+            model.flaky.add(on_model, is_flaky, 1);
+            self.flaky.add(cluster, is_flaky, 1);
         }
         self.causes.observe(position, case);
         let named = case.executions.iter().flat_map(ExecutionResult::named_scores);
@@ -84,19 +92,19 @@ impl Tally {
             *count += 1;
         }
         let results = case.executions.iter().flat_map(|it| &it.results);
-        self.assertions.observe(position, &case.case, &case.model, results);
-        self.add_to_tags(case);
+        self.assertions.observe(position, cluster, (&case.case, &case.model), results);
+        self.add_to_tags(case, cluster);
         self.add_codes(position, case);
     }
 
-    fn add_to_tags(&mut self, case: &CaseResult) {
+    fn add_to_tags(&mut self, case: &CaseResult, cluster: Option<&str>) {
         if case.tags.is_empty() {
-            self.untagged.add(case);
+            self.untagged.add(case, cluster);
         }
         for tag in distinct(&case.tags) {
             match self.tags.get_mut(tag) {
-                Some(totals) => totals.add(case),
-                None => self.tags.entry(tag.to_owned()).or_default().add(case),
+                Some(totals) => totals.add(case, cluster),
+                None => self.tags.entry(tag.to_owned()).or_default().add(case, cluster),
             }
         }
     }
@@ -166,15 +174,15 @@ impl Tally {
         let tags = tags.into_iter().map(|(tag, totals)| TagTotals { tag: tag.to_owned(), totals });
         Summary {
             totals,
-            deterministic: self.deterministic,
-            probabilistic: self.probabilistic,
+            deterministic: self.deterministic.rate(),
+            probabilistic: self.probabilistic.rate(),
             models: self.by_model(models),
             tags: tags.collect(),
             untagged: (untagged.listed() > 0).then_some(untagged),
             assertions: self.assertions.summaries(),
             causes: self.causes.totals(),
             failures_left_out: self.causes.left_out(),
-            flaky: self.flaky,
+            flaky: self.flaky.rate(),
             failure_codes: self.failure_codes.in_order().map(|(code, ())| code.clone()).collect(),
             first_code: self.case_codes.in_order().next().map(|(code, ())| code.clone()),
             provider_error_kinds: self.provider_errors.in_order().map(|(it, ())| *it).collect(),
@@ -201,7 +209,7 @@ impl Tally {
                 totals: of.totals.totals(),
                 latency_avg_ms: of.latency.value(),
                 latency_total_ms: of.waited.value(),
-                flaky: of.flaky,
+                flaky: of.flaky.rate(),
                 latency_ms: percentiles(&of.latencies),
                 tokens: percentiles(&of.tokens),
                 cost_usd: percentiles(&of.costs),
@@ -216,7 +224,7 @@ struct OfModel {
     totals: Totals,
     latency: Mean,
     waited: ExactSum,
-    flaky: RateCount,
+    flaky: RateSum,
     latencies: Quantiles,
     tokens: Quantiles,
     costs: Quantiles,
@@ -265,13 +273,14 @@ impl Named {
 #[derive(Clone, Debug, Default)]
 struct Totals {
     counts: SuiteTotals,
+    held: RateSum,
     cost: ExactSum,
     judge_cost: ExactSum,
     score: Mean,
 }
 
 impl Totals {
-    fn add(&mut self, case: &CaseResult) {
+    fn add(&mut self, case: &CaseResult, cluster: Option<&str>) {
         let counts = &mut self.counts;
         match case.outcome {
             Outcome::Passed => counts.passed += 1,
@@ -282,6 +291,7 @@ impl Totals {
         }
         if case.outcome != Outcome::Skipped {
             counts.cases += 1;
+            self.held.add(cluster, u64::from(case.passed()), 1);
         }
         counts.undecided += u64::from(case.is_undecided());
         counts.saved_repeats += case.saved_repeats();
@@ -307,6 +317,7 @@ impl Totals {
         totals.cost.known_usd = self.cost.value();
         totals.judge_cost.known_usd = self.judge_cost.value();
         totals.average_score = self.score.value();
+        totals.held_interval = self.held.rate().interval;
         totals
     }
 }
@@ -435,6 +446,36 @@ mod tests {
         let causes = Report { cases, ..Report::default() }.summary().causes;
         let counts: Vec<(&str, u64)> = causes.iter().map(|it| (&*it.title, it.cases)).collect();
         assert_eq!(counts, [("shared", 2), ("xx", 1)]);
+    }
+
+    #[test]
+    fn intervals_count_a_cluster_of_cases_once() {
+        let cases = |models: u8, cluster: Option<&str>| -> Vec<CaseResult> {
+            let each = (0..20).flat_map(|at| (0..models).map(move |model| (at, model)));
+            let all = each.map(|(at, model)| CaseResult {
+                case: format!("case {at}"),
+                cluster: cluster.map(str::to_owned),
+                tags: vec!["tag".to_owned()],
+                repeats: 1,
+                ..case(&model.to_string(), Outcome::Passed)
+            });
+            all.collect()
+        };
+        let low = |models, cluster| {
+            let summary = Tally::of(&cases(models, cluster)).summary(&[], &[], ExitStatus::Success);
+            let parts = [summary.totals, summary.tags[0].totals, summary.models[0].totals];
+            parts.map(|it| format!("{:.3}", it.held_interval.unwrap().low))
+        };
+        // 20 of 20 and 1 of 1.
+        let (twenty, one) = ("0.839", "0.207");
+        assert_eq!(low(1, None), [twenty; 3]);
+        assert_eq!(low(2, None), [twenty; 3]);
+        assert_eq!(low(2, Some("document")), [one; 3]);
+        let mut independent = Tally::of_independent_cases();
+        let cases = cases(1, None);
+        cases.iter().enumerate().for_each(|(at, case)| independent.observe(at, case));
+        let summary = |it: &Tally| it.summary(&[], &[], ExitStatus::Success);
+        assert_eq!(summary(&independent), summary(&Tally::of(&cases)));
     }
 
     #[test]
