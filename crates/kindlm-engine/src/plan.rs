@@ -75,6 +75,15 @@ impl Plan {
         cases.into_iter().any(|it| self.ending(it, it.repeat as usize).is_some())
     }
 
+    /// Returns true if each case runs on one model and has no cluster in the suite.
+    pub(crate) fn cases_are_independent(&self, suite: &Suite) -> bool {
+        let has_cluster =
+            |it: &Unit| suite.cases.get(it.case).is_none_or(|it| it.cluster.is_some());
+        let are_of_one_test =
+            |pair: &[Unit]| matches!(pair, [a, b] if a.case == b.case && a.model != b.model);
+        !self.units.iter().any(has_cluster) && !self.units.windows(2).any(are_of_one_test)
+    }
+
     /// Returns the executions that are still needed, in the order of the plan.
     ///
     /// `outcome` returns the outcome of an execution that is done. If the rule of a case has ended its repeats, the

@@ -48,14 +48,20 @@ enum Missing {
 impl Streamed {
     pub(crate) fn new(suite: &Suite, plan: &Plan, canaries: &[CanaryWatch]) -> Self {
         let groups = Groups::of(&plan.units);
+        let mut measurements = Measurements::after(&suite.gates, canaries);
+        let mut tally = Tally::default();
+        if plan.cases_are_independent(suite) {
+            measurements.cases_are_independent();
+            tally = Tally::of_independent_cases();
+        }
         Self {
             outcomes: vec![Outcome::Skipped; groups.len()],
             groups,
             ended_early: HashMap::new(),
             missing: HashMap::new(),
             reasons: HashSet::new(),
-            tally: Tally::default(),
-            measurements: Measurements::after(&suite.gates, canaries),
+            tally,
+            measurements,
             failure: None,
         }
     }

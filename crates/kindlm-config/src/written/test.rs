@@ -64,8 +64,8 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) compare: Option<String>,
-    /// The name of a cluster of tests that depend on each other, such as questions about one document. `kindlm compare`
-    /// counts a cluster as one observation. Default: the test alone.
+    /// The name of a cluster of tests that depend on each other, such as questions about one document. Comparisons
+    /// and intervals count a cluster as one observation. Default: the test on all its models.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) cluster: Option<String>,

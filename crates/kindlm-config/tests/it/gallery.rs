@@ -247,6 +247,38 @@ fn a_file_that_decides_changes_the_digest() {
 }
 
 #[test]
+fn gates_that_need_more_tests_have_a_warning() {
+    let suite = |gates: &str, tests: usize, cluster: &str| {
+        let test = "    prompt: greet\n    vars: { name: Ada }\n    expect: { output: { contains: [Ada] } }\n";
+        let each = (0..tests).map(|at| format!("  - name: \"test {at}\"\n{cluster}{test}"));
+        let (start, _) = GOOD.split_once("tests:\n").unwrap();
+        load_text(&format!("{start}tests:\n{}gates:\n{gates}", each.collect::<String>()))
+    };
+    let low = |gate: &str, value: &str| format!("  {gate}: {{ value: {value}, bound: low }}\n");
+    let cluster = "    cluster: terms\n    tags: [refunds]\n";
+    for (name, gates, cluster) in [
+        ("too_few_tests", low("passRateMin", "0.99"), ""),
+        ("no_number_of_tests", low("judgeAvgMin", "1"), ""),
+        (
+            "tests_of_one_cluster",
+            "  tags: { refunds: { value: 0.25, bound: low } }\n".to_owned(),
+            cluster,
+        ),
+    ] {
+        let loaded = suite(&gates, 10, cluster);
+        assert!(loaded.suite.is_some());
+        assert_snapshot!(name, said(&loaded));
+    }
+    for (gates, tests) in [
+        (low("passRateMin", "0.72"), 10),
+        (low("passRateMin", "0.9"), 35),
+        ("  passRateMin: 1\n".to_owned(), 1),
+    ] {
+        assert_eq!(said(&suite(&gates, tests, "")), "", "{gates}");
+    }
+}
+
+#[test]
 fn repeats_that_often_stay_undecided_have_a_warning() {
     for (name, repeat) in [
         ("too_few_repeats", "{ max: 20, until: decided, pass: 0.95, fail: 0.8 }"),

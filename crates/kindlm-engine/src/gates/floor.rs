@@ -1,38 +1,120 @@
-//! A minimum for a measured rate, or for the lower end of its interval.
+//! A minimum for a measured rate or average, or for the lower end of its interval.
 
-use kindlm_stats::{Clustered, Confidence};
-use kindlm_types::{CaseResult, GateResult, Problem};
+use kindlm_stats::{Clusters, Confidence};
+use kindlm_types::{
+    AssertionResult, CaseResult, GateResult, Mean, MeasuredRate, Problem, RateCount, interval_text,
+};
 use serde_json::{Map, Value, json};
 
 use super::compare::{at_least, missing_evidence, nothing_to_measure, percent};
-use super::{Gate, Measurement, Threshold};
+use super::unjudged::Unjudged;
+use super::{Gate, LowBound, Measurement, Threshold};
 
 /// The end of the id of a gate whose minimum applies to the lower end of the interval.
 pub(super) const LOW: &str = ".low";
 
-/// The static parts of a gate with a minimum rate.
+/// The static parts of a gate with a minimum rate or average.
 #[derive(Debug)]
 pub(super) struct Floor {
-    /// The id of a gate that compares the lower end of the interval.
+    /// The id of the registration, which is the key under `gates`.
     pub(super) id: &'static str,
     /// The start of the message.
     pub(super) name: &'static str,
-    /// True if a run without any case violates the gate.
-    pub(super) needs_cases: bool,
-    /// True if a run in which no case has a score violates the gate.
-    pub(super) needs_scores: bool,
     /// The function that adds the scores of a case.
-    pub(super) add: fn(&CaseResult, &mut Clustered),
+    pub(super) add: fn(&CaseResult, &mut Scores),
+    /// The result if there are no scores.
+    pub(super) without: Without,
 }
 
-/// A gate that compares the lower end of the interval with its minimum.
+/// The result of a gate without scores.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Without {
+    /// A run without any case has the rate 0. If no check applied to its cases, there is nothing to measure.
+    Cases,
+    /// The gate is violated.
+    Shares,
+    /// There is nothing to measure if no check of the kind applied. Otherwise the gate is violated.
+    Checks {
+        /// The kind of the checks, for the message.
+        kind: &'static str,
+        /// Returns true for results of the kind.
+        is_one: fn(&AssertionResult) -> bool,
+    },
+}
+
+/// The scores that a gate has measured: counts of passes, or scores that are averaged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scores {
+    /// True if no two cases belong to the same cluster.
+    pub(super) is_independent: bool,
+    counts: RateCount,
+    average: Mean,
+    clusters: Clusters,
+}
+
+impl Scores {
+    /// Adds passed and judged items of one case.
+    pub(super) fn add_counts(&mut self, case: &CaseResult, passed: u64, judged: u64) {
+        self.counts.count += passed;
+        self.counts.total += judged;
+        #[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
+        self.add(case, passed as f64, judged);
+    }
+
+    /// Adds scores from 0 to 1 of one case, which are averaged.
+    pub(super) fn add_scores(&mut self, case: &CaseResult, scores: impl Iterator<Item = f64>) {
+        let (mut sum, mut size) = (0.0, 0);
+        for score in scores {
+            self.average.add(score);
+            sum += score;
+            size += 1;
+        }
+        self.add(case, sum, size);
+    }
+
+    fn add(&mut self, case: &CaseResult, sum: f64, size: u64) {
+        let cluster = (!self.is_independent).then(|| case.cluster_name());
+        // Scores are from 0 to 1, so there is no error.
+        let _ = self.clusters.add(cluster, sum, size);
+    }
+
+    /// Compares the mean, or the lower end of its interval, with a minimum; `None` without scores.
+    ///
+    /// `name` is the start of the message.
+    pub(super) fn compare(&self, id: &str, name: &str, min: Minimum) -> Option<GateResult> {
+        let total = self.clusters.total();
+        let interval = total.interval(Confidence::P95).ok()?;
+        let RateCount { count, total: judged } = self.counts;
+        let (mean, shown) = match self.counts.rate() {
+            Some(rate) => {
+                let shown = MeasuredRate { count, total: judged, interval: Some(interval) };
+                (rate, shown.to_string())
+            }
+            None => {
+                let (mean, interval) = (self.average.value()?, interval_text(interval));
+                (mean, format!("{} (n = {}; {interval})", percent(mean), total.scores()))
+            }
+        };
+        let clusters = match total.clusters() {
+            all if !min.is_low || all == total.scores() => String::new(),
+            1 => "; 1 cluster".to_owned(),
+            all => format!("; {all} clusters"),
+        };
+        let actual = if min.is_low { interval.low } else { mean };
+        let message = format!("{name}: {shown} ({}{clusters})", min.text());
+        Some(at_least(id, actual, min.value, message))
+    }
+}
+
+/// A gate with a minimum.
 #[derive(Clone, Debug)]
-struct LowBound {
+struct AtLeast {
     floor: &'static Floor,
-    min: f64,
+    min: Minimum,
     /// The number of cases that were run, also without scores.
     cases: u64,
-    scores: Clustered,
+    scores: Scores,
+    unjudged: Unjudged,
 }
 
 /// A minimum with the value that it applies to.
@@ -44,20 +126,35 @@ pub(super) struct Minimum {
     pub(super) is_low: bool,
 }
 
+impl Minimum {
+    /// Formats the minimum as `min: 90.0%`.
+    pub(super) fn text(self) -> String {
+        let of = if self.is_low { " of the lower end" } else { "" };
+        format!("min{of}: {}", percent(self.value))
+    }
+
+    /// Returns the id of a result: that of the gate, which ends in [`LOW`] for a lower end.
+    pub(super) fn result_id(self, gate: String) -> String {
+        if self.is_low { gate + LOW } else { gate }
+    }
+}
+
+/// Creates the gate that compares the rate itself with this minimum.
+pub(super) fn plain(floor: &'static Floor, value: f64) -> Box<dyn Gate> {
+    gate(floor, Minimum { value, is_low: false })
+}
+
 /// Creates the gate of an options object with `value` and `bound`.
-///
-/// `plain` creates the gate that compares the rate itself.
 pub(super) fn build(
     floor: &'static Floor,
-    plain: fn(f64) -> Box<dyn Gate>,
     object: &Map<String, Value>,
-) -> Result<Box<dyn Gate>, Vec<Problem>> {
-    let min = read(object)?;
-    Ok(if min.is_low {
-        Box::new(LowBound { floor, min: min.value, cases: 0, scores: Clustered::default() })
-    } else {
-        plain(min.value)
-    })
+) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
+    Ok(vec![gate(floor, read(object)?)])
+}
+
+fn gate(floor: &'static Floor, min: Minimum) -> Box<dyn Gate> {
+    let (scores, unjudged) = (Scores::default(), Unjudged::default());
+    Box::new(AtLeast { floor, min, cases: 0, scores, unjudged })
 }
 
 /// Reads an options object with `value` and `bound`.
@@ -114,62 +211,54 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// Adds passed and judged items of one case.
-pub(super) fn add(scores: &mut Clustered, passed: u64, judged: u64) {
-    // Passes are never more than the judged items, so there is no error.
-    #[expect(clippy::cast_precision_loss, reason = "counts of results stay far below 2^52")]
-    let _ = scores.add(passed as f64, judged);
-}
-
-impl Gate for LowBound {
+impl Gate for AtLeast {
     fn begin(&self) -> Box<dyn Measurement> {
         Box::new(self.clone())
     }
+
+    fn low_bound(&self) -> Option<LowBound<'_>> {
+        self.min.is_low.then_some(LowBound { gate: self.floor.id, min: self.min.value })
+    }
 }
 
-impl Measurement for LowBound {
+impl Measurement for AtLeast {
     fn observe(&mut self, case: &CaseResult) {
         self.cases += 1;
         (self.floor.add)(case, &mut self.scores);
+        if let Without::Checks { is_one, .. } = self.floor.without {
+            self.unjudged.add(case, is_one);
+        }
+    }
+
+    fn cases_are_independent(&mut self) {
+        self.scores.is_independent = true;
     }
 
     fn finish(&self) -> GateResult {
-        let Floor { id, name, needs_cases, needs_scores, .. } = *self.floor;
-        let min = percent(self.min);
-        if needs_cases && self.cases == 0 {
-            // A run without cases must not pass, so the lower end is 0.
-            let message = format!("{name}: no cases (min of the lower end: {min})");
-            return at_least(id, 0.0, self.min, message);
+        let (name, min) = (self.floor.name, self.min);
+        let id = min.result_id(self.floor.id.to_owned());
+        if let Some(result) = self.scores.compare(&id, name, min) {
+            return GateResult { message: result.message + &self.unjudged.text(), ..result };
         }
-        low_end(id, name, self.min, &self.scores).unwrap_or_else(|| {
-            let message = format!("{name}: nothing to measure (min of the lower end: {min})");
-            if needs_scores {
-                missing_evidence(id, self.min, message)
-            } else {
-                nothing_to_measure(id, self.min, message)
+        let limit = min.text();
+        match self.floor.without {
+            // A run without cases must not pass, so its rate is 0.
+            Without::Cases if self.cases == 0 => {
+                let shown = if min.is_low { "no cases" } else { "0.0%" };
+                at_least(&id, 0.0, min.value, format!("{name}: {shown} ({limit})"))
             }
-        })
+            Without::Cases => {
+                let message = format!("{name}: nothing to measure, no check applied ({limit})");
+                nothing_to_measure(&id, min.value, message)
+            }
+            Without::Shares => {
+                let message =
+                    format!("{name}: nothing was checked, so the gate cannot hold ({limit})");
+                missing_evidence(&id, min.value, message)
+            }
+            Without::Checks { kind, .. } => {
+                self.unjudged.result(&id, min.value, &format!("{name}: "), kind, &limit)
+            }
+        }
     }
-}
-
-/// Compares the lower end of the interval of the scores with a minimum; `None` without scores.
-///
-/// `name` is the start of the message.
-pub(super) fn low_end(id: &str, name: &str, min: f64, scores: &Clustered) -> Option<GateResult> {
-    let mean = scores.mean().ok()?;
-    let interval = scores.interval(Confidence::P95).ok()?;
-    let (count, clusters) = (scores.scores(), scores.clusters());
-    let of = if count == clusters {
-        format!("n = {count}")
-    } else {
-        format!("n = {count} of {clusters} cases")
-    };
-    let message = format!(
-        "{name}: {} ({of}; 95% CI {} to {}) (min of the lower end: {})",
-        percent(mean),
-        percent(interval.low).trim_end_matches('%'),
-        percent(interval.high).trim_end_matches('%'),
-        percent(min)
-    );
-    Some(at_least(id, interval.low, min, message))
 }

@@ -7,6 +7,7 @@ mod compare;
 mod config;
 mod floor;
 mod named;
+mod unjudged;
 
 use std::fmt;
 
@@ -95,15 +96,47 @@ pub trait Gate: fmt::Debug + Send + Sync {
     fn subject(&self) -> Option<Subject<'_>> {
         None
     }
+
+    /// Returns the minimum for the lower end of an interval over cases; `None` by default.
+    ///
+    /// A config file whose suite has too few cases for it has a warning.
+    fn low_bound(&self) -> Option<LowBound<'_>> {
+        None
+    }
+}
+
+/// A minimum for the lower end of an interval over cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LowBound<'a> {
+    /// The key under `gates`.
+    pub gate: &'a str,
+    /// The minimum, from 0 to 1.
+    pub min: f64,
+}
+
+impl LowBound<'_> {
+    /// Returns the lower end of the interval over this number of clusters of cases, if all of them pass.
+    pub fn highest(clusters: u64) -> f64 {
+        let tally = kindlm_stats::Tally::new(clusters, clusters);
+        tally.map_or(0.0, |it| it.wilson(kindlm_stats::Confidence::P95).low)
+    }
+
+    /// Returns the lowest number of clusters of cases with which the gate can hold; `None` if there is none.
+    pub fn needed_clusters(self) -> Option<u64> {
+        kindlm_stats::Tally::needed_passes(self.min, kindlm_stats::Confidence::P95)
+    }
 }
 
 /// The measurement of one gate. It is updated with each case.
 ///
 /// A measurement is pure: the same cases give the same result in any order. Its size does not depend on the number of
-/// cases.
+/// cases. Only intervals over cases need the clusters of cases, unless the cases are independent.
 pub trait Measurement: fmt::Debug + Send {
     /// Adds a case that was run. Skipped cases are not passed.
     fn observe(&mut self, case: &CaseResult);
+
+    /// Declares that no two cases belong to the same cluster, which saves memory. Called before the first case.
+    fn cases_are_independent(&mut self) {}
 
     /// Compares the measured value with the threshold.
     fn finish(&self) -> GateResult;
@@ -127,6 +160,11 @@ impl Measurements {
             None => gate.begin(),
         };
         Self(gates.iter().map(|it| begin(it.as_ref())).collect())
+    }
+
+    /// Declares that no two cases belong to the same cluster, which saves memory.
+    pub fn cases_are_independent(&mut self) {
+        self.0.iter_mut().for_each(|it| it.cases_are_independent());
     }
 
     /// Adds a case. Cases may be added in any order, each once. Skipped cases are ignored.

@@ -1,13 +1,13 @@
 //! Gates with a threshold for each name, such as `assertions: { cite_sources: 0.95 }`.
 
-use kindlm_stats::Clustered;
 use kindlm_types::{CaseResult, GateResult, Problem};
 use serde_json::{Map, Value, json};
 
-use super::compare::{at_least, missing_evidence, percent};
+use super::compare::missing_evidence;
 use super::config::{pointer, with_share};
-use super::floor::{self, LOW, Minimum};
-use super::{Gate, Measurement, Threshold};
+use super::floor::{self, LOW, Minimum, Scores};
+use super::unjudged::errored_results;
+use super::{Gate, LowBound, Measurement, Threshold};
 
 /// The part of a suite that a gate names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,8 @@ struct NamedRate {
     of: &'static PerName,
     name: String,
     min: Minimum,
-    counts: Counts,
-    scores: Clustered,
+    errored: u64,
+    scores: Scores,
 }
 
 /// Creates the gates of an object with a minimum rate for each name.
@@ -63,8 +63,8 @@ pub(super) fn build(
 ) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
     each(object, |name, value| {
         let min = minimum(name, value)?;
-        let (counts, scores) = (Counts::default(), Clustered::default());
-        Ok(Box::new(NamedRate { of, name: name.to_owned(), min, counts, scores }))
+        let (name, scores) = (name.to_owned(), Scores::default());
+        Ok(Box::new(NamedRate { of, name, min, errored: 0, scores }))
     })
 }
 
@@ -164,46 +164,33 @@ impl Gate for NamedRate {
     fn subject(&self) -> Option<Subject<'_>> {
         Some((self.of.subject)(&self.name))
     }
+
+    fn low_bound(&self) -> Option<LowBound<'_>> {
+        self.min.is_low.then_some(LowBound { gate: self.of.id, min: self.min.value })
+    }
 }
 
 impl Measurement for NamedRate {
     fn observe(&mut self, case: &CaseResult) {
         let counts = (self.of.count)(case, &self.name);
-        self.counts.passed += counts.passed;
-        self.counts.judged += counts.judged;
-        self.counts.errored += counts.errored;
-        if counts.judged > 0 {
-            floor::add(&mut self.scores, counts.passed, counts.judged);
-        }
+        self.errored += counts.errored;
+        self.scores.add_counts(case, counts.passed, counts.judged);
+    }
+
+    fn cases_are_independent(&mut self) {
+        self.scores.is_independent = true;
     }
 
     fn finish(&self) -> GateResult {
         let PerName { id, noun, missing, .. } = *self.of;
-        let (Counts { passed, judged, errored }, Minimum { value, is_low }) =
-            (self.counts, self.min);
-        let errored = match errored {
-            0 => String::new(),
-            1 => "; 1 result is errored".to_owned(),
-            all => format!("; {all} results are errored"),
-        };
-        let id = result_id(id, &self.name);
+        let errored = errored_results(self.errored);
+        let id = self.min.result_id(result_id(id, &self.name));
         let name = format!("{noun} `{}`", self.name);
-        let min = percent(value);
-        if is_low {
-            let id = format!("{id}{LOW}");
-            if let Some(result) = floor::low_end(&id, &name, value, &self.scores) {
-                return GateResult { message: result.message + &errored, ..result };
-            }
-            let message = format!("{name}: {missing} (min of the lower end: {min}){errored}");
-            return missing_evidence(&id, value, message);
+        if let Some(result) = self.scores.compare(&id, &name, self.min) {
+            return GateResult { message: result.message + &errored, ..result };
         }
-        let Ok(rate) = self.scores.mean() else {
-            let message = format!("{name}: {missing} (min: {min}){errored}");
-            return missing_evidence(&id, value, message);
-        };
-        let shown = percent(rate);
-        let message = format!("{name}: {shown}, {passed} of {judged} (min: {min}){errored}");
-        at_least(&id, rate, value, message)
+        let message = format!("{name}: {missing} ({}){errored}", self.min.text());
+        missing_evidence(&id, self.min.value, message)
     }
 }
 

@@ -6,7 +6,7 @@ use kindlm_types::{AssertionSummary, Summary};
 
 use super::text::field;
 use crate::Verbosity;
-use crate::amount::{count, plural, share};
+use crate::amount::{count, plural};
 use crate::page::{Ink, Page};
 use crate::plain::one_line;
 
@@ -39,7 +39,7 @@ fn line(page: &mut Page<'_>, it: &AssertionSummary, widest: usize) -> fmt::Resul
     let mut facts = vec![match it.kept.total {
         0 if it.errored == 0 => "did not apply".to_owned(),
         0 => "never judged".to_owned(),
-        _ => format!("kept in {}", share(it.kept)),
+        _ => format!("kept in {}", it.kept),
     }];
     if it.errored > 0 {
         facts.push(format!("{} errored", count(it.errored)));

@@ -5,7 +5,7 @@ use std::fmt;
 use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary, ecma};
 
 use super::{assertions, causes, metrics, models, recap};
-use crate::amount::{cost, count, duration, judge_cost, plural, share, tokens};
+use crate::amount::{cost, count, duration, judge_cost, plural, tokens};
 use crate::page::{Ink, Page};
 use crate::plain::one_line;
 use crate::rerun::{self, word};
@@ -79,9 +79,9 @@ fn totals(
     let mut checks = Vec::new();
     for (class, name) in [(Class::Deterministic, "by rules"), (Class::Probabilistic, "by a model")]
     {
-        let count = summary.checks(class);
-        if count.total > 0 {
-            checks.push(format!("{name} {}", share(count)));
+        let rate = summary.checks(class);
+        if rate.total > 0 {
+            checks.push(format!("{name} {rate}"));
         }
     }
     if !checks.is_empty() {

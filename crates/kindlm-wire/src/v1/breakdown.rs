@@ -13,6 +13,13 @@ use kindlm_types::AssertionSummary;
 pub struct AssertionBreakdown {
     /// The share of passes among passes and failures, from 0 to 1; `null` without passes and failures.
     pub pass_rate: Option<f64>,
+    /// The lower end of the 95% confidence interval, which counts each cluster of cases once; `null` without passes and
+    /// failures.
+    #[serde(default)]
+    pub low: Option<f64>,
+    /// The upper end of the 95% confidence interval; `null` without passes and failures.
+    #[serde(default)]
+    pub high: Option<f64>,
     /// The number of passes and failures.
     pub n: u64,
     /// The number of passes.
@@ -52,6 +59,8 @@ impl From<AssertionSummary> for AssertionBreakdown {
     fn from(summary: AssertionSummary) -> Self {
         Self {
             pass_rate: summary.kept.rate(),
+            low: summary.kept.interval.map(|it| it.low),
+            high: summary.kept.interval.map(|it| it.high),
             n: summary.kept.total,
             passed: summary.kept.count,
             failed: summary.kept.total.saturating_sub(summary.kept.count),

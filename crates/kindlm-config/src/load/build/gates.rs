@@ -1,13 +1,16 @@
 //! Gates that name a part of the suite: an assertion, a named score or a tag. Unknown names are errors.
+//!
+//! Gates that need more tests than the suite has are warnings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_engine::gates::Subject;
+use kindlm_engine::TestCase;
+use kindlm_engine::gates::{LowBound, Subject};
 use kindlm_source::{Code, Piece};
 use kindlm_types::{
-    Answers, AssertionResult, Execution, MemberPart, NOT, PROMPT_ASSERTION, pointer,
-    prompt_assertion_id, suggest,
+    Answers, AssertionResult, Execution, MemberPart, NOT, PROMPT_ASSERTION, cluster_of, percent,
+    pointer, prompt_assertion_id, suggest, thousands,
 };
 
 use super::Builder;
@@ -127,5 +130,81 @@ impl Builder<'_> {
         for diagnostic in unknown {
             self.base.sink.push(diagnostic);
         }
+    }
+
+    /// Reports gates whose lower end of an interval cannot reach the minimum, because the suite has too few tests.
+    ///
+    /// Reports nothing if the suite has errors, because tests with errors are missing.
+    pub(super) fn report_low_bounds(&mut self, piece: Piece<'_>) {
+        if !self.base.sink.errors.is_empty() || self.base.around.only_models {
+            return;
+        }
+        let mut warnings = Vec::new();
+        for gate in &self.base.suite.gates {
+            let Some(bound) = gate.low_bound() else { continue };
+            let tag = match gate.subject() {
+                Some(Subject::Tag(tag)) => Some(tag),
+                _ => None,
+            };
+            let (tests, clusters) = self.planned(tag);
+            // A result may differ from the minimum by 1e-9.
+            if tests == 0 || LowBound::highest(clusters) + 1e-9 >= bound.min {
+                continue;
+            }
+            let name = match gate.subject() {
+                Some(Subject::Tag(name) | Subject::Assertion(name) | Subject::Metric(name)) => {
+                    format!("/{}", pointer::segment(name))
+                }
+                None => String::new(),
+            };
+            let at = format!("/gates/{}{name}/value", bound.gate);
+            let message = format!(
+                "with {}, the lower end of the interval is at most {}% even if everything passes",
+                counted(tests, clusters),
+                percent(LowBound::highest(clusters))
+            );
+            let diagnostic = piece.error(Code::NO_EFFECT, &at, MemberPart::Value, message);
+            warnings.push(diagnostic.with_help(needed(bound)).into_warning());
+        }
+        for warning in warnings {
+            self.base.sink.push(warning);
+        }
+    }
+
+    /// Counts the tests that run, and their clusters; only those with a tag if it is given.
+    fn planned(&self, tag: Option<&str>) -> (u64, u64) {
+        let is_one = |it: &&TestCase| {
+            it.skip.is_none() && tag.is_none_or(|tag| it.tags.iter().any(|it| it == tag))
+        };
+        let mut clusters = HashSet::new();
+        let mut tests = 0;
+        for it in self.cases.iter().filter(is_one) {
+            tests += 1;
+            clusters.insert(cluster_of(it.cluster.as_deref(), &it.name));
+        }
+        (tests, clusters.len() as u64)
+    }
+}
+
+/// Formats a number of tests as `10 tests`, or as `10 tests in 2 clusters`.
+fn counted(tests: u64, clusters: u64) -> String {
+    let plural = |count: u64, word: &str| {
+        format!("{} {word}{}", thousands(count), if count == 1 { "" } else { "s" })
+    };
+    if clusters == tests {
+        return plural(tests, "test");
+    }
+    format!("{} in {}", plural(tests, "test"), plural(clusters, "cluster"))
+}
+
+/// Returns help for a minimum that the suite cannot reach.
+fn needed(bound: LowBound<'_>) -> String {
+    match bound.needed_clusters() {
+        Some(needed) => format!(
+            "{}% needs {} tests if everything passes; repeats and models of a test, and tests of a `cluster`, count once",
+            percent(bound.min),
+            thousands(needed)
+        ),
+        None => "no number of tests can show this minimum; write a `value` below 1".to_owned(),
     }
 }

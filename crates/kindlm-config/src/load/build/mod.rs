@@ -91,6 +91,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
     };
     builder.tests(piece, &prompts);
     builder.report_unknown_subjects(piece);
+    builder.report_low_bounds(piece);
     builder.base.report_wanted();
     builder.report_idle();
     builder.report_unwanted();

@@ -1,10 +1,9 @@
 //! `deterministicPassRate`: the minimum share of passed checks that are judged by rules.
 
-use kindlm_types::{CaseResult, GateResult, RateCount};
+use kindlm_types::Class;
 
-use super::compare::{at_least, nothing_to_measure, percent};
-use super::floor::{self, Floor};
-use super::{Gate, Measurement, Meta, Options, Registration, Threshold};
+use super::floor::{self, Floor, Without};
+use super::{Meta, Options, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -18,48 +17,20 @@ pub(crate) static REGISTRATION: Registration = Registration {
     options: Some(Options {
         are_recorded: true,
         schema: floor::schema,
-        build: |object| Ok(vec![floor::build(&FLOOR, REGISTRATION.build, object)?]),
+        build: |object| floor::build(&FLOOR, object),
     }),
-    build: |threshold| Box::new(DeterministicPassRate { threshold, checks: RateCount::default() }),
+    build: |threshold| floor::plain(&FLOOR, threshold),
 };
 
 static FLOOR: Floor = Floor {
-    id: "deterministicPassRate.low",
+    id: REGISTRATION.meta.id,
     name: "Deterministic pass rate",
-    needs_cases: false,
-    needs_scores: false,
     add: |case, scores| {
         let checks = case.checks;
-        floor::add(scores, checks.deterministic_passed, checks.deterministic_total);
+        scores.add_counts(case, checks.deterministic_passed, checks.deterministic_total);
+    },
+    without: Without::Checks {
+        kind: "deterministic check",
+        is_one: |it| it.class == Class::Deterministic && it.parts().is_empty() && it.is_check(),
     },
 };
-
-#[derive(Clone, Debug)]
-struct DeterministicPassRate {
-    threshold: f64,
-    checks: RateCount,
-}
-
-impl Gate for DeterministicPassRate {
-    fn begin(&self) -> Box<dyn Measurement> {
-        Box::new(self.clone())
-    }
-}
-
-impl Measurement for DeterministicPassRate {
-    fn observe(&mut self, case: &CaseResult) {
-        self.checks.count += case.checks.deterministic_passed;
-        self.checks.total += case.checks.deterministic_total;
-    }
-
-    fn finish(&self) -> GateResult {
-        let id = REGISTRATION.meta.id;
-        let min = percent(self.threshold);
-        let Some(rate) = self.checks.rate() else {
-            let message = format!("Deterministic pass rate: nothing to measure (min: {min})");
-            return nothing_to_measure(id, self.threshold, message);
-        };
-        let message = format!("Deterministic pass rate: {} (min: {min})", percent(rate));
-        at_least(id, rate, self.threshold, message)
-    }
-}

@@ -2,7 +2,8 @@
 
 use kindlm_types::{CaseResult, GateResult, ecma};
 
-use super::compare::{at_most, nothing_to_measure};
+use super::compare::at_most;
+use super::unjudged::Unjudged;
 use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -15,7 +16,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     options: None,
-    build: |threshold| Box::new(DriftScoreMax { threshold, drift: None }),
+    build: |threshold| {
+        Box::new(DriftScoreMax { threshold, drift: None, unjudged: Unjudged::default() })
+    },
 };
 
 #[derive(Clone, Debug)]
@@ -23,6 +26,7 @@ struct DriftScoreMax {
     threshold: f64,
     /// The highest drift so far.
     drift: Option<f64>,
+    unjudged: Unjudged,
 }
 
 impl Gate for DriftScoreMax {
@@ -35,6 +39,7 @@ impl Measurement for DriftScoreMax {
     fn observe(&mut self, case: &CaseResult) {
         // The score of a drift check is the similarity; the drift is 1 minus the score.
         let scores = case.scores.iter().filter(|it| it.assertion == "drift");
+        self.unjudged.add(case, |it| it.assertion == "drift");
         self.drift = self.drift.into_iter().chain(scores.map(|it| 1.0 - it.mean)).reduce(f64::max);
     }
 
@@ -42,10 +47,17 @@ impl Measurement for DriftScoreMax {
         let id = REGISTRATION.meta.id;
         let max = ecma::number(self.threshold);
         let Some(drift) = self.drift else {
-            let message = format!("Drift score: nothing to measure (max: {max})");
-            return nothing_to_measure(id, self.threshold, message);
+            let limit = format!("max: {max}");
+            return self.unjudged.result(
+                id,
+                self.threshold,
+                "Drift score: ",
+                "`drift` check",
+                &limit,
+            );
         };
-        let message = format!("Drift score: {} (max: {max})", ecma::to_fixed(drift, 3));
+        let (drift_text, errored) = (ecma::to_fixed(drift, 3), self.unjudged.text());
+        let message = format!("Drift score: {drift_text} (max: {max}){errored}");
         at_most(id, drift, self.threshold, message)
     }
 }

@@ -2,7 +2,7 @@
 
 use kindlm_types::{CaseResult, GateResult, Mean, ecma};
 
-use super::compare::{at_most, nothing_to_measure};
+use super::compare::{at_most, missing_evidence, nothing_to_measure};
 use super::{Gate, Measurement, Meta, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -15,13 +15,17 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     options: None,
-    build: |threshold| Box::new(LatencyMaxMs { threshold, latency: Mean::default() }),
+    build: |threshold| Box::new(LatencyMaxMs { threshold, ..LatencyMaxMs::default() }),
 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct LatencyMaxMs {
     threshold: f64,
     latency: Mean,
+    /// True if an execution ended with an error.
+    has_failed: bool,
+    /// True if an execution ended without an error, such as one with a reply from the response store.
+    has_finished: bool,
 }
 
 impl Gate for LatencyMaxMs {
@@ -35,13 +39,23 @@ impl Measurement for LatencyMaxMs {
         if let Some(latency) = case.latency_avg_ms {
             self.latency.add(latency);
         }
+        for it in &case.executions {
+            self.has_failed |= it.error.is_some();
+            self.has_finished |= it.error.is_none();
+        }
     }
 
     fn finish(&self) -> GateResult {
         let id = REGISTRATION.meta.id;
         let max = ecma::number(self.threshold);
         let Some(latency) = self.latency.value() else {
-            let message = format!("Latency avg: nothing to measure (max: {max} ms)");
+            if self.has_failed && !self.has_finished {
+                let message = format!(
+                    "Latency avg: all executions failed, so the gate cannot hold (max: {max} ms)"
+                );
+                return missing_evidence(id, self.threshold, message);
+            }
+            let message = format!("Latency avg: nothing to measure, no latency (max: {max} ms)");
             return nothing_to_measure(id, self.threshold, message);
         };
         let actual = ecma::to_fixed(latency, 0);

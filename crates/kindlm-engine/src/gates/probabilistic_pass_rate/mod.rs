@@ -1,10 +1,9 @@
 //! `probabilisticPassRate`: the minimum share of passed checks that are judged by a model.
 
-use kindlm_types::{CaseResult, GateResult, RateCount};
+use kindlm_types::Class;
 
-use super::compare::{at_least, nothing_to_measure, percent};
-use super::floor::{self, Floor};
-use super::{Gate, Measurement, Meta, Options, Registration, Threshold};
+use super::floor::{self, Floor, Without};
+use super::{Meta, Options, Registration, Threshold};
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
@@ -18,48 +17,20 @@ pub(crate) static REGISTRATION: Registration = Registration {
     options: Some(Options {
         are_recorded: true,
         schema: floor::schema,
-        build: |object| Ok(vec![floor::build(&FLOOR, REGISTRATION.build, object)?]),
+        build: |object| floor::build(&FLOOR, object),
     }),
-    build: |threshold| Box::new(ProbabilisticPassRate { threshold, checks: RateCount::default() }),
+    build: |threshold| floor::plain(&FLOOR, threshold),
 };
 
 static FLOOR: Floor = Floor {
-    id: "probabilisticPassRate.low",
+    id: REGISTRATION.meta.id,
     name: "Probabilistic pass rate",
-    needs_cases: false,
-    needs_scores: false,
     add: |case, scores| {
         let checks = case.checks;
-        floor::add(scores, checks.probabilistic_passed, checks.probabilistic_total);
+        scores.add_counts(case, checks.probabilistic_passed, checks.probabilistic_total);
+    },
+    without: Without::Checks {
+        kind: "probabilistic check",
+        is_one: |it| it.class == Class::Probabilistic && it.parts().is_empty() && it.is_check(),
     },
 };
-
-#[derive(Clone, Debug)]
-struct ProbabilisticPassRate {
-    threshold: f64,
-    checks: RateCount,
-}
-
-impl Gate for ProbabilisticPassRate {
-    fn begin(&self) -> Box<dyn Measurement> {
-        Box::new(self.clone())
-    }
-}
-
-impl Measurement for ProbabilisticPassRate {
-    fn observe(&mut self, case: &CaseResult) {
-        self.checks.count += case.checks.probabilistic_passed;
-        self.checks.total += case.checks.probabilistic_total;
-    }
-
-    fn finish(&self) -> GateResult {
-        let id = REGISTRATION.meta.id;
-        let min = percent(self.threshold);
-        let Some(rate) = self.checks.rate() else {
-            let message = format!("Probabilistic pass rate: nothing to measure (min: {min})");
-            return nothing_to_measure(id, self.threshold, message);
-        };
-        let message = format!("Probabilistic pass rate: {} (min: {min})", percent(rate));
-        at_least(id, rate, self.threshold, message)
-    }
-}
