@@ -28,7 +28,7 @@ pub(crate) fn usable(
 ) -> Result<Project, Failure> {
     if let Some(suite) = loaded.suite {
         // The suite, and so the report, contains the warnings.
-        return Ok(Project { place, suite, files, allow_outside });
+        return Ok(Project { place, suite, files, allow_outside, is_inline: false });
     }
     show(io, &loaded);
     io.notify("nothing was sent");

@@ -42,6 +42,7 @@ pub mod history;
 mod http;
 pub mod identity;
 pub mod init;
+mod inline;
 mod interrupt;
 mod judge_setup;
 pub mod keys;
@@ -78,6 +79,7 @@ pub use kindlm_reporters::Style;
 
 pub use failed_case::FailedCase;
 pub use failure::{Failure, Outcome, duplicate_key_message};
+pub use inline::ServerModels;
 pub use judge_setup::NamedJudge;
 pub use programs::Purpose;
 pub use progress::Progress;

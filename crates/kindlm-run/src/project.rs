@@ -68,6 +68,8 @@ pub struct Project {
     pub files: Folder,
     /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
+    /// True if the sender of the suite is not trusted; see [`ServerModels`](crate::ServerModels).
+    pub is_inline: bool,
 }
 
 impl Project {
@@ -106,7 +108,7 @@ impl Project {
             secrets.redact_text(&mut text);
             return Err(Failure::inputs(text.lines().map(str::to_owned)));
         };
-        Ok(Self { place, suite, files, allow_outside })
+        Ok(Self { place, suite, files, allow_outside, is_inline: false })
     }
 }
 

@@ -11,7 +11,7 @@ use kindlm_providers::transport::Waits;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Digest, Folder};
 use kindlm_types::{
-    AnyReport, CanaryWatch, CaseResult, CaseSource, ExitStatus, Ports, Report, RunInfo,
+    AnyReport, CanaryWatch, CaseResult, CaseSource, ExitStatus, FileDigest, Ports, Report, RunInfo,
 };
 use kindlm_workspace::Folders;
 
@@ -93,7 +93,7 @@ impl Prepared {
         mut config: RunConfig,
         past: Option<Past>,
     ) -> Result<Option<Self>, Failure> {
-        let Project { place, mut suite, files, allow_outside } = project;
+        let Project { place, mut suite, files, allow_outside, is_inline } = project;
         saved::remove_abandoned(&place);
         if let Some(rate) = config.pass_rate_min {
             set_pass_rate(&mut suite.gates, rate);
@@ -122,12 +122,16 @@ impl Prepared {
         let label = config.baseline.as_deref();
         let reference = baseline_for(world, &place, &mut suite, label, config.quiet)?;
         let mut info = identity::begin((world.now)(), &place.folder);
+        if is_inline {
+            // The suite is in no repository.
+            (info.git_commit, info.git_branch) = (None, None);
+        }
         if let Some(past) = &past {
             let (of, arguments) = ((&suite, &files, &plan), config.arguments.clone());
             Identity::new(&mut info, of, reference.digest, arguments).settle(world, past)?;
         }
         let open = past.as_ref().map(|it| it.open(world, &suite, &plan)).transpose()?;
-        let project = Project { place, suite, files, allow_outside };
+        let project = Project { place, suite, files, allow_outside, is_inline };
         Ok(Some(Self { project, config, plan, open, reference, info, past }))
     }
 
@@ -204,8 +208,13 @@ impl Prepared {
         take: &mut TakeReport<'_>,
     ) -> Outcome {
         let Self { project, config, plan, open, reference, info, past } = self;
-        let Project { place, mut suite, files, allow_outside } = project;
-        let dirty = specify(&place, &mut suite, &files, &info);
+        let Project { place, mut suite, files, allow_outside, is_inline } = project;
+        let dirty = if is_inline {
+            specify_inline(&place, &mut suite);
+            None
+        } else {
+            specify(&place, &mut suite, &files, &info)
+        };
         let spending = Spending {
             may_ask: config.responses.may_ask(),
             always_asks: config.responses.always_asks(),
@@ -215,8 +224,11 @@ impl Prepared {
         let (of, open) = ((&suite, &files, &plan), open.as_ref().unwrap_or(&plan));
         spending.check(world, &place, of, open, &config.options)?;
         let concurrency = config.options.concurrency.unwrap_or(suite.defaults.concurrency);
-        let session =
+        let mut session =
             Session::new(world, &place, (&suite, &files), concurrency, &config.responses)?;
+        if is_inline {
+            session = session.sandboxed(world, files.root())?;
+        }
         let keeping = (allow_outside, config.keep_workspaces);
         let workspaces = workspaces::open(world, &files, &suite, &plan, keeping)?;
         let suite_canaries = suite.canaries;
@@ -269,6 +281,14 @@ pub(crate) fn specify(
     suite.info.suite_digest = Some(suite_digest(&suite.info.files));
     info.git_commit.as_ref()?;
     Some(git::ask_dirty(files.root(), &suite.info.files))
+}
+
+/// Adds the digest of the text of an inline suite to the data for reports.
+fn specify_inline(place: &SuiteFolder, suite: &mut Suite) {
+    let text = suite.info.config_sha256.clone();
+    suite.info.files =
+        text.into_iter().map(|sha256| FileDigest { path: place.name.clone(), sha256 }).collect();
+    suite.info.suite_digest = Some(suite_digest(&suite.info.files));
 }
 
 /// The results of the performed executions.

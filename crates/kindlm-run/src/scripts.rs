@@ -6,18 +6,44 @@ use std::sync::Arc;
 use kindlm_providers::transport::{HttpTransport, TransportOptions};
 use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
 use kindlm_types::BoxFuture;
-use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
+use kindlm_types::script::{
+    ScriptAnswer, ScriptError, ScriptErrorKind, ScriptPermissions, ScriptQuestion, ScriptRunner,
+    ScriptRuntime, ScriptSource,
+};
 
 use crate::{Failure, World};
 
 /// A runner of scripts in worker processes.
-pub(crate) struct Runner(ScriptHost);
+pub(crate) struct Runner {
+    host: ScriptHost,
+    /// True if only scripts that compute in the sandbox run.
+    only_computes: bool,
+}
 
 impl Runner {
     /// Creates a runner of scripts whose files are below `root`.
     pub(crate) fn new(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
-        Ok(Arc::new(Self(host(world, root)?)))
+        Ok(Arc::new(Self { host: host(world, root)?, only_computes: false }))
     }
+
+    /// Creates a runner for scripts of requests, which only compute. They have no files and no permissions.
+    ///
+    /// The compiler of the checks has the same rule; this runner does not rely on it.
+    pub(crate) fn sandboxed(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
+        Ok(Arc::new(Self { host: host(world, root)?, only_computes: true }))
+    }
+
+    /// Returns true if the runner is for requests.
+    pub(crate) fn only_computes(&self) -> bool {
+        self.only_computes
+    }
+}
+
+/// Returns true if a script only computes in the sandbox.
+fn computes(question: &ScriptQuestion) -> bool {
+    question.runtime == ScriptRuntime::QuickJs
+        && matches!(question.source, ScriptSource::Body { .. })
+        && *question.permissions == ScriptPermissions::default()
 }
 
 impl ScriptRunner for Runner {
@@ -25,7 +51,13 @@ impl ScriptRunner for Runner {
         &'a self,
         question: &'a ScriptQuestion,
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
-        Box::pin(self.0.run(question))
+        if self.only_computes && !computes(question) {
+            let message = "scripts of requests run in the sandbox, without files and permissions";
+            let (kind, message, console) =
+                (ScriptErrorKind::Runtime, message.to_owned(), Vec::new());
+            return Box::pin(async move { Err(ScriptError { kind, message, console }) });
+        }
+        Box::pin(self.host.run(question))
     }
 }
 

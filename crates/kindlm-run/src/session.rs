@@ -35,12 +35,16 @@ pub struct Session {
 
 /// Returns the ports of a run.
 ///
-/// Models and agents use the response store. Scripts run in worker processes.
+/// Models and agents use the response store. Scripts run in worker processes. With a runner for requests, there are
+/// only the models and the scripts: no command and no agent can run.
 pub(crate) fn ports<'a>(
     client: &'a Client,
     recorded: &'a Recorded<&'a Client>,
     runner: &'a Runner,
 ) -> Ports<'a> {
+    if runner.only_computes() {
+        return Ports { scripts: runner, ..Ports::new(recorded) };
+    }
     Ports { models: recorded, commands: client, agents: recorded.agents(client), scripts: runner }
 }
 
@@ -120,6 +124,13 @@ impl Session {
     /// Makes the session run the scripts of checks in `folder`. The folder of provider scripts is unchanged.
     pub(crate) fn with_check_scripts(self, world: &World, folder: &Path) -> Result<Self, Failure> {
         Ok(Self { runner: Runner::new(world, folder)?, ..self })
+    }
+
+    /// Makes the session run only scripts of checks that compute, and no command and no agent.
+    ///
+    /// The scripts of providers are unchanged.
+    pub(crate) fn sandboxed(self, world: &World, folder: &Path) -> Result<Self, Failure> {
+        Ok(Self { runner: Runner::sandboxed(world, folder)?, ..self })
     }
 }
 

@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 use kindlm_assertions::Redactor;
 use kindlm_run::calibrate::JudgeWatches;
 use kindlm_run::evaluate::service::RecordService;
-use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, World};
+use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, ServerModels, World};
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
 use kindlm_server::{
     AlertUrl, Alerts, App, Destination, EmbedOrigin, REFERENCE, RunService, app, deliver, listen,
@@ -97,7 +97,7 @@ fn run(args: &Args) -> Result<(), String> {
             Ok(())
         });
     }
-    let (records, judge) = records(&world(), args)?;
+    let (records, judge, models) = records(&world(), args)?;
     let redactor = args.redact_pii.then(Redactor::new).transpose();
     let redactor = redactor.map_err(|err| err.to_string())?;
     let suites = args.suites.as_ref().map(suites).transpose()?;
@@ -108,7 +108,7 @@ fn run(args: &Args) -> Result<(), String> {
         let listener = listen(args.listen, has_tokens).await.map_err(|err| err.to_string())?;
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
-        let runs = RunService::new(world(), suites, args.runs.into());
+        let runs = RunService::new(world(), suites, models, args.runs.into());
         // An unspecified address, such as 0.0.0.0, is no address of this server for people.
         let own = Some(address).filter(|it| !it.ip().is_unspecified());
         let own = own.and_then(|it| format!("http://{it}").parse().ok());
@@ -163,15 +163,20 @@ fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     Ok(webhooks.into_iter().chain(slack).collect())
 }
 
-fn records(world: &World, args: &Args) -> Result<(RecordService, Option<JudgeWatches>), String> {
+/// Starts the service for records. Also returns what other services need of the config.
+fn records(
+    world: &World,
+    args: &Args,
+) -> Result<(RecordService, Option<JudgeWatches>, Option<ServerModels>), String> {
     let shown = |failure: kindlm_run::Failure| {
         [failure.message, failure.help].into_iter().flatten().collect::<Vec<_>>().join("; ")
     };
     let open = |config: &PathBuf| Project::open(world, &OpenOptions::new(config), Purpose::Models);
     let suite = args.config.as_ref().map(open).transpose().map_err(shown)?;
     let judge = suite.as_ref().and_then(JudgeWatches::of_project);
+    let models = suite.as_ref().map(ServerModels::of_project);
     let records = RecordService::start(world.clone(), suite, args.concurrency.into());
-    Ok((records.map_err(shown)?, judge))
+    Ok((records.map_err(shown)?, judge, models))
 }
 
 fn world() -> World {

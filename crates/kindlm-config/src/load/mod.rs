@@ -10,6 +10,7 @@
 mod build;
 mod check;
 mod import;
+mod inline;
 mod names;
 mod parse;
 mod repeat;
@@ -30,6 +31,7 @@ use serde_json::{Map, Value};
 use build::build;
 use check::check;
 pub use import::{Imported, import, import_with};
+use inline::restrict;
 pub use names::{SuiteNames, suite_names};
 use parse::{Parsed, parse};
 use resolve::{Referred, resolve};
@@ -69,6 +71,12 @@ pub struct Sources<'a> {
     pub providers: Providers,
     /// True to load only providers and models. The file may then omit its project, suite, prompts and tests.
     pub only_models: bool,
+    /// The suite with the providers and models of an inline suite; `None` for the suite of a trusted user.
+    ///
+    /// An inline suite comes from a sender who is not trusted. It names models of this suite by their ids. It cannot
+    /// have providers, agents, commands, workspaces, files, reports, or scripts with permissions. The caller passes
+    /// [`files`](Self::files) and an [`env`](Self::env) without content, as these are not restricted further.
+    pub inline: Option<&'a Suite>,
 }
 
 impl<'a> Sources<'a> {
@@ -87,6 +95,7 @@ impl<'a> Sources<'a> {
             gates: gates::built_in(),
             providers: kindlm_providers::built_in(),
             only_models: false,
+            inline: None,
         }
     }
 }
@@ -153,8 +162,14 @@ fn read_all(
     bytes: &[u8],
     sources: &Sources<'_>,
 ) -> Result<(Loaded, Option<Translation>), Box<Diagnostic>> {
-    let (parsed, sink) = parse(name, bytes, sources)?;
+    let (parsed, mut sink) = parse(name, bytes, sources)?;
     let Parsed { source, root, is_translated } = parsed;
+    if let (Some(_), Some(root)) = (sources.inline, &root) {
+        restrict(Piece { source: &source, root, prefix: "" }, &mut sink);
+        if !sink.errors.is_empty() {
+            return Ok((loaded(&source, sink, None), None));
+        }
+    }
     // Parts that could not be translated are absent. If all tests or models are absent, do not build the suite: it
     // would only report their absence.
     let is_empty = |root: &Node, key| root.get(key).is_none_or(|it| it.items().is_empty());
@@ -189,6 +204,7 @@ fn load_tree(
         referred: &referred,
         is_translated,
         only_models: sources.only_models,
+        inline: sources.inline,
     };
     let Some(root) = root else { return (loaded(source, sink, None), Vec::new()) };
     let piece = Piece { source, root, prefix: "" };
@@ -199,6 +215,9 @@ fn load_tree(
         .with_registry(Arc::clone(&sources.assertions))
         .with_yaml(crate::yaml)
         .with_advice();
+    if sources.inline.is_some() {
+        setup = setup.sandboxed();
+    }
     setup.compile_script = sources.compile_script.as_ref().map(Arc::clone);
     let resolved = resolve(piece, &checked, around, setup, sink);
     let (suite, sink, missing) = build(piece, resolved);
@@ -238,6 +257,8 @@ struct Surroundings<'a> {
     is_translated: bool,
     /// True to load only providers and models.
     only_models: bool,
+    /// The suite with the providers and models of an inline suite.
+    inline: Option<&'a Suite>,
 }
 
 /// A place in a file.

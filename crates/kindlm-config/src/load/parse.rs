@@ -34,7 +34,8 @@ pub(super) fn parse(
     let tree = read(&source, 0..source.text().len());
     let mut sink = Sink::new(tree.diagnostics);
     let root = match tree.root {
-        Some(root) if kindlm_promptfoo::is_promptfoo(&root) => root,
+        // The translation of an inline suite could run programs.
+        Some(root) if sources.inline.is_none() && kindlm_promptfoo::is_promptfoo(&root) => root,
         root => return Ok((Parsed { source, root, is_translated: false }, sink)),
     };
     let source = kindlm_promptfoo::covered(&source, &root);

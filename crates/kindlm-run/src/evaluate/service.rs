@@ -10,11 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use kindlm_store::responses::Recorded;
-use kindlm_types::script::{
-    ScriptAnswer, ScriptError, ScriptErrorKind, ScriptPermissions, ScriptQuestion, ScriptRunner,
-    ScriptRuntime, ScriptSource,
-};
-use kindlm_types::{BoxFuture, FileError, Files, NOT, Ports, SuiteInfo};
+use kindlm_types::{NOT, SuiteInfo};
 use kindlm_wire::evaluate::{BatchSummary, EvaluatedResult, Evaluation};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -22,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::judge::Asking;
 use super::summary::{self, Totals, results_of};
 use super::{Evaluator, Malformed};
-use crate::scripts::Runner;
+use crate::inline::NoAccess;
 use crate::session::ports;
 use crate::{Failure, Project, ResponseSource, Session, World, project};
 
@@ -195,14 +191,10 @@ fn serve(
         }
         None => Session::without_suite(world, None, root, concurrency, &live)?,
     };
-    let Session { client, runner, responses, secrets, .. } =
-        session.with_check_scripts(world, root)?;
+    let Session { client, runner, responses, secrets, .. } = session.sandboxed(world, root)?;
     let client = client.with_circuits_closed_after(CIRCUIT_OPEN);
     let recorded = Recorded::new(&client, responses);
-    let sandbox = Sandbox(&runner);
-    // Records call no agent and no program, so only the models and the sandbox are available.
-    let asked =
-        Ports { scripts: &sandbox, ..Ports::new(ports(&client, &recorded, &runner).models) };
+    let asked = ports(&client, &recorded, &runner);
     let models = suite.map(|it| it.suite.models.as_slice()).filter(|it| !it.is_empty());
     let ids: Option<Vec<String>> = models.map(|it| it.iter().map(|it| it.id.clone()).collect());
     let default = suite.and_then(|it| it.suite.defaults.judge_model.as_deref());
@@ -261,44 +253,4 @@ fn invalid(evaluator: &Evaluator<'_>, malformed: Malformed) -> RecordError {
     let Malformed { id, error: mut message } = malformed;
     evaluator.secrets.redact_text(&mut message);
     RecordError::Invalid { id: evaluator.shown(id), message }
-}
-
-/// Refuses every read, because a record must not read files of the server.
-struct NoAccess;
-
-impl NoAccess {
-    fn refuse<T>(path: &str) -> Result<T, FileError> {
-        let message = "a record cannot read files of the server; write the content into the record";
-        Err(FileError::Other { path: path.to_owned(), message: message.to_owned() })
-    }
-}
-
-impl Files for NoAccess {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
-        Self::refuse(path)
-    }
-
-    fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
-        Self::refuse(pattern)
-    }
-}
-
-/// Runs scripts that only compute. The compiler of the checks has the same rule; this test does not rely on it.
-struct Sandbox<'a>(&'a Runner);
-
-impl ScriptRunner for Sandbox<'_> {
-    fn run<'a>(
-        &'a self,
-        question: &'a ScriptQuestion,
-    ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
-        let only_computes = question.runtime == ScriptRuntime::QuickJs
-            && matches!(question.source, ScriptSource::Body { .. })
-            && *question.permissions == ScriptPermissions::default();
-        if only_computes {
-            return self.0.run(question);
-        }
-        let message = "scripts of records run in the sandbox, without files and permissions";
-        let (kind, message, console) = (ScriptErrorKind::Runtime, message.to_owned(), Vec::new());
-        Box::pin(async move { Err(ScriptError { kind, message, console }) })
-    }
 }

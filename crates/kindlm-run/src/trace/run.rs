@@ -97,7 +97,7 @@ pub fn judge_traces(
     progress: Box<dyn Progress + '_>,
     take: &mut TakeReport<'_>,
 ) -> Outcome {
-    let Project { place, mut suite, files, allow_outside } = project;
+    let Project { place, mut suite, files, allow_outside, .. } = project;
     let quiet = config.quiet;
     saved::remove_abandoned(&place);
     if let Some(rate) = config.pass_rate_min {

@@ -68,7 +68,7 @@ async fn suites(State(app): State<App>) -> Result<Json<Suites>, Problem> {
     (status = 409, description = "the run is going on already", body = Problem, content_type = "application/problem+json"),
     (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
     (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
-    (status = 422, description = "there is no such suite, or the suite or the selection is invalid", body = Problem, content_type = "application/problem+json"),
+    (status = 422, description = "there is no such suite, or the suite or the selection is invalid; `detail` has a line for each error of the suite", body = Problem, content_type = "application/problem+json"),
     (status = 429, description = "too many runs wait", body = Problem, content_type = "application/problem+json"),
 ))]
 async fn start(
@@ -365,6 +365,13 @@ impl From<NotStarted> for Problem {
                 invalid,
                 "unknown-suite",
                 format!("there is no suite `{name}`; `GET /v1/suites` lists all suites"),
+            ),
+            NotStarted::NoInline(option) => Self::new(
+                invalid,
+                "no-inline-suites",
+                format!(
+                    "the server runs no inline suites, because it was started without `{option}`"
+                ),
             ),
             NotStarted::Invalid(failure) => {
                 let texts = [failure.message, failure.help].into_iter().flatten();

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use kindlm_reporters::ServedRun;
-use kindlm_run::{SuiteFolder, World};
+use kindlm_run::{ServerModels, SuiteFolder, World};
 use lru::LruCache;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -42,6 +42,8 @@ struct Inner {
     world: World,
     /// False if the server has no folder of suites.
     has_suites: bool,
+    /// The models of inline suites; `None` if the server has no config.
+    models: Option<ServerModels>,
     /// A permit for each run that may run at once.
     turns: Arc<Semaphore>,
     runtime: Handle,
@@ -62,17 +64,23 @@ impl std::fmt::Debug for RunService {
 }
 
 impl RunService {
-    /// Creates the service for the suites below `suites`; `None` for no suites.
+    /// Creates the service for the suites below `suites`; `None` for no suites. Inline suites name `models`.
     ///
     /// At most `at_once` runs run at the same time; further runs wait. It must be called in a tokio runtime, in which
     /// runs wait for their turn.
-    pub fn new(world: World, suites: Option<PathBuf>, at_once: usize) -> Self {
+    pub fn new(
+        world: World,
+        suites: Option<PathBuf>,
+        models: Option<ServerModels>,
+        at_once: usize,
+    ) -> Self {
         let has_suites = suites.is_some();
         let working_dir = suites.unwrap_or_else(|| world.working_dir.clone());
         Self {
             inner: Arc::new(Inner {
                 world: World { working_dir, ..world },
                 has_suites,
+                models,
                 turns: Arc::new(Semaphore::new(at_once.max(1))),
                 runtime: Handle::current(),
                 live: Mutex::default(),

@@ -7,19 +7,27 @@ use std::thread;
 use kindlm_run::{
     Failure, OpenOptions, Prepared, Project, Purpose, RunConfig, Selection, Tag, resume,
 };
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
 use super::live::{LiveRun, RunState, Watcher, state_of};
 use super::{Inner, RunService};
 
+/// The maximum number of executions of an inline suite.
+const MAX_EXECUTIONS: u64 = 10_000;
+
 /// The run to start.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewRun {
-    /// The suite: its path below the folder of suites.
-    pub(crate) suite: String,
+    /// The suite: its path below the folder of suites. Or an inline suite: an object, or a text of several lines of
+    /// YAML.
+    #[schema(value_type = SuiteForm)]
+    suite: SuiteChoice,
     /// The names of test cases: a part of the name, a glob, or `/a regular expression/`. Without names, all run.
     #[serde(default)]
     tests: Vec<String>,
@@ -36,10 +44,45 @@ pub(crate) struct NewRun {
     resume: Option<String>,
 }
 
+/// The JSON forms of a suite in a request.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only described; `SuiteChoice` reads it with its lines")]
+pub(crate) enum SuiteForm {
+    /// A path, or YAML.
+    Text(String),
+    /// A suite.
+    Object(Map<String, Value>),
+}
+
+/// The suite of a run.
+#[derive(Clone, Debug)]
+enum SuiteChoice {
+    /// The path below the folder of suites.
+    Named(String),
+    /// The text of an inline suite.
+    Inline(String),
+}
+
+impl<'de> Deserialize<'de> for SuiteChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The text of an object keeps the lines that errors name.
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        if raw.get().starts_with('{') {
+            return Ok(Self::Inline(raw.get().to_owned()));
+        }
+        let text: String = serde_json::from_str(raw.get()).map_err(|_| {
+            D::Error::custom("`suite`: expected a path, a suite as YAML text, or an object")
+        })?;
+        Ok(if text.contains('\n') { Self::Inline(text) } else { Self::Named(text) })
+    }
+}
+
 impl NewRun {
     /// Plans a run of the test cases with these names; of all test cases without names.
     pub(crate) fn new(suite: String, tests: Vec<String>) -> Self {
         let (tags, models) = (Vec::new(), Vec::new());
+        let suite = SuiteChoice::Named(suite);
         Self { suite, tests, tags, models, repeat: None, resume: None }
     }
 }
@@ -49,6 +92,8 @@ impl NewRun {
 pub(crate) enum NotStarted {
     /// There is no such suite.
     NoSuite(String),
+    /// The server runs no inline suites, because it lacks this.
+    NoInline(&'static str),
     /// The suite or the selection is invalid.
     Invalid(Failure),
     /// This number of runs wait or run already.
@@ -98,15 +143,8 @@ impl RunService {
     }
 
     fn prepare(&self, new: &NewRun) -> Result<(Prepared, Arc<LiveRun>), NotStarted> {
-        let suites = self.suites().map_err(|err| {
-            NotStarted::Internal(format!("cannot read the folder of suites: {err}"))
-        })?;
-        if !suites.contains(&new.suite) {
-            return Err(NotStarted::NoSuite(new.suite.clone()));
-        }
         let world = &self.inner.world;
-        let options = OpenOptions::new(Path::new(&new.suite));
-        let project = Project::open(world, &options, Purpose::Run)?;
+        let (project, name) = self.open_suite(&new.suite, new.repeat)?;
         let find = |id: &String| resume::find(world, &project.place, &project.suite, Some(id));
         let past = new.resume.as_ref().map(find).transpose()?;
         let mut config = RunConfig {
@@ -122,10 +160,58 @@ impl RunService {
         config.options.repeat = new.repeat;
         let prepared = Prepared::new(world, project, config, past)?
             .ok_or_else(|| Failure::input("the selection has no test case"))?;
-        let run = LiveRun::new(prepared.id().to_owned(), new.suite.clone());
+        let run = LiveRun::new(prepared.id().to_owned(), name);
         self.inner.add(&run)?;
         Ok((prepared, run))
     }
+
+    /// Opens a suite, and returns its name: the path, or the name in the text of an inline suite.
+    fn open_suite(
+        &self,
+        suite: &SuiteChoice,
+        repeat: Option<u32>,
+    ) -> Result<(Project, String), NotStarted> {
+        let world = &self.inner.world;
+        match suite {
+            SuiteChoice::Named(name) => {
+                let suites = self.suites().map_err(|err| {
+                    NotStarted::Internal(format!("cannot read the folder of suites: {err}"))
+                })?;
+                if !suites.contains(name) {
+                    return Err(NotStarted::NoSuite(name.clone()));
+                }
+                let options = OpenOptions::new(Path::new(name));
+                Ok((Project::open(world, &options, Purpose::Run)?, name.clone()))
+            }
+            SuiteChoice::Inline(text) => {
+                let models = self.inner.models.as_ref().ok_or(NotStarted::NoInline("--config"))?;
+                if !self.inner.has_suites {
+                    return Err(NotStarted::NoInline("--suites"));
+                }
+                let project = models.open(world, &self.inline_folder(), text.as_bytes())?;
+                check_size(&project, repeat)?;
+                let name = project.suite.info.name.clone();
+                Ok((project, name))
+            }
+        }
+    }
+}
+
+/// Refuses an inline suite whose plan would need too much memory.
+fn check_size(project: &Project, repeat: Option<u32>) -> Result<(), Failure> {
+    let cases = project.suite.cases.iter();
+    let executions = cases.fold(0_u64, |sum, it| {
+        let of_case = it.models.len() as u64 * u64::from(repeat.unwrap_or(it.repeat));
+        sum.saturating_add(of_case)
+    });
+    if executions <= MAX_EXECUTIONS {
+        return Ok(());
+    }
+    let message = format!(
+        "the suite has {executions} executions (tests, models and repeats), and an inline suite has at most \
+         {MAX_EXECUTIONS}; send several suites"
+    );
+    Err(Failure::input(message))
 }
 
 fn tag(text: &str) -> Tag {

@@ -2,14 +2,18 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kindlm_run::SuiteFolder;
+use kindlm_run::project::CONFIG;
 
 use super::RunService;
 
 /// The maximum depth of a suite below the folder of suites.
 const MAX_DEPTH: usize = 4;
+
+/// The folder of the runs of inline suites, below the folder of suites.
+const INLINE: &str = ".inline";
 
 /// The maximum number of suites.
 const MAX_SUITES: usize = 1000;
@@ -32,7 +36,13 @@ impl RunService {
         Ok(found)
     }
 
-    /// Returns the folders of all suites, without duplicates. Fails if the folder of suites cannot be read.
+    /// Returns the folder that stores the runs of inline suites. No suite is in it, and its name hides it from
+    /// [`suites`](Self::suites).
+    pub(super) fn inline_folder(&self) -> PathBuf {
+        self.inner.world.working_dir.join(INLINE)
+    }
+
+    /// Returns the folders of all suites and of inline suites, without duplicates. Fails if the folder of suites cannot be read.
     pub(super) fn places(&self) -> io::Result<Vec<SuiteFolder>> {
         let mut places: Vec<SuiteFolder> = Vec::new();
         for name in self.suites()? {
@@ -40,6 +50,9 @@ impl RunService {
             if !places.iter().any(|it| it.folder == place.folder) {
                 places.push(place);
             }
+        }
+        if self.inner.has_suites && self.inner.models.is_some() {
+            places.push(SuiteFolder::new(&self.inner.world, &Path::new(INLINE).join(CONFIG)));
         }
         Ok(places)
     }

@@ -4,6 +4,7 @@
 mod alerts;
 mod batch;
 mod evaluate;
+mod inline;
 mod monitor;
 mod pages;
 mod postgres;

@@ -80,7 +80,7 @@ fn number(id: &str) -> (i64, usize) {
     (start.parse().unwrap(), number.parse().unwrap())
 }
 
-fn run(server: &Server, body: &Value) -> String {
+pub(crate) fn run(server: &Server, body: &Value) -> String {
     let reply = server.json("POST /v1/runs", body);
     assert_eq!(reply.status, 202, "{}", reply.body);
     let id = reply.json()["id"].as_str().unwrap().to_owned();

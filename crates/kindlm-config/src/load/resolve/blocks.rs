@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Resolved, TEMPLATES};
 use crate::load::check::Checked;
-use crate::load::{object, repeat, text};
+use crate::load::{inline, object, repeat, text};
 use crate::written::{
     ComplianceBlock, DefaultsBlock, DerivedEntry, MutateBlock, RiskLevel, SuiteBlock, TraceBlock,
     UploadBlock,
@@ -141,6 +141,13 @@ impl Resolved<'_> {
     }
 
     fn providers(&mut self, piece: Piece<'_>, checked: &Checked) {
+        if let Some(config) = self.around.inline {
+            let known = self.around.known_providers;
+            let usable =
+                config.providers.iter().filter(|(key, it)| inline::may_use(known, key, it));
+            self.suite.providers = usable.map(|(key, it)| (key.clone(), it.clone())).collect();
+            return;
+        }
         for (key, config) in object(&checked.document, "providers").into_iter().flatten() {
             let Some((registration, own)) =
                 kindlm_providers::configured(self.around.known_providers, key, config)

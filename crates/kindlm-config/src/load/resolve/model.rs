@@ -27,7 +27,8 @@ impl Resolved<'_> {
                 needs_providers = true;
             }
         }
-        if needs_providers && piece.root.get("providers").is_none() {
+        if needs_providers && self.around.inline.is_none() && piece.root.get("providers").is_none()
+        {
             let diagnostic = piece
                 .error(Code::MISSING_KEY, "", MemberPart::Value, "`providers` is required")
                 .with_label("it belongs in here")
@@ -45,20 +46,26 @@ impl Resolved<'_> {
             return;
         }
         self.listed.push(id.to_owned());
-        if !self.add_implicit(id) {
-            let message = format!("`{id}` does not name its provider");
-            let help = match provider_help(self.around.known_providers, id) {
-                Some(help) => help,
-                None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
-            };
-            let diagnostic = piece
-                .error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message)
-                .with_help(help);
-            self.sink.push(diagnostic);
+        if self.add_implicit(id) || self.refuses_inline(piece, at, id) {
+            return;
         }
+        let message = format!("`{id}` does not name its provider");
+        let help = match provider_help(self.around.known_providers, id) {
+            Some(help) => help,
+            None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
+        };
+        let diagnostic =
+            piece.error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message).with_help(help);
+        self.sink.push(diagnostic);
     }
 
     fn model(&mut self, piece: Piece<'_>, at: &str, item: &Node) {
+        if self.around.inline.is_some() {
+            let message = "an inline suite cannot configure models";
+            let diagnostic = piece.error(Code::INVALID_VALUE, at, MemberPart::Value, message);
+            self.sink.push(diagnostic.with_help("write the id of a model of the server"));
+            return;
+        }
         let value = item.to_json();
         let problems = SHAPES.model.problems(&value);
         let is_broken = !problems.is_empty();
@@ -177,10 +184,40 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
-    /// Adds the model of a reference `provider:model`.
+    /// Returns the models that an inline suite may use.
+    pub(super) fn inline_models(&self) -> impl Iterator<Item = &Model> + Clone {
+        let models = self.around.inline.map_or(&[][..], |it| &it.models);
+        models
+            .iter()
+            .filter(|it| it.agent.is_none() && self.suite.providers.contains_key(&it.provider))
+    }
+
+    /// Reports a model that an inline suite cannot use. Returns `false` if the suite is not inline.
+    pub(in crate::load) fn refuses_inline(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
+        let Some(config) = self.around.inline else { return false };
+        let ids = self.inline_models().map(|it| it.id.as_str());
+        let help = suggest(id, "models that an inline suite may use", ids);
+        let message = if config.models.iter().any(|it| it.id == id) {
+            format!("an inline suite cannot use the model `{id}`, because of its provider")
+        } else {
+            format!("the server has no model `{id}`")
+        };
+        let diagnostic =
+            piece.error(Code::UNKNOWN_REFERENCE, at, MemberPart::Value, message).with_help(help);
+        self.sink.push(diagnostic);
+        true
+    }
+
+    /// Adds the model of a reference `provider:model`; for an inline suite, the model of the server with this id.
     ///
-    /// Returns `false` for a text of another form, and if the provider cannot be used.
+    /// Returns `false` for a text of another form, and if the model or its provider cannot be used.
     pub(in crate::load) fn add_implicit(&mut self, id: &str) -> bool {
+        if self.around.inline.is_some() {
+            let found = self.inline_models().find(|it| it.id == id).cloned();
+            let is_found = found.is_some();
+            self.suite.models.extend(found);
+            return is_found;
+        }
         let Some((provider, name)) = id.split_once(':').filter(|(_, name)| !name.is_empty()) else {
             return false;
         };

@@ -39,7 +39,11 @@ impl Resolved<'_> {
             }
             (Some(id), None) => Some(("/defaults/judge/model", id.clone())),
             (None, Some(id)) => Some(("/defaults/judgeModel", id)),
-            (None, None) => None,
+            (None, None) => {
+                let config = self.around.inline.and_then(|it| it.defaults.judge_model.clone());
+                let usable = config.filter(|id| self.inline_models().any(|it| it.id == *id));
+                usable.map(|id| ("/models", id))
+            }
         };
         if let Some((at, id)) = named
             && self.refer(piece, at, &id)
@@ -69,6 +73,9 @@ impl Resolved<'_> {
         }
         if self.add_implicit(id) {
             return true;
+        }
+        if self.refuses_inline(piece, at, id) {
+            return false;
         }
         if self.listed.is_empty() && self.agents_are_none() {
             // Without any model, the error at `models` is enough.
