@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use kindlm_config::SuiteNames;
-use kindlm_store::Digest;
 use kindlm_store::journal::Journal;
+use kindlm_store::{Baseline, Digest};
 use kindlm_types::{Report, SuiteInfo};
 use kindlm_wire::v1::RunHead;
 
@@ -105,6 +105,11 @@ impl SuiteKey {
     pub(crate) fn has_head(&self, head: &RunHead) -> bool {
         let config = head.config_path.as_deref().and_then(file_name);
         head.suite == self.name && head.project == self.project && self.is_own(config.as_deref())
+    }
+
+    /// Returns true if the baseline belongs to this suite.
+    pub fn has_baseline(&self, baseline: &Baseline) -> bool {
+        baseline.is_of(&self.project, &self.name)
     }
 
     /// Returns true if the project and the name are those of this suite.

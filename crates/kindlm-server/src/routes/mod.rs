@@ -2,6 +2,7 @@
 
 mod agents;
 mod alerts;
+mod baselines;
 mod batch;
 pub(crate) mod body;
 mod evaluate;
@@ -53,6 +54,7 @@ pub fn app(app: App) -> Router {
         .merge(alerts::routes(&app))
         .merge(rates::routes(&app))
         .merge(runs::routes(&app))
+        .merge(baselines::routes(&app))
         .with_state(app)
         .split_for_parts();
     let api: Arc<Value> = Arc::new(document(&api));

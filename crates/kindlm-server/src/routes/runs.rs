@@ -357,15 +357,16 @@ pub(crate) fn with_etag(
     response
 }
 
+fn unknown_suite(status: StatusCode, name: &str) -> Problem {
+    let detail = format!("there is no suite `{name}`; `GET /v1/suites` lists all suites");
+    Problem::new(status, "unknown-suite", detail)
+}
+
 impl From<NotStarted> for Problem {
     fn from(why: NotStarted) -> Self {
         let invalid = StatusCode::UNPROCESSABLE_ENTITY;
         match why {
-            NotStarted::NoSuite(name) => Self::new(
-                invalid,
-                "unknown-suite",
-                format!("there is no suite `{name}`; `GET /v1/suites` lists all suites"),
-            ),
+            NotStarted::NoSuite(name) => unknown_suite(invalid, &name),
             NotStarted::NoInline(option) => Self::new(
                 invalid,
                 "no-inline-suites",
@@ -403,6 +404,15 @@ impl From<NotRead> for Problem {
                 "no-report",
                 format!("the run `{id}` has no report yet"),
             ),
+            NotRead::NoSuite(name) => unknown_suite(StatusCode::NOT_FOUND, &name),
+            NotRead::NoSide(name) => Self::new(
+                StatusCode::NOT_FOUND,
+                "unknown-side",
+                format!("the suite has no baseline and no finished run `{name}`"),
+            ),
+            NotRead::Refused(why) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-baseline", why)
+            }
             NotRead::Failed(why) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", why),
         }
     }

@@ -3,6 +3,7 @@
 //! Runs are stored beside their suites, in `.kindlm/runs`, as `kindlm test` stores them. So both see the same runs. The
 //! store does not have the selection of a run that a server started, so a server must resume it.
 
+mod baselines;
 mod live;
 mod start;
 mod stored;
@@ -18,6 +19,7 @@ use lru::LruCache;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+pub(crate) use baselines::BaselineInfo;
 pub(crate) use live::{Event, Events, LiveRun, RunState};
 pub(crate) use start::{NewRun, NotStarted};
 pub(crate) use stored::{NotRead, RunInfo};

@@ -90,6 +90,12 @@ pub(crate) enum NotRead {
     NoRun(String),
     /// The run has no report yet.
     NoReport(String),
+    /// There is no such suite.
+    NoSuite(String),
+    /// The suite has no baseline and no run of this name.
+    NoSide(String),
+    /// The request does not fit to what is stored.
+    Refused(String),
     /// The store failed.
     Failed(String),
 }
@@ -153,7 +159,7 @@ impl RunService {
         Err(NotRead::NoRun(id.to_owned()))
     }
 
-    fn open(&self, id: &str) -> Result<(SuiteFolder, Saved), NotRead> {
+    pub(super) fn open(&self, id: &str) -> Result<(SuiteFolder, Saved), NotRead> {
         let (place, run) = self.stored(id)?;
         if run.duration_ms.is_none() {
             return Err(NotRead::NoReport(run.id));
