@@ -6,6 +6,7 @@
 mod access;
 mod alerts;
 mod app;
+mod case;
 mod delivery;
 mod embed_origin;
 mod local;

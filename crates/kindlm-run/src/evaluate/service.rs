@@ -10,14 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use kindlm_store::responses::Recorded;
-use kindlm_types::{NOT, SuiteInfo};
+use kindlm_types::{NOT, PROMPT_ASSERTION, SuiteInfo};
 use kindlm_wire::evaluate::{BatchSummary, EvaluatedResult, Evaluation};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::judge::Asking;
 use super::summary::{self, Totals, results_of};
-use super::{Evaluator, Malformed};
+use super::{Evaluator, Malformed, literal};
 use crate::inline::NoAccess;
 use crate::session::ports;
 use crate::{Failure, Project, ResponseSource, Session, World, project};
@@ -55,6 +55,26 @@ pub fn judged_check(result: &EvaluatedResult) -> Option<String> {
         return Some(check.to_owned());
     }
     summary::parts_of(result).iter().find_map(judged_check)
+}
+
+/// Returns the `expect` block of a test with the checks of a record: its `assertions` and its `expect`.
+///
+/// Without variables, braces in the rules of a record are plain text, and the block has them escaped.
+pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
+    let mut expect = checks.get("expect").and_then(Value::as_object).cloned().unwrap_or_default();
+    let rules =
+        checks.get("assertions").filter(|it| it.as_array().is_some_and(|it| !it.is_empty()));
+    if let Some(mut rules) = rules.cloned() {
+        if !has_vars {
+            literal(&mut rules);
+        }
+        let mut entries = vec![json!({"type": PROMPT_ASSERTION, "assertions": rules})];
+        if let Some(Value::Array(own)) = expect.remove("assert") {
+            entries.extend(own);
+        }
+        expect.insert("assert".to_owned(), Value::Array(entries));
+    }
+    Value::Object(expect)
 }
 
 /// The work for one record, and the channel for its result.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Extension, Query, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use jiff::Timestamp;
@@ -14,11 +15,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::access::guarded;
-use super::frame::{Frame, PageError, minute, ok};
+use super::frame::{Frame, PageError, minute, ok, page};
 use super::sets::short;
 use crate::access::Caller;
 use crate::alerts::Alert;
 use crate::app::App;
+use crate::case::{CaseForm, case};
 use crate::store::alerts::AlertFilter;
 use crate::store::attention::{AttentionFilter, AttentionSample};
 use crate::store::rates::{Counts, RateFilter, RateKey};
@@ -43,7 +45,8 @@ const COUNTS: f64 = 26.0;
 const LEFT: f64 = 52.0;
 
 pub(super) fn routes(app: &App) -> Router<App> {
-    guarded(app, Scope::Read, Router::new().route("/monitor", get(show)))
+    let router = Router::new().route("/monitor", get(show)).route("/monitor/case", get(show_case));
+    guarded(app, Scope::Read, router)
 }
 
 /// A window: its name in the URL, its words, its periods and their width in hours.
@@ -77,6 +80,29 @@ struct Monitor {
     samples: i64,
     /// The number of those with an evaluation.
     evaluated: i64,
+}
+
+/// The sample of a test case, and the form of the test. Empty texts are absent.
+#[derive(Deserialize)]
+struct CaseQuery {
+    id: String,
+    #[serde(default)]
+    prompt: String,
+    #[serde(default)]
+    variable: String,
+}
+
+/// The page with a test case of a sample.
+#[derive(Template)]
+#[template(path = "case.html")]
+struct CasePage {
+    frame: Frame,
+    id: String,
+    prompt: String,
+    variable: String,
+    yaml: String,
+    /// The reason why there is no test case; empty if there is one.
+    error: String,
 }
 
 struct ListedSample {
@@ -160,6 +186,24 @@ async fn show(
         evaluated,
         query,
     }))
+}
+
+async fn show_case(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(CaseQuery { id, prompt, variable }): Query<CaseQuery>,
+) -> Result<Response, PageError> {
+    let given = |text: &str| Some(text.trim().to_owned()).filter(|it| !it.is_empty());
+    let form = CaseForm { set: None, prompt: given(&prompt), variable: given(&variable) };
+    let (status, yaml, error) = match case(&app, &id, &form).await {
+        Ok(yaml) => (StatusCode::OK, yaml, String::new()),
+        Err(problem) if problem.status == 422 => {
+            (StatusCode::UNPROCESSABLE_ENTITY, String::new(), problem.detail)
+        }
+        Err(problem) => return Err(problem.into()),
+    };
+    let frame = Frame::new("Test of a sample", "/monitor", &caller);
+    Ok(page(status, &CasePage { frame, id, prompt, variable, yaml, error }))
 }
 
 impl ListedSample {

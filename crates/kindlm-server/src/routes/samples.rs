@@ -2,8 +2,10 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use jiff::Timestamp;
 use kindlm_assertions::Redactor;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,7 @@ use utoipa_axum::routes;
 use super::body::{JSON, NDJSON, has_type, is_ndjson, is_short, json, not_json, wrong_type};
 use crate::access::{Caller, guarded};
 use crate::app::App;
+use crate::case::{CaseForm, case};
 use crate::problem::Problem;
 use crate::store::digest;
 use crate::store::idempotency::RequestKey;
@@ -40,7 +43,10 @@ const MAX_LIMIT: u32 = 1000;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
     let ingests = OpenApiRouter::new().routes(routes!(add)).routes(routes!(feedback));
-    let reads = OpenApiRouter::new().routes(routes!(list)).routes(routes!(opinions));
+    let reads = OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(opinions))
+        .routes(routes!(make_case));
     let deletes = OpenApiRouter::new().routes(routes!(delete));
     guarded(app, Scope::Ingest, ingests).merge(guarded(app, Scope::Read, reads)).merge(guarded(
         app,
@@ -228,6 +234,32 @@ async fn list(
     let cursor = cursor.map(parse).transpose()?;
     let filter = Selection { agent, subject, before }.filter()?;
     Ok(Json(app.store.samples(&filter, limit, cursor.as_ref()).await?))
+}
+
+/// Makes a test case of a sample: its input, output and variables, with the checks of an assertion set.
+///
+/// The response is an item of the list `tests` of a suite. Nothing is stored.
+#[utoipa::path(post, path = "/v1/samples/{id}/case",
+    params(("id" = String, Path, description = "the id of the sample")),
+    request_body(content = Option<CaseForm>, content_type = "application/json"),
+    responses(
+        (status = 200, description = "the test case", body = String, content_type = "application/yaml"),
+        (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "there is no such sample", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a field is invalid, there is no such set, or the sample lacks what the test needs", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn make_case(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let form =
+        if body.is_empty() { CaseForm::default() } else { json(&headers, &body, "no-case")? };
+    let yaml = case(&app, &id, &form).await?;
+    Ok(([(CONTENT_TYPE, "application/yaml")], yaml).into_response())
 }
 
 /// The number of deleted samples.

@@ -15,6 +15,12 @@ use super::{Store, StoreError, agents, now, random, time_text};
 /// The size at which a page of samples ends, in bytes.
 const PAGE_BYTES: i64 = 16 << 20;
 
+/// The start of the statements that return whole samples.
+const COLUMNS: &str = "SELECT id, agent, subject, version, body, received_at, state, evaluation, \
+    (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'up') AS thumbs_up, \
+    (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'down') AS thumbs_down \
+    FROM samples";
+
 /// A sample to store.
 #[derive(Clone, Debug)]
 pub struct NewSample {
@@ -240,10 +246,7 @@ impl Store {
             sizes.iter().map(|it| it.try_get("bytes")).collect::<Result<_, _>>()?;
         let count = count_within(&sizes[..sizes.len().min(limit as usize)], PAGE_BYTES);
         let sql = format!(
-            "SELECT id, agent, subject, version, body, received_at, state, evaluation, \
-            (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'up') AS thumbs_up, \
-            (SELECT count(*) FROM feedback WHERE sample_id = samples.id AND value = 'down') AS thumbs_down \
-            FROM samples WHERE {condition}{after} \
+            "{COLUMNS} WHERE {condition}{after} \
             ORDER BY received_at DESC, id DESC LIMIT $6"
         );
         let rows = self
@@ -259,6 +262,17 @@ impl Store {
         };
         let items = rows.iter().map(sample).collect::<Result<_, _>>()?;
         Ok(SamplePage { total: counted.try_get("total")?, items, next })
+    }
+
+    /// Returns a sample; `None` if there is none with this id.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn sample(&self, id: &str) -> Result<Option<Sample>, StoreError> {
+        let sql = format!("{COLUMNS} WHERE id = $1");
+        let row = sqlx::query(AssertSqlSafe(sql)).bind(id).fetch_optional(&self.pool).await?;
+        row.as_ref().map(sample).transpose()
     }
 
     /// Deletes the samples that match, with their feedback and results. Returns their number.

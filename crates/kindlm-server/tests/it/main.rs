@@ -4,6 +4,7 @@
 mod alerts;
 mod baselines;
 mod batch;
+mod cases;
 mod evaluate;
 mod inline;
 mod monitor;

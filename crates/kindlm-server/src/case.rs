@@ -1,0 +1,197 @@
+//! Makes a test case of a sample: [`case`].
+
+use axum::http::StatusCode;
+use kindlm_run::evaluate::service::expect_of;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::records;
+use crate::store::samples::Sample;
+use crate::store::sets::SetVersion;
+
+/// The keys of a sample that a transcript takes as they are.
+const OF_TRANSCRIPT: [&str; 5] = ["usage", "latency_ms", "cost_usd", "finish_reason", "tools"];
+
+/// The keys of a sample that a test case has in another form, or that only identify the sample.
+const CONVERTED: [&str; 9] = [
+    "id",
+    "agent",
+    "subject",
+    "version",
+    "agent_input",
+    "agent_output",
+    "transcript",
+    "tool_calls",
+    "vars",
+];
+
+/// The form of a test case.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CaseForm {
+    /// The assertion set: `name` or `name@version`. By default, the set that evaluated the sample, or else the set of
+    /// its agent.
+    pub(crate) set: Option<String>,
+    /// The name of a prompt of the suite. The test sends the input of the sample to it. Without it, the test checks
+    /// the recorded conversation, and runs nothing.
+    pub(crate) prompt: Option<String>,
+    /// The variable of the prompt that gets the input of the sample; `input` by default.
+    pub(crate) variable: Option<String>,
+}
+
+/// Returns a test case as YAML: an item of the list `tests` of a suite.
+///
+/// # Errors
+///
+/// Fails if there is no such sample or set, or if the sample lacks what the form needs.
+pub(crate) async fn case(app: &App, id: &str, form: &CaseForm) -> Result<String, Problem> {
+    let Some(sample) = app.store.sample(id).await? else {
+        let detail = format!("there is no sample with the id \"{id}\"");
+        return Err(Problem::new(StatusCode::NOT_FOUND, "unknown-sample", detail));
+    };
+    let evaluated = sample.evaluation.as_ref().and_then(|it| it["set"].as_str());
+    let set = match form.set.as_deref().or(evaluated) {
+        Some(named) => named.to_owned(),
+        None => match app.store.agent(&sample.agent).await? {
+            Some(agent) => agent.set,
+            None => {
+                let detail = format!(
+                    "the agent \"{}\" has no assertion set, and a test without checks always passes; name one as `set`",
+                    sample.agent
+                );
+                return Err(refused(detail));
+            }
+        },
+    };
+    let set = records::find(app, &Value::from(set)).await?;
+    let (test, left_out) = test(&sample, &set, form)?;
+    Ok(written(&sample, &set, &test, &left_out))
+}
+
+fn refused(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "no-case", detail)
+}
+
+/// Returns a test, and the keys of the sample that it does not have.
+fn test<'s>(
+    sample: &'s Sample,
+    set: &SetVersion,
+    form: &CaseForm,
+) -> Result<(Value, Vec<&'s str>), Problem> {
+    let body = &sample.sample;
+    let mut vars = body.get("vars").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut test = Map::from_iter([("name".to_owned(), json!(format!("sample {}", sample.id)))]);
+    let has_vars = !vars.is_empty();
+    let mut left_out: Vec<&str> = body.keys().map(String::as_str).collect();
+    left_out.retain(|it| !CONVERTED.contains(it));
+    if let Some(prompt) = &form.prompt {
+        let Some(input) = body.get("agent_input") else {
+            return Err(refused(
+                "the sample has no `agent_input` that a prompt could send; leave out `prompt`",
+            ));
+        };
+        let variable = form.variable.as_deref().unwrap_or("input");
+        if has_vars && vars.contains_key(variable) {
+            return Err(refused(format!(
+                "the sample has a variable `{variable}` already; name another one as `variable`"
+            )));
+        }
+        vars.insert(variable.to_owned(), input.clone());
+        test.insert("prompt".to_owned(), json!(prompt));
+    } else {
+        test.insert("transcript".to_owned(), transcript(body)?);
+        left_out.retain(|it| !OF_TRANSCRIPT.contains(it) && *it != "complete_for");
+    }
+    if !vars.is_empty() {
+        test.insert("vars".to_owned(), Value::Object(vars));
+    }
+    if let Some(threshold) = set.content.get("threshold") {
+        test.insert("threshold".to_owned(), threshold.clone());
+    }
+    test.insert("expect".to_owned(), expect_of(&set.content, has_vars));
+    Ok((Value::Object(test), left_out))
+}
+
+/// Returns the recorded conversation of a sample.
+///
+/// Fails if a part of the conversation cannot be in a transcript. Without it, a check could pass by mistake.
+fn transcript(body: &Map<String, Value>) -> Result<Value, Problem> {
+    if body.get("events").is_some_and(|it| !it.is_null()) {
+        return Err(refused(
+            "the sample has `events`, which a recorded conversation cannot have; name a `prompt` that gets its input",
+        ));
+    }
+    let mut transcript = match body.get("transcript") {
+        Some(Value::Object(whole)) => whole.clone(),
+        Some(Value::Null) | None => {
+            Map::from_iter([("messages".to_owned(), Value::Array(messages(body)?))])
+        }
+        Some(messages) => Map::from_iter([("messages".to_owned(), messages.clone())]),
+    };
+    for key in OF_TRANSCRIPT {
+        if let Some(value) = body.get(key).filter(|it| !it.is_null()) {
+            transcript.insert(key.to_owned(), value.clone());
+        }
+    }
+    // A record is complete for what it has, and a transcript for all messages and actions.
+    let is_given = |key: &str| body.get(key).is_some_and(|it| !it.is_null());
+    let channels = [("agent_output", "messages"), ("tool_calls", "actions"), ("usage", "usage")];
+    let complete = match body.get("complete_for").filter(|it| !it.is_null()) {
+        Some(complete) => Some(complete.clone()),
+        None if is_given("transcript") => None,
+        None => {
+            let channels = channels.into_iter().filter(|(key, _)| is_given(key));
+            Some(channels.map(|(_, channel)| Value::from(channel)).collect())
+        }
+    };
+    transcript.extend(complete.map(|it| ("complete_for".to_owned(), it)));
+    Ok(Value::Object(transcript))
+}
+
+/// Returns the messages of a sample without a transcript, in the format of OpenAI's Chat Completions.
+fn messages(body: &Map<String, Value>) -> Result<Vec<Value>, Problem> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut messages = Vec::new();
+    if let Some(input) = body.get("agent_input").filter(|it| !it.is_null()) {
+        messages.push(json!({"role": "user", "content": text(input)}));
+    }
+    let calls = body.get("tool_calls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    for (index, call) in calls.iter().enumerate() {
+        let Some(response) = call.get("response") else {
+            return Err(refused(format!(
+                "`tool_calls[{index}]` of the sample has no `response`, and a recorded conversation needs it; name a \
+                 `prompt` that gets the input"
+            )));
+        };
+        let id = call["id"].as_str().map_or_else(|| format!("call_{index}"), str::to_owned);
+        let arguments = call.get("arguments").map_or_else(|| "{}".to_owned(), text);
+        let function = json!({"name": call["name"], "arguments": arguments});
+        let asked = json!([{"id": id, "type": "function", "function": function}]);
+        messages.push(json!({"role": "assistant", "tool_calls": asked}));
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": text(response)}));
+    }
+    let Some(output) = body.get("agent_output").filter(|it| !it.is_null()) else {
+        return Err(refused(
+            "the sample has no `agent_output`; name a `prompt` that gets its input",
+        ));
+    };
+    messages.push(json!({"role": "assistant", "content": text(output)}));
+    Ok(messages)
+}
+
+/// Writes a test as YAML, with a comment about its source.
+fn written(sample: &Sample, set: &SetVersion, test: &Value, left_out: &[&str]) -> String {
+    let Sample { id, agent, received_at, .. } = sample;
+    // The escapes keep each text in its line.
+    let mut text = format!("# Sample {id:?} of the agent {agent:?}, received {received_at}\n");
+    text += &format!("# Checks: {}@{}\n", set.name, set.version);
+    if !left_out.is_empty() {
+        text += &format!("# Without these keys of the sample: {left_out:?}\n");
+    }
+    let list = std::slice::from_ref(test);
+    text += &serde_yaml::to_string(list).unwrap_or_else(|_| format!("{list:#?}"));
+    text
+}
