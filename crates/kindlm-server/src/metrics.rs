@@ -74,7 +74,7 @@ impl Metrics {
         states: &[StateCount],
         alerts: i64,
     ) -> Result<String, std::fmt::Error> {
-        for name in ["pending", "done", "failed", "skipped"] {
+        for name in ["pending", "done", "failed", "skipped", "over-budget"] {
             let count = states.iter().find(|it| it.state == name).map_or(0, |it| it.samples);
             self.samples.get_or_create(&vec![("state", name.to_owned())]).set(count);
         }

@@ -64,9 +64,16 @@ async fn next(app: &App) -> Result<bool, StoreError> {
         app.store.fail_sample(&leased, "the agent has no assertion set any more").await?;
         return Ok(true);
     };
+    let Some(reservation) = app.store.reserve_evaluation(&agent).await? else {
+        app.store.leave_sample(&leased).await?;
+        return Ok(true);
+    };
     let mut record = leased.body.clone();
     record.insert("set".to_owned(), Value::from(agent.set));
-    match records::evaluate(app, serde_json::to_vec(&record)?).await {
+    let evaluated = records::evaluate(app, serde_json::to_vec(&record)?).await;
+    let cost_usd = evaluated.as_ref().map_or_else(Unevaluated::cost_usd, |it| it.cost_usd);
+    app.store.add_cost(&reservation, cost_usd).await?;
+    match evaluated {
         Ok(evaluated) => finish(app, &leased, &evaluated).await?,
         Err(unevaluated) => {
             let Unevaluated { problem, .. } = &unevaluated;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use kindlm_run::evaluate::service::RecordError;
+use kindlm_run::evaluate::service::{self, RecordError};
 use kindlm_wire::evaluate::Evaluation;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,9 @@ pub(crate) struct Evaluated {
     /// The version of the assertion set, `name@version`, if the record named a set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) set: Option<String>,
+    /// The cost of the judges in US dollars; `None` if it is not known.
+    #[serde(skip)]
+    pub(crate) cost_usd: Option<f64>,
 }
 
 /// The reason why a record has no results.
@@ -51,6 +54,13 @@ impl Unevaluated {
     pub(crate) fn is_malformed(&self) -> bool {
         self.problem.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16()
             && !self.problem.is(NO_JUDGE)
+    }
+
+    /// Returns the cost of the judges in US dollars; `None` if it is not known, for example after a timeout.
+    pub(crate) fn cost_usd(&self) -> Option<f64> {
+        let asked_none = self.problem.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16()
+            || self.problem.is("database");
+        asked_none.then_some(0.0)
     }
 }
 
@@ -82,8 +92,8 @@ pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unev
         let problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail);
         return Err(Unevaluated { id: None, problem });
     };
-    let evaluation = done.map_err(refused)?;
-    Ok(Evaluated { evaluation, set })
+    let service::Evaluated { evaluation, cost_usd } = done.map_err(refused)?;
+    Ok(Evaluated { evaluation, set, cost_usd })
 }
 
 /// Compiles the checks of a record, and asks no judge.

@@ -60,6 +60,23 @@ struct Evaluator<'a> {
     threshold: Option<f64>,
 }
 
+/// The results of the checks of a record.
+struct Results {
+    results: Vec<AssertionResult>,
+    /// True if a required check failed.
+    fails_required: bool,
+    /// The cost of the judges in US dollars; `None` if it is not known.
+    cost_usd: Option<f64>,
+}
+
+/// An evaluated record.
+struct Judged {
+    evaluation: Evaluation,
+    results: Vec<AssertionResult>,
+    /// The cost of the judges in US dollars; `None` if it is not known.
+    cost_usd: Option<f64>,
+}
+
 impl<'a> Evaluator<'a> {
     /// Creates an evaluator that compiles `expect` blocks with `setup`.
     pub(super) fn new(setup: Setup<'a>, asking: Asking<'a>, echo: bool) -> Self {
@@ -218,7 +235,7 @@ impl<'a> Evaluator<'a> {
         json: &[u8],
         number: u64,
     ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
-        let (evaluation, results) = match self.judged(json, number)? {
+        let Judged { evaluation, results, .. } = match self.judged(json, number)? {
             Ok(judged) => judged,
             Err(no_judge) => return Ok(Err(no_judge)),
         };
@@ -229,11 +246,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Evaluates one record. The totals do not count it.
-    fn judged(
-        &self,
-        json: &[u8],
-        number: u64,
-    ) -> Result<Result<(Evaluation, Vec<AssertionResult>), NoJudge>, Malformed> {
+    fn judged(&self, json: &[u8], number: u64) -> Result<Result<Judged, NoJudge>, Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
         let meant = |key: &str| self.notes.meant(key);
@@ -258,10 +271,11 @@ impl<'a> Evaluator<'a> {
         };
         let execution = line.execution();
         let baseline = line.baseline.as_deref();
-        let (mut results, fails_required) = match self.results(checks, &execution, baseline) {
-            Ok(results) => results,
-            Err(no_judge) => return Ok(Err(no_judge)),
-        };
+        let Results { mut results, fails_required, cost_usd } =
+            match self.results(checks, &execution, baseline) {
+                Ok(results) => results,
+                Err(no_judge) => return Ok(Err(no_judge)),
+            };
         self.secrets.redact_results(&mut results);
         let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
         if !results.iter().any(applies) {
@@ -276,7 +290,7 @@ impl<'a> Evaluator<'a> {
             self.secrets.map(&mut extra);
             evaluation.input = Some(extra);
         }
-        Ok(Ok((evaluation, results)))
+        Ok(Ok(Judged { evaluation, results, cost_usd }))
     }
 
     /// Compiles the checks of a record. Errors that may depend on the variables of a record are not reported.
@@ -325,22 +339,23 @@ impl<'a> Evaluator<'a> {
     /// Evaluates the checks of a record.
     ///
     /// The judges are only used if a check asks a question, or is required.
-    ///
-    /// The flag is true if a required check failed.
     fn results(
         &self,
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> Result<(Vec<AssertionResult>, bool), NoJudge> {
+    ) -> Result<Results, NoJudge> {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
         if checks.iter().any(goes_far) {
             let judged = self.asking.judge(checks, execution, baseline)?;
-            return Ok((judged.results, judged.halt.is_some_and(|it| it.failed)));
+            let fails_required = judged.halt.is_some_and(|it| it.failed);
+            let cost_usd = judged.cost_usd;
+            return Ok(Results { results: judged.results, fails_required, cost_usd });
         }
-        Ok((checks.iter().flat_map(|check| check.evaluate(&evidence)).collect(), false))
+        let results = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
+        Ok(Results { results, fails_required: false, cost_usd: Some(0.0) })
     }
 
     /// Compiles the checks of a record. Prompt assertions come first.

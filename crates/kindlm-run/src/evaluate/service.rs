@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::judge::Asking;
 use super::summary::{self, Totals, results_of};
-use super::{Evaluator, Malformed, literal};
+use super::{Evaluator, Judged, Malformed, literal};
 use crate::inline::NoAccess;
 use crate::session::ports;
 use crate::{Failure, Project, ResponseSource, Session, World, project};
@@ -79,8 +79,17 @@ pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
 
 /// The work for one record, and the channel for its result.
 enum Job {
-    Evaluate(Vec<u8>, oneshot::Sender<Result<Evaluation, RecordError>>),
+    Evaluate(Vec<u8>, oneshot::Sender<Result<Evaluated, RecordError>>),
     Compile(Vec<u8>, oneshot::Sender<Result<(), RecordError>>),
+}
+
+/// An evaluated record.
+#[derive(Clone, Debug)]
+pub struct Evaluated {
+    /// The results.
+    pub evaluation: Evaluation,
+    /// The cost of the judges in US dollars; `None` if a price is not known.
+    pub cost_usd: Option<f64>,
 }
 
 /// The time without requests to a judge's provider after repeated failures.
@@ -140,7 +149,7 @@ impl RecordService {
     ///
     /// Fails if the record is invalid, needs more than is permitted, or needs a judge that does not exist. Also fails
     /// if the evaluation panicked or the service has ended.
-    pub async fn evaluate(&self, json: Vec<u8>) -> Result<Evaluation, RecordError> {
+    pub async fn evaluate(&self, json: Vec<u8>) -> Result<Evaluated, RecordError> {
         let (reply, result) = oneshot::channel();
         self.jobs.send(Job::Evaluate(json, reply)).await.map_err(|_| RecordError::Internal)?;
         result.await.unwrap_or(Err(RecordError::Internal))
@@ -261,9 +270,9 @@ fn answer<T>(
     let _ = reply.send(result.unwrap_or(Err(RecordError::Internal)));
 }
 
-fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluation, RecordError> {
+fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluated, RecordError> {
     match evaluator.judged(json, 1) {
-        Ok(Ok((evaluation, _))) => Ok(evaluation),
+        Ok(Ok(Judged { evaluation, cost_usd, .. })) => Ok(Evaluated { evaluation, cost_usd }),
         Ok(Err(_)) => Err(RecordError::NoJudge),
         Err(malformed) => Err(invalid(evaluator, malformed)),
     }

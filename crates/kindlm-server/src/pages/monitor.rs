@@ -22,7 +22,7 @@ use crate::alerts::Alert;
 use crate::app::App;
 use crate::case::{CaseForm, case};
 use crate::store::alerts::AlertFilter;
-use crate::store::attention::{AttentionFilter, AttentionSample};
+use crate::store::attention::{AttentionFilter, AttentionSample, SampleCounts};
 use crate::store::rates::{Counts, RateFilter, RateKey};
 use crate::store::tokens::Scope;
 
@@ -76,10 +76,8 @@ struct Monitor {
     more: usize,
     is_too_long: bool,
     listed: Vec<ListedSample>,
-    /// The number of samples in the window.
-    samples: i64,
-    /// The number of those with an evaluation.
-    evaluated: i64,
+    /// The numbers of samples in the window.
+    counts: SampleCounts,
 }
 
 /// The sample of a test case, and the form of the test. Empty texts are absent.
@@ -171,7 +169,7 @@ async fn show(
     let alerts = app.alerts.list(&app.store, &standing, app.runs.world()).await?;
     let (agent, version) = (query.agent.clone(), query.version.clone());
     let listed = AttentionFilter { agent, version, after: filter.after };
-    let (samples, evaluated) = app.store.evaluated_samples(&listed).await?;
+    let counts = app.store.evaluated_samples(&listed).await?;
     let listed = app.store.attention_samples(&listed, LISTED).await?;
     Ok(ok(&Monitor {
         frame: Frame::new("Quality in production", "/monitor", &caller),
@@ -182,8 +180,7 @@ async fn show(
         more,
         is_too_long,
         listed: listed.into_iter().map(ListedSample::new).collect(),
-        samples,
-        evaluated,
+        counts,
         query,
     }))
 }

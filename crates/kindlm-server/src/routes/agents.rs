@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -15,7 +15,8 @@ use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::records;
-use crate::store::agents::Agent;
+use crate::store::agents::{Agent, DailyBudget};
+use crate::store::spending::Spent;
 use crate::store::tokens::Scope;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
@@ -34,13 +35,24 @@ struct AgentBody {
     #[serde(default = "all")]
     #[schema(minimum = 0, maximum = 1)]
     rate: f64,
+    /// The budget of a day (UTC): `evaluations`, `usd`, or both. When it is spent, samples are stored and not
+    /// evaluated.
+    daily_budget: Option<DailyBudget>,
+}
+
+/// An agent, and its evaluations of the current day (UTC).
+#[derive(Serialize, ToSchema)]
+struct AgentToday {
+    #[serde(flatten)]
+    agent: Agent,
+    spent_today: Spent,
 }
 
 fn all() -> f64 {
     1.0
 }
 
-/// Sets the assertion set and the sampling rate of an agent.
+/// Sets the assertion set, the sampling rate and the daily budget of an agent.
 ///
 /// The rate applies to samples that are stored from now on. The set applies to each sample that is not evaluated yet.
 ///
@@ -62,7 +74,7 @@ async fn put(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Agent>, Problem> {
-    let AgentBody { set, rate } = json(&headers, &body, "invalid-agent")?;
+    let AgentBody { set, rate, daily_budget } = json(&headers, &body, "invalid-agent")?;
     let invalid =
         |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-agent", detail);
     if !is_short(&name) {
@@ -73,13 +85,24 @@ async fn put(
     if !(0.0..=1.0).contains(&rate) {
         return Err(invalid("`rate`: expected a number from 0 to 1"));
     }
+    if daily_budget.is_some_and(|it| it == DailyBudget::default()) {
+        return Err(invalid("`daily_budget`: expected `evaluations`, `usd` or both"));
+    }
+    if daily_budget.and_then(|it| it.usd).is_some_and(|it| it < 0.0) {
+        return Err(invalid("`daily_budget.usd`: expected a number from 0"));
+    }
     records::find(&app, &Value::from(set.as_str())).await?;
-    Ok(Json(app.store.put_agent(&name, &set, rate, caller.name()).await?))
+    Ok(Json(app.store.put_agent(&name, &set, rate, daily_budget, caller.name()).await?))
 }
 
 /// Lists the agents whose samples are evaluated, by name.
 #[utoipa::path(get, path = "/v1/agents",
-    responses((status = 200, description = "the agents", body = Vec<Agent>)))]
-async fn list(State(app): State<App>) -> Result<Json<Vec<Agent>>, Problem> {
-    Ok(Json(app.store.agents().await?))
+    responses((status = 200, description = "the agents", body = Vec<AgentToday>)))]
+async fn list(State(app): State<App>) -> Result<Json<Vec<AgentToday>>, Problem> {
+    let mut spent = app.store.spent_today().await?;
+    let today = |agent: Agent| {
+        let spent_today = spent.remove(&agent.name).unwrap_or_default();
+        AgentToday { agent, spent_today }
+    };
+    Ok(Json(app.store.agents().await?.into_iter().map(today).collect()))
 }

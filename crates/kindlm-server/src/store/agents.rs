@@ -1,6 +1,6 @@
 //! Agents in production: the assertion set and the sampling rate of each.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use utoipa::ToSchema;
@@ -9,6 +9,26 @@ use super::{Store, StoreError, now, time_text};
 
 /// The unit of a stored rate.
 const MILLION: f64 = 1_000_000.0;
+
+/// The stored number of evaluations of an agent without this limit.
+pub(super) const UNLIMITED: i64 = -1;
+
+/// The columns of an agent.
+const COLUMNS: &str =
+    "name, assertion_set, rate, evaluations_per_day, usd_per_day, author, changed_at";
+
+/// The limits of the evaluations of an agent in one day (UTC).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DailyBudget {
+    /// The highest number of evaluations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluations: Option<u32>,
+    /// The cost of the judges in US dollars after which no evaluation starts. It needs judges of known prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub usd: Option<f64>,
+}
 
 /// The evaluation of the samples of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -19,6 +39,9 @@ pub struct Agent {
     pub set: String,
     /// The share of the samples that is evaluated, from 0 to 1. Samples with an error are always evaluated.
     pub rate: f64,
+    /// The budget of a day; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daily_budget: Option<DailyBudget>,
     /// The name of the token that changed the agent; empty on a server without tokens.
     pub author: String,
     /// The time of the last change (RFC 3339).
@@ -26,7 +49,7 @@ pub struct Agent {
 }
 
 impl Store {
-    /// Sets the assertion set and the rate, from 0 to 1, of an agent.
+    /// Sets the assertion set, the rate (from 0 to 1) and the budget of an agent.
     ///
     /// The rate applies to samples that are stored later. The set applies to each sample that is not evaluated yet.
     ///
@@ -38,14 +61,17 @@ impl Store {
         name: &str,
         set: &str,
         rate: f64,
+        daily_budget: Option<DailyBudget>,
         author: &str,
     ) -> Result<Agent, StoreError> {
         #[expect(clippy::cast_possible_truncation, reason = "the value is from 0 to a million")]
         let millionths = (rate.clamp(0.0, 1.0) * MILLION).round() as i64;
         let changed_at = now();
         sqlx::query(
-            "INSERT INTO agents (name, assertion_set, rate, author, changed_at) VALUES ($1, $2, $3, $4, $5) \
+            "INSERT INTO agents (name, assertion_set, rate, author, changed_at, evaluations_per_day, usd_per_day) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7) \
             ON CONFLICT (name) DO UPDATE SET assertion_set = excluded.assertion_set, rate = excluded.rate, \
+            evaluations_per_day = excluded.evaluations_per_day, usd_per_day = excluded.usd_per_day, \
             author = excluded.author, changed_at = excluded.changed_at",
         )
         .bind(name)
@@ -53,11 +79,14 @@ impl Store {
         .bind(millionths)
         .bind(author)
         .bind(changed_at)
+        .bind(daily_budget.and_then(|it| it.evaluations).map_or(UNLIMITED, i64::from))
+        .bind(daily_budget.and_then(|it| it.usd).unwrap_or(-1.0))
         .execute(&self.pool)
         .await?;
         let (name, set, author) = (name.to_owned(), set.to_owned(), author.to_owned());
         let rate = share(millionths);
-        Ok(Agent { name, set, rate, author, changed_at: time_text(changed_at) })
+        let changed_at = time_text(changed_at);
+        Ok(Agent { name, set, rate, daily_budget, author, changed_at })
     }
 
     /// Returns all agents with a set, by name.
@@ -66,8 +95,8 @@ impl Store {
     ///
     /// Fails if the database fails.
     pub async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
-        let sql = "SELECT name, assertion_set, rate, author, changed_at FROM agents ORDER BY name";
-        sqlx::query(sql).fetch_all(&self.pool).await?.iter().map(agent).collect()
+        let sql = format!("SELECT {COLUMNS} FROM agents ORDER BY name");
+        sqlx::query(AssertSqlSafe(sql)).fetch_all(&self.pool).await?.iter().map(agent).collect()
     }
 
     /// Returns an agent; `None` if it has no set.
@@ -76,9 +105,8 @@ impl Store {
     ///
     /// Fails if the database fails.
     pub async fn agent(&self, name: &str) -> Result<Option<Agent>, StoreError> {
-        let sql =
-            "SELECT name, assertion_set, rate, author, changed_at FROM agents WHERE name = $1";
-        let row = sqlx::query(sql).bind(name).fetch_optional(&self.pool).await?;
+        let sql = format!("SELECT {COLUMNS} FROM agents WHERE name = $1");
+        let row = sqlx::query(AssertSqlSafe(sql)).bind(name).fetch_optional(&self.pool).await?;
         row.as_ref().map(agent).transpose()
     }
 }
@@ -104,10 +132,17 @@ fn share(millionths: i64) -> f64 {
 }
 
 fn agent(row: &AnyRow) -> Result<Agent, StoreError> {
+    let (evaluations, usd): (i64, f64) =
+        (row.try_get("evaluations_per_day")?, row.try_get("usd_per_day")?);
+    let budget = DailyBudget {
+        evaluations: u32::try_from(evaluations).ok(),
+        usd: Some(usd).filter(|it| *it >= 0.0),
+    };
     Ok(Agent {
         name: row.try_get("name")?,
         set: row.try_get("assertion_set")?,
         rate: share(row.try_get("rate")?),
+        daily_budget: Some(budget).filter(|it| *it != DailyBudget::default()),
         author: row.try_get("author")?,
         changed_at: time_text(row.try_get("changed_at")?),
     })

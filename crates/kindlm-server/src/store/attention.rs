@@ -41,6 +41,17 @@ pub struct AttentionSample {
     pub errored: Vec<String>,
 }
 
+/// The numbers of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleCounts {
+    /// The number of all samples.
+    pub samples: i64,
+    /// The number of those with an evaluation.
+    pub evaluated: i64,
+    /// The number of those that were not evaluated, because the budget was spent.
+    pub over_budget: i64,
+}
+
 impl Store {
     /// Returns the newest samples with a failed or errored check or a failed evaluation, at most `limit`.
     ///
@@ -89,7 +100,7 @@ impl Store {
         Ok(samples)
     }
 
-    /// Returns the number of samples that match, and the number of those with an evaluation.
+    /// Counts the samples that match.
     ///
     /// # Errors
     ///
@@ -97,10 +108,11 @@ impl Store {
     pub async fn evaluated_samples(
         &self,
         filter: &AttentionFilter,
-    ) -> Result<(i64, i64), StoreError> {
+    ) -> Result<SampleCounts, StoreError> {
         let AttentionFilter { agent, version, after } = filter;
         let row = sqlx::query(
-            "SELECT count(*) AS samples, count(CASE WHEN state = 'done' THEN 1 END) AS evaluated \
+            "SELECT count(*) AS samples, count(CASE WHEN state = 'done' THEN 1 END) AS evaluated, \
+            count(CASE WHEN state = 'over-budget' THEN 1 END) AS over_budget \
             FROM samples WHERE received_at >= $1 AND ($2 = '' OR agent = $2) AND ($3 = '' OR version = $3)",
         )
         .bind(after)
@@ -108,7 +120,11 @@ impl Store {
         .bind(version)
         .fetch_one(&self.pool)
         .await?;
-        Ok((row.try_get("samples")?, row.try_get("evaluated")?))
+        Ok(SampleCounts {
+            samples: row.try_get("samples")?,
+            evaluated: row.try_get("evaluated")?,
+            over_budget: row.try_get("over_budget")?,
+        })
     }
 }
 

@@ -11,6 +11,7 @@ pub mod queue;
 pub mod rates;
 pub mod samples;
 pub mod sets;
+pub mod spending;
 pub mod tokens;
 
 use std::str::FromStr as _;

@@ -49,7 +49,7 @@ pub struct NewResult {
 /// The number of samples in a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateCount {
-    /// `pending`, `done`, `failed` or `skipped`.
+    /// `pending`, `done`, `failed`, `skipped` or `over-budget`.
     pub state: String,
     /// The number of samples.
     pub samples: i64,

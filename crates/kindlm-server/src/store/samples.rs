@@ -68,7 +68,7 @@ pub struct Sample {
     /// The sample as it was sent.
     #[schema(value_type = Object)]
     pub sample: Map<String, Value>,
-    /// The state of its evaluation: `pending`, `done`, `failed`, or `skipped` if it is not evaluated.
+    /// The state of its evaluation: `pending`, `done`, `failed`, or if it is not evaluated, `skipped` or `over-budget`.
     pub state: String,
     /// The evaluation, or an object with `error`; absent if there is none.
     #[schema(value_type = Object)]

@@ -4,6 +4,7 @@
 mod alerts;
 mod baselines;
 mod batch;
+mod budgets;
 mod cases;
 mod evaluate;
 mod inline;

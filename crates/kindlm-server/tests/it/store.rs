@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kindlm_server::store::Store;
+use kindlm_server::store::agents::{Agent, DailyBudget};
 use kindlm_server::store::alerts::AlertFilter;
+use kindlm_server::store::attention::{AttentionFilter, SampleCounts};
 use kindlm_server::store::idempotency::RequestKey;
 use kindlm_server::store::queue::{Leased, NewResult};
 use kindlm_server::store::rates::{Counts, RateFilter};
 use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter};
+use kindlm_server::store::spending::Spent;
 use kindlm_server::store::tokens::Scope;
 use serde_json::{Map, Value, json};
 
@@ -99,9 +102,9 @@ async fn samples_are_stored_once(store: &Store) {
 }
 
 async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
-    let put = store.put_agent("q", "set@1", 0.25, "ann").await.unwrap();
+    let put = store.put_agent("q", "set@1", 0.25, None, "ann").await.unwrap();
     assert!((put.rate - 0.25).abs() < 1e-9);
-    assert_eq!(store.put_agent("q", "set", 1.0, "bob").await.unwrap().set, "set");
+    assert_eq!(store.put_agent("q", "set", 1.0, None, "bob").await.unwrap().set, "set");
     assert_eq!(store.agents().await.unwrap(), [store.agent("q").await.unwrap().unwrap()]);
     let samples = ["q1", "q2", "q3"].map(|it| sample(it, "q", ""));
     store.add_samples(&samples, None).await.unwrap();
@@ -157,7 +160,7 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
 }
 
 async fn falls_start_and_end_alerts(store: &Store) {
-    store.put_agent("fall", "set", 1.0, "").await.unwrap();
+    store.put_agent("fall", "set", 1.0, None, "").await.unwrap();
     let finish = async |id: &str, set: &str, statuses: &[&str]| {
         store.add_samples(&[sample(id, "fall", "")], None).await.unwrap();
         let leased = store.lease_sample().await.unwrap().unwrap();
@@ -218,7 +221,7 @@ async fn each_message_is_delivered_once(store: &Store, alert: &str) {
 }
 
 async fn samples_evaluated_for_their_error_are_not_compared(store: &Store) {
-    store.put_agent("rare", "set", 0.0, "").await.unwrap();
+    store.put_agent("rare", "set", 0.0, None, "").await.unwrap();
     for it in 0..40 {
         let failed = NewSample { has_error: true, ..sample(&format!("x{it}"), "rare", "") };
         store.add_samples(&[failed], None).await.unwrap();
@@ -232,6 +235,47 @@ async fn samples_evaluated_for_their_error_are_not_compared(store: &Store) {
     assert_eq!(store.alerts(&filter).await.unwrap(), []);
 }
 
+async fn evaluations_stay_in_the_daily_budget(store: &Store) {
+    let budget = |evaluations, usd| Some(DailyBudget { evaluations, usd });
+    let put = async |daily_budget| {
+        store.put_agent("paid", "set", 1.0, daily_budget, "").await.unwrap();
+        let agent = store.agent("paid").await.unwrap().unwrap();
+        assert_eq!(agent.daily_budget, daily_budget);
+        agent
+    };
+    let reserve = async |agent: &Agent| store.reserve_evaluation(agent).await.unwrap();
+    for none in [budget(Some(0), None), budget(None, Some(0.0)), budget(Some(0), Some(1.0))] {
+        assert!(reserve(&put(none).await).await.is_none(), "{none:?}");
+    }
+    assert!(store.spent_today().await.unwrap().get("paid").is_none());
+    let two = put(budget(Some(2), None)).await;
+    let reserved = futures_util::future::join_all((0..8).map(|_| reserve(&two))).await;
+    let reserved: Vec<_> = reserved.into_iter().flatten().collect();
+    assert_eq!(reserved.len(), 2);
+    store.add_cost(&reserved[0], Some(0.25)).await.unwrap();
+    store.add_cost(&reserved[1], Some(0.0)).await.unwrap();
+    let dollars = put(budget(None, Some(0.5))).await;
+    let third = reserve(&dollars).await.unwrap();
+    store.add_cost(&third, Some(0.25)).await.unwrap();
+    assert!(reserve(&dollars).await.is_none());
+    let more = put(budget(Some(9), Some(0.75))).await;
+    let fourth = reserve(&more).await.unwrap();
+    // An unknown cost may be any cost.
+    store.add_cost(&fourth, None).await.unwrap();
+    assert!(reserve(&more).await.is_none());
+    assert!(reserve(&put(None).await).await.is_some());
+    let spent = Spent { evaluations: 5, usd: 0.5, unknown_costs: 1 };
+    assert_eq!(store.spent_today().await.unwrap()["paid"], spent);
+
+    store.add_samples(&[sample("paid", "paid", "")], None).await.unwrap();
+    let leased = store.lease_sample().await.unwrap().unwrap();
+    store.leave_sample(&leased).await.unwrap();
+    assert!(store.lease_sample().await.unwrap().is_none());
+    let filter = AttentionFilter { agent: "paid".to_owned(), version: String::new(), after: 0 };
+    let counts = SampleCounts { samples: 1, evaluated: 0, over_budget: 1 };
+    assert_eq!(store.evaluated_samples(&filter).await.unwrap(), counts);
+}
+
 pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
@@ -240,6 +284,7 @@ pub(crate) async fn all(url: &str) {
     samples_wait_in_the_queue_until_they_are_finished(&store).await;
     falls_start_and_end_alerts(&store).await;
     samples_evaluated_for_their_error_are_not_compared(&store).await;
+    evaluations_stay_in_the_daily_budget(&store).await;
     store.close().await;
     // The tables exist now, and their content is kept.
     let store = Store::open(url).await.unwrap();

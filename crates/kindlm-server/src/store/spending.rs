@@ -1,0 +1,129 @@
+//! The evaluations of the samples of each agent by day, their cost, and the budget for them.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sqlx::Row as _;
+use utoipa::ToSchema;
+
+use super::agents::{Agent, DailyBudget, UNLIMITED};
+use super::queue::Leased;
+use super::{Store, StoreError, now};
+
+/// A day in milliseconds.
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// The evaluations of an agent in one day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct Spent {
+    /// The number of evaluations that were started. A repeated evaluation counts again.
+    pub evaluations: i64,
+    /// The known cost of their judges in US dollars.
+    pub usd: f64,
+    /// The number of evaluations whose cost is not known.
+    pub unknown_costs: i64,
+}
+
+/// An evaluation that the budget of its day permits.
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    agent: String,
+    day: i64,
+}
+
+impl Store {
+    /// Reserves an evaluation in the budget of the current day; `None` if the budget is spent.
+    ///
+    /// A budget in dollars is also spent if the cost of an earlier evaluation is not known.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn reserve_evaluation(
+        &self,
+        agent: &Agent,
+    ) -> Result<Option<Reservation>, StoreError> {
+        let DailyBudget { evaluations, usd } = agent.daily_budget.unwrap_or_default();
+        // The first evaluation of a day has no row that the statement could compare.
+        if evaluations == Some(0) || usd.is_some_and(|it| it <= 0.0) {
+            return Ok(None);
+        }
+        let day = now().div_euclid(DAY);
+        let reserved = sqlx::query(
+            "INSERT INTO spending (agent, day, evaluations, usd, unknown_costs) VALUES ($1, $2, 1, 0.0, 0) \
+            ON CONFLICT (agent, day) DO UPDATE SET evaluations = spending.evaluations + 1 \
+            WHERE ($3 < 0 OR spending.evaluations < $3) \
+            AND ($4 < 0.0 OR spending.usd < $4 AND spending.unknown_costs = 0)",
+        )
+        .bind(&agent.name)
+        .bind(day)
+        .bind(evaluations.map_or(UNLIMITED, i64::from))
+        .bind(usd.unwrap_or(-1.0))
+        .execute(&self.pool)
+        .await?;
+        let is_reserved = reserved.rows_affected() > 0;
+        Ok(is_reserved.then(|| Reservation { agent: agent.name.clone(), day }))
+    }
+
+    /// Adds the cost of an evaluation in US dollars to its day; `None` if it is not known.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn add_cost(
+        &self,
+        reservation: &Reservation,
+        cost_usd: Option<f64>,
+    ) -> Result<(), StoreError> {
+        if cost_usd == Some(0.0) {
+            return Ok(());
+        }
+        sqlx::query(
+            "UPDATE spending SET usd = usd + $1, unknown_costs = unknown_costs + $2 \
+            WHERE agent = $3 AND day = $4",
+        )
+        .bind(cost_usd.unwrap_or(0.0))
+        .bind(i64::from(cost_usd.is_none()))
+        .bind(&reservation.agent)
+        .bind(reservation.day)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Removes a sample whose evaluation is not in the budget from the queue. Does nothing if the sample was leased
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn leave_sample(&self, leased: &Leased) -> Result<(), StoreError> {
+        sqlx::query(
+            "UPDATE samples SET state = 'over-budget' WHERE id = $1 AND state = 'pending' AND attempts = $2",
+        )
+        .bind(&leased.id)
+        .bind(leased.attempts)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Returns the evaluations of the current day by agent. Agents without evaluations are left out.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn spent_today(&self) -> Result<HashMap<String, Spent>, StoreError> {
+        let sql = "SELECT agent, evaluations, usd, unknown_costs FROM spending WHERE day = $1";
+        let rows = sqlx::query(sql).bind(now().div_euclid(DAY)).fetch_all(&self.pool).await?;
+        let spent = |row: &sqlx::any::AnyRow| {
+            let spent = Spent {
+                evaluations: row.try_get("evaluations")?,
+                usd: row.try_get("usd")?,
+                unknown_costs: row.try_get("unknown_costs")?,
+            };
+            Ok((row.try_get("agent")?, spent))
+        };
+        rows.iter().map(spent).collect()
+    }
+}
