@@ -291,7 +291,7 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 18] = [
+const OF_OTHERS: [(&str, &str); 19] = [
     ("CHANGELOG.md", "--embed-origin"),
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
@@ -306,6 +306,7 @@ const OF_OTHERS: [(&str, &str); 18] = [
     ("docs/server.md", "--alert-webhook"),
     ("docs/server.md", "--database"),
     ("docs/server.md", "--embed-origin"),
+    ("docs/server.md", "--lease"),
     ("docs/server.md", "--listen"),
     ("docs/server.md", "--public-url"),
     ("docs/server.md", "--redact-pii"),

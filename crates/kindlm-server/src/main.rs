@@ -7,12 +7,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use kindlm_assertions::Redactor;
 use kindlm_run::calibrate::JudgeWatches;
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, ServerModels, World};
+use kindlm_server::store::queue::LEASE;
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
 use kindlm_server::{
     AlertUrl, Alerts, App, Destination, EmbedOrigin, REFERENCE, RunService, app, deliver, listen,
@@ -45,6 +47,9 @@ struct Args {
     /// The number of records that are evaluated at once
     #[arg(long, default_value_t = 16)]
     concurrency: u16,
+    /// The time after which another server evaluates the samples that a killed server was evaluating
+    #[arg(long, value_name = "SECONDS", default_value_t = LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    lease: u64,
     /// Mask personal data in samples before they are stored
     #[arg(long)]
     redact_pii: bool,
@@ -103,7 +108,7 @@ fn run(args: &Args) -> Result<(), String> {
     let suites = args.suites.as_ref().map(suites).transpose()?;
     let destinations = destinations(args)?;
     runtime.block_on(async {
-        let store = open().await?;
+        let store = open().await?.with_lease(Duration::from_secs(args.lease));
         let has_tokens = store.has_tokens().await.map_err(|err| err.to_string())?;
         let listener = listen(args.listen, has_tokens).await.map_err(|err| err.to_string())?;
         let address = listener.local_addr().map_err(|err| err.to_string())?;

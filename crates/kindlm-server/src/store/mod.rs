@@ -68,6 +68,7 @@ pub enum StoreError {
 pub struct Store {
     pool: AnyPool,
     is_sqlite: bool,
+    lease: Duration,
 }
 
 impl Store {
@@ -105,7 +106,7 @@ impl Store {
             .await
             .map_err(StoreError::Open)?;
         sqlx::migrate!().run(&pool).await?;
-        Ok(Self { pool, is_sqlite })
+        Ok(Self { pool, is_sqlite, lease: queue::LEASE })
     }
 
     /// Checks that the database answers.
@@ -141,7 +142,6 @@ pub(crate) fn time_text(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds).map(|it| it.to_string()).unwrap_or_default()
 }
 
-/// Returns a duration in milliseconds.
 /// Returns the pause after this number of attempts. The pause after the first one is `first`, and each later one is four
 /// times as long.
 pub(crate) fn pause_after(first: Duration, attempts: i64) -> Duration {
@@ -149,6 +149,7 @@ pub(crate) fn pause_after(first: Duration, attempts: i64) -> Duration {
     first.saturating_mul(4_u32.saturating_pow(earlier))
 }
 
+/// Returns a duration in milliseconds.
 fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

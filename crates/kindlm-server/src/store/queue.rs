@@ -13,8 +13,8 @@ use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use super::alerts::{self, Decided, DecidedResult};
 use super::{Store, StoreError, agents, milliseconds, now};
 
-/// The time after which another process may take a sample. It is longer than the time limit of an evaluation.
-const LEASE: Duration = Duration::from_mins(5);
+/// The default of [`Store::with_lease`]. It is longer than the time limit of an evaluation.
+pub const LEASE: Duration = Duration::from_mins(5);
 
 /// The highest number of times that a sample is taken.
 pub const MAX_ATTEMPTS: i64 = 5;
@@ -63,6 +63,14 @@ pub fn is_sampled(id: &str, rate: f64) -> bool {
 }
 
 impl Store {
+    /// Changes the time after which another process may take a sample of this one; [`LEASE`] by default.
+    ///
+    /// If an evaluation takes longer, it is repeated. Only the result of the last process that took the sample is stored.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
+    }
+
     /// Takes the oldest pending sample; `None` if there is none. Until its lease ends, no other call returns it.
     ///
     /// # Errors
@@ -79,7 +87,7 @@ impl Store {
         );
         let now = now();
         let row = sqlx::query(AssertSqlSafe(sql))
-            .bind(now + milliseconds(LEASE))
+            .bind(now + milliseconds(self.lease))
             .bind(now)
             .fetch_optional(&self.pool)
             .await?;
@@ -97,7 +105,8 @@ impl Store {
 
     /// Stores the evaluation of a sample, and removes the sample from the queue. Starts and ends alerts.
     ///
-    /// `reference` is the number of results with which the later ones of an assertion are compared. Returns false, and stores nothing, if the lease has ended and another process has taken the sample.
+    /// `reference` is the number of results with which the later ones of an assertion are compared. Returns false, and
+    /// stores nothing, if the lease has ended and another process has taken the sample.
     ///
     /// # Errors
     ///

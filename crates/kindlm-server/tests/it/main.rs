@@ -7,6 +7,7 @@ mod batch;
 mod budgets;
 mod cases;
 mod evaluate;
+mod faults;
 mod inline;
 mod monitor;
 mod pages;

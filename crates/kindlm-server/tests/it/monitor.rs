@@ -4,27 +4,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kindlm_testing::{MockReply, MockServer};
+use kindlm_testing::{MockReply, MockRequest, MockServer};
 use serde_json::{Value, json};
 
 use crate::server::Server;
 
 const DAY: &str = "T00:00:00Z";
 
-fn sample(id: usize, agent: &str, output: &str) -> Value {
+pub(crate) fn sample(id: usize, agent: &str, output: &str) -> Value {
     json!({"id": id.to_string(), "agent": agent, "version": "v1", "agent_output": output})
 }
 
 fn start(folder: &std::path::Path, rate: f64) -> Server {
     let server = Server::start(folder, &[]);
+    evaluate_shop(&server, rate);
+    server
+}
+
+/// Chooses a set for the agent `shop`. Its check passes if the output has the word "refund".
+pub(crate) fn evaluate_shop(server: &Server, rate: f64) {
     let set = json!({"expect": {"assert": [{"type": "contains", "value": "refund"}]}});
     assert_eq!(server.json("PUT /v1/assertion-sets/support", &set).status, 201);
     let agent = server.json("PUT /v1/agents/shop", &json!({"set": "support", "rate": rate}));
     assert_eq!(agent.status, 200, "{}", agent.body);
-    server
 }
 
-fn send(server: &Server, samples: impl IntoIterator<Item = Value>) {
+pub(crate) fn send(server: &Server, samples: impl IntoIterator<Item = Value>) {
     let body = samples.into_iter().map(|it| it.to_string()).collect::<Vec<_>>().join("\n");
     let head = ["host: localhost", "content-type: application/x-ndjson"];
     let reply = server.send("POST /v1/samples", &head, body.as_bytes());
@@ -46,7 +51,7 @@ fn evaluated(server: &Server, left: usize) -> Vec<Value> {
     }
 }
 
-fn rates(server: &Server, query: &str) -> Vec<Value> {
+pub(crate) fn rates(server: &Server, query: &str) -> Vec<Value> {
     let reply = server.get(&format!("/v1/metrics/assertions{query}"));
     assert_eq!(reply.status, 200, "{}", reply.body);
     reply.json()["items"].as_array().unwrap().clone()
@@ -160,6 +165,36 @@ fn killed_server_loses_and_repeats_nothing() {
     assert!((done(&items)..=later).contains(&counted), "{counted}");
 }
 
+/// Returns a judge's reply: the rule `polite` holds.
+pub(crate) fn says_polite(request: &MockRequest) -> MockReply {
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    let messages = body["messages"].as_array().unwrap().iter();
+    let texts = messages.filter_map(|it| it["content"].as_str());
+    let question = texts.collect::<Vec<_>>().join("\n");
+    let results = json!([{"id": "polite", "pass": true, "reasoning": "It says sorry."}]);
+    let reply = json!({"results": results}).to_string();
+    MockReply::text(kindlm_types::ask::with_mark(&reply, &question))
+}
+
+/// Returns the config of a server with this judge.
+pub(crate) fn config(judge: &MockServer) -> String {
+    format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyEnv: MOCK_KEY, baseUrl: '{}' }} }}\n\
+         models: [{{ id: judge, provider: openai, model: gpt-4o }}]\n",
+        judge.url()
+    )
+}
+
+/// Chooses a set for the agent `shop`. A judge decides its rule `polite`.
+pub(crate) fn judge_shop(server: &Server) {
+    let rule = json!({"id": "polite", "instruction": "Is polite.", "criteria": ["Is polite."]});
+    let set = server.json("PUT /v1/assertion-sets/support", &json!({"assertions": [rule]}));
+    assert_eq!(set.status, 201, "{}", set.body);
+    let agent = server.json("PUT /v1/agents/shop", &json!({"set": "support"}));
+    assert_eq!(agent.status, 200, "{}", agent.body);
+}
+
 #[test]
 fn sample_waits_until_its_judge_answers() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,27 +204,12 @@ fn sample_waits_until_its_judge_answers() {
         if down.load(Ordering::SeqCst) {
             return MockReply::error(400, "the model is not loaded");
         }
-        let body: Value = serde_json::from_slice(&request.body).unwrap();
-        let messages = body["messages"].as_array().unwrap().iter();
-        let texts = messages.filter_map(|it| it["content"].as_str());
-        let question = texts.collect::<Vec<_>>().join("\n");
-        let results = json!([{"id": "polite", "pass": true, "reasoning": "It says sorry."}]);
-        let reply = json!({"results": results}).to_string();
-        MockReply::text(kindlm_types::ask::with_mark(&reply, &question))
+        says_polite(request)
     })
     .unwrap();
-    let config = format!(
-        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
-         providers: {{ openai: {{ apiKeyEnv: MOCK_KEY, baseUrl: '{}' }} }}\n\
-         models: [{{ id: judge, provider: openai, model: gpt-4o }}]\n",
-        judge.url()
-    );
-    std::fs::write(folder.path().join("kindlm.yaml"), config).unwrap();
+    std::fs::write(folder.path().join("kindlm.yaml"), config(&judge)).unwrap();
     let server = Server::start(folder.path(), &["-c", "kindlm.yaml"]);
-    let rule = json!({"id": "polite", "instruction": "Is polite.", "criteria": ["Is polite."]});
-    let set = server.json("PUT /v1/assertion-sets/support", &json!({"assertions": [rule]}));
-    assert_eq!(set.status, 201, "{}", set.body);
-    server.json("PUT /v1/agents/shop", &json!({"set": "support"}));
+    judge_shop(&server);
     let record =
         |id: &str| json!({"id": id, "agent": "shop", "agent_input": "q", "agent_output": "sorry"});
     assert_eq!(server.json("POST /v1/samples", &record("1")).status, 200);

@@ -53,7 +53,7 @@ fn refuses_nul_characters(database: &str, token: &str) {
 }
 
 /// Returns the folder with the programs of Debian's package. Returns `None` if the package is not installed.
-fn postgres() -> Option<PathBuf> {
+pub(crate) fn postgres() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut folders: Vec<PathBuf> = versions.flatten().map(|it| it.path().join("bin")).collect();
     folders.sort();
@@ -61,10 +61,10 @@ fn postgres() -> Option<PathBuf> {
 }
 
 /// A database server of its own, in a temporary folder.
-struct Cluster {
+pub(crate) struct Cluster {
     bin: PathBuf,
     folder: tempfile::TempDir,
-    url: String,
+    pub(crate) url: String,
 }
 
 /// Returns a command of PostgreSQL, which refuses to run as root.
@@ -89,7 +89,7 @@ fn run(command: &mut Command) {
 }
 
 impl Cluster {
-    fn start(bin: &Path) -> Self {
+    pub(crate) fn start(bin: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path();
         std::os::unix::fs::chown(place, user_id(), None).unwrap();

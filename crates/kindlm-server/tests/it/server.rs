@@ -27,6 +27,16 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.body))
     }
 
+    /// Waits for the response on a connection. Returns `None` if the connection ended without one.
+    pub(crate) fn read(stream: TcpStream) -> Option<Self> {
+        received(stream).map(Self::new)
+    }
+
+    fn new((head, body): (String, Vec<u8>)) -> Self {
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { status, head, body: String::from_utf8(body).unwrap() }
+    }
+
     /// Returns the lines of a JSON lines body.
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.body.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
@@ -48,6 +58,18 @@ fn joined(mut body: &[u8]) -> Vec<u8> {
         whole.extend_from_slice(&body[end + 2..][..size]);
         body = &body[end + 2 + size + 2..];
     }
+}
+
+/// Returns the head and the body of a response. Returns `None` if the connection ended before the head.
+fn received(mut stream: TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut reply = Vec::new();
+    let _ = stream.read_to_end(&mut reply);
+    let end = reply.windows(4).position(|it| it == b"\r\n\r\n")?;
+    let (head, body) = (std::str::from_utf8(&reply[..end]).unwrap(), &reply[end + 4..]);
+    let head = head.to_lowercase();
+    let is_chunked = head.contains("transfer-encoding: chunked");
+    let body = if is_chunked { joined(body) } else { body.to_owned() };
+    Some((head, body))
 }
 
 /// Returns the command of a server that works in this folder.
@@ -91,16 +113,25 @@ impl Server {
     /// Sends SIGTERM, and waits until the process has ended.
     #[cfg(unix)]
     pub(crate) fn terminate(mut self) -> std::process::ExitStatus {
-        let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.signal("TERM");
         self.process.wait().unwrap()
+    }
+
+    /// Sends a signal to the process.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Sends SIGKILL, and waits until the process has ended.
+    pub(crate) fn kill(self) {
+        drop(self);
     }
 
     /// Sends a request with these lines of the head after its first line.
     pub(crate) fn send(&self, first: &str, head: &[&str], body: &[u8]) -> Reply {
-        let (head, body) = self.exchange(first, head, body);
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head, body: String::from_utf8(body).unwrap() }
+        Reply::new(self.exchange(first, head, body))
     }
 
     /// Returns the head and the body of a response that is no text.
@@ -109,6 +140,11 @@ impl Server {
     }
 
     fn exchange(&self, first: &str, head: &[&str], body: &[u8]) -> (String, Vec<u8>) {
+        received(self.begin(first, head, body)).unwrap_or_else(|| panic!("no response to {first}"))
+    }
+
+    /// Sends a request, and does not wait for the response.
+    pub(crate) fn begin(&self, first: &str, head: &[&str], body: &[u8]) -> TcpStream {
         let mut stream = self.connect();
         let mut text = format!("{first} HTTP/1.1\r\nconnection: close\r\n");
         let length = format!("content-length: {}", body.len());
@@ -119,14 +155,7 @@ impl Server {
         stream.write_all(text.as_bytes()).unwrap();
         // The server may refuse a large body before it has read all of it.
         let _ = stream.write_all(body);
-        let mut reply = Vec::new();
-        let _ = stream.read_to_end(&mut reply);
-        let end = reply.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
-        let (head, body) = (std::str::from_utf8(&reply[..end]).unwrap(), &reply[end + 4..]);
-        let head = head.to_lowercase();
-        let is_chunked = head.contains("transfer-encoding: chunked");
-        let body = if is_chunked { joined(body) } else { body.to_owned() };
-        (head, body)
+        stream
     }
 
     pub(crate) fn url(&self) -> String {
