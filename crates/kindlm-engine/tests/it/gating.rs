@@ -499,7 +499,7 @@ fn cases_of_a_cluster_lower_the_bound() {
     let on_two_models = [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (3, "a"), (3, "b")];
     // All of 6, 3 and 1.
     assert_eq!(bounds(each, None), ["0.610"; 7]);
-    assert_eq!(bounds(on_two_models, None), ["0.438"; 7]);
+    assert_eq!(bounds(on_two_models, None), ["0.439"; 7]);
     assert_eq!(bounds(each, Some("document")), ["0.207"; 7]);
 }
 
