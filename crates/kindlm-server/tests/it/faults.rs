@@ -136,12 +136,12 @@ fn kills_during_ingest_lose_and_repeat_nothing() {
 }
 
 /// Sends samples to each server, which wakes its workers. Waits until each worker of each server asks the judge.
-fn occupy(servers: &[&Server], judge: &MockServer, samples: &mut usize) {
+fn occupy(servers: &[&Server], judge: &MockServer, sent: &mut usize) {
     judge.hold();
     let before = judge.count();
     for server in servers {
-        let ids = *samples..*samples + 20;
-        *samples = ids.end;
+        let ids = *sent..*sent + 20;
+        *sent = ids.end;
         send(
             server,
             ids.map(|it| {
