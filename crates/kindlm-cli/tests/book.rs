@@ -291,7 +291,7 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 19] = [
+const OF_OTHERS: [(&str, &str); 20] = [
     ("CHANGELOG.md", "--embed-origin"),
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
@@ -301,6 +301,7 @@ const OF_OTHERS: [(&str, &str); 19] = [
     ("docs/promptfoo.md", "--filter-providers"),
     ("docs/promptfoo.md", "--no-cache"),
     ("docs/promptfoo.md", "--repeat"),
+    ("docs/scaling.md", "--lease"),
     ("docs/server.md", "--alert-reference"),
     ("docs/server.md", "--alert-slack"),
     ("docs/server.md", "--alert-webhook"),

@@ -269,6 +269,34 @@ fn scripts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
+/// Runs the commands of the example for Kubernetes, with the variable that each pod has.
+#[test]
+fn the_example_for_kubernetes_works() {
+    let folder = folder();
+    let example = |name: &str| -> Value {
+        let text = fs::read_to_string(root().join("docs/ci").join(name)).unwrap();
+        serde_yaml::from_str(&text).unwrap()
+    };
+    let sh = |job: &Value, index: &str| {
+        let mut lines = Vec::new();
+        scripts(job, &mut lines);
+        let [line] = lines.as_slice() else { panic!("{lines:?}") };
+        let line = line.replace("kindlm ", &format!("'{}' ", env!("CARGO_BIN_EXE_kindlm")));
+        let mut command = Command::new("sh");
+        command.args(["-c", &line.replace("/reports/", "")]).current_dir(folder.path());
+        split_output(command.env("JOB_COMPLETION_INDEX", index).output().unwrap())
+    };
+    let shards = example("kubernetes-shards.yml");
+    assert_eq!(shards["spec"]["completionMode"], "Indexed");
+    for index in 0..shards["spec"]["completions"].as_u64().unwrap() {
+        let (_, code, stderr) = sh(&shards, &index.to_string());
+        assert_eq!(code, Some(0), "{index}: {stderr}");
+    }
+    let (stdout, code, stderr) = sh(&example("kubernetes-merge.yml"), "");
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(folder.path().join("kindlm.xml").is_file() && stdout.contains("PASSED"), "{stdout}");
+}
+
 /// Runs the commands of the examples, with the variables that CI would set.
 #[test]
 fn the_examples_for_ci_work() {

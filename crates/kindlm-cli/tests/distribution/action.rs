@@ -337,8 +337,15 @@ fn examples_for_ci_install_what_they_run() {
             assert!(url.ends_with(&file), "{name}: {url}");
             found += 1;
         }
+        let pod = &example["spec"]["template"]["spec"];
+        for container in ["initContainers", "containers"] {
+            for it in pod[container].as_array().into_iter().flatten() {
+                assert_eq!(it["image"], format!("ghcr.io/kindlm/kindlm:{VERSION}"), "{name}");
+                found += 1;
+            }
+        }
     }
-    assert_eq!(found, 5);
+    assert_eq!(found, 8);
 }
 
 /// The pages show the version of this checkout.
