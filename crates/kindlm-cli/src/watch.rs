@@ -53,7 +53,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
         let event = runtime.block_on(async {
             tokio::select! {
                 () = interrupted() => Event::Key(Key::Quit),
-                key = keys.next() => Event::Key(key),
+                key = keys.next(io) => Event::Key(key),
                 changed = files.changed() => Event::Changed(changed),
             }
         });
@@ -115,6 +115,12 @@ impl Key {
     }
 }
 
+/// Returns the answer to a line that is no command.
+fn unknown(line: &str) -> String {
+    let line = kindlm_reporters::one_line(line.trim());
+    format!("unknown command `{line}`; type a (all), f (failed), p PATTERN or q (quit) and Enter")
+}
+
 /// The lines that the user types on a terminal.
 struct Keys(Option<UnboundedReceiver<String>>);
 
@@ -143,12 +149,14 @@ impl Keys {
         "or type a (all), f (failed), p PATTERN or q (quit) and Enter; "
     }
 
-    /// Waits for the next valid command. Other lines are ignored.
-    async fn next(&mut self) -> Key {
+    /// Waits for the next valid command. Another line gets a list of the commands.
+    async fn next(&mut self, io: &mut Io) -> Key {
         while let Some(lines) = &mut self.0 {
-            match lines.recv().await.as_deref().map(Key::parse) {
-                Some(Some(key)) => return key,
-                Some(None) => {}
+            match lines.recv().await {
+                Some(line) => match Key::parse(&line) {
+                    Some(key) => return key,
+                    None => io.notify(&unknown(&line)),
+                },
                 // Stdin was closed.
                 None => self.0 = None,
             }
@@ -160,6 +168,12 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_command_lists_the_commands() {
+        let text = unknown(" x\u{1b} \r");
+        assert!(text.starts_with("unknown command `x\\x1b`; type a (all), f (failed)"), "{text}");
+    }
 
     #[test]
     fn keys_are_letters_with_enter() {
