@@ -46,6 +46,11 @@ pub fn usd(amount: f64) -> String {
     }
 }
 
+/// Formats a number for other programs, without the noise in the last digits of a sum.
+pub(crate) fn number(value: f64) -> String {
+    ecma::number((value * 1e9).round() / 1e9)
+}
+
 /// Formats a cost in US dollars, with a note if a part is unknown.
 ///
 /// An unknown cost is never shown as 0.
@@ -166,6 +171,18 @@ mod tests {
         assert_eq!(share(rate(0, 0)), "none");
         assert_eq!(seconds(1_240.4), "1.240");
         assert_eq!(seconds(f64::INFINITY), "0.000");
+    }
+
+    #[test]
+    fn numbers_have_no_noise() {
+        for (value, expected) in [
+            (0.003_150_000_000_000_000_1, "0.00315"),
+            (177.988_939_000_000_02, "177.988939"),
+            (1e-12, "0"),
+            (250.0, "250"),
+        ] {
+            assert_eq!(number(value), expected);
+        }
     }
 
     #[test]

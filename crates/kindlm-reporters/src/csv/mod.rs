@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, CaseResult, ExecutionResult, ecma};
+use kindlm_types::{AnyReport, CaseResult, ExecutionResult};
 
+use crate::amount;
 use crate::bytes::Bytes;
 use crate::plain::one_line;
 use crate::{Meta, Registration, RenderError, Style};
@@ -58,7 +59,7 @@ fn failure(err: &csv::Error) -> RenderError {
 
 fn row(case: &CaseResult, result: &ExecutionResult) -> [String; COLUMNS.len()] {
     let execution = &result.execution;
-    let number = |it: Option<f64>| it.map(ecma::number).unwrap_or_default();
+    let number = |it: Option<f64>| it.map(amount::number).unwrap_or_default();
     [
         text(&case.case),
         text(&case.model),

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use kindlm_types::{AnyReport, CaseResult, ModelTotals, Outcome, ecma};
+use kindlm_types::{AnyReport, CaseResult, ModelTotals, Outcome};
 
+use crate::amount::number;
 use crate::plain::one_line;
 
 /// Returns the properties of the test suite of a model.
@@ -17,9 +18,9 @@ pub(super) fn of_model(report: &AnyReport<'_>, of: &ModelTotals) -> Vec<(&'stati
     if of.flaky.total > 0 {
         all.push(("flaky", of.flaky.to_string()));
     }
-    all.extend(totals.cost.usd().map(|it| ("cost_usd", ecma::number(it))));
+    all.extend(totals.cost.usd().map(|it| ("cost_usd", number(it))));
     all.push(("tokens", totals.tokens.to_string()));
-    all.extend(of.latency_ms.map(|it| ("latency_p50_ms", ecma::number(it.p50))));
+    all.extend(of.latency_ms.map(|it| ("latency_p50_ms", number(it.p50))));
     all
 }
 
@@ -29,7 +30,7 @@ pub(super) fn of_case(case: &CaseResult) -> Vec<(&'static str, String)> {
         return Vec::new();
     }
     let mut all = Vec::new();
-    all.extend(case.cost.usd().map(|it| ("cost_usd", ecma::number(it))));
+    all.extend(case.cost.usd().map(|it| ("cost_usd", number(it))));
     all.push(("tokens", case.total_tokens.to_string()));
     let counts = case.repeat_counts();
     if counts.executed() > 1 {
