@@ -43,7 +43,7 @@ fn render(
     if style.verbosity > Verbosity::Quiet {
         header(&mut page, report, style)?;
     }
-    for ModelTotals { model, totals, .. } in &summary.models {
+    for ModelTotals { model, totals, flaky, .. } in &summary.models {
         let shown = |it: CaseMark<'_>| it.model == model && layout.shows(it.outcome);
         let mut cases = report.each_where(shown).peekable();
         if cases.peek().is_none() {
@@ -73,6 +73,9 @@ fn render(
         if layout.counts_passed && totals.passed > 0 {
             let text = format!("{} passed", crate::amount::count(totals.passed));
             page.spans(2, 2, &[(Ink::Good, "✓ "), (Ink::Faint, &text)])?;
+            if flaky.count > 0 {
+                flaky_passed(&mut page, report, model)?;
+            }
         }
         page.blank()?;
     }
@@ -82,6 +85,33 @@ fn render(
     compared(&mut page, report, style.verbosity)?;
     watched(&mut page, report)?;
     verdict::render(&mut page, report, &summary, style.verbosity)?;
+    Ok(())
+}
+
+/// The maximum number of flaky passed cases of a model that are named if passed cases are only counted.
+const FLAKY: usize = 5;
+
+/// Writes the flaky cases of a model that passed.
+fn flaky_passed(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    model: &str,
+) -> Result<(), RenderError> {
+    let mut named = 0;
+    for it in report.each_where(|it| it.model == model && it.outcome == Outcome::Passed) {
+        let case = it?;
+        if !case.is_flaky() {
+            continue;
+        }
+        if named == FLAKY {
+            page.text(4, Ink::Faint, "… more flaky cases; -v names all")?;
+            break;
+        }
+        named += 1;
+        let counts = case.repeat_counts();
+        let held = format!("flaky {}/{}", counts.held(), counts.executed());
+        page.between(4, 2, &[(Ink::Faint, "~ "), (Ink::Plain, &one_line(&case.case))], &held)?;
+    }
     Ok(())
 }
 

@@ -87,7 +87,12 @@ fn table(
     let names: Vec<String> = order.iter().map(|it| shortened(&one_line(it))).collect();
     let first = names.iter().map(|it| it.width()).max().unwrap_or(0);
     let heads: Vec<String> = models.iter().map(|it| one_line(it)).collect();
-    let widths: Vec<usize> = heads.iter().map(|it| it.width().max(5)).collect();
+    let mut widths: Vec<usize> = heads.iter().map(|it| it.width().max(5)).collect();
+    for ((_, column), (_, cell)) in &cells {
+        if let Some(width) = widths.get_mut(*column) {
+            *width = cell.width().max(*width);
+        }
+    }
     let is_shared = order.len() < report.cases.len();
     if !is_shared
         || order.len() > ROWS
