@@ -78,7 +78,9 @@ pub fn write_html(
     let mut cases = String::new();
     rows::write(report, &mut cases)?;
     let compared = data::comparison(report)?;
-    overview::End::of(report, &compared).render_into(&mut cases).map_err(|err| failed(&err))?;
+    overview::End::of(report, &summary.totals, &compared)
+        .render_into(&mut cases)
+        .map_err(|err| failed(&err))?;
     let start = page.render().map_err(|err| failed(&err))?;
     let end = end(has_comparison);
     let rest = start.len() + cases.len() + end.len() + NOTE;
@@ -160,6 +162,42 @@ fn failed(err: &dyn Display) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
+/// Returns a text as HTML, with words in backticks as code.
+pub(crate) fn coded(text: &str) -> String {
+    let mut parts: Vec<&str> = text.split('`').collect();
+    // A backtick without a second one on its line is no code.
+    let rest = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
+    let mut html = String::with_capacity(text.len());
+    for (at, part) in parts.iter().enumerate() {
+        let (start, end) = match at % 2 {
+            0 => ("", ""),
+            _ if part.is_empty() || part.contains('\n') => ("`", "`"),
+            _ => ("<code>", "</code>"),
+        };
+        html.push_str(start);
+        escape(part, &mut html);
+        html.push_str(end);
+    }
+    if let Some(rest) = rest {
+        html.push('`');
+        escape(rest, &mut html);
+    }
+    html
+}
+
+fn escape(text: &str, html: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => html.push_str("&#38;"),
+            '<' => html.push_str("&#60;"),
+            '>' => html.push_str("&#62;"),
+            '"' => html.push_str("&#34;"),
+            '\'' => html.push_str("&#39;"),
+            c => html.push(c),
+        }
+    }
+}
+
 /// Returns the hash by which the content security policy allows a style sheet or a script.
 pub(crate) fn source_hash(text: &str) -> String {
     format!("sha256-{}", BASE64.encode(&Sha256::digest(text)))
@@ -204,6 +242,21 @@ mod tests {
                     "{forbidden}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn words_in_backticks_are_code() {
+        for (text, html) in [
+            ("no code", "no code"),
+            ("use `a < b` here", "use <code>a &#60; b</code> here"),
+            ("`a` and `b`", "<code>a</code> and <code>b</code>"),
+            ("one ` <b>", "one ` &#60;b&#62;"),
+            ("`a` and ` b", "<code>a</code> and ` b"),
+            ("``", "``"),
+            ("`a\nb`", "`a\nb`"),
+        ] {
+            assert_eq!(coded(text), html);
         }
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use kindlm_types::{
-    AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, MeasuredRate,
-    ModelInfo, ModelTotals, Outcome, SuiteTotals, Summary, ecma,
+    AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, JudgeInfo,
+    MeasuredRate, ModelInfo, ModelTotals, Outcome, SuiteTotals, Summary, ecma,
 };
 use kindlm_wire::mutation::MutationReport;
 
@@ -266,11 +266,11 @@ fn rate(totals: &SuiteTotals) -> String {
     }
 }
 
-/// Formats the interval as `87.3–92.2%`.
+/// Formats the interval as `87.3 to 92.2%`, with the same digits as in the other reports.
 fn range(rate: MeasuredRate) -> String {
-    let text = |it: f64| percent(it.clamp(0.0, 1.0)).trim_end_matches(".0").to_owned();
+    let text = |it: f64| percent(it.clamp(0.0, 1.0));
     let interval = rate.interval;
-    interval.map(|it| format!("{}–{}%", text(it.low), text(it.high))).unwrap_or_default()
+    interval.map(|it| format!("{} to {}%", text(it.low), text(it.high))).unwrap_or_default()
 }
 
 fn short(rate: MeasuredRate) -> String {
@@ -563,8 +563,17 @@ pub(super) struct End<'a> {
     compared: &'a str,
     facts: Vec<(&'static str, String)>,
     models: Vec<Requested>,
+    judges: Vec<Judges>,
     inputs: Vec<Input>,
     made_by: String,
+}
+
+/// The judges of a kind of check.
+struct Judges {
+    check: String,
+    models: String,
+    samples: u32,
+    rules: String,
 }
 
 /// A model as it was requested.
@@ -584,7 +593,7 @@ struct Input {
 }
 
 impl<'a> End<'a> {
-    pub(super) fn of(report: &AnyReport<'_>, compared: &'a str) -> Self {
+    pub(super) fn of(report: &AnyReport<'_>, totals: &SuiteTotals, compared: &'a str) -> Self {
         let run = &report.run;
         let mut made_by = format!("Made by KindLM {}", run.version);
         if !run.platform.is_empty() {
@@ -598,15 +607,25 @@ impl<'a> End<'a> {
         });
         Self {
             compared,
-            facts: facts(report),
+            facts: facts(report, totals),
             models: models.collect(),
+            judges: report.suite.judges.iter().map(judges).collect(),
             inputs: inputs(report),
             made_by: one_line(made_by.trim_end()) + ".",
         }
     }
 }
 
-fn facts(report: &AnyReport<'_>) -> Vec<(&'static str, String)> {
+fn judges(it: &JudgeInfo) -> Judges {
+    Judges {
+        check: one_line(&it.check),
+        models: one_line(&it.models.join(", ")),
+        samples: it.samples,
+        rules: one_line(&it.rules.join("; ")),
+    }
+}
+
+fn facts(report: &AnyReport<'_>, totals: &SuiteTotals) -> Vec<(&'static str, String)> {
     let (run, suite) = (&report.run, &report.suite);
     let shard = report.shard.as_ref().map(|it| format!("{} of {}", it.index, it.count));
     let took = if run.duration_ms > 0.0 { duration(run.duration_ms) } else { String::new() };
@@ -614,6 +633,11 @@ fn facts(report: &AnyReport<'_>) -> Vec<(&'static str, String)> {
         ("Run", run.id.clone()),
         ("Started", started(report)),
         ("Took", took),
+        (
+            "Cost of the models",
+            if totals.executions > 0 { cost(totals.cost) } else { String::new() },
+        ),
+        ("Cost of the judges", judge_cost(totals).unwrap_or_default()),
         ("Commit", run.git_commit.clone().unwrap_or_default()),
         ("Config", suite.config_path.clone().unwrap_or_default()),
         ("SHA-256 of the config", suite.config_sha256.clone().unwrap_or_default()),

@@ -118,7 +118,7 @@ pub fn serve_run(
     let mut overview = overview::Page::of(report, &summary, true)?;
     overview.measure(mutation)?;
     overview.render_into(page).map_err(|err| failed(&err))?;
-    overview::End::of(report, "").render_into(page).map_err(|err| failed(&err))?;
+    overview::End::of(report, &summary.totals, "").render_into(page).map_err(|err| failed(&err))?;
     write!(page, "</body>\n</html>\n")?;
     let mut data = Data::new(&summary, Cut::default());
     for position in 0..report.cases.len() {
