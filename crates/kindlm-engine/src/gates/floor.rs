@@ -85,15 +85,12 @@ impl Scores {
         let total = self.clusters.total();
         let interval = total.interval(Confidence::P95).ok()?;
         let RateCount { count, total: judged } = self.counts;
-        let (mean, shown) = match self.counts.rate() {
-            Some(rate) => {
-                let shown = MeasuredRate { count, total: judged, interval: Some(interval) };
-                (rate, shown.to_string())
-            }
-            None => {
-                let (mean, interval) = (self.average.value()?, interval_text(interval));
-                (mean, format!("{} (n = {}; {interval})", percent(mean), total.scores()))
-            }
+        let (mean, shown) = if let Some(rate) = self.counts.rate() {
+            let shown = MeasuredRate { count, total: judged, interval: Some(interval) };
+            (rate, shown.to_string())
+        } else {
+            let (mean, interval) = (self.average.value()?, interval_text(interval));
+            (mean, format!("{} (n = {}; {interval})", percent(mean), total.scores()))
         };
         let clusters = match total.clusters() {
             all if !min.is_low || all == total.scores() => String::new(),

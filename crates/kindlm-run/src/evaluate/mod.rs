@@ -61,7 +61,7 @@ struct Evaluator<'a> {
 }
 
 /// The results of the checks of a record.
-struct Results {
+struct Checked {
     results: Vec<AssertionResult>,
     /// True if a required check failed.
     fails_required: bool,
@@ -271,7 +271,7 @@ impl<'a> Evaluator<'a> {
         };
         let execution = line.execution();
         let baseline = line.baseline.as_deref();
-        let Results { mut results, fails_required, cost_usd } =
+        let Checked { mut results, fails_required, cost_usd } =
             match self.results(checks, &execution, baseline) {
                 Ok(results) => results,
                 Err(no_judge) => return Ok(Err(no_judge)),
@@ -344,7 +344,7 @@ impl<'a> Evaluator<'a> {
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> Result<Results, NoJudge> {
+    ) -> Result<Checked, NoJudge> {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
@@ -352,10 +352,10 @@ impl<'a> Evaluator<'a> {
             let judged = self.asking.judge(checks, execution, baseline)?;
             let fails_required = judged.halt.is_some_and(|it| it.failed);
             let cost_usd = judged.cost_usd;
-            return Ok(Results { results: judged.results, fails_required, cost_usd });
+            return Ok(Checked { results: judged.results, fails_required, cost_usd });
         }
         let results = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
-        Ok(Results { results, fails_required: false, cost_usd: Some(0.0) })
+        Ok(Checked { results, fails_required: false, cost_usd: Some(0.0) })
     }
 
     /// Compiles the checks of a record. Prompt assertions come first.

@@ -213,9 +213,9 @@ fn why_nothing(cases: &[CaseChange]) -> String {
 /// A label that several cases have gets a row of its own, because one check can fall while another one rises.
 fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     let labels = Labels::of(pairs);
-    let mut by_row: BTreeMap<(&str, Option<&str>), Vec<Difference<'_>>> = BTreeMap::new();
+    let mut by_row: BTreeMap<Row<'_>, Vec<Difference<'_>>> = BTreeMap::new();
     for pair in pairs {
-        let mut counts: BTreeMap<(&str, Option<&str>), [(u64, u64); 2]> = BTreeMap::new();
+        let mut counts: BTreeMap<Row<'_>, [(u64, u64); 2]> = BTreeMap::new();
         for (before, after) in pair.assertions() {
             let sums = counts.entry((&after.assertion, labels.shown(after))).or_default();
             for (sum, it) in sums.iter_mut().zip([before, after]) {
@@ -244,6 +244,9 @@ fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     rows.sort_by(|one, other| one.change.difference.total_cmp(&other.change.difference));
     rows
 }
+
+/// The assertion of a row, and its label if the label has a row of its own.
+type Row<'a> = (&'a str, Option<&'a str>);
 
 /// The number of cases with each label, by assertion.
 struct Labels<'a>(BTreeMap<&'a str, BTreeMap<&'a str, usize>>);

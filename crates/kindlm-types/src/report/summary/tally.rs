@@ -443,8 +443,9 @@ mod tests {
         let mut soft = failing(3);
         soft.executions[0].results[1].severity = Severity::Soft;
         let cases = vec![failing(1), CaseResult { outcome: Outcome::Passed, ..failing(2) }, soft];
-        let causes = Report { cases, ..Report::default() }.summary().causes;
-        let counts: Vec<(&str, u64)> = causes.iter().map(|it| (&*it.title, it.cases)).collect();
+        let summary = Report { cases, ..Report::default() }.summary();
+        let of_cause = summary.causes.iter().map(|it| (&*it.title, it.cases));
+        let counts: Vec<(&str, u64)> = of_cause.collect();
         assert_eq!(counts, [("shared", 2), ("xx", 1)]);
     }
 
