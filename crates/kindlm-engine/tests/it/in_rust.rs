@@ -88,5 +88,5 @@ async fn a_regression_is_caught() {
     assert_eq!(report.exit_status(), ExitStatus::GatesFailed);
     let broken: Vec<&str> =
         report.gates.iter().filter(|it| !it.passed()).map(|it| it.message.as_str()).collect();
-    assert_eq!(broken, ["Pass rate: 50.0% (min: 95.0%)"]);
+    assert_eq!(broken, ["Pass rate: 50.0% (1 of 2; 95% CI 9.5 to 90.5) (min: 95.0%)"]);
 }

@@ -45,6 +45,11 @@ fn so_many_passes_without_a_failure_are_needed_for_a_rate() {
     let low = |n| Tally::new(n, n).unwrap().wilson(P95).low;
     assert!(low(34) < 0.90 && low(35) >= 0.90);
     assert!(low(72) < 0.95 && low(73) >= 0.95);
+    let values =
+        [(0.0, Some(1)), (0.9, Some(35)), (0.95, Some(73)), (0.99, Some(381)), (1.0, None)];
+    for (rate, needed) in values {
+        assert_eq!(Tally::needed_passes(rate, P95), needed, "{rate}");
+    }
 }
 
 #[test]
