@@ -3,8 +3,8 @@
 //! The texts contain names from config files, such as names of cases. Each report escapes them for its format.
 
 use kindlm_types::{
-    CaseChange, CaseChangeKind, Comparison, ComparisonVerdict, Condition, ConditionChange,
-    PassRate, RateChange,
+    AssertionChange, CaseChange, CaseChangeKind, Comparison, ComparisonVerdict, Condition,
+    ConditionChange, PassRate, RateChange,
 };
 
 use crate::amount::{count, percent, plural};
@@ -123,24 +123,30 @@ pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
     }
     let assertions = comparison.assertions.iter();
     let certain = assertions.filter(|it| it.adjusted_p_value <= comparison.alpha).take(most);
-    lines.extend(certain.map(|it| {
-        Line {
-            word: "assertion",
-            name: it
-                .label
-                .as_ref()
-                .map_or_else(|| it.assertion.clone(), |label| format!("{}: {label}", it.assertion)),
-            detail: format!(
-                "{} → {}, {} pp, adjusted p {}",
-                rate(it.change.before),
-                rate(it.change.after),
-                signed(it.change.difference),
-                p_value(it.adjusted_p_value)
-            ),
-        }
+    lines.extend(certain.map(|it| Line {
+        word: "assertion",
+        name: name_of(it, comparison),
+        detail: format!(
+            "{} → {}, {} pp, adjusted p {}",
+            rate(it.change.before),
+            rate(it.change.after),
+            signed(it.change.difference),
+            p_value(it.adjusted_p_value)
+        ),
     }));
     lines.extend(comparison.differences.iter().take(most).map(condition));
     lines
+}
+
+/// Returns the name of a row: the assertion, with its label or the words "other checks" if other rows have labels.
+fn name_of(row: &AssertionChange, comparison: &Comparison) -> String {
+    let id = &row.assertion;
+    let has_label = |it: &AssertionChange| it.assertion == *id && it.label.is_some();
+    match &row.label {
+        Some(label) => format!("{id}: {label}"),
+        None if comparison.assertions.iter().any(has_label) => format!("{id} (other checks)"),
+        None => id.clone(),
+    }
 }
 
 /// The kinds of cases that are listed, in their order.
@@ -230,7 +236,6 @@ fn short(share: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// Formats a difference in percentage points with its sign.
 /// Returns the change of the pass rate, such as `−0.9 pp`; `None` if no case was compared.
 pub(crate) fn change(comparison: &Comparison) -> Option<String> {
     comparison.pass_rate.map(|it| format!("{} pp", signed(it.difference)))
@@ -245,6 +250,7 @@ pub(crate) fn change_of(comparison: &Comparison, model: &str) -> Option<String> 
     (cases > 0.0).then(|| format!("{} pp", signed(sum / cases)))
 }
 
+/// Formats a difference in percentage points with its sign.
 fn signed(share: f64) -> String {
     let text = points(share);
     if share > 0.0 && text != "0.0" { format!("+{text}") } else { text }

@@ -170,16 +170,16 @@ fn replace(lines: &mut Vec<DiffLine>, old: &[&str], new: &[&str]) {
 
 type Segments = Vec<(bool, String)>;
 
-/// Compares two lines by words. Lines that have little in common are not emphasised.
+/// Compares two lines by words. Of lines with too many words, or with little in common, everything between the equal
+/// start and the equal end is emphasised.
 fn words(old: &str, new: &str) -> (Segments, Segments) {
-    let plain = |line: &str| vec![(false, line.to_owned())];
     let (left, right) = (tokens(old), tokens(new));
     if left.len() + right.len() > WORDS {
-        return (plain(old), plain(new));
+        return around_change(&left, &right);
     }
     let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&left, &right);
     if diff.ratio() < ALIKE {
-        return (plain(old), plain(new));
+        return around_change(&left, &right);
     }
     let (mut removed, mut added) = (Segments::new(), Segments::new());
     for change in diff.iter_all_changes() {
@@ -193,6 +193,22 @@ fn words(old: &str, new: &str) -> (Segments, Segments) {
         }
     }
     (removed, added)
+}
+
+/// Splits two lines into their equal start, the changed middle, and their equal end.
+fn around_change(old: &[&str], new: &[&str]) -> (Segments, Segments) {
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let start = old.iter().zip(new).take_while(same).count();
+    let (rest_old, rest_new) = (&old[start..], &new[start..]);
+    let end = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(same).count();
+    let split = |line: &[&str]| {
+        let middle = start..line.len() - end;
+        let parts =
+            [(false, &line[..start]), (true, &line[middle.clone()]), (false, &line[middle.end..])];
+        let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
+        parts.map(|(is_changed, words)| (is_changed, words.concat())).collect()
+    };
+    (split(old), split(new))
 }
 
 fn push(segments: &mut Segments, emphasised: bool, text: &str) {
@@ -273,7 +289,7 @@ mod tests {
             .into_iter()
             .map(|it| elided(it, 8).segments.into_iter().map(|(_, text)| text).collect::<String>());
         // Lines of so many words are not compared word by word.
-        assert_eq!(texts.collect::<Vec<_>>(), ["a a a a …", "a a a a …"]);
+        assert_eq!(texts.collect::<Vec<_>>(), ["…a a 1 b b…", "…a a 2 b b…"]);
         let part = "x ".repeat(90);
         let lines = between(&format!("{part}1 {part}2 {part}"), &format!("{part}3 {part}4 {part}"));
         let texts = lines

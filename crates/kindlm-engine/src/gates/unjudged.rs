@@ -10,7 +10,7 @@ use crate::checks::checks;
 pub(super) struct Unjudged {
     /// The number of errored results of the gate's kind of checks.
     results: u64,
-    /// The number of executions that ended with an error before their checks.
+    /// The number of executions without checks, because they ended with an error or were not run.
     executions: u64,
     /// True if a check of the kind was skipped, because it did not apply.
     was_skipped: bool,
@@ -20,7 +20,8 @@ impl Unjudged {
     /// Adds the missing evidence of a case. `is_one` returns true for results of the gate's kind of checks.
     pub(super) fn add(&mut self, case: &CaseResult, is_one: fn(&AssertionResult) -> bool) {
         for execution in &case.executions {
-            self.executions += u64::from(execution.error.is_some());
+            let has_no_results = execution.error.is_some() && execution.results.is_empty();
+            self.executions += u64::from(has_no_results);
             for check in checks(&execution.results).filter(|it| is_one(it.result)) {
                 match check.result.verdict {
                     Verdict::Errored { .. } => self.results += 1,
@@ -38,7 +39,7 @@ impl Unjudged {
 
     /// Returns the result of a gate that measured nothing.
     ///
-    /// The gate is violated if a check of the kind is errored. It is also violated if executions failed, and no result
+    /// The gate is violated if a check of the kind is errored. It is also violated if executions had no checks, and no result
     /// shows that checks of the kind did not apply. `start` and `limit` are parts of the message.
     pub(super) fn result(
         self,
@@ -55,8 +56,8 @@ impl Unjudged {
         }
         let executions = match self.executions {
             0 => String::new(),
-            1 => "; 1 execution failed before its checks".to_owned(),
-            all => format!("; {all} executions failed before their checks"),
+            1 => "; 1 execution ended before its checks".to_owned(),
+            all => format!("; {all} executions ended before their checks"),
         };
         let message = format!(
             "{start}no {kind} has a verdict, so the gate cannot hold ({limit}){}{executions}",

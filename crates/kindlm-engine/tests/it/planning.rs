@@ -205,11 +205,7 @@ fn duplicate_models_run_twice_as_often() {
 
 #[test]
 fn unreadable_patterns_name_the_reason() {
-    for (pattern, reason) in [
-        ("", "it is empty"),
-        ("[a", "unclosed character class; missing ']'"),
-        ("/(/", "unclosed group"),
-    ] {
+    for (pattern, reason) in [("", "it is empty"), ("/(/", "unclosed group")] {
         let err = pattern.parse::<kindlm_engine::Pattern>().unwrap_err();
         assert_eq!(
             err.to_string(),

@@ -25,6 +25,7 @@ pub use served::{
 use std::fmt::{self, Display};
 
 use askama::Template as _;
+use askama::filters::{Escaper as _, Html};
 use data_encoding::BASE64;
 use kindlm_types::{AnyReport, Outcome, Summary};
 use kindlm_wire::mutation::MutationReport;
@@ -162,40 +163,29 @@ fn failed(err: &dyn Display) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
-/// Returns a text as HTML, with words in backticks as code.
+/// Returns a text as HTML, with words between two backticks of a line as code.
 pub(crate) fn coded(text: &str) -> String {
-    let mut parts: Vec<&str> = text.split('`').collect();
-    // A backtick without a second one on its line is no code.
-    let rest = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
     let mut html = String::with_capacity(text.len());
-    for (at, part) in parts.iter().enumerate() {
-        let (start, end) = match at % 2 {
-            0 => ("", ""),
-            _ if part.is_empty() || part.contains('\n') => ("`", "`"),
-            _ => ("<code>", "</code>"),
-        };
-        html.push_str(start);
-        escape(part, &mut html);
-        html.push_str(end);
-    }
-    if let Some(rest) = rest {
-        html.push('`');
-        escape(rest, &mut html);
-    }
-    html
-}
-
-fn escape(text: &str, html: &mut String) {
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&#38;"),
-            '<' => html.push_str("&#60;"),
-            '>' => html.push_str("&#62;"),
-            '"' => html.push_str("&#34;"),
-            '\'' => html.push_str("&#39;"),
-            c => html.push(c),
+    for line in text.split_inclusive('\n') {
+        let mut parts: Vec<&str> = line.split('`').collect();
+        // A backtick without a second one on its line is no code.
+        let rest = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
+        for (at, part) in parts.into_iter().enumerate() {
+            let (start, end) = match at % 2 {
+                0 => ("", ""),
+                _ if part.is_empty() => ("`", "`"),
+                _ => ("<code>", "</code>"),
+            };
+            html.push_str(start);
+            let _ = Html.write_escaped_str(&mut html, part);
+            html.push_str(end);
+        }
+        if let Some(rest) = rest {
+            html.push('`');
+            let _ = Html.write_escaped_str(&mut html, rest);
         }
     }
+    html
 }
 
 /// Returns the hash by which the content security policy allows a style sheet or a script.

@@ -226,6 +226,9 @@
     const short = (/** @type {string} */ text) => h('code', text ? text.slice(0, 120) : 'none');
     return it.differences?.[0] && h('div', h('h2', 'What differs between the runs'), h('div.card.pad', app.facts(it.differences.map((/** @type {Json} */ one) => [[one.condition, one.name && ` ${one.name}`], [short(one.before), ' → ', short(one.after)]]))));
   };
+  /** Names the row of an assertion. @param {Json} row @param {Json} it */
+  const nameOf = (row, it) => row.label ? `${row.assertion}: ${row.label}`
+    : row.assertion + (it.assertions.some((/** @type {Json} */ one) => one.label && one.assertion === row.assertion) ? ' (other checks)' : '');
   /** @param {Json} it */
   const assertions = (it) => {
     const { h } = app;
@@ -233,7 +236,7 @@
     const NAMES = ['Check', 'Before', 'After', 'Difference', 'Adjusted p'];
     return changed[0] && h('div', h('h2', { id: 'changed-checks' }, 'Checks that changed'), h('div.card.scroll', { tabindex: 0, role: 'group', 'aria-labelledby': 'changed-checks' }, h('table.stack',
       h('thead', h('tr', NAMES.map((name, i) => h(i ? 'th.num' : 'th', { scope: 'col' }, name)))),
-      h('tbody', changed.map((/** @type {Json} */ one) => h('tr', h('th', { scope: 'row' }, one.assertion, one.label && `: ${one.label}`), [meanOf(one.change.before), meanOf(one.change.after), change(one.change.difference), one.adjustedPValue.toPrecision(2)].map((text, i) => h('td.num', { 'data-name': NAMES[i + 1] }, text))))))));
+      h('tbody', changed.map((/** @type {Json} */ one) => h('tr', h('th', { scope: 'row' }, nameOf(one, it)), [meanOf(one.change.before), meanOf(one.change.after), change(one.change.difference), one.adjustedPValue.toPrecision(2)].map((text, i) => h('td.num', { 'data-name': NAMES[i + 1] }, text))))))));
   };
   /** @param {Json} it @param {string} base */
   const comparison = (it, base) => {

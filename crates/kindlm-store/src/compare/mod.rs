@@ -3,7 +3,7 @@
 mod conditions;
 mod pair;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_stats::{Confidence, Difference, Paired, PairedTest, Tally, benjamini_hochberg};
 use kindlm_types::{
@@ -248,22 +248,25 @@ fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
 /// The assertion of a row, and its label if the label has a row of its own.
 type Row<'a> = (&'a str, Option<&'a str>);
 
-/// The number of cases with each label, by assertion.
-struct Labels<'a>(BTreeMap<&'a str, BTreeMap<&'a str, usize>>);
+/// The test cases with each label, by assertion. A case on several models counts once.
+struct Labels<'a>(BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<&'a str>>>);
 
 impl<'a> Labels<'a> {
     fn of(pairs: &[Pair<'a>]) -> Self {
-        let mut labels: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-        for (_, it) in pairs.iter().flat_map(Pair::assertions) {
-            *labels.entry(&it.assertion).or_default().entry(&it.label).or_default() += 1;
+        let mut labels = Self(BTreeMap::new());
+        for pair in pairs {
+            for (_, it) in pair.assertions() {
+                let of_id = labels.0.entry(&it.assertion).or_default();
+                of_id.entry(&it.label).or_default().insert(pair.case());
+            }
         }
-        Self(labels)
+        labels
     }
 
     /// Returns the label if it has its own row: several cases have it, and the assertion has other labels.
     fn shown<'b>(&self, rate: &'b EntryRate) -> Option<&'b str> {
         let labels = self.0.get(&*rate.assertion)?;
         let cases = labels.get(&*rate.label)?;
-        (*cases > 1 && labels.len() > 1).then_some(&*rate.label)
+        (cases.len() > 1 && labels.len() > 1).then_some(&*rate.label)
     }
 }

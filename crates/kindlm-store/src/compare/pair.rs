@@ -66,6 +66,10 @@ impl<'a> Pair<'a> {
         Difference { cluster: self.cluster(), before: self.before, after: self.after }
     }
 
+    pub(super) fn case(&self) -> &'a str {
+        &self.now.case
+    }
+
     pub(super) fn cluster(&self) -> &'a str {
         cluster_of(self.now.cluster.as_deref(), &self.now.case)
     }
@@ -134,7 +138,7 @@ fn stored_answers(entry: &Entry, when: &str) -> Option<String> {
     let (stored, all) = (entry.cached_repeats, entry.run_count);
     (stored > 0).then(|| {
         format!(
-            "{stored} of {all} answers {when} are from the response store, and prove nothing new"
+            "{stored} of {all} answers {when} are from the response store, and prove nothing new; run it with `--responses live`"
         )
     })
 }

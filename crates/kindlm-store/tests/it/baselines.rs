@@ -311,7 +311,8 @@ fn a_label_of_several_cases_has_a_row() {
             ],
             ..repeated(&format!("case {at}"), 4, 4)
         };
-        (0..20).map(entry).collect::<Vec<_>>()
+        let on_two_models = |it: Entry| [Entry { model: "n".to_owned(), ..it.clone() }, it];
+        (0..10).map(entry).flat_map(on_two_models).collect::<Vec<_>>()
     };
     let comparison = compared(run(4, 0), run(0, 4));
     let rows = comparison.assertions.iter().map(|it| {
@@ -333,8 +334,16 @@ fn a_label_of_several_cases_has_a_row() {
 fn stored_answers_are_not_compared() {
     let run = |cached_repeats| vec![Entry { cached_repeats, ..repeated("a", 5, 5) }];
     for (before, after, reason) in [
-        (0, 5, "5 of 5 answers after are from the response store, and prove nothing new"),
-        (2, 0, "2 of 5 answers before are from the response store, and prove nothing new"),
+        (
+            0,
+            5,
+            "5 of 5 answers after are from the response store, and prove nothing new; run it with `--responses live`",
+        ),
+        (
+            2,
+            0,
+            "2 of 5 answers before are from the response store, and prove nothing new; run it with `--responses live`",
+        ),
     ] {
         let comparison = compared(run(before), run(after));
         assert_eq!(comparison.cases[0].kind.reason(), Some(reason));

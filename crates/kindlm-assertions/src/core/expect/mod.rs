@@ -199,18 +199,23 @@ impl Compiler<'_> {
 
 /// Returns the configuration of a check, for the specification of the test in reports.
 ///
-/// Returns `None` if the label has everything that the value has, or if the value is hidden.
+/// Returns `None` if the assertion's own label has everything that the value has, or if the value is hidden.
 fn config_of(check: &Check, value: &Value) -> Option<Arc<str>> {
-    let label = check.options.label.as_ref().or(check.traits.label.as_ref());
+    let label = check.traits.label.as_ref().filter(|_| check.options.label.is_none());
     let is_described = label.is_some_and(|it| has_all(it, value));
     (!is_described && !check.traits.hides_value).then(|| value.to_string().into())
 }
 
-/// Returns true if a label has all texts and numbers of a value.
+/// Returns true if a label has all texts and numbers of a value, and the value switches nothing on.
 fn has_all(label: &str, value: &Value) -> bool {
+    let is_word = |number: &str| {
+        let mut words = label.split(|it: char| !it.is_ascii_digit() && it != '.');
+        words.any(|it| it.trim_end_matches('.') == number)
+    };
     match value {
-        Value::Null | Value::Bool(_) => true,
-        Value::Number(number) => label.contains(&number.to_string()),
+        Value::Null => true,
+        Value::Bool(is_on) => !is_on,
+        Value::Number(number) => is_word(&number.to_string()),
         Value::String(text) => label.contains(text.as_str()),
         Value::Array(items) => items.iter().all(|it| has_all(label, it)),
         Value::Object(fields) => fields.values().all(|it| has_all(label, it)),

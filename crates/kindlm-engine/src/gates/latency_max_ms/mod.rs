@@ -51,7 +51,7 @@ impl Measurement for LatencyMaxMs {
         let Some(latency) = self.latency.value() else {
             if self.has_failed && !self.has_finished {
                 let message = format!(
-                    "Latency avg: all executions failed, so the gate cannot hold (max: {max} ms)"
+                    "Latency avg: all executions failed or were not run, so the gate cannot hold (max: {max} ms)"
                 );
                 return missing_evidence(id, self.threshold, message);
             }

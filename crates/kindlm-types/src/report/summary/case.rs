@@ -141,10 +141,13 @@ impl CaseResult {
 
     /// Returns the findings that explain why the case did not hold; none if it held.
     ///
-    /// Soft checks are left out, because they cannot fail a case.
+    /// Soft checks that failed are left out, because they do not fail the case. Any errored check makes it errored.
     pub fn failing_findings(&self) -> Vec<Finding<'_>> {
         let mut findings = if self.outcome.held() { Vec::new() } else { self.findings() };
-        findings.retain(|it| it.result.severity == Severity::Gate);
+        findings.retain(|it| {
+            let is_errored = matches!(it.result.verdict, Verdict::Errored { .. });
+            it.result.severity == Severity::Gate || is_errored
+        });
         findings
     }
 

@@ -442,11 +442,16 @@ mod tests {
     fn causes_are_those_of_cases_that_did_not_hold() {
         let mut soft = failing(3);
         soft.executions[0].results[1].severity = Severity::Soft;
-        let cases = vec![failing(1), CaseResult { outcome: Outcome::Passed, ..failing(2) }, soft];
+        let mut errored = CaseResult { outcome: Outcome::Errored, ..failing(4) };
+        let code = FailureCode::new("LOST");
+        let lost = AssertionResult::errored("judge", "polite", code, "no answer");
+        errored.executions[0].results = vec![AssertionResult { severity: Severity::Soft, ..lost }];
+        let held = CaseResult { outcome: Outcome::Passed, ..failing(2) };
+        let cases = vec![failing(1), held, soft, errored];
         let summary = Report { cases, ..Report::default() }.summary();
         let of_cause = summary.causes.iter().map(|it| (&*it.title, it.cases));
         let counts: Vec<(&str, u64)> = of_cause.collect();
-        assert_eq!(counts, [("shared", 2), ("xx", 1)]);
+        assert_eq!(counts, [("shared", 2), ("xx", 1), ("no answer", 1)]);
     }
 
     #[test]
