@@ -53,18 +53,16 @@ pub(crate) async fn case(app: &App, id: &str, form: &CaseForm) -> Result<String,
         return Err(Problem::new(StatusCode::NOT_FOUND, "unknown-sample", detail));
     };
     let evaluated = sample.evaluation.as_ref().and_then(|it| it["set"].as_str());
-    let set = match form.set.as_deref().or(evaluated) {
-        Some(named) => named.to_owned(),
-        None => match app.store.agent(&sample.agent).await? {
-            Some(agent) => agent.set,
-            None => {
-                let detail = format!(
-                    "the agent \"{}\" has no assertion set, and a test without checks always passes; name one as `set`",
-                    sample.agent
-                );
-                return Err(refused(detail));
-            }
-        },
+    let set = if let Some(named) = form.set.as_deref().or(evaluated) {
+        named.to_owned()
+    } else {
+        let agent = app.store.agent(&sample.agent).await?.ok_or_else(|| {
+            refused(format!(
+                "the agent \"{}\" has no assertion set, and a test without checks always passes; name one as `set`",
+                sample.agent
+            ))
+        })?;
+        agent.set
     };
     let set = records::find(app, &Value::from(set)).await?;
     let (test, left_out) = test(&sample, &set, form)?;
@@ -186,12 +184,14 @@ fn messages(body: &Map<String, Value>) -> Result<Vec<Value>, Problem> {
 fn written(sample: &Sample, set: &SetVersion, test: &Value, left_out: &[&str]) -> String {
     let Sample { id, agent, received_at, .. } = sample;
     // The escapes keep each text in its line.
-    let mut text = format!("# Sample {id:?} of the agent {agent:?}, received {received_at}\n");
-    text += &format!("# Checks: {}@{}\n", set.name, set.version);
+    let mut lines = vec![
+        format!("# Sample {id:?} of the agent {agent:?}, received {received_at}"),
+        format!("# Checks: {}@{}", set.name, set.version),
+    ];
     if !left_out.is_empty() {
-        text += &format!("# Without these keys of the sample: {left_out:?}\n");
+        lines.push(format!("# Without these keys of the sample: {left_out:?}"));
     }
     let list = std::slice::from_ref(test);
-    text += &serde_yaml::to_string(list).unwrap_or_else(|_| format!("{list:#?}"));
-    text
+    lines.push(serde_yaml::to_string(list).unwrap_or_else(|_| format!("{list:#?}")));
+    lines.join("\n")
 }

@@ -61,7 +61,7 @@ struct Evaluator<'a> {
 }
 
 /// The results of the checks of a record.
-struct Checked {
+struct JudgedChecks {
     results: Vec<AssertionResult>,
     /// True if a required check failed.
     fails_required: bool,
@@ -70,7 +70,7 @@ struct Checked {
 }
 
 /// An evaluated record.
-struct Judged {
+struct JudgedRecord {
     evaluation: Evaluation,
     results: Vec<AssertionResult>,
     /// The cost of the judges in US dollars; `None` if it is not known.
@@ -235,7 +235,7 @@ impl<'a> Evaluator<'a> {
         json: &[u8],
         number: u64,
     ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
-        let Judged { evaluation, results, .. } = match self.judged(json, number)? {
+        let JudgedRecord { evaluation, results, .. } = match self.judged(json, number)? {
             Ok(judged) => judged,
             Err(no_judge) => return Ok(Err(no_judge)),
         };
@@ -246,7 +246,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Evaluates one record. The totals do not count it.
-    fn judged(&self, json: &[u8], number: u64) -> Result<Result<Judged, NoJudge>, Malformed> {
+    fn judged(&self, json: &[u8], number: u64) -> Result<Result<JudgedRecord, NoJudge>, Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
         let meant = |key: &str| self.notes.meant(key);
@@ -271,7 +271,7 @@ impl<'a> Evaluator<'a> {
         };
         let execution = line.execution();
         let baseline = line.baseline.as_deref();
-        let Checked { mut results, fails_required, cost_usd } =
+        let JudgedChecks { mut results, fails_required, cost_usd } =
             match self.results(checks, &execution, baseline) {
                 Ok(results) => results,
                 Err(no_judge) => return Ok(Err(no_judge)),
@@ -290,7 +290,7 @@ impl<'a> Evaluator<'a> {
             self.secrets.map(&mut extra);
             evaluation.input = Some(extra);
         }
-        Ok(Ok(Judged { evaluation, results, cost_usd }))
+        Ok(Ok(JudgedRecord { evaluation, results, cost_usd }))
     }
 
     /// Compiles the checks of a record. Errors that may depend on the variables of a record are not reported.
@@ -344,7 +344,7 @@ impl<'a> Evaluator<'a> {
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
-    ) -> Result<Checked, NoJudge> {
+    ) -> Result<JudgedChecks, NoJudge> {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
@@ -352,10 +352,10 @@ impl<'a> Evaluator<'a> {
             let judged = self.asking.judge(checks, execution, baseline)?;
             let fails_required = judged.halt.is_some_and(|it| it.failed);
             let cost_usd = judged.cost_usd;
-            return Ok(Checked { results: judged.results, fails_required, cost_usd });
+            return Ok(JudgedChecks { results: judged.results, fails_required, cost_usd });
         }
         let results = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
-        Ok(Checked { results, fails_required: false, cost_usd: Some(0.0) })
+        Ok(JudgedChecks { results, fails_required: false, cost_usd: Some(0.0) })
     }
 
     /// Compiles the checks of a record. Prompt assertions come first.

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::judge::Asking;
 use super::summary::{self, Totals, results_of};
-use super::{Evaluator, Judged, Malformed, literal};
+use super::{Evaluator, JudgedRecord, Malformed, literal};
 use crate::inline::NoAccess;
 use crate::session::ports;
 use crate::{Failure, Project, ResponseSource, Session, World, project};
@@ -272,7 +272,7 @@ fn answer<T>(
 
 fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluated, RecordError> {
     match evaluator.judged(json, 1) {
-        Ok(Ok(Judged { evaluation, cost_usd, .. })) => Ok(Evaluated { evaluation, cost_usd }),
+        Ok(Ok(JudgedRecord { evaluation, cost_usd, .. })) => Ok(Evaluated { evaluation, cost_usd }),
         Ok(Err(_)) => Err(RecordError::NoJudge),
         Err(malformed) => Err(invalid(evaluator, malformed)),
     }

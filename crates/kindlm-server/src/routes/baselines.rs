@@ -110,7 +110,7 @@ struct Sides {
     margin: Option<String>,
 }
 
-/// Compares two runs or baselines of a suite, as `kindlm compare --format json` does.
+/// Compares two runs or baselines of a suite, as `kindlm compare --json` does.
 #[utoipa::path(get, path = "/v1/compare", params(Sides), responses(
     (status = 200, description = "the comparison: an object with `schemaVersion` and `comparison`", body = serde_json::Value),
     (status = 400, description = "a parameter is missing or invalid", body = Problem, content_type = "application/problem+json"),

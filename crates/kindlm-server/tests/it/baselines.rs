@@ -5,6 +5,34 @@ use serde_json::{Value, json};
 use crate::runs::{events, run, suites};
 use crate::server::{Reply, Server};
 
+const BASELINES: &str = "/v1/suites/kindlm.yaml/baselines";
+
+fn put(server: &Server, label: &str, body: &Value) -> Reply {
+    server.json(&format!("PUT {BASELINES}/{label}"), body)
+}
+
+fn refuses_unsuitable_runs(server: &Server, [all, good, orders, strict]: [&str; 4]) {
+    for (label, body, status, expected) in [
+        ("main", json!({"run": all}), 422, "1 test case failed"),
+        ("main", json!({"run": good}), 422, "ran only a part of the suite"),
+        ("main", json!({"run": orders, "force": true}), 422, "is of the suite `orders`"),
+        ("main", json!({"run": strict, "force": true}), 404, "no such run"),
+        ("main", json!({"run": "20200101-000000-000-aaaa"}), 404, "no such run"),
+        ("main", json!({"run": "../kindlm.yaml"}), 404, "no such run"),
+        ("..%2F..%2Fx", json!({"run": all, "force": true}), 422, "label"),
+        ("main", json!({"run": all, "forced": true}), 422, "forced"),
+        ("main", json!({}), 422, "run"),
+    ] {
+        let reply = put(server, label, &body);
+        assert_eq!(reply.status, status, "{body}: {}", reply.body);
+        assert!(
+            reply.json()["detail"].as_str().unwrap().contains(expected),
+            "{body}: {}",
+            reply.body
+        );
+    }
+}
+
 #[test]
 fn baselines_are_set_from_runs_and_compared() {
     let folder = suites();
@@ -23,25 +51,10 @@ fn baselines_are_set_from_runs_and_compared() {
     let orders = finished(json!({"suite": "orders.kindlm.yaml"}));
     let strict = finished(json!({"suite": "team/strict.kindlm.yaml"}));
 
-    let path = "/v1/suites/kindlm.yaml/baselines";
-    let put = |label: &str, body: Value| server.json(&format!("PUT {path}/{label}"), &body);
-    let detail = |reply: &Reply| reply.json()["detail"].as_str().unwrap().to_owned();
+    let path = BASELINES;
+    let put = |label: &str, body: Value| put(&server, label, &body);
     assert_eq!(server.get(path).json(), json!({"items": []}));
-    for (label, body, status, expected) in [
-        ("main", json!({"run": all}), 422, "1 test case failed"),
-        ("main", json!({"run": good}), 422, "ran only a part of the suite"),
-        ("main", json!({"run": orders, "force": true}), 422, "is of the suite `orders`"),
-        ("main", json!({"run": strict, "force": true}), 404, "no such run"),
-        ("main", json!({"run": "20200101-000000-000-aaaa"}), 404, "no such run"),
-        ("main", json!({"run": "../kindlm.yaml"}), 404, "no such run"),
-        ("..%2F..%2Fx", json!({"run": all, "force": true}), 422, "label"),
-        ("main", json!({"run": all, "forced": true}), 422, "forced"),
-        ("main", json!({}), 422, "run"),
-    ] {
-        let reply = put(label, body.clone());
-        assert_eq!(reply.status, status, "{body}: {}", reply.body);
-        assert!(detail(&reply).contains(expected), "{body}: {}", reply.body);
-    }
+    refuses_unsuitable_runs(&server, [&all, &good, &orders, &strict]);
     let set = put("main", json!({"run": all, "force": true}));
     assert_eq!(set.status, 201, "{}", set.body);
     let set = set.json();

@@ -133,7 +133,7 @@ fn inline_suite_asks_judges_of_the_config() {
 }
 
 #[test]
-fn inline_suite_cannot_leave_the_server_s_config() {
+fn inline_suite_has_only_permitted_keys() {
     let mock = MockServer::start().unwrap();
     let folder = folder(&mock);
     let server = start(folder.path());
@@ -177,7 +177,25 @@ fn inline_suite_cannot_leave_the_server_s_config() {
     let head = ["host: localhost", "content-type: application/json"];
     let reply = server.send("POST /v1/runs", &head, body.as_bytes());
     assert!(reply.json()["detail"].as_str().unwrap().starts_with("suite:3:1: "), "{}", reply.body);
+    // The page of the server lists the permitted keys.
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for suite in [with("zzzzz: 1"), within("zzzzz: 1"), with("defaults: { zzzzz: 1 }")] {
+        let detail = refused(&server, &suite);
+        let keys = detail.split_once("permitted keys: ").unwrap().1.trim_end_matches(')');
+        assert!(page.contains(&format!("| {keys} |")), "{keys}");
+    }
+    // A promptfoo config is not translated, because its translation runs programs.
+    let promptfoo = "prompts: [hello]\nproviders: ['exec:touch written']\ntests: [{ vars: {} }]\n";
+    assert!(refused(&server, &json!(promptfoo)).contains("cannot have `providers`"));
+    assert!(!folder.path().join("written").exists());
+}
 
+#[test]
+fn inline_suite_cannot_leave_the_server_s_config() {
+    let mock = MockServer::start().unwrap();
+    let folder = folder(&mock);
+    let server = start(folder.path());
     for (from, to, detail) in [
         (
             "tests:\n",
@@ -245,18 +263,14 @@ fn inline_suite_cannot_leave_the_server_s_config() {
         let found = refused(&server, &json!(SUITE.replacen(from, to, 1)));
         assert!(found.contains(detail), "{to}: {found}");
     }
-    // The page of the server lists the permitted keys.
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    for suite in [with("zzzzz: 1"), within("zzzzz: 1"), with("defaults: { zzzzz: 1 }")] {
-        let detail = refused(&server, &suite);
-        let keys = detail.split_once("permitted keys: ").unwrap().1.trim_end_matches(')');
-        assert!(page.contains(&format!("| {keys} |")), "{keys}");
-    }
-    // A promptfoo config is not translated, because its translation runs programs.
-    let promptfoo = "prompts: [hello]\nproviders: ['exec:touch written']\ntests: [{ vars: {} }]\n";
-    assert!(refused(&server, &json!(promptfoo)).contains("cannot have `providers`"));
+    assert_eq!(mock.count(), 0);
+}
 
+#[test]
+fn checks_of_inline_suites_stay_in_the_sandbox_when_they_run() {
+    let mock = MockServer::start().unwrap();
+    let folder = folder(&mock);
+    let server = start(folder.path());
     // A check from templates finds neither files, nor variables, nor the network when it runs.
     for check in [
         "{ type: equals, value: \"{{ a }}{{ b }}\" }",
