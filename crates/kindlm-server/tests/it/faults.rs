@@ -130,8 +130,8 @@ fn kills_during_ingest_lose_and_repeat_nothing() {
     let samples = next * BATCH;
     assert_eq!(listed(&server), (0..samples).collect());
     wait_until_none_is_pending(&server);
-    let sampled = (0..samples).filter(|it| is_sampled(&it.to_string(), RATE));
-    let (passed, failed): (Vec<usize>, Vec<usize>) = sampled.partition(|it| passes(*it));
+    let evaluated = (0..samples).filter(|it| is_sampled(&it.to_string(), RATE));
+    let (passed, failed): (Vec<usize>, Vec<usize>) = evaluated.partition(|it| passes(*it));
     assert_eq!(counted(&server), [passed.len() as u64, failed.len() as u64]);
 }
 
