@@ -119,9 +119,7 @@ impl Assertion for Latency {
         let result = if latency <= self.max_ms {
             AssertionResult::pass(ID, label)
         } else {
-            // Whole milliseconds, unless they equal the limit.
-            let shown = if latency.round() > self.max_ms { latency.round() } else { latency };
-            let message = format!("Latency {}ms exceeds max {max}ms", ecma::number(shown));
+            let message = format!("Latency {}ms exceeds max {max}ms", ecma::number(latency));
             AssertionResult::fail(ID, label, FailureCode::PROVIDER_TIMEOUT, message)
         };
         let mut result = result
