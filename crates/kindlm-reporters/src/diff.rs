@@ -295,7 +295,7 @@ mod tests {
         let texts = lines
             .into_iter()
             .map(|it| elided(it, 8).segments.into_iter().map(|(_, text)| text).collect::<String>());
-        let expected = ["…x x 1 x …x x 2 x …", "…x x 3 x …x x 4 x …"];
+        let expected = ["…x x 1 x x…x x 2 x x…", "…x x 3 x x…x x 4 x x…"];
         assert_eq!(texts.collect::<Vec<_>>(), expected);
     }
 

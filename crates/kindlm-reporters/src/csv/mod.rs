@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, CaseResult, ExecutionResult};
+use kindlm_types::{AnyReport, CaseResult, ExecutionResult, ecma};
 
 use crate::amount;
 use crate::bytes::Bytes;
@@ -65,7 +65,7 @@ fn row(case: &CaseResult, result: &ExecutionResult) -> [String; COLUMNS.len()] {
         text(&case.model),
         (u64::from(execution.repeat) + 1).to_string(),
         result.outcome.to_string(),
-        number(result.score()),
+        result.score().map(ecma::number).unwrap_or_default(),
         number(execution.latency_ms),
         number(execution.spent()),
         execution.usage.total_tokens.to_string(),

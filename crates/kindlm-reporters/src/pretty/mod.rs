@@ -46,7 +46,8 @@ fn render(
     for ModelTotals { model, totals, flaky, .. } in &summary.models {
         let shown = |it: CaseMark<'_>| it.model == model && layout.shows(it.outcome);
         let mut cases = report.each_where(shown).peekable();
-        if cases.peek().is_none() {
+        let has_flaky = layout.counts_passed && flaky.count > 0;
+        if cases.peek().is_none() && !has_flaky {
             continue;
         }
         page.text(0, Ink::Strong, &one_line(model))?;
