@@ -82,7 +82,7 @@ const took = (it) => soft(duration(it.latencyMs), it.usage && plural(it.usage.to
 
 const AUTO = { dir: 'auto' };
 /** Shows words in backticks as code. @param {string} text */
-const coded = (text) => text.split(/`([^`\n]+)`/).map((it, i) => (i % 2 ? h('code', it) : it));
+const coded = (text) => text.split(/`([^`\s][^`\n]*)`/).map((it, i) => (i % 2 ? h('code', it) : it));
 const MARKS = '✓~✗!–';
 const WORDS = ['passed', 'scored', 'failed', 'errored', 'skipped'];
 const TONES = ['good', 'warn', 'bad', 'trouble', 'none'];

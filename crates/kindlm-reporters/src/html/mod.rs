@@ -163,28 +163,28 @@ fn failed(err: &dyn Display) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
-/// Returns a text as HTML, with words between two backticks of a line as code.
+/// Returns a text as HTML, with words in backticks as code, like `coded` in `app.js`.
 pub(crate) fn coded(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let mut parts: Vec<&str> = line.split('`').collect();
-        // A backtick without a second one on its line is no code.
-        let rest = if parts.len().is_multiple_of(2) { parts.pop() } else { None };
-        for (at, part) in parts.into_iter().enumerate() {
-            let (start, end) = match at % 2 {
-                0 => ("", ""),
-                _ if part.is_empty() => ("`", "`"),
-                _ => ("<code>", "</code>"),
-            };
-            html.push_str(start);
-            let _ = Html.write_escaped_str(&mut html, part);
-            html.push_str(end);
-        }
-        if let Some(rest) = rest {
-            html.push('`');
-            let _ = Html.write_escaped_str(&mut html, rest);
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('`') {
+        let _ = Html.write_escaped_str(&mut html, before);
+        let is_word =
+            |it: &&str| !it.contains('\n') && it.starts_with(|c: char| !c.is_whitespace());
+        match after.split_once('`').filter(|(word, _)| is_word(word)) {
+            Some((word, end)) => {
+                html.push_str("<code>");
+                let _ = Html.write_escaped_str(&mut html, word);
+                html.push_str("</code>");
+                rest = end;
+            }
+            None => {
+                html.push('`');
+                rest = after;
+            }
         }
     }
+    let _ = Html.write_escaped_str(&mut html, rest);
     html
 }
 
@@ -244,6 +244,7 @@ mod tests {
             ("one ` <b>", "one ` &#60;b&#62;"),
             ("`a` and ` b", "<code>a</code> and ` b"),
             ("``", "``"),
+            ("`` ` ```", "`` ` ```"),
             ("`a\nb`", "`a\nb`"),
         ] {
             assert_eq!(coded(text), html);

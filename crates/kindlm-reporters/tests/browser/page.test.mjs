@@ -70,6 +70,54 @@ const tests = {
     assert.deepEqual(page.trouble, []);
   },
 
+  async 'an invalid term of a filter is named'() {
+    const page = await open('sample', '#cases');
+    for (const [query, problem] of [
+      ['foo:bar', '“foo:bar” is no filter'], ['s:unknown', '“s:unknown” is no filter'], ['in:nowhere a', '“in:nowhere” is no filter'],
+      ['s:failed ms>abc', '“ms>abc” needs a number'], ['cost>', '“cost>” needs a number'], ['s:flaky ms<100 cost=0 cause:0 !m:gpt a=b', ''],
+    ]) {
+      await page.fill('#query', query);
+      const [count, words = ''] = (await shown(page)).split('; ');
+      assert.match(count, /^\d of 9 tests$/);
+      assert.equal(words, problem, query);
+    }
+    assert.deepEqual(page.trouble, []);
+  },
+
+  async 'the skipped tests of the overview lead to their list'() {
+    const page = await open('sample');
+    await page.locator('.tiles a', { hasText: 'skipped' }).click();
+    assert.ok(await page.locator('h2#skipped').isVisible());
+    assert.deepEqual(page.trouble, []);
+  },
+
+  async 'the matrix fits a phone'() {
+    for (const name of ['sample', 'rich', 'wide']) {
+      const page = await open(name, '#cases', { viewport: { width: 390, height: 800 } });
+      const clipped = await page.locator('.row:visible').evaluateAll((rows) => rows.filter((row) => {
+        const { bottom, right } = row.getBoundingClientRect();
+        return [...row.querySelectorAll('.test, .cell, .pill, .n')].some((it) => it.getBoundingClientRect().bottom > bottom || it.getBoundingClientRect().right > right);
+      }).map((row) => row.textContent));
+      assert.deepEqual(clipped, [], name);
+      // A cell stands below the name of its model.
+      const lefts = (selector) => page.locator(selector).evaluateAll((all) => all.map((it) => Math.round(it.getBoundingClientRect().left)));
+      const heads = (await lefts('.heads > div')).slice(1);
+      const cells = await lefts('.row:visible:nth-child(1) .cell');
+      assert.ok(heads.every((left, i) => Math.abs(left - cells[i]) <= 14), `${name}: ${heads} ${cells}`);
+      assert.ok((await page.locator('.heads').boundingBox()).height > 20);
+    }
+  },
+
+  async 'a judge is shown in words'() {
+    const page = await open('conversations', '#cases&case=asks%2C%20then%20answers&model=gpt-4o');
+    const text = await page.locator('#detail').innerText();
+    assert.ok(!text.includes('"kind"') && !text.includes('5f1d7a84db00d2fc'), text);
+    assert.equal(text.split('It does not say when.').length, 2, text);
+    assert.ok(text.includes('0.40 (wants 0.8)') && text.includes('1 of 2 pass'), text);
+    assert.equal(await page.locator('.strip .limit').count(), 1);
+    assert.deepEqual(page.trouble, []);
+  },
+
   async 'rows are grouped by file, tag and cause'() {
     const page = await open('sample', '#cases');
     const headings = () => page.locator('.row:visible .test b').allTextContents();

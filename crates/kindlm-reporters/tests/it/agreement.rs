@@ -200,7 +200,7 @@ fn all_reports_show_the_same_interval() {
     }
     assert!(rendered("compliance").contains(&format!("| Held, of the cases run | {all} |")));
     let html = text_of(&rendered("html"));
-    assert!(html.contains("4 of 13 cases held (30.8%, 95% interval 12.7–57.6%)"), "{html}");
+    assert!(html.contains("4 of 13 cases held (30.8%, 95% interval 12.7 to 57.6%)"), "{html}");
     let sentence = "4 of 13 held (30.8%, 95% CI 12.7 to 57.6)";
     assert!(rendered("markdown").contains(&format!("**{sentence}**")));
     assert!(rendered("github").replace("%25", "%").contains(sentence));

@@ -240,7 +240,7 @@ fn cases_have_their_differences_marks_and_command() {
 fn the_page_answers_without_its_script() {
     let page = visible_part(&page(&sample_report()));
     for text in [
-        "4 of 13 cases held (30.8%, 95% interval 12.7–57.6%)",
+        "4 of 13 cases held (30.8%, 95% interval 12.7 to 57.6%)",
         "Pass rate: 30.8% (min: 95.0%)",
         "PII: card number",
         "formal_tone",

@@ -179,3 +179,81 @@ fn a_verbose_report_shows_the_parts_of_a_result() {
     let normal = render("pretty", &report, &Style::default());
     assert!(!normal.contains("Part 1"), "{normal}");
 }
+
+/// Returns `count` executions of a case, of which the second one failed if `is_flaky`.
+fn repeated(report: &Report, count: u32, is_flaky: bool) -> kindlm_types::CaseResult {
+    let mut case = report.cases[0].clone();
+    let first = case.executions[0].clone();
+    case.executions = (0..count)
+        .map(|repeat| {
+            let mut it = first.clone();
+            it.execution.repeat = repeat;
+            if is_flaky && repeat == 1 {
+                it.results =
+                    vec![AssertionResult::fail("equals", "Equals", FailureCode::new("X"), "no")];
+                it.outcome = Outcome::Failed;
+            }
+            it
+        })
+        .collect();
+    case.repeats = count;
+    case
+}
+
+#[test]
+fn flaky_cases_that_held_are_named_in_a_long_report() {
+    let mut report = green_report();
+    let (stable, flaky) = (repeated(&report, 3, false), repeated(&report, 3, true));
+    report.cases = vec![stable; 40];
+    report.cases[7] = kindlm_types::CaseResult { case: "is unsure".to_owned(), ..flaky };
+    let text = render("pretty", &report, &Style::default());
+    let line = text.lines().find(|it| it.contains("is unsure")).unwrap_or_default();
+    assert!(line.contains("~ is unsure") && line.ends_with("flaky 2/3"), "{text}");
+}
+
+#[test]
+fn columns_of_the_matrix_are_aligned() {
+    let mut report = green_report();
+    let case = repeated(&report, 12, false);
+    let model = report.models[0].clone();
+    report.models = ["a", "b"]
+        .map(|id| {
+            let mut it = model.clone();
+            it.id = id.to_owned();
+            it
+        })
+        .into();
+    report.cases = report
+        .models
+        .iter()
+        .map(|it| kindlm_types::CaseResult { model: it.id.clone(), ..case.clone() })
+        .collect();
+    let text = render("pretty", &report, &Style::default());
+    let lines: Vec<&str> = text.lines().collect();
+    let row = lines.iter().position(|it| it.contains("✓ 12/12  ✓ 12/12")).unwrap();
+    let column = lines[row].rfind('✓').map(|at| lines[row][..at].chars().count());
+    let head = lines[row - 1];
+    assert_eq!(head.find('b'), column, "{text}");
+}
+
+#[test]
+fn a_long_failure_is_cut_and_shown_once() {
+    let mut report = green_report();
+    let (expected, actual) = ("a short answer", "words and words ".repeat(1_000));
+    let message = format!("Expected output \"{actual}\" to equal \"{expected}\"");
+    let failed = AssertionResult::fail("equals", "Equals", FailureCode::new("X"), &*message);
+    let case = &mut report.cases[0];
+    case.outcome = Outcome::Failed;
+    case.executions[0].outcome = Outcome::Failed;
+    case.executions[0].results = vec![failed.with_evidence(kindlm_types::ResultEvidence::Diff {
+        format: kindlm_types::DiffFormat::Text,
+        expected: expected.to_owned(),
+        actual: actual.clone(),
+    })];
+    let text = render("pretty", &report, &Style::default());
+    assert!(text.contains("Expected output \"…\" to equal \"…\"\n"), "{text}");
+    assert_eq!(text.matches("- a short answer").count(), 1, "{text}");
+    assert!(text.matches("words and words").count() < 30, "{text}");
+    let whole = render("pretty", &report, &style(Verbosity::Verbose, false, 120));
+    assert!(whole.matches("words").count() >= 4_000, "{}", whole.len());
+}

@@ -279,8 +279,21 @@ fn turns() -> ExecutionResult {
         said("assistant", "No idea, sorry."),
     ]);
     let turn = |label: &str, user: &str, text: &str, events: std::ops::Range<usize>| json!({"label": label, "user": user, "text": text, "toolCalls": {"start": 0, "end": 0}, "events": {"start": events.start, "end": events.end}, "latencyMs": 100.0});
+    let mut judge = failed(
+        "judge",
+        "Judge: Says when it arrives",
+        "JUDGE_BELOW_THRESHOLD",
+        "It does not say when. (borderline: 1 of 2 votes pass)",
+        &json!([{"kind": "measure", "name": "score", "actual": 0.4, "limit": 0.8, "bound": "atLeast"}, {"kind": "reason", "text": "It does not say when."}]),
+    );
+    judge["class"] = "probabilistic".into();
+    judge["score"] = 0.4.into();
+    judge["reasoning"] = "It does not say when.".into();
+    judge["metadata"] = json!({"promptDigest": "5f1d7a84db00d2fc", "criterion": "5f1d7a84db00d2fc", "borderline": true, "panel": {"borderline": true, "votes": [
+        {"judge": "strict", "status": "failed", "score": 0.2, "reasoning": "It does not say when."},
+        {"judge": "kind", "status": "passed", "score": 0.85, "reasoning": "It is friendly."}]}});
     made(
-        &json!([shipped]),
+        &json!([shipped, judge]),
         &json!({"input": [{"role": "user", "content": "Hello"}], "events": events, "output": "No idea, sorry.", "turns": [
             turn("greeting", "Hello", "Which order?", 0..2), turn("order", "It is 12345.", "No idea, sorry.", 2..5),
         ]}),
