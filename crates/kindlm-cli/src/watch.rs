@@ -115,12 +115,6 @@ impl Key {
     }
 }
 
-/// Returns the answer to a line that is no command.
-fn unknown(line: &str) -> String {
-    let line = kindlm_reporters::one_line(line.trim());
-    format!("unknown command `{line}`; type a (all), f (failed), p PATTERN or q (quit) and Enter")
-}
-
 /// The lines that the user types on a terminal.
 struct Keys(Option<UnboundedReceiver<String>>);
 
@@ -155,7 +149,7 @@ impl Keys {
             match lines.recv().await {
                 Some(line) => match Key::parse(&line) {
                     Some(key) => return key,
-                    None => io.notify(&unknown(&line)),
+                    None => io.notify("unknown command; type a (all), f (failed), p PATTERN or q (quit), and Enter"),
                 },
                 // Stdin was closed.
                 None => self.0 = None,
@@ -168,12 +162,6 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_unknown_command_lists_the_commands() {
-        let text = unknown(" x\u{1b} \r");
-        assert!(text.starts_with("unknown command `x\\x1b`; type a (all), f (failed)"), "{text}");
-    }
 
     #[test]
     fn keys_are_letters_with_enter() {

@@ -171,17 +171,14 @@ pub(crate) fn coded(text: &str) -> String {
         let _ = Html.write_escaped_str(&mut html, before);
         let is_word =
             |it: &&str| !it.contains('\n') && it.starts_with(|c: char| !c.is_whitespace());
-        match after.split_once('`').filter(|(word, _)| is_word(word)) {
-            Some((word, end)) => {
-                html.push_str("<code>");
-                let _ = Html.write_escaped_str(&mut html, word);
-                html.push_str("</code>");
-                rest = end;
-            }
-            None => {
-                html.push('`');
-                rest = after;
-            }
+        if let Some((word, end)) = after.split_once('`').filter(|(word, _)| is_word(word)) {
+            html.push_str("<code>");
+            let _ = Html.write_escaped_str(&mut html, word);
+            html.push_str("</code>");
+            rest = end;
+        } else {
+            html.push('`');
+            rest = after;
         }
     }
     let _ = Html.write_escaped_str(&mut html, rest);
