@@ -195,7 +195,8 @@ fn words(old: &str, new: &str) -> (Segments, Segments) {
     (removed, added)
 }
 
-/// Splits two lines into their equal start, the changed middle, and their equal end.
+/// Splits two lines into their equal start, the changed middle, and their equal end. If they have neither start nor end in
+/// common, nothing is emphasised.
 fn around_change(old: &[&str], new: &[&str]) -> (Segments, Segments) {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let start = old.iter().zip(new).take_while(same).count();
@@ -203,8 +204,11 @@ fn around_change(old: &[&str], new: &[&str]) -> (Segments, Segments) {
     let end = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(same).count();
     let split = |line: &[&str]| {
         let middle = start..line.len() - end;
-        let parts =
-            [(false, &line[..start]), (true, &line[middle.clone()]), (false, &line[middle.end..])];
+        let parts = [
+            (false, &line[..start]),
+            (start + end > 0, &line[middle.clone()]),
+            (false, &line[middle.end..]),
+        ];
         let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
         parts.map(|(is_changed, words)| (is_changed, words.concat())).collect()
     };

@@ -201,7 +201,7 @@
   const rows = (place, cases, base) => {
     const { h, button, plural } = app;
     /** @type {Record<string, Json[]>} */
-    const groups = { Changed: cases.filter((it) => it.kind !== 'unchanged') };
+    const groups = { Changed: cases.filter((it) => it.kind !== 'unchanged' && kindOf(it)[3] !== 'Not compared') };
     for (const it of cases) (groups[kindOf(it)[3]] ||= []).push(it);
     const list = h('div.card.changes');
     /** @param {string} name */
@@ -250,7 +250,7 @@
     const place = h('div', h('div.card.verdict.tone-' + tone, h('p.line', h('span.word', words)),
       rate && h('p', `Pass rate ${percent(rate.before.rate)} → ${percent(rate.after.rate)}: ${change(rate.difference)} (95% interval ${hundredths(rate.low)} to ${hundredths(rate.high)}; p = ${rate.pValue.toPrecision(2)}) over ${app.plural(rate.cases, 'case')}.`),
       h('p', `Cases: ${changes}.`),
-      h('p.soft', `Before: ${it.before.name}, ${when(it.before.startedAt || '')} · After: ${it.after.name}, ${when(it.after.startedAt || '')}`)),
+      h('p.soft', `Before: ${it.before.name}, ${when(it.before.startedAt || '')} · After: ${it.after.name}, ${when(it.after.startedAt || '')}`.replaceAll('`', ''))),
       conditions(it), assertions(it));
     rows(place, it.cases, base);
     return place;
