@@ -227,7 +227,7 @@ impl Prepared {
         let mut session =
             Session::new(world, &place, (&suite, &files), concurrency, &config.responses)?;
         if is_inline {
-            session = session.sandboxed(world, files.root())?;
+            session = session.sandboxed(world);
         }
         let keeping = (allow_outside, config.keep_workspaces);
         let workspaces = workspaces::open(world, &files, &suite, &plan, keeping)?;

@@ -26,11 +26,15 @@ impl Runner {
         Ok(Arc::new(Self { host: host(world, root)?, only_computes: false }))
     }
 
-    /// Creates a runner for scripts of requests, which only compute. They have no files and no permissions.
+    /// Creates a runner for scripts of requests, which only compute. They have no files, no environment variables, no
+    /// network and no permissions.
     ///
     /// The compiler of the checks has the same rule; this runner does not rely on it.
-    pub(crate) fn sandboxed(world: &World, root: &Path) -> Result<Arc<Self>, Failure> {
-        Ok(Arc::new(Self { host: host(world, root)?, only_computes: true }))
+    pub(crate) fn sandboxed(world: &World) -> Arc<Self> {
+        let (program, args) = &world.script_worker;
+        let options = HostOptions::new(program, args, &world.working_dir);
+        let host = ScriptHost::new(HostOptions { loads_files: false, ..options });
+        Arc::new(Self { host, only_computes: true })
     }
 
     /// Returns true if the runner is for requests.

@@ -129,8 +129,8 @@ impl Session {
     /// Makes the session run only scripts of checks that compute, and no command and no agent.
     ///
     /// The scripts of providers are unchanged.
-    pub(crate) fn sandboxed(self, world: &World, folder: &Path) -> Result<Self, Failure> {
-        Ok(Self { runner: Runner::sandboxed(world, folder)?, ..self })
+    pub(crate) fn sandboxed(self, world: &World) -> Self {
+        Self { runner: Runner::sandboxed(world), ..self }
     }
 }
 

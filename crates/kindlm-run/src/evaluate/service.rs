@@ -220,7 +220,7 @@ fn serve(
         }
         None => Session::without_suite(world, None, root, concurrency, &live)?,
     };
-    let Session { client, runner, responses, secrets, .. } = session.sandboxed(world, root)?;
+    let Session { client, runner, responses, secrets, .. } = session.sandboxed(world);
     let client = client.with_circuits_closed_after(CIRCUIT_OPEN);
     let recorded = Recorded::new(&client, responses);
     let asked = ports(&client, &recorded, &runner);

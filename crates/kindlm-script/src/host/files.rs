@@ -22,27 +22,37 @@ const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs"
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,
+    /// True if scripts may load modules.
+    loads: bool,
     read: Mutex<HashMap<PathBuf, Arc<[u8]>>>,
 }
 
 impl Files {
-    pub(crate) fn new(root: &Path) -> Self {
+    pub(crate) fn new(root: &Path, loads: bool) -> Self {
         // If the root does not exist, each load fails.
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-        Self { root, read: Mutex::default() }
+        Self { root, loads, read: Mutex::default() }
     }
 
+    /// Returns the root as workers see it. A script that loads no files does not learn the name of a folder.
     pub(crate) fn root_text(&self) -> String {
-        text(&self.root)
+        if self.loads { text(&self.root) } else { "/".to_owned() }
     }
 
-    /// Resolves and reads a module. Fails if the module is missing, too large or outside of the permitted folders.
+    /// Resolves and reads a module. Fails if scripts may not load modules, or if the module is missing, too large or
+    /// outside of the permitted folders.
     pub(crate) fn load(
         &self,
         permissions: &ScriptPermissions,
         from: Option<&str>,
         specifier: &str,
     ) -> Result<(Value, Vec<u8>), Refusal> {
+        // The message is the same for every path, so that a script cannot find out which files exist.
+        if !self.loads {
+            let message =
+                format!("Cannot find module '{specifier}': this script cannot load files");
+            return Err(refuse("MODULE_NOT_FOUND", message));
+        }
         let folder = from.and_then(|from| Path::new(from).parent()).unwrap_or(&self.root);
         let wanted = normalize(&folder.join(specifier));
         let folders = self.folders(permissions);

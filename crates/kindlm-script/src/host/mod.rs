@@ -36,6 +36,9 @@ pub struct HostOptions {
     pub args: Vec<OsString>,
     /// The base folder of files. Scripts can only load files inside of this folder, unless permissions allow more.
     pub root: PathBuf,
+    /// True if scripts of the sandbox may load modules. If false, they load no file, and do not learn the name of the base
+    /// folder. Interpreters read files themselves, so this does not limit them.
+    pub loads_files: bool,
     /// The programs that run scripts outside the sandbox.
     pub interpreters: Interpreters,
     /// The maximum number of workers for each runtime; at least 1.
@@ -60,6 +63,7 @@ impl HostOptions {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             root: root.into(),
+            loads_files: true,
             interpreters: Interpreters::default(),
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             timeout: limits::TIMEOUT,
@@ -75,6 +79,7 @@ impl fmt::Debug for HostOptions {
             .field("program", &self.program)
             .field("args", &self.args)
             .field("root", &self.root)
+            .field("loads_files", &self.loads_files)
             .field("interpreters", &self.interpreters)
             .field("workers", &self.workers)
             .field("timeout", &self.timeout)
@@ -104,7 +109,7 @@ pub(crate) struct Shared {
 impl ScriptHost {
     /// Creates a host. Workers start with the first call.
     pub fn new(options: HostOptions) -> Self {
-        let files = Files::new(&options.root);
+        let files = Files::new(&options.root, options.loads_files);
         let workers = options.workers.max(1);
         let shared = Arc::new(Shared { options, files, guard: Guard::default() });
         let pools = [

@@ -271,3 +271,38 @@ async fn exports_may_be_values_and_providers() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_host_without_files_loads_none_and_tells_nothing_about_them() {
+    let folder = folder(&[
+        ("canary.json", r#"{ "secret": "canary-7f3a" }"#),
+        ("canary.txt", "canary-7f3a"),
+        ("canary.js", "module.exports = 'canary-7f3a'"),
+    ]);
+    let options = crate::support::options(folder.path());
+    let open = kindlm_script::ScriptHost::new(options);
+    let options = crate::support::options(folder.path());
+    let closed = kindlm_script::HostOptions { loads_files: false, ..options };
+    let closed = kindlm_script::ScriptHost::new(closed);
+    let absolute = folder.path().join("canary.json").display().to_string().replace('\\', "/");
+    for path in ["./canary.json", "./canary.txt", "./canary", "./none.json", absolute.as_str()] {
+        for code in [
+            format!("return process.mainModule.require('{path}')"),
+            format!("return JSON.stringify(await import('{path}'))"),
+        ] {
+            let shown = shown(&closed.run(&body(&code)).await);
+            let expected =
+                format!("Load: Cannot find module '{path}': this script cannot load files");
+            assert!(shown.starts_with(&expected), "{code}: {shown}");
+        }
+    }
+    let source = ScriptSource::File { path: "canary.js".to_owned(), function: None };
+    let question = ScriptQuestion { source, ..body("") };
+    assert!(!shown(&closed.run(&question).await).contains("7f3a"));
+    assert_eq!(shown(&closed.run(&body("return process.cwd()")).await), r#""/""#);
+    // Modules without files work, and so do the files of another host.
+    let code = "return process.mainModule.require('path').join('a', 'b')";
+    assert_eq!(shown(&closed.run(&body(code)).await), r#""a/b""#);
+    let code = "return process.mainModule.require('./canary.json').secret";
+    assert_eq!(shown(&open.run(&body(code)).await), r#""canary-7f3a""#);
+}

@@ -1,5 +1,7 @@
 //! `POST /v1/evaluate`, and the errors of all paths.
 
+use std::path::Path;
+
 use kindlm_testing::MockServer;
 use serde_json::{Value, json};
 
@@ -7,6 +9,9 @@ use crate::server::Server;
 
 const JSON: &str = "content-type: application/json";
 const HOST: &str = "host: localhost";
+
+/// A text that only files have which no request may read.
+pub(crate) const CANARY: &str = "canary-7f3a";
 
 #[test]
 fn record_is_evaluated_like_on_the_command_line() {
@@ -32,11 +37,66 @@ fn record_is_evaluated_like_on_the_command_line() {
     assert_eq!(evaluation["results"][1]["status"], "failed");
 }
 
+/// Writes files that no request may read.
+pub(crate) fn write_canaries(folder: &Path) {
+    let quoted = format!("'{CANARY}'");
+    for (name, text) in [
+        ("canary.txt", quoted.clone()),
+        ("canary.js", format!("module.exports = {quoted}")),
+        ("canary.json", json!({"secret": CANARY}).to_string()),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+/// Returns checks whose scripts read the files of [`write_canaries`]. Each would pass, or show what it has read.
+pub(crate) fn checks_that_load_files() -> Vec<Value> {
+    let mut checks = Vec::new();
+    for path in ["./canary.json", "./canary.txt", "./canary.js"] {
+        for read in
+            [format!("process.mainModule.require('{path}')"), format!("await import('{path}')")]
+        {
+            let shows = format!(
+                "const found = {read};\nreturn {{pass: true, score: 1, reason: JSON.stringify(found)}}"
+            );
+            let passes = format!("const found = {read};\nreturn Boolean(found)");
+            let becomes = format!("JSON.stringify({read})");
+            checks.extend([
+                json!({"type": "javascript", "value": shows}),
+                json!({"type": "satisfies", "value": passes}),
+                json!({"type": "contains", "value": "a", "transform": becomes}),
+            ]);
+        }
+    }
+    checks
+}
+
+#[test]
+fn scripts_of_records_load_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    write_canaries(folder.path());
+    std::fs::write(
+        folder.path().join("kindlm.yaml"),
+        "kindlm: 1\nproject: p\nsuite: { name: s }\n",
+    )
+    .unwrap();
+    for args in [&[][..], &["-c", "kindlm.yaml"]] {
+        let server = Server::start(folder.path(), args);
+        for check in checks_that_load_files() {
+            let record = json!({"agent_output": "x", "expect": {"assert": [check]}});
+            let reply = server.evaluate(&record);
+            assert_eq!(reply.status, 200, "{check}: {}", reply.body);
+            assert_ne!(reply.json()["outcome"], "passed", "{check}: {}", reply.body);
+            assert!(!reply.body.contains(CANARY), "{check}: {}", reply.body);
+            assert!(reply.body.contains("cannot load files"), "{check}: {}", reply.body);
+        }
+    }
+}
+
 #[test]
 fn checks_that_leave_the_sandbox_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("canary.txt"), "canary").unwrap();
-    std::fs::write(folder.path().join("canary.json"), "{}").unwrap();
+    write_canaries(folder.path());
     let server = Server::start(folder.path(), &[]);
     let target = MockServer::start().unwrap();
     let net = target.address().to_string();

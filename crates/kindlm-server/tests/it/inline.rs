@@ -5,6 +5,7 @@ use std::path::Path;
 use kindlm_testing::MockServer;
 use serde_json::{Value, json};
 
+use crate::evaluate::{CANARY, checks_that_load_files, write_canaries};
 use crate::runs::{events, run};
 use crate::server::Server;
 
@@ -57,13 +58,12 @@ fn folder(mock: &MockServer) -> tempfile::TempDir {
     for (name, text) in [
         ("kindlm.yaml", CONFIG.replace("MOCK/", &format!("{}/", mock.url()))),
         ("replies.yaml", REPLIES.to_owned()),
-        ("canary.txt", "canary".to_owned()),
-        ("canary.json", "{}".to_owned()),
         ("tests.jsonl", "{}".to_owned()),
     ] {
         let text = text.replace("\"MOCK\"", &format!("\"{}\"", mock.url()));
         std::fs::write(folder.path().join(name), text).unwrap();
     }
+    write_canaries(folder.path());
     folder
 }
 
@@ -285,11 +285,40 @@ fn checks_of_inline_suites_stay_in_the_sandbox_when_they_run() {
         let state = events(&server, &id, None).last().unwrap().2["state"].clone();
         assert_ne!(state, "passed", "{check}");
         let report = server.get(&format!("/v1/runs/{id}/report.json")).body;
-        assert!(!report.contains("\"canary\""), "{check}");
+        assert!(!report.contains(CANARY), "{check}");
     }
     assert_eq!(mock.count(), 0);
     assert!(!folder.path().join("written").exists());
     assert!(!folder.path().join("suites/written").exists());
+}
+
+#[test]
+fn scripts_of_inline_suites_load_no_files() {
+    let mock = MockServer::start().unwrap();
+    let folder = folder(&mock);
+    write_canaries(&folder.path().join("suites"));
+    let server = start(folder.path());
+    let mut tests: Vec<Value> = checks_that_load_files()
+        .into_iter()
+        .enumerate()
+        .map(|(it, check)| json!({"name": format!("check {it}"), "prompt": "ask", "expect": {"assert": [check]}}))
+        .collect();
+    let transform = "JSON.stringify(process.mainModule.require('./canary.json'))";
+    let expect = json!({"output": {"contains": ["secret"]}});
+    tests
+        .push(json!({"name": "output", "prompt": "ask", "transform": transform, "expect": expect}));
+    let count = tests.len();
+    let suite = json!({
+        "kindlm": 1, "project": "shop", "suite": {"name": "sent"}, "models": ["agent"],
+        "prompts": {"ask": {"user": "hello"}}, "tests": tests,
+    });
+    let id = run(&server, &json!({"suite": suite}));
+    events(&server, &id, None);
+    let shown = server.get(&format!("/v1/runs/{id}")).json();
+    assert_eq!(json!([shown["casesHeld"], shown["cases"]]), json!([0, count]), "{shown}");
+    let report = server.get(&format!("/v1/runs/{id}/report.json")).body;
+    assert!(report.matches("cannot load files").count() >= count, "{report}");
+    assert!(!report.contains(CANARY), "{report}");
 }
 
 #[test]
