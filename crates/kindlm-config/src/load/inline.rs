@@ -1,6 +1,8 @@
 //! Inline suites: texts of senders who are not trusted.
 //!
-//! Only the keys of these lists are permitted, so a new key of the format is refused until it is added here.
+//! In the document, `defaults` and each test, only the keys of these lists are permitted. So a new key there is refused
+//! until it is added here. The keys of their parts, such as `expect`, are those of all suites, except for
+//! [`CALIBRATED`].
 
 use kindlm_providers::{Kind, Providers};
 use kindlm_source::{Code, Diagnostic, Kind as Yaml, Node, Piece};
@@ -56,6 +58,10 @@ const TEST: [&str; 23] = [
     "skip",
 ];
 
+/// The keys that need a calibration of the judges, by their parent. The runs of an inline suite have none.
+const CALIBRATED: [(&[&str], &str); 2] =
+    [(&["gates"], "judgeKappaMin"), (&["defaults", "judge"], "canaries")];
+
 /// The providers without a codec that run no program: they answer from the config of the server.
 const ANSWERING: [&str; 2] = ["echo", "scripted"];
 
@@ -69,7 +75,24 @@ pub(super) fn restrict(piece: Piece<'_>, sink: &mut Sink) {
     for (index, test) in root.get("tests").map_or(&[][..], Node::items).iter().enumerate() {
         permit(piece, &format!("/tests/{index}"), test, &TEST, sink);
     }
+    for (parents, key) in CALIBRATED {
+        refuse_calibrated(piece, parents, key, sink);
+    }
     refuse_files(piece, root, sink);
+}
+
+fn refuse_calibrated(piece: Piece<'_>, parents: &[&str], key: &str, sink: &mut Sink) {
+    let parent = parents.iter().try_fold(piece.root, |node, name| node.get(name));
+    if parent.is_none_or(|it| it.get(key).is_none()) {
+        return;
+    }
+    let parents = parents.join("/");
+    let message = format!("an inline suite cannot have `{key}`");
+    let help = "it needs a calibration of the judges, which an inline suite cannot have; put the suite into the folder of \
+                suites";
+    let at = format!("/{parents}/{key}");
+    let diagnostic = piece.error(Code::UNKNOWN_KEY, &at, MemberPart::Key, message);
+    sink.push(diagnostic.with_help(help));
 }
 
 fn permit(piece: Piece<'_>, at: &str, node: &Node, permitted: &[&str], sink: &mut Sink) {

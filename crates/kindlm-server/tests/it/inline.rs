@@ -256,6 +256,16 @@ fn inline_suite_cannot_leave_the_server_s_config() {
             "defaults: { judge: { model: program } }\ngates:",
             "cannot use the model `program`",
         ),
+        (
+            "passRateMin: 0.4",
+            "passRateMin: 0.4, judgeKappaMin: 0.6",
+            "suite:19:28: an inline suite cannot have `judgeKappaMin`",
+        ),
+        (
+            "gates:",
+            "defaults: { judge: { canaries: 5 } }\ngates:",
+            "suite:19:22: an inline suite cannot have `canaries`",
+        ),
         ("{{q}}", "{{ env.MOCK_KEY }}", "MOCK_KEY"),
         ("gates:", "defaults: { repeat: 6000 }\ngates:", "the suite has 12000 executions"),
     ] {
