@@ -22,7 +22,45 @@ pub struct Insist {
     pub partial: bool,
 }
 
-/// Stores the results of a run as a baseline, and returns a sentence about it.
+/// A baseline that was stored.
+#[derive(Debug)]
+pub struct SetBaseline {
+    /// The baseline.
+    pub baseline: Baseline,
+    /// False if a baseline with this label was replaced.
+    pub is_new: bool,
+    /// A sentence about it.
+    pub summary: String,
+}
+
+/// The reason why a run was not stored as a baseline.
+#[derive(Debug)]
+pub enum NotSet {
+    /// Cases failed or were not judged, which [`Insist::force`] accepts.
+    NeedsForce(Failure),
+    /// The run is incomplete or lacks cases, which [`Insist::partial`] accepts.
+    NeedsPartial(Failure),
+    /// Another reason.
+    Failed(Failure),
+}
+
+impl From<Failure> for NotSet {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<NotSet> for Failure {
+    fn from(why: NotSet) -> Self {
+        match why {
+            NotSet::NeedsForce(failure)
+            | NotSet::NeedsPartial(failure)
+            | NotSet::Failed(failure) => failure,
+        }
+    }
+}
+
+/// Stores the results of a run as a baseline.
 ///
 /// # Errors
 ///
@@ -37,35 +75,43 @@ pub fn set(
     label: &str,
     saved: Saved,
     insist: Insist,
-) -> Result<String, Failure> {
+) -> Result<SetBaseline, NotSet> {
     let baselines = Baselines::new(place.state());
     if let Some(reason) = incomplete(&saved.report).filter(|_| !insist.partial) {
-        return Err(Failure::input(format!("{} is not a complete run: {reason}", saved.name))
-            .with_help("run all tests, or accept it with `--partial`"));
+        return Err(NotSet::NeedsPartial(
+            Failure::input(format!("{} is not a complete run: {reason}", saved.name))
+                .with_help("run all tests, or accept it with `--partial`"),
+        ));
     }
     if let Some(reason) = unfit(&saved.report).filter(|_| !insist.force) {
-        return Err(Failure::input(format!("{} cannot be a baseline: {reason}", saved.name))
-            .with_help("fix the tests and run again, or accept it with `--force`"));
+        return Err(NotSet::NeedsForce(
+            Failure::input(format!("{} cannot be a baseline: {reason}", saved.name))
+                .with_help("fix the tests and run again, or accept it with `--force`"),
+        ));
     }
     let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
-    let replaced = replaced(&baselines, label, &saved.report.suite)?;
+    let (replaced, is_new) = replaced(&baselines, label, &saved.report.suite)?;
     // A baseline that is replaced shows below if the run lacks cases. A first baseline has nothing to compare with.
     if replaced.is_none() && saved.report.run.partial && !insist.partial {
-        return Err(Failure::input(format!(
-            "{} ran only a part of the suite, and there is no baseline `{label}` yet",
-            saved.name
-        ))
-        .with_help("run all tests on all models, or accept this part with `--partial`"));
+        return Err(NotSet::NeedsPartial(
+            Failure::input(format!(
+                "{} ran only a part of the suite, and there is no baseline `{label}` yet",
+                saved.name
+            ))
+            .with_help("run all tests on all models, or accept this part with `--partial`"),
+        ));
     }
     let dropped = replaced.iter().flat_map(|it| dropped(it, &baseline)).collect::<Vec<_>>();
     if !dropped.is_empty() && !insist.partial {
         let (what, count) = (saved.name, dropped.len());
         let of = replaced.as_ref().map_or(0, |it| it.entries().len());
-        return Err(Failure::input(format!(
-            "{what} did not run {count} of the {of} cases of the baseline `{label}`: {}",
-            named(dropped)
-        ))
-        .with_help("run all tests, or drop these cases with `--partial`"));
+        return Err(NotSet::NeedsPartial(
+            Failure::input(format!(
+                "{what} did not run {count} of the {of} cases of the baseline `{label}`: {}",
+                named(dropped)
+            ))
+            .with_help("run all tests, or drop these cases with `--partial`"),
+        ));
     }
     baselines.set(label, &baseline).map_err(|err| Failure::store(&err))?;
     let verb = if replaced.is_some() { "replaced by" } else { "set from" };
@@ -74,34 +120,34 @@ pub fn set(
     if !dropped.is_empty() {
         let _ = write!(done, "; dropped {}", named(dropped));
     }
-    Ok(one_line(&done))
+    Ok(SetBaseline { baseline, is_new, summary: one_line(&done) })
 }
 
-/// Returns the existing baseline with this label, which the new baseline replaces.
+/// Returns the existing baseline with this label, which the new baseline replaces, and true if the label is new.
 ///
-/// Returns `None` if no baseline has this label, or if the baseline is damaged.
+/// The baseline is `None` if no baseline has this label, or if it is damaged.
 ///
 /// Fails if the label is invalid, or if the baseline cannot be read or belongs to another suite.
 fn replaced(
     baselines: &Baselines,
     label: &str,
     suite: &SuiteInfo,
-) -> Result<Option<Baseline>, Failure> {
+) -> Result<(Option<Baseline>, bool), Failure> {
     let found = match baselines.find(label) {
         Ok(found) => found,
-        Err(StoreError::Baseline { .. }) => return Ok(None),
+        Err(StoreError::Baseline { .. }) => return Ok((None, false)),
         Err(err) => return Err(Failure::store(&err)),
     };
     match found {
         Some(it) => {
             let checked = check_suite(label, &it, suite);
-            checked.map(|()| Some(it)).map_err(|err| {
+            checked.map(|()| (Some(it), false)).map_err(|err| {
                 err.with_help(format!(
                     "choose another label (`kindlm baseline set <label>`), or remove it (`kindlm baseline remove {label}`)"
                 ))
             })
         }
-        None => Ok(None),
+        None => Ok((None, true)),
     }
 }
 

@@ -103,7 +103,7 @@ pub fn find(
 /// # Errors
 ///
 /// Fails if the newest run has ended without a report, or if its report cannot be read.
-pub(crate) fn newest(
+pub fn newest(
     world: &World,
     place: &SuiteFolder,
     of: Option<&SuiteKey>,

@@ -40,7 +40,7 @@ fn set(io: &mut Io, args: &PlaceArgs, label: &str, run: Option<&str>, insist: In
     baselines.path(label).map_err(|err| Failure::store(&err))?;
     let (place, saved) = find(io, args, run)?;
     let done = baselines::set(&place, label, saved, insist)?;
-    print(io, &(done + "\n"))?;
+    print(io, &(done.summary + "\n"))?;
     Ok(ExitStatus::Success)
 }
 

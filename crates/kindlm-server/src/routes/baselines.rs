@@ -116,7 +116,7 @@ struct Sides {
     (status = 400, description = "a parameter is missing or invalid", body = Problem, content_type = "application/problem+json"),
     (status = 404, description = "there is no such suite, run or baseline", body = Problem, content_type = "application/problem+json"),
     (status = 409, description = "a run has no report yet", body = Problem, content_type = "application/problem+json"),
-    (status = 422, description = "a run is of another suite, or a baseline cannot be read", body = Problem, content_type = "application/problem+json"),
+    (status = 422, description = "a run is of another suite, or a run or a baseline cannot be read", body = Problem, content_type = "application/problem+json"),
 ))]
 async fn compare(
     State(app): State<App>,

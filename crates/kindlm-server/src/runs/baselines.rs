@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kindlm_run::baselines::{self, Insist};
+use kindlm_run::baselines::{self, Insist, NotSet, SetBaseline};
 use kindlm_run::compare::{self, LAST, Side};
 use kindlm_run::saved::{self, Saved};
 use kindlm_run::suites::SuiteKey;
@@ -80,12 +80,13 @@ impl RunService {
         (run, insist): (&str, Insist),
     ) -> Result<(BaselineInfo, bool), NotRead> {
         let (place, key) = self.suite(suite)?;
-        let store = Baselines::new(place.state());
-        let path = store.path(label).map_err(|err| refused(Failure::store(&err)))?;
         let saved = self.run_of((&place, &key), run)?;
-        let is_new = !path.exists();
-        baselines::set(&place, label, saved, insist).map_err(refused)?;
-        let baseline = store.load(label).map_err(|err| refused(Failure::store(&err)))?;
+        let set = baselines::set(&place, label, saved, insist);
+        let SetBaseline { baseline, is_new, .. } = set.map_err(|why| match why {
+            NotSet::NeedsForce(failure) => accepted_by("force", failure),
+            NotSet::NeedsPartial(failure) => accepted_by("partial", failure),
+            NotSet::Failed(failure) => refused(failure),
+        })?;
         Ok((BaselineInfo::new(label, &baseline), is_new))
     }
 
@@ -122,8 +123,8 @@ impl RunService {
         let (place, key) = of;
         let unknown = || NotRead::NoSide(word.to_owned());
         if word == LAST {
-            let saved = saved::find(self.world(), place, None, Some(key)).map_err(|_| unknown())?;
-            return Ok(Side::of_run(&saved)?);
+            let newest = saved::newest(self.world(), place, Some(key)).map_err(refused)?;
+            return Ok(Side::of_run(&newest.ok_or_else(unknown)?)?);
         }
         let baselines = Baselines::new(place.state());
         let labels = baselines.list().map_err(|err| refused(Failure::store(&err)))?;
@@ -147,6 +148,12 @@ impl RunService {
         key.check(&saved.name, &saved.report).map_err(refused)?;
         Ok(saved)
     }
+}
+
+/// Converts the failure of a run that a key of the request accepts.
+fn accepted_by(key: &str, failure: Failure) -> NotRead {
+    let message = failure.message.unwrap_or_default();
+    NotRead::Refused(format!("{message}; send `\"{key}\": true` to accept this"))
 }
 
 /// Converts a failure. Its advice is left out, because it names options of the command line.

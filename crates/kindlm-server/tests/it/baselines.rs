@@ -13,8 +13,8 @@ fn put(server: &Server, label: &str, body: &Value) -> Reply {
 
 fn refuses_unsuitable_runs(server: &Server, [all, good, orders, strict]: [&str; 4]) {
     for (label, body, status, expected) in [
-        ("main", json!({"run": all}), 422, "1 test case failed"),
-        ("main", json!({"run": good}), 422, "ran only a part of the suite"),
+        ("main", json!({"run": all}), 422, "1 test case failed; send `\"force\": true` to accept"),
+        ("main", json!({"run": good}), 422, "no baseline `main` yet; send `\"partial\": true` to accept"),
         ("main", json!({"run": orders, "force": true}), 422, "is of the suite `orders`"),
         ("main", json!({"run": strict, "force": true}), 404, "no such run"),
         ("main", json!({"run": "20200101-000000-000-aaaa"}), 404, "no such run"),
@@ -60,6 +60,10 @@ fn baselines_are_set_from_runs_and_compared() {
     let set = set.json();
     assert_eq!(json!([set["label"], set["run"], set["results"]]), json!(["main", all, 2]));
     assert_eq!(put("main", json!({"run": all, "force": true})).status, 200);
+    let lacking = put("main", json!({"run": good}));
+    assert!(detail(&lacking).contains("did not run 1 of the 2 cases"), "{}", lacking.body);
+    assert!(detail(&lacking).contains("`\"partial\": true`"), "{}", lacking.body);
+    assert!(!lacking.body.contains("--"), "{}", lacking.body);
     let smoke = put("smoke", json!({"run": good, "partial": true}));
     assert_eq!(smoke.status, 201, "{}", smoke.body);
     std::fs::write(folder.path().join("suites/.kindlm/baselines/bad.json"), "{").unwrap();
@@ -107,9 +111,27 @@ fn baselines_are_set_from_runs_and_compared() {
     ] {
         assert_eq!(server.get(path).status, status, "{path}");
     }
+    // A damaged baseline is replaced.
+    assert_eq!(put("bad", json!({"run": all, "force": true})).status, 200);
     // The next run of the suite is compared with the baseline `default`.
     assert_eq!(put("default", json!({"run": all, "force": true})).status, 201);
     let next = finished(json!({"suite": "kindlm.yaml"}));
     let report = server.get(&format!("/v1/runs/{next}/report.json")).json();
     assert_eq!(report["comparison"]["before"]["runId"], json!(all), "{}", report["comparison"]);
+
+    // The newest run exists, but its report cannot be read.
+    let report = folder.path().join("suites/.kindlm/runs").join(&next).join("report.json");
+    std::fs::write(report, "{").unwrap();
+    let reply = compare("main", "last");
+    assert_eq!(reply.status, 422, "{}", reply.body);
+    assert!(detail(&reply).contains(&next), "{}", reply.body);
+}
+
+#[test]
+fn suite_without_runs_has_no_last_run() {
+    let folder = suites();
+    let server = Server::start(folder.path(), &["--suites", "suites"]);
+    let reply = server.get("/v1/compare?suite=kindlm.yaml&before=last&after=last");
+    assert_eq!(reply.status, 404, "{}", reply.body);
+    assert_eq!(reply.json()["type"], "urn:kindlm:problem:unknown-side");
 }
