@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use kindlm_run::evaluate::service::expect_of;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
@@ -66,7 +66,7 @@ pub(crate) async fn case(app: &App, id: &str, form: &CaseForm) -> Result<String,
     };
     let set = records::find(app, &Value::from(set)).await?;
     let (test, left_out) = test(&sample, &set, form)?;
-    Ok(written(&sample, &set, &test, &left_out))
+    written(&sample, &set, &test, &left_out)
 }
 
 fn refused(detail: impl Into<String>) -> Problem {
@@ -181,7 +181,12 @@ fn messages(body: &Map<String, Value>) -> Result<Vec<Value>, Problem> {
 }
 
 /// Writes a test as YAML, with a comment about its source.
-fn written(sample: &Sample, set: &SetVersion, test: &Value, left_out: &[&str]) -> String {
+fn written(
+    sample: &Sample,
+    set: &SetVersion,
+    test: &Value,
+    left_out: &[&str],
+) -> Result<String, Problem> {
     let Sample { id, agent, received_at, .. } = sample;
     // The escapes keep each text in its line.
     let mut lines = vec![
@@ -191,7 +196,36 @@ fn written(sample: &Sample, set: &SetVersion, test: &Value, left_out: &[&str]) -
     if !left_out.is_empty() {
         lines.push(format!("# Without these keys of the sample: {left_out:?}"));
     }
-    let list = std::slice::from_ref(test);
-    lines.push(serde_yaml::to_string(list).unwrap_or_else(|_| format!("{list:#?}")));
-    lines.join("\n")
+    lines.push(yaml(std::slice::from_ref(test))?);
+    Ok(lines.join("\n"))
+}
+
+fn yaml<T: Serialize + ?Sized>(value: &T) -> Result<String, Problem> {
+    serde_yaml::to_string(value).map_err(|err| {
+        let detail =
+            "the test case could not be written; the standard error of the server has the details";
+        let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        Problem { cause: Some(format!("a test case cannot be written as YAML: {err}")), ..problem }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that YAML cannot have.
+    struct Bytes;
+
+    impl Serialize for Bytes {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.serialize_bytes(b"a")
+        }
+    }
+
+    #[test]
+    fn test_that_cannot_be_written_is_an_error_of_the_server() {
+        let problem = yaml(&[Bytes]).unwrap_err();
+        assert_eq!(problem.status, 500);
+        assert!(problem.cause.unwrap().contains("YAML"));
+    }
 }

@@ -155,7 +155,6 @@ fn suites(folder: &PathBuf) -> Result<PathBuf, String> {
     if absolute.is_dir() { Ok(absolute) } else { Err(failed("it is not a folder")) }
 }
 
-/// Returns the services that receive alerts.
 /// Reads the addresses of services. They may contain secrets, so the errors do not show them, as those of clap would.
 fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     let read = |option, texts: &[String], make: fn(AlertUrl) -> Destination| {

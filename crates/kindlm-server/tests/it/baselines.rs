@@ -14,7 +14,12 @@ fn put(server: &Server, label: &str, body: &Value) -> Reply {
 fn refuses_unsuitable_runs(server: &Server, [all, good, orders, strict]: [&str; 4]) {
     for (label, body, status, expected) in [
         ("main", json!({"run": all}), 422, "1 test case failed; send `\"force\": true` to accept"),
-        ("main", json!({"run": good}), 422, "no baseline `main` yet; send `\"partial\": true` to accept"),
+        (
+            "main",
+            json!({"run": good}),
+            422,
+            "no baseline `main` yet; send `\"partial\": true` to accept",
+        ),
         ("main", json!({"run": orders, "force": true}), 422, "is of the suite `orders`"),
         ("main", json!({"run": strict, "force": true}), 404, "no such run"),
         ("main", json!({"run": "20200101-000000-000-aaaa"}), 404, "no such run"),

@@ -191,84 +191,75 @@ fn inline_suite_has_only_permitted_keys() {
     assert!(!folder.path().join("written").exists());
 }
 
+/// A text of the suite, what replaces it, and a part of the message that refuses it.
+const OUTSIDE: &[(&str, &str, &str)] = &[
+    (
+        "tests:\n",
+        "tests:\n  - file://tests.jsonl\n",
+        "suite:7:5: an inline suite cannot read files",
+    ),
+    ("q: \"hello\"", "q: \" file://canary.txt\"", "suite:17:16: an inline suite cannot read files"),
+    ("[goodbye]", "[\"file:///etc/passwd\"]", "cannot read files"),
+    ("output.toUpperCase()", "file://canary.js", "cannot read files"),
+    (
+        "output: { contains: [goodbye] }",
+        "output: { schemaFile: canary.json }",
+        "cannot read files of the server",
+    ),
+    (
+        "output: { contains: [goodbye] }",
+        "assert: [{ type: python, value: \"True\" }]",
+        "is not permitted here",
+    ),
+    (
+        "output: { contains: [goodbye] }",
+        "assert: [{ type: webhook, value: \"http://evil.test\" }]",
+        "is not permitted here",
+    ),
+    ("\"output.length > 3\"", "\"1\", scripts: { net: [evil.test] }", "suite:14:"),
+    (
+        "models: [agent]",
+        "models: [{ id: m, provider: openai, model: m }]",
+        "suite:4:10: an inline suite cannot configure models",
+    ),
+    (
+        "models: [agent]",
+        "models: [openai:gpt-4o]",
+        "suite:4:10: the server has no model `openai:gpt-4o`",
+    ),
+    ("models: [agent]", "models: [open]", "cannot use the model `open`, because of its provider"),
+    (
+        "models: [agent]",
+        "models: [program]",
+        "cannot use the model `program`, because of its provider",
+    ),
+    ("    tags: [smoke]", "    models: [agent, program]", "cannot use the model `program`"),
+    (
+        "output: { contains: [goodbye] }",
+        "judge: [{ criteria: x, model: open }]",
+        "cannot use the model `open`",
+    ),
+    ("gates:", "defaults: { judge: { model: program } }\ngates:", "cannot use the model `program`"),
+    (
+        "passRateMin: 0.4",
+        "passRateMin: 0.4, judgeKappaMin: 0.6",
+        "suite:19:28: an inline suite cannot have `judgeKappaMin`",
+    ),
+    (
+        "gates:",
+        "defaults: { judge: { canaries: 5 } }\ngates:",
+        "suite:19:22: an inline suite cannot have `canaries`",
+    ),
+    ("{{q}}", "{{ env.MOCK_KEY }}", "MOCK_KEY"),
+    ("gates:", "defaults: { repeat: 6000 }\ngates:", "the suite has 12000 executions"),
+];
+
 #[test]
 fn inline_suite_cannot_leave_the_server_s_config() {
     let mock = MockServer::start().unwrap();
     let folder = folder(&mock);
     let server = start(folder.path());
-    for (from, to, detail) in [
-        (
-            "tests:\n",
-            "tests:\n  - file://tests.jsonl\n",
-            "suite:7:5: an inline suite cannot read files",
-        ),
-        (
-            "q: \"hello\"",
-            "q: \" file://canary.txt\"",
-            "suite:17:16: an inline suite cannot read files",
-        ),
-        ("[goodbye]", "[\"file:///etc/passwd\"]", "cannot read files"),
-        ("output.toUpperCase()", "file://canary.js", "cannot read files"),
-        (
-            "output: { contains: [goodbye] }",
-            "output: { schemaFile: canary.json }",
-            "cannot read files of the server",
-        ),
-        (
-            "output: { contains: [goodbye] }",
-            "assert: [{ type: python, value: \"True\" }]",
-            "is not permitted here",
-        ),
-        (
-            "output: { contains: [goodbye] }",
-            "assert: [{ type: webhook, value: \"http://evil.test\" }]",
-            "is not permitted here",
-        ),
-        ("\"output.length > 3\"", "\"1\", scripts: { net: [evil.test] }", "suite:14:"),
-        (
-            "models: [agent]",
-            "models: [{ id: m, provider: openai, model: m }]",
-            "suite:4:10: an inline suite cannot configure models",
-        ),
-        (
-            "models: [agent]",
-            "models: [openai:gpt-4o]",
-            "suite:4:10: the server has no model `openai:gpt-4o`",
-        ),
-        (
-            "models: [agent]",
-            "models: [open]",
-            "cannot use the model `open`, because of its provider",
-        ),
-        (
-            "models: [agent]",
-            "models: [program]",
-            "cannot use the model `program`, because of its provider",
-        ),
-        ("    tags: [smoke]", "    models: [agent, program]", "cannot use the model `program`"),
-        (
-            "output: { contains: [goodbye] }",
-            "judge: [{ criteria: x, model: open }]",
-            "cannot use the model `open`",
-        ),
-        (
-            "gates:",
-            "defaults: { judge: { model: program } }\ngates:",
-            "cannot use the model `program`",
-        ),
-        (
-            "passRateMin: 0.4",
-            "passRateMin: 0.4, judgeKappaMin: 0.6",
-            "suite:19:28: an inline suite cannot have `judgeKappaMin`",
-        ),
-        (
-            "gates:",
-            "defaults: { judge: { canaries: 5 } }\ngates:",
-            "suite:19:22: an inline suite cannot have `canaries`",
-        ),
-        ("{{q}}", "{{ env.MOCK_KEY }}", "MOCK_KEY"),
-        ("gates:", "defaults: { repeat: 6000 }\ngates:", "the suite has 12000 executions"),
-    ] {
+    for (from, to, detail) in OUTSIDE {
         assert!(SUITE.contains(from), "{from}");
         let found = refused(&server, &json!(SUITE.replacen(from, to, 1)));
         assert!(found.contains(detail), "{to}: {found}");
