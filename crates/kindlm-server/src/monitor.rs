@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::records::{self, Evaluated, Unevaluated};
 use crate::store::queue::{Leased, MAX_ATTEMPTS, NewResult};
+use crate::store::spending::{Reservation, today};
 use crate::store::{StoreError, pause_after};
 
 /// The number of samples that are evaluated at once.
@@ -64,28 +65,41 @@ async fn next(app: &App) -> Result<bool, StoreError> {
         app.store.fail_sample(&leased, "the agent has no assertion set any more").await?;
         return Ok(true);
     };
-    let Some(reservation) = app.store.reserve_evaluation(&agent).await? else {
+    let Some(reservation) = app.store.reserve_evaluation(&agent, today()).await? else {
         app.store.leave_sample(&leased).await?;
         return Ok(true);
     };
     let mut record = leased.body.clone();
     record.insert("set".to_owned(), Value::from(agent.set));
     let evaluated = records::evaluate(app, serde_json::to_vec(&record)?).await;
-    let cost_usd = evaluated.as_ref().map_or_else(Unevaluated::cost_usd, |it| it.cost_usd);
-    app.store.add_cost(&reservation, cost_usd).await?;
     match evaluated {
-        Ok(evaluated) => finish(app, &leased, &evaluated).await?,
+        Ok(evaluated) => {
+            // The cost is stored first, so that the next evaluation sees it. If that fails, the results are stored anyway.
+            let counted = app.store.add_cost(&reservation, evaluated.cost).await;
+            finish(app, &leased, &evaluated).await?;
+            counted?;
+        }
         Err(unevaluated) => {
             let Unevaluated { problem, .. } = &unevaluated;
             problem.report_cause(app.runs.world());
-            if unevaluated.is_malformed() || leased.attempts >= MAX_ATTEMPTS {
-                app.store.fail_sample(&leased, &problem.detail).await?;
+            let is_stored = if unevaluated.is_malformed() || leased.attempts >= MAX_ATTEMPTS {
+                app.store.fail_sample(&leased, &problem.detail).await
             } else {
-                release(app, &leased).await?;
-            }
+                release(app, &leased).await
+            };
+            tokio::spawn(add_late_cost(app.clone(), reservation, unevaluated));
+            is_stored?;
         }
     }
     Ok(true)
+}
+
+/// Adds the cost of a record without results. After a timeout, its judges may answer later.
+async fn add_late_cost(app: App, reservation: Reservation, unevaluated: Unevaluated) {
+    let cost = unevaluated.cost().await;
+    if let Err(err) = app.store.add_cost(&reservation, cost).await {
+        Problem::from(err).report_cause(app.runs.world());
+    }
 }
 
 /// Stores the results of a sample. If a provider failed, this returns the sample to the queue while attempts are left.

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use kindlm_run::evaluate::service::{self, RecordError};
+use kindlm_run::evaluate::service::{self, JudgeCost, PendingRecord, RecordError};
 use kindlm_wire::evaluate::Evaluation;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -30,9 +31,9 @@ pub(crate) struct Evaluated {
     /// The version of the assertion set, `name@version`, if the record named a set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) set: Option<String>,
-    /// The cost of the judges in US dollars; `None` if it is not known.
+    /// The cost of the judges.
     #[serde(skip)]
-    pub(crate) cost_usd: Option<f64>,
+    pub(crate) cost: JudgeCost,
 }
 
 /// The reason why a record has no results.
@@ -42,12 +43,26 @@ pub(crate) struct Unevaluated {
     pub(crate) id: Option<Value>,
     /// The error of the request that sent the record.
     pub(crate) problem: Problem,
+    cost: Cost,
+}
+
+/// The cost of the judges of a record without results.
+#[derive(Debug)]
+enum Cost {
+    Paid(JudgeCost),
+    /// The cost that is known when the evaluation ends.
+    Pending(PendingRecord),
 }
 
 impl Unevaluated {
+    /// Creates the error of a record for which no judge was asked.
+    fn free(id: Option<Value>, problem: Problem) -> Self {
+        Self { id, problem, cost: Cost::Paid(JudgeCost::default()) }
+    }
+
     /// Creates the error of an invalid record whose id could not be read.
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
-        Self { id: None, problem: invalid(detail) }
+        Self::free(None, invalid(detail))
     }
 
     /// Returns true if the record is at fault, and not a judge or the server.
@@ -56,11 +71,12 @@ impl Unevaluated {
             && !self.problem.is(NO_JUDGE)
     }
 
-    /// Returns the cost of the judges in US dollars; `None` if it is not known, for example after a timeout.
-    pub(crate) fn cost_usd(&self) -> Option<f64> {
-        let asked_none = self.problem.status == StatusCode::UNPROCESSABLE_ENTITY.as_u16()
-            || self.problem.is("database");
-        asked_none.then_some(0.0)
+    /// Returns the cost of the judges. After a timeout, this waits until the evaluation ends.
+    pub(crate) async fn cost(self) -> JudgeCost {
+        match self.cost {
+            Cost::Paid(cost) => cost,
+            Cost::Pending(record) => record.cost().await,
+        }
     }
 }
 
@@ -86,14 +102,23 @@ struct Rules<'a> {
 /// a judge model and the config has none, if the time limit is exceeded, or if the database or the evaluation fails.
 pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
     let (json, set) = with_set(app, json).await?;
-    let evaluated = tokio::time::timeout(PATIENCE, app.records.evaluate(json)).await;
-    let Ok(done) = evaluated else {
-        let detail = format!("the record took more than {} s", PATIENCE.as_secs());
-        let problem = Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail);
-        return Err(Unevaluated { id: None, problem });
+    let end = Instant::now() + PATIENCE;
+    let Ok(pending) = timeout_at(end, app.records.submit(json)).await else {
+        return Err(Unevaluated::free(None, too_slow()));
     };
-    let service::Evaluated { evaluation, cost_usd } = done.map_err(refused)?;
-    Ok(Evaluated { evaluation, set, cost_usd })
+    let mut pending = pending.map_err(refused)?;
+    let Ok(done) = timeout_at(end, pending.result()).await else {
+        pending.abandon();
+        let cost = Cost::Pending(pending);
+        return Err(Unevaluated { id: None, problem: too_slow(), cost });
+    };
+    let service::Evaluated { evaluation, cost } = done.map_err(refused)?;
+    Ok(Evaluated { evaluation, set, cost })
+}
+
+fn too_slow() -> Problem {
+    let detail = format!("the record took more than {} s", PATIENCE.as_secs());
+    Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail)
 }
 
 /// Compiles the checks of a record, and asks no judge.
@@ -152,14 +177,14 @@ async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<String>),
     ];
     if let Some((key, _)) = own.into_iter().find(|(_, is_given)| *is_given) {
         let detail = format!("the record has `set` and `{key}`; remove one of them");
-        return Err(Unevaluated { id, problem: invalid(detail) });
+        return Err(Unevaluated::free(id, invalid(detail)));
     }
     match find(app, &named).await {
         Ok(set) => {
             let label = format!("{}@{}", set.name, set.version);
             Ok((joined(json, &set), Some(label)))
         }
-        Err(problem) => Err(Unevaluated { id, problem }),
+        Err(problem) => Err(Unevaluated::free(id, problem)),
     }
 }
 
@@ -208,18 +233,18 @@ fn invalid(detail: impl Into<String>) -> Problem {
 
 /// Converts the error of a record into the error of its request.
 fn refused(error: RecordError) -> Unevaluated {
-    match error {
-        RecordError::Invalid { id, message } => Unevaluated { id, problem: invalid(message) },
+    let cost = Cost::Paid(error.cost());
+    let (id, problem) = match error {
+        RecordError::Invalid { id, message } => (id, invalid(message)),
         RecordError::NoJudge => {
             let detail =
                 "some checks need a judge model, but the config of the server has no `models`";
-            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, NO_JUDGE, detail);
-            Unevaluated { id: None, problem }
+            (None, Problem::new(StatusCode::UNPROCESSABLE_ENTITY, NO_JUDGE, detail))
         }
         _ => {
             let detail = "the evaluation failed; the standard error of the server has the details";
-            let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
-            Unevaluated { id: None, problem }
+            (None, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
         }
-    }
+    };
+    Unevaluated { id, problem, cost }
 }

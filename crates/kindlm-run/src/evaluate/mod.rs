@@ -65,16 +65,23 @@ struct JudgedChecks {
     results: Vec<AssertionResult>,
     /// True if a required check failed.
     fails_required: bool,
-    /// The cost of the judges in US dollars; `None` if it is not known.
-    cost_usd: Option<f64>,
+    cost: JudgeCost,
 }
 
 /// An evaluated record.
 struct JudgedRecord {
     evaluation: Evaluation,
     results: Vec<AssertionResult>,
-    /// The cost of the judges in US dollars; `None` if it is not known.
-    cost_usd: Option<f64>,
+    cost: JudgeCost,
+}
+
+/// The cost of the judges of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct JudgeCost {
+    /// The known part in US dollars.
+    pub known_usd: f64,
+    /// True if another part is not known.
+    pub is_unknown: bool,
 }
 
 impl<'a> Evaluator<'a> {
@@ -271,7 +278,7 @@ impl<'a> Evaluator<'a> {
         };
         let execution = line.execution();
         let baseline = line.baseline.as_deref();
-        let JudgedChecks { mut results, fails_required, cost_usd } =
+        let JudgedChecks { mut results, fails_required, cost } =
             match self.results(checks, &execution, baseline) {
                 Ok(results) => results,
                 Err(no_judge) => return Ok(Err(no_judge)),
@@ -290,7 +297,7 @@ impl<'a> Evaluator<'a> {
             self.secrets.map(&mut extra);
             evaluation.input = Some(extra);
         }
-        Ok(Ok(JudgedRecord { evaluation, results, cost_usd }))
+        Ok(Ok(JudgedRecord { evaluation, results, cost }))
     }
 
     /// Compiles the checks of a record. Errors that may depend on the variables of a record are not reported.
@@ -351,11 +358,12 @@ impl<'a> Evaluator<'a> {
         if checks.iter().any(goes_far) {
             let judged = self.asking.judge(checks, execution, baseline)?;
             let fails_required = judged.halt.is_some_and(|it| it.failed);
-            let cost_usd = judged.cost_usd;
-            return Ok(JudgedChecks { results: judged.results, fails_required, cost_usd });
+            let (known_usd, is_unknown) = (judged.known_cost_usd, judged.cost_usd.is_none());
+            let cost = JudgeCost { known_usd, is_unknown };
+            return Ok(JudgedChecks { results: judged.results, fails_required, cost });
         }
         let results = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
-        Ok(JudgedChecks { results, fails_required: false, cost_usd: Some(0.0) })
+        Ok(JudgedChecks { results, fails_required: false, cost: JudgeCost::default() })
     }
 
     /// Compiles the checks of a record. Prompt assertions come first.

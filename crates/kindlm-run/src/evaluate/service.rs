@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use kindlm_wire::evaluate::{BatchSummary, EvaluatedResult, Evaluation};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+pub use super::JudgeCost;
 use super::judge::Asking;
 use super::summary::{self, Totals, results_of};
 use super::{Evaluator, JudgedRecord, Malformed, literal};
@@ -35,8 +37,17 @@ pub enum RecordError {
     },
     /// A check needs a judge model, and the config has no model.
     NoJudge,
-    /// The evaluation panicked, or the service has ended.
+    /// The evaluation panicked.
     Internal,
+    /// The evaluation was not started, because the caller left or the service has ended.
+    NotStarted,
+}
+
+impl RecordError {
+    /// Returns the cost of the judges that were asked before the error.
+    pub fn cost(&self) -> JudgeCost {
+        JudgeCost { known_usd: 0.0, is_unknown: matches!(self, Self::Internal) }
+    }
 }
 
 /// Returns true if a check is errored because a provider failed. Another attempt may decide the check.
@@ -79,7 +90,7 @@ pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
 
 /// The work for one record, and the channel for its result.
 enum Job {
-    Evaluate(Vec<u8>, oneshot::Sender<Result<Evaluated, RecordError>>),
+    Evaluate(Vec<u8>, Arc<AtomicBool>, oneshot::Sender<Result<Evaluated, RecordError>>),
     Compile(Vec<u8>, oneshot::Sender<Result<(), RecordError>>),
 }
 
@@ -88,8 +99,38 @@ enum Job {
 pub struct Evaluated {
     /// The results.
     pub evaluation: Evaluation,
-    /// The cost of the judges in US dollars; `None` if a price is not known.
-    pub cost_usd: Option<f64>,
+    /// The cost of the judges.
+    pub cost: JudgeCost,
+}
+
+/// A record that waits for its evaluation, or is being evaluated. If it is dropped before it was started, it is not
+/// started.
+#[derive(Debug)]
+pub struct PendingRecord {
+    result: oneshot::Receiver<Result<Evaluated, RecordError>>,
+    is_abandoned: Arc<AtomicBool>,
+}
+
+impl PendingRecord {
+    /// Waits for the result. If the future is dropped, this can be called again.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`RecordService::evaluate`].
+    pub async fn result(&mut self) -> Result<Evaluated, RecordError> {
+        (&mut self.result).await.unwrap_or(Err(RecordError::NotStarted))
+    }
+
+    /// Makes the service skip the record if it was not started yet. An evaluation that was started goes on, and
+    /// [`cost`](Self::cost) waits for it.
+    pub fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until the evaluation has ended or was skipped, and returns its cost.
+    pub async fn cost(mut self) -> JudgeCost {
+        self.result().await.map_or_else(|err| err.cost(), |it| it.cost)
+    }
 }
 
 /// The time without requests to a judge's provider after repeated failures.
@@ -150,9 +191,20 @@ impl RecordService {
     /// Fails if the record is invalid, needs more than is permitted, or needs a judge that does not exist. Also fails
     /// if the evaluation panicked or the service has ended.
     pub async fn evaluate(&self, json: Vec<u8>) -> Result<Evaluated, RecordError> {
+        self.submit(json).await?.result().await
+    }
+
+    /// Puts a record into the queue of the threads. Waits while the queue is full.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the service has ended.
+    pub async fn submit(&self, json: Vec<u8>) -> Result<PendingRecord, RecordError> {
         let (reply, result) = oneshot::channel();
-        self.jobs.send(Job::Evaluate(json, reply)).await.map_err(|_| RecordError::Internal)?;
-        result.await.unwrap_or(Err(RecordError::Internal))
+        let is_abandoned = Arc::<AtomicBool>::default();
+        let job = Job::Evaluate(json, Arc::clone(&is_abandoned), reply);
+        self.jobs.send(job).await.map_err(|_| RecordError::NotStarted)?;
+        Ok(PendingRecord { result, is_abandoned })
     }
 
     /// Compiles the checks of a record, and evaluates none of them. The record needs no input and no output.
@@ -164,8 +216,8 @@ impl RecordService {
     /// Fails if there are no checks, if they are invalid, or if they need more than is permitted.
     pub async fn compile(&self, json: Vec<u8>) -> Result<(), RecordError> {
         let (reply, result) = oneshot::channel();
-        self.jobs.send(Job::Compile(json, reply)).await.map_err(|_| RecordError::Internal)?;
-        result.await.unwrap_or(Err(RecordError::Internal))
+        self.jobs.send(Job::Compile(json, reply)).await.map_err(|_| RecordError::NotStarted)?;
+        result.await.unwrap_or(Err(RecordError::NotStarted))
     }
 
     /// Returns empty totals for a series of records.
@@ -249,7 +301,14 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<mpsc::Receiver<Job>>) {
         let job = todo.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         match job {
             None => return,
-            Some(Job::Evaluate(json, reply)) => answer(reply, || evaluate(evaluator, &json)),
+            Some(Job::Evaluate(json, is_abandoned, reply)) => {
+                answer(reply, || {
+                    if is_abandoned.load(Ordering::SeqCst) {
+                        return Err(RecordError::NotStarted);
+                    }
+                    evaluate(evaluator, &json)
+                });
+            }
             Some(Job::Compile(json, reply)) => {
                 answer(reply, || evaluator.compiles(&json).map_err(|it| invalid(evaluator, it)));
             }
@@ -272,7 +331,7 @@ fn answer<T>(
 
 fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluated, RecordError> {
     match evaluator.judged(json, 1) {
-        Ok(Ok(JudgedRecord { evaluation, cost_usd, .. })) => Ok(Evaluated { evaluation, cost_usd }),
+        Ok(Ok(JudgedRecord { evaluation, cost, .. })) => Ok(Evaluated { evaluation, cost }),
         Ok(Err(_)) => Err(RecordError::NoJudge),
         Err(malformed) => Err(invalid(evaluator, malformed)),
     }
@@ -282,4 +341,80 @@ fn invalid(evaluator: &Evaluator<'_>, malformed: Malformed) -> RecordError {
     let Malformed { id, error: mut message } = malformed;
     evaluator.secrets.redact_text(&mut message);
     RecordError::Invalid { id: evaluator.shown(id), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use kindlm_testing::{MockReply, MockServer};
+
+    use super::*;
+    use crate::OpenOptions;
+    use crate::programs::Purpose;
+
+    /// Waits until a judge has received a number of requests.
+    fn wait_for(judge: &MockServer, count: usize) {
+        let end = Instant::now() + Duration::from_mins(1);
+        while judge.count() < count {
+            assert!(Instant::now() < end, "{} requests", judge.count());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Starts a service with one thread, and a judge with or without a price.
+    fn service(folder: &Path, judge: &MockServer, price: &str) -> RecordService {
+        let config = format!(
+            "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+             providers: {{ openai: {{ apiKeyEnv: MOCK_KEY, baseUrl: '{}' }} }}\n\
+             models: [{{ id: judge, provider: openai, model: own{price} }}]\n",
+            judge.url()
+        );
+        std::fs::write(folder.join("kindlm.yaml"), config).unwrap();
+        let world = World::new(folder, Arc::new(|_| Some("k".to_owned())));
+        let project =
+            Project::open(&world, &OpenOptions::new("kindlm.yaml"), Purpose::Models).unwrap();
+        RecordService::start(world, Some(project), 1).unwrap()
+    }
+
+    /// Returns a record with this output. Another output is another question to the judge.
+    fn record(output: &str) -> Vec<u8> {
+        let expect = json!({"judge": [{"criteria": "Is polite"}]});
+        let record = json!({"agent_input": "hello", "agent_output": output, "expect": expect});
+        serde_json::to_vec(&record).unwrap()
+    }
+
+    #[tokio::test]
+    async fn abandoned_record_costs_what_its_judge_cost() {
+        let judge = MockServer::answering(|_| MockReply::text("no verdict")).unwrap();
+        for (price, is_unknown) in [(", price: { input: 1, output: 1 }", false), ("", true)] {
+            let folder = tempfile::tempdir().unwrap();
+            let service = service(folder.path(), &judge, price);
+            let before = judge.count();
+            judge.hold();
+            let slow = service.submit(record("first")).await.unwrap();
+            wait_for(&judge, before + 1);
+            let queued = service.submit(record("second")).await.unwrap();
+            slow.abandon();
+            queued.abandon();
+            judge.release();
+            let cost = slow.cost().await;
+            assert_eq!((cost.known_usd > 0.0, cost.is_unknown), (!is_unknown, is_unknown));
+            let asked = judge.requests();
+            assert_eq!(queued.cost().await, JudgeCost::default());
+            // The second record was skipped: its judge was not asked.
+            assert_eq!(judge.requests().len(), asked.len());
+            let third = service.evaluate(record("third")).await.unwrap();
+            assert_eq!(third.cost.is_unknown, is_unknown);
+        }
+    }
+
+    #[test]
+    fn only_a_panic_has_an_unknown_cost() {
+        let invalid = RecordError::Invalid { id: None, message: String::new() };
+        for free in [invalid, RecordError::NoJudge, RecordError::NotStarted] {
+            assert_eq!(free.cost(), JudgeCost::default(), "{free:?}");
+        }
+        assert!(RecordError::Internal.cost().is_unknown);
+    }
 }

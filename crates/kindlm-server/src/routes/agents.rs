@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::records;
 use crate::store::agents::{Agent, DailyBudget};
-use crate::store::spending::Spent;
+use crate::store::spending::{Spent, today};
 use crate::store::tokens::Scope;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
@@ -99,7 +99,7 @@ async fn put(
 #[utoipa::path(get, path = "/v1/agents",
     responses((status = 200, description = "the agents", body = Vec<AgentToday>)))]
 async fn list(State(app): State<App>) -> Result<Json<Vec<AgentToday>>, Problem> {
-    let mut spent = app.store.spent_today().await?;
+    let mut spent = app.store.spent_on(today()).await?;
     let today = |agent: Agent| {
         let spent_today = spent.remove(&agent.name).unwrap_or_default();
         AgentToday { agent, spent_today }

@@ -139,7 +139,7 @@ fn counted(totals: &BatchTotals, line: u64, result: Result<Evaluated, Unevaluate
             } else {
                 totals.errored();
             }
-            let Unevaluated { id, problem } = unevaluated;
+            let Unevaluated { id, problem, .. } = unevaluated;
             text(&LineError { id, error: problem.detail, line })
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use kindlm_run::evaluate::service::JudgeCost;
 use serde::Serialize;
 use sqlx::Row as _;
 use utoipa::ToSchema;
@@ -12,6 +13,11 @@ use super::{Store, StoreError, now};
 
 /// A day in milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1000;
+
+/// Returns the current day (UTC), as the number of days since 1970.
+pub fn today() -> i64 {
+    now().div_euclid(DAY)
+}
 
 /// The evaluations of an agent in one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
@@ -32,7 +38,7 @@ pub struct Reservation {
 }
 
 impl Store {
-    /// Reserves an evaluation in the budget of the current day; `None` if the budget is spent.
+    /// Reserves an evaluation in the budget of a day (see [`today`]); `None` if the budget is spent.
     ///
     /// A budget in dollars is also spent if the cost of an earlier evaluation is not known.
     ///
@@ -42,13 +48,13 @@ impl Store {
     pub async fn reserve_evaluation(
         &self,
         agent: &Agent,
+        day: i64,
     ) -> Result<Option<Reservation>, StoreError> {
         let DailyBudget { evaluations, usd } = agent.daily_budget.unwrap_or_default();
         // The first evaluation of a day has no row that the statement could compare.
         if evaluations == Some(0) || usd.is_some_and(|it| it <= 0.0) {
             return Ok(None);
         }
-        let day = now().div_euclid(DAY);
         let reserved = sqlx::query(
             "INSERT INTO spending (agent, day, evaluations, usd, unknown_costs) VALUES ($1, $2, 1, 0.0, 0) \
             ON CONFLICT (agent, day) DO UPDATE SET evaluations = spending.evaluations + 1 \
@@ -65,7 +71,7 @@ impl Store {
         Ok(is_reserved.then(|| Reservation { agent: agent.name.clone(), day }))
     }
 
-    /// Adds the cost of an evaluation in US dollars to its day; `None` if it is not known.
+    /// Adds the cost of an evaluation to its day.
     ///
     /// # Errors
     ///
@@ -73,17 +79,17 @@ impl Store {
     pub async fn add_cost(
         &self,
         reservation: &Reservation,
-        cost_usd: Option<f64>,
+        cost: JudgeCost,
     ) -> Result<(), StoreError> {
-        if cost_usd == Some(0.0) {
+        if cost == JudgeCost::default() {
             return Ok(());
         }
         sqlx::query(
             "UPDATE spending SET usd = usd + $1, unknown_costs = unknown_costs + $2 \
             WHERE agent = $3 AND day = $4",
         )
-        .bind(cost_usd.unwrap_or(0.0))
-        .bind(i64::from(cost_usd.is_none()))
+        .bind(cost.known_usd)
+        .bind(i64::from(cost.is_unknown))
         .bind(&reservation.agent)
         .bind(reservation.day)
         .execute(&self.pool)
@@ -108,14 +114,14 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the evaluations of the current day by agent. Agents without evaluations are left out.
+    /// Returns the evaluations of a day (see [`today`]) by agent. Agents without evaluations are left out.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
-    pub async fn spent_today(&self) -> Result<HashMap<String, Spent>, StoreError> {
+    pub async fn spent_on(&self, day: i64) -> Result<HashMap<String, Spent>, StoreError> {
         let sql = "SELECT agent, evaluations, usd, unknown_costs FROM spending WHERE day = $1";
-        let rows = sqlx::query(sql).bind(now().div_euclid(DAY)).fetch_all(&self.pool).await?;
+        let rows = sqlx::query(sql).bind(day).fetch_all(&self.pool).await?;
         let spent = |row: &sqlx::any::AnyRow| {
             let spent = Spent {
                 evaluations: row.try_get("evaluations")?,

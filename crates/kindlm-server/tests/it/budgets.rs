@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use kindlm_testing::{MockReply, MockServer};
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 
 use crate::server::Server;
 
@@ -86,9 +88,9 @@ fn judged(folder: &Path, judge: &MockServer, price: &str) -> Server {
     server
 }
 
-#[test]
-fn judges_are_not_asked_after_the_dollars_are_spent() {
-    let judge = MockServer::answering(|request| {
+/// Starts a judge that finds each output polite.
+fn polite() -> MockServer {
+    MockServer::answering(|request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let messages = body["messages"].as_array().unwrap().iter();
         let texts = messages.filter_map(|it| it["content"].as_str());
@@ -97,7 +99,31 @@ fn judges_are_not_asked_after_the_dollars_are_spent() {
         let reply = json!({"results": results}).to_string();
         MockReply::text(kindlm_types::ask::with_mark(&reply, &question))
     })
-    .unwrap();
+    .unwrap()
+}
+
+#[tokio::test]
+async fn evaluation_is_stored_if_its_cost_cannot_be() {
+    let (judge, folder) = (polite(), tempfile::tempdir().unwrap());
+    let server = judged(folder.path(), &judge, ", price: { input: 1, output: 1 }");
+    put(&server, &json!({"usd": 1}));
+    let options = SqliteConnectOptions::new().filename(folder.path().join("kindlm.db"));
+    let mut database = options.connect().await.unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE UPDATE OF usd ON spending \
+                  BEGIN SELECT RAISE(ABORT, 'no cost'); END";
+    sqlx::query(refuse).execute(&mut database).await.unwrap();
+    database.close().await.unwrap();
+    assert_eq!(state(&server, "1"), "done");
+    let asked = judge.count();
+    assert!(asked > 0);
+    let spent = server.get("/v1/agents").json()[0]["spent_today"].clone();
+    assert_eq!(json!([spent["evaluations"], spent["usd"]]), json!([1, 0.0]));
+    assert_eq!(judge.count(), asked);
+}
+
+#[test]
+fn judges_are_not_asked_after_the_dollars_are_spent() {
+    let judge = polite();
     for (price, unknown) in [(", price: { input: 1, output: 1 }", 0), ("", 1)] {
         let folder = tempfile::tempdir().unwrap();
         let server = judged(folder.path(), &judge, price);

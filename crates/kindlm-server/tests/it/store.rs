@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kindlm_run::evaluate::service::JudgeCost;
 use kindlm_server::store::Store;
 use kindlm_server::store::agents::{Agent, DailyBudget};
 use kindlm_server::store::alerts::AlertFilter;
@@ -236,6 +237,8 @@ async fn samples_evaluated_for_their_error_are_not_compared(store: &Store) {
 }
 
 async fn evaluations_stay_in_the_daily_budget(store: &Store) {
+    /// A fixed day, so that the test does not depend on the clock.
+    const DAY: i64 = 20_000;
     let budget = |evaluations, usd| Some(DailyBudget { evaluations, usd });
     let put = async |daily_budget| {
         store.put_agent("paid", "set", 1.0, daily_budget, "").await.unwrap();
@@ -243,29 +246,42 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
         assert_eq!(agent.daily_budget, daily_budget);
         agent
     };
-    let reserve = async |agent: &Agent| store.reserve_evaluation(agent).await.unwrap();
+    let reserve = async |agent: &Agent| store.reserve_evaluation(agent, DAY).await.unwrap();
+    let cost = |known_usd, is_unknown| JudgeCost { known_usd, is_unknown };
     for none in [budget(Some(0), None), budget(None, Some(0.0)), budget(Some(0), Some(1.0))] {
         assert!(reserve(&put(none).await).await.is_none(), "{none:?}");
     }
-    assert!(!store.spent_today().await.unwrap().contains_key("paid"));
+    assert!(!store.spent_on(DAY).await.unwrap().contains_key("paid"));
     let two = put(budget(Some(2), None)).await;
     let reserved = futures_util::future::join_all((0..8).map(|_| reserve(&two))).await;
     let reserved: Vec<_> = reserved.into_iter().flatten().collect();
     assert_eq!(reserved.len(), 2);
-    store.add_cost(&reserved[0], Some(0.25)).await.unwrap();
-    store.add_cost(&reserved[1], Some(0.0)).await.unwrap();
+    store.add_cost(&reserved[0], cost(0.25, false)).await.unwrap();
+    store.add_cost(&reserved[1], cost(0.0, false)).await.unwrap();
     let dollars = put(budget(None, Some(0.5))).await;
     let third = reserve(&dollars).await.unwrap();
-    store.add_cost(&third, Some(0.25)).await.unwrap();
+    store.add_cost(&third, cost(0.25, false)).await.unwrap();
     assert!(reserve(&dollars).await.is_none());
     let more = put(budget(Some(9), Some(0.75))).await;
     let fourth = reserve(&more).await.unwrap();
-    // An unknown cost may be any cost.
-    store.add_cost(&fourth, None).await.unwrap();
+    // An unknown cost may be any cost. Its known part counts.
+    store.add_cost(&fourth, cost(0.125, true)).await.unwrap();
     assert!(reserve(&more).await.is_none());
     assert!(reserve(&put(None).await).await.is_some());
-    let spent = Spent { evaluations: 5, usd: 0.5, unknown_costs: 1 };
-    assert_eq!(store.spent_today().await.unwrap()["paid"], spent);
+    let spent = Spent { evaluations: 5, usd: 0.625, unknown_costs: 1 };
+    assert_eq!(store.spent_on(DAY).await.unwrap()["paid"], spent);
+    // The next day has the whole budget. A cost counts for the day on which its evaluation started.
+    let next = store.reserve_evaluation(&more, DAY + 1).await.unwrap().unwrap();
+    assert!(reserve(&more).await.is_none());
+    store.add_cost(&fourth, cost(0.125, false)).await.unwrap();
+    store.add_cost(&next, cost(0.5, false)).await.unwrap();
+    let spent = [
+        Spent { evaluations: 5, usd: 0.75, unknown_costs: 1 },
+        Spent { evaluations: 1, usd: 0.5, unknown_costs: 0 },
+    ];
+    for (day, spent) in [DAY, DAY + 1].into_iter().zip(spent) {
+        assert_eq!(store.spent_on(day).await.unwrap()["paid"], spent, "{day}");
+    }
 
     store.add_samples(&[sample("paid", "paid", "")], None).await.unwrap();
     let leased = store.lease_sample().await.unwrap().unwrap();
