@@ -106,7 +106,7 @@ fn polite() -> MockServer {
 async fn evaluation_is_stored_if_its_cost_cannot_be() {
     let (judge, folder) = (polite(), tempfile::tempdir().unwrap());
     let server = judged(folder.path(), &judge, ", price: { input: 1, output: 1 }");
-    put(&server, &json!({"usd": 1}));
+    put(&server, &json!({"usd": 1.0}));
     let options = SqliteConnectOptions::new().filename(folder.path().join("kindlm.db"));
     let mut database = options.connect().await.unwrap();
     let refuse = "CREATE TRIGGER refuse BEFORE UPDATE OF usd ON spending \
@@ -114,11 +114,9 @@ async fn evaluation_is_stored_if_its_cost_cannot_be() {
     sqlx::query(refuse).execute(&mut database).await.unwrap();
     database.close().await.unwrap();
     assert_eq!(state(&server, "1"), "done");
-    let asked = judge.count();
-    assert!(asked > 0);
+    assert!(judge.count() > 0);
     let spent = server.get("/v1/agents").json()[0]["spent_today"].clone();
     assert_eq!(json!([spent["evaluations"], spent["usd"]]), json!([1, 0.0]));
-    assert_eq!(judge.count(), asked);
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn scripts_of_records_load_no_files() {
     write_canaries(folder.path());
     std::fs::write(
         folder.path().join("kindlm.yaml"),
-        "kindlm: 1\nproject: p\nsuite: { name: s }\n",
+        "kindlm: 1\nproject: p\nsuite: { name: s }\nproviders: { openai: { apiKeyEnv: MOCK_KEY } }\n\
+         models: [{ id: judge, provider: openai, model: gpt-4o }]\n",
     )
     .unwrap();
     for args in [&[][..], &["-c", "kindlm.yaml"]] {
