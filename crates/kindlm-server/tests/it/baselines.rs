@@ -1,5 +1,7 @@
 //! `/v1/suites/{suite}/baselines` and `/v1/compare`.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::runs::{events, run, suites};
@@ -30,21 +32,25 @@ fn refuses_unsuitable_runs(server: &Server, [all, good, orders, strict]: [&str; 
     ] {
         let reply = put(server, label, &body);
         assert_eq!(reply.status, status, "{body}: {}", reply.body);
-        assert!(
-            reply.json()["detail"].as_str().unwrap().contains(expected),
-            "{body}: {}",
-            reply.body
-        );
+        assert!(detail(&reply).contains(expected), "{body}: {}", reply.body);
     }
+}
+
+fn detail(reply: &Reply) -> String {
+    reply.json()["detail"].as_str().unwrap().to_owned()
+}
+
+/// Adds a second suite to the folder. Its baselines and runs are not those of the first.
+fn add_suite(folder: &Path) {
+    let first = std::fs::read_to_string(folder.join("suites/kindlm.yaml")).unwrap();
+    let other = first.replace("name: refunds }", "name: orders }");
+    std::fs::write(folder.join("suites/orders.kindlm.yaml"), other).unwrap();
 }
 
 #[test]
 fn baselines_are_set_from_runs_and_compared() {
     let folder = suites();
-    // A second suite in the same folder: its baselines and runs are not those of the first.
-    let first = std::fs::read_to_string(folder.path().join("suites/kindlm.yaml")).unwrap();
-    let other = first.replace("name: refunds }", "name: orders }");
-    std::fs::write(folder.path().join("suites/orders.kindlm.yaml"), other).unwrap();
+    add_suite(folder.path());
     let server = Server::start(folder.path(), &["--suites", "suites"]);
     let finished = |body: Value| {
         let id = run(&server, &body);
