@@ -195,9 +195,12 @@ const tests = {
     const page = await open('compared', '#compare');
     await page.waitForSelector('#compare .changes');
     const text = await page.locator('#compare').innerText();
-    for (const part of ['Regression: the pass rate fell', '90% → 40%: −50 percentage points (95% interval −70 to −30; p = 0.00040)', 'prompt support', 'sha256:aa → none', '9 of 10 → 4 of 10', 'the prompt is another one', '</script><img src=x']) assert.ok(text.includes(part), `${part}: ${text}`);
-    const pills = await page.locator('#compare .change .pill').allTextContents();
-    assert.deepEqual(pills, ['✗ regression', '✓ fix', '↓ fell', '↑ rose', '+ new', '− gone', '! not judged', '≠ not comparable']);
+    for (const part of ['Regression: the pass rate fell', '90% → 40%: −50 percentage points (95% interval −70 to −30; p = 0.00040)', 'prompt support', 'sha256:aa → none', '9 of 10 → 4 of 10', '</script><img src=x']) assert.ok(text.includes(part), `${part}: ${text}`);
+    const pills = () => page.locator('#compare .change .pill').allTextContents();
+    assert.deepEqual(await pills(), ['✗ regression', '✓ fix', '↓ fell', '↑ rose', '+ new', '− gone']);
+    await page.getByRole('button', { name: 'Not compared 2' }).click();
+    assert.deepEqual(await pills(), ['! not judged', '≠ not comparable']);
+    assert.ok((await page.locator('#compare').innerText()).includes('the prompt is another one'));
     await page.getByRole('button', { name: 'Worse 2' }).click();
     assert.equal(await page.locator('#compare .change').count(), 2);
     await page.locator('#compare .change summary').first().click();
