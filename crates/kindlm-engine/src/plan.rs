@@ -292,7 +292,7 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
     suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
 }
 
-/// What the criteria of a filter select in a suite.
+/// The comparison groups and the names of a suite that decide which test cases a filter selects.
 struct Selection<'s> {
     /// The comparison groups with a case that `Filter::only` selects. All members of these groups are run.
     rivals: HashSet<&'s Comparison>,
