@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use kindlm_types::{AttemptBudget, Price, Prompt, ProviderError, Usage};
+use kindlm_types::{AttemptBudget, ContentPart, Price, Prompt, ProviderError, Usage};
 use tokio::sync::Notify;
 
 use crate::aggregate::TOLERANCE;
@@ -269,9 +269,10 @@ impl Drop for Reservation<'_> {
 /// A token has at least one byte, so the prompt has at most as many tokens as bytes. (English text has about one token
 /// for four bytes.) The answer has at most as many tokens as the request allows, or [`LONGEST_ANSWER`].
 pub(crate) fn worst_case(prompt: &Prompt, price: &Price) -> f64 {
-    let bytes = serde_json::to_vec(prompt).map_or(0, |it| it.len());
+    let bytes = serde_json::to_vec(prompt).map_or(0, |it| it.len()) as u64;
+    let parts = prompt.messages.iter().flat_map(|it| &it.parts);
     let usage = Usage {
-        input_tokens: bytes as u64,
+        input_tokens: bytes + parts.map(ContentPart::reserved_tokens).sum::<u64>(),
         output_tokens: prompt.params.max_tokens.unwrap_or(LONGEST_ANSWER).into(),
         ..Usage::default()
     };

@@ -11,7 +11,7 @@ use kindlm_engine::{
 };
 use kindlm_reporters::one_line;
 use kindlm_types::ask::JudgeQuestion;
-use kindlm_types::{Answers, Execution, Question, Usage};
+use kindlm_types::{Answers, ContentPart, Execution, Question, Usage};
 
 use crate::Failure;
 use crate::budget::unpriced_names;
@@ -173,7 +173,10 @@ impl Estimate {
                     .map(String::len)
                     .sum();
                 let tools: usize = body.tools.iter().map(described).sum();
-                self.add_requests(model, requests(body, true), tokens(said + turns + tools));
+                let parts = messages.iter().flat_map(|it| &it.parts);
+                let parts = parts.map(ContentPart::reserved_tokens).sum::<u64>();
+                let input = tokens(said + turns + tools) + parts;
+                self.add_requests(model, requests(body, true), input);
             }
             (_, Subject::Command { .. }) => self.commands += 1,
             (_, Subject::Transcript(_) | Subject::Prompt { .. }) => self.transcripts += 1,

@@ -314,6 +314,9 @@ impl Secrets {
 
     fn message(&self, message: &mut Message) {
         self.text(&mut message.content);
+        for part in &mut message.parts {
+            part.for_each_recorded_text(&mut |text| self.text(text));
+        }
         message.tool_calls.iter_mut().for_each(|it| self.call(it));
     }
 

@@ -99,9 +99,18 @@ impl Folder {
 
 impl Files for Folder {
     fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        let bytes = self.read_bytes(path, MAX_FILE_BYTES)?;
+        let text = std::str::from_utf8(&bytes).map_err(|err| FileError::NotText {
+            path: path.to_owned(),
+            offset: err.valid_up_to(),
+        })?;
+        // Some editors write a byte order mark at the start of UTF-8 files, which is not part of the text.
+        Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
+    }
+
+    fn read_bytes(&self, path: &str, limit: u64) -> Result<Vec<u8>, FileError> {
         let other = |message: String| FileError::Other { path: path.to_owned(), message };
-        let too_large =
-            |bytes| FileError::TooLarge { path: path.to_owned(), bytes, limit: MAX_FILE_BYTES };
+        let too_large = |bytes| FileError::TooLarge { path: path.to_owned(), bytes, limit };
         let real = self.resolve(path)?;
         let metadata = fs::metadata(&real).map_err(|err| other(describe_io_error(&err)))?;
         if metadata.is_dir() {
@@ -111,24 +120,19 @@ impl Files for Folder {
         if !metadata.is_file() {
             return Err(other("it is not a regular file".to_owned()));
         }
-        if metadata.len() > MAX_FILE_BYTES {
+        if metadata.len() > limit {
             return Err(too_large(metadata.len()));
         }
         let file = fs::File::open(&real).map_err(|err| other(describe_io_error(&err)))?;
         let mut bytes = Vec::new();
         // The file may have grown since its size was read.
-        file.take(MAX_FILE_BYTES + 1)
+        file.take(limit.saturating_add(1))
             .read_to_end(&mut bytes)
             .map_err(|err| other(describe_io_error(&err)))?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
+        if bytes.len() as u64 > limit {
             return Err(too_large(bytes.len() as u64));
         }
-        let text = std::str::from_utf8(&bytes).map_err(|err| FileError::NotText {
-            path: path.to_owned(),
-            offset: err.valid_up_to(),
-        })?;
-        // Some editors write a byte order mark at the start of UTF-8 files, which is not part of the text.
-        Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
+        Ok(bytes)
     }
 
     fn tree(&self, path: &str, limits: TreeLimits) -> Result<FileTree, FileError> {

@@ -188,6 +188,10 @@ fn spoken(messages: &[Message]) -> Result<(Option<String>, String), String> {
         let why = "an agent accepts no earlier answers: use a prompt with `system` and `user` only";
         return Err(why.to_owned());
     }
+    if messages.iter().any(|it| !it.parts.is_empty()) {
+        let why = "an agent accepts only text: give it images and other files in its `workspace`";
+        return Err(why.to_owned());
+    }
     let system = of(Role::System).collect::<Vec<_>>().join("\n\n");
     let user = of(Role::User).collect::<Vec<_>>().join("\n\n");
     if user.is_empty() {

@@ -376,7 +376,7 @@ pub(super) fn first_prompt(
     let mut messages = opening.to_vec();
     if let Some(user) = body.conversation.first().and_then(|it| it.user.as_deref()) {
         match messages.iter_mut().rfind(|it| it.role == Role::User) {
-            Some(message) => user.clone_into(&mut message.content),
+            Some(message) => message.replace_text(user),
             None => messages.push(Message::new(Role::User, user)),
         }
     }

@@ -1,6 +1,6 @@
 //! Token estimates for requests, before the provider has counted.
 
-use kindlm_types::Prompt;
+use kindlm_types::{ContentPart, Prompt};
 
 /// Characters per token: about right for English.
 const CHARACTERS: u64 = 4;
@@ -17,8 +17,10 @@ pub fn estimate(prompt: &Prompt) -> u64 {
     let form = prompt.response_format.as_ref().map_or(0, |it| json_length(&it.schema));
     let tools = if prompt.tools.is_empty() { 0 } else { json_length(&prompt.tools) };
     let characters = said.sum::<u64>() + form + tools;
+    let parts = prompt.messages.iter().flat_map(|it| &it.parts);
+    let parts = parts.map(ContentPart::reserved_tokens).sum::<u64>();
     let answer = prompt.params.max_tokens.map_or(ANSWER, u64::from);
-    characters.div_ceil(CHARACTERS) + answer
+    characters.div_ceil(CHARACTERS) + parts + answer
 }
 
 /// Estimates the tokens of a text.
@@ -36,7 +38,7 @@ fn json_length(value: &impl serde::Serialize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use kindlm_types::{Message, Params, Role, ToolSpec};
+    use kindlm_types::{Media, MediaKind, Message, Params, Role, ToolSpec};
 
     use super::*;
 
@@ -55,6 +57,10 @@ mod tests {
         assert_eq!(estimate(&bare), 103);
         let free = Prompt { params: Params::default(), ..bare.clone() };
         assert_eq!(estimate(&free), 3 + ANSWER);
+        let image = Media::of_bytes(MediaKind::Image, "image/png", "a.png", b"png");
+        let image = Message::of_parts(Role::User, vec![ContentPart::Media(image)]);
+        let seen = estimate(&Prompt { messages: vec![image], ..bare.clone() });
+        assert!(seen > 2_000, "{seen}");
         let tool = ToolSpec { name: "lookup_order".to_owned(), ..ToolSpec::default() };
         assert!(estimate(&Prompt { tools: vec![tool], ..bare }) > 103);
         assert_eq!((tokens_of(""), tokens_of("a"), tokens_of("abcde")), (0, 1, 2));

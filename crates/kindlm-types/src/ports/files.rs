@@ -12,6 +12,18 @@ pub trait Files: Send + Sync {
     /// must not be read.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
 
+    /// Reads a file that need not be text. Fails like [`read`](Self::read), and if the file has more bytes than `limit`.
+    ///
+    /// The default implementation reads text files only.
+    fn read_bytes(&self, path: &str, limit: u64) -> Result<Vec<u8>, FileError> {
+        let text = self.read(path)?;
+        let bytes = text.len() as u64;
+        if bytes > limit {
+            return Err(FileError::TooLarge { path: path.to_owned(), bytes, limit });
+        }
+        Ok(text.as_bytes().to_vec())
+    }
+
     /// Lists the files that match a glob pattern, as sorted paths for [`read`](Files::read). Fails if they cannot be
     /// listed.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;

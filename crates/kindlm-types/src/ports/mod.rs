@@ -3,6 +3,7 @@
 mod agent;
 pub mod ask;
 mod command;
+mod content;
 mod files;
 mod future;
 mod host;
@@ -19,6 +20,9 @@ pub use agent::{
 };
 pub use ask::{Answer, Answers, AskError, Question};
 pub use command::{CommandOutput, CommandSpec, Commands};
+pub use content::{
+    ContentPart, Media, MediaKind, RawPart, image_type_of, media_type_of, shortened_data,
+};
 pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
 pub use future::BoxFuture;
 pub use host::HostPattern;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Channel, Coverage, Event, ToolCall, Usage};
+use crate::{Channel, ContentPart, Coverage, Event, Media, ToolCall, Usage};
 
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +39,12 @@ pub struct Message {
     /// The author.
     pub role: Role,
     /// The text. For [`Role::Tool`], the result as JSON text.
+    ///
+    /// With [`parts`](Self::parts), these are their texts and labels, for checks, judges and reports.
     pub content: String,
+    /// The parts to send instead of the text; empty for a message that is only a text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ContentPart>,
     /// The tool calls that a message of the assistant requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
@@ -57,10 +62,47 @@ impl Message {
         Self {
             role,
             content: content.into(),
+            parts: Vec::new(),
             tool_calls: Vec::new(),
             tool_call_id: None,
             tool_name: None,
         }
+    }
+
+    /// Returns a message with parts. The text is made of their texts and labels, one below the other.
+    pub fn of_parts(role: Role, parts: Vec<ContentPart>) -> Self {
+        let mut message = Self { parts, ..Self::new(role, "") };
+        message.name_parts();
+        message
+    }
+
+    /// Replaces the text. Images, sounds and files stay, and the text follows them.
+    pub fn replace_text(&mut self, text: &str) {
+        if self.parts.is_empty() {
+            text.clone_into(&mut self.content);
+            return;
+        }
+        self.parts.retain(|part| match part {
+            ContentPart::Text(_) => false,
+            ContentPart::Media(_) => true,
+            ContentPart::Raw(raw) => raw.text().is_none(),
+        });
+        self.parts.push(ContentPart::Text(text.to_owned()));
+        self.name_parts();
+    }
+
+    /// Returns the images, sounds and files of the message.
+    pub fn media(&self) -> impl Iterator<Item = &Media> {
+        self.parts.iter().filter_map(|part| match part {
+            ContentPart::Media(media) => Some(media),
+            ContentPart::Text(_) | ContentPart::Raw(_) => None,
+        })
+    }
+
+    /// Sets the text to the texts and labels of the parts.
+    fn name_parts(&mut self) {
+        let labels: Vec<String> = self.parts.iter().map(ContentPart::label).collect();
+        self.content = labels.join("\n");
     }
 
     /// Returns the result message of a tool call; `content` is JSON text.
