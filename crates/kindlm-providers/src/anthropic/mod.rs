@@ -1,8 +1,8 @@
 //! `anthropic`: the Messages API of Anthropic.
 
 use kindlm_types::{
-    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
-    ToolCall, ToolChoice, Usage,
+    FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
+    Reply, Role, ToolCall, ToolChoice, Usage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted};
+use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::part::{self, Malformed};
 use crate::dialect::{chat, settings};
@@ -92,9 +93,11 @@ impl Codec for Anthropic {
         let mut body = Map::new();
         chat::put(&mut body, "model", Some(prompt.model.clone()));
         chat::put(&mut body, "max_tokens", Some(params.max_tokens.unwrap_or(MAX_TOKENS)));
-        let mut messages = messages(prompt);
+        let mut messages = messages(prompt)?;
         mark_shared(prompt, &mut messages);
         chat::put(&mut body, "messages", Some(messages));
+        let systems = prompt.messages.iter().filter(|it| it.role == Role::System);
+        systems.into_iter().try_for_each(|it| content::check_system("anthropic", it))?;
         chat::put(&mut body, "system", system(prompt));
         chat::put(&mut body, "temperature", params.temperature);
         chat::put(&mut body, "top_p", params.top_p);
@@ -164,7 +167,7 @@ fn system(prompt: &Prompt) -> Option<String> {
 
 /// Returns the conversation in Anthropic's form, without system messages. Consecutive tool results share one message,
 /// because separate messages teach the model to stop calling tools in parallel.
-fn messages(prompt: &Prompt) -> Vec<Value> {
+fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
     for message in prompt.messages.iter().filter(|it| it.role != Role::System) {
@@ -177,11 +180,54 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
         match (result, open) {
             (Some(result), Some(open)) => open.push(result),
             (Some(result), None) => out.push(json!({"role": "user", "content": [result]})),
-            (None, _) => out.push(turn(message)),
+            (None, _) => out.push(turn(message)?),
         }
         after_result = is_result;
     }
-    out
+    Ok(out)
+}
+
+/// The forms of parts in this API.
+const FORMS: PartForms = PartForms {
+    provider: "anthropic",
+    text: |text| json!({"type": "text", "text": text}),
+    media,
+    raw,
+};
+
+/// Returns an image or a document in Anthropic's form.
+fn media(media: &Media) -> Result<Value, Refused> {
+    let kind = match media.kind {
+        MediaKind::Image => "image",
+        MediaKind::File => "document",
+        MediaKind::Audio => return Err(content::unknown_kind(media, "images and PDF files")),
+    };
+    if let Some(url) = &media.url {
+        return Ok(json!({"type": kind, "source": {"type": "url", "url": url}}));
+    }
+    let (data, media_type) = (content::data(media)?, content::media_type(media)?);
+    if media.kind == MediaKind::File && media_type != "application/pdf" {
+        let why = "this API takes PDF files alone; write a text into the prompt";
+        return Err(Refused(why.to_owned()));
+    }
+    Ok(json!({"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}))
+}
+
+/// Returns a raw part. As in promptfoo, a `data:` URL in the `data` of an image becomes its data.
+fn raw(value: &Value) -> Value {
+    let mut value = value.clone();
+    let source = &value["source"];
+    let data = source["data"].as_str().and_then(|it| it.strip_prefix("data:"));
+    let parts = data.and_then(|it| it.split_once(";base64,"));
+    let is_image = value["type"] == "image" && source["type"] == "base64";
+    if let Some((media_type, data)) = parts.filter(|_| is_image) {
+        let (media_type, data) = (json!(media_type), json!(data));
+        if source["media_type"].is_null() {
+            value["source"]["media_type"] = media_type;
+        }
+        value["source"]["data"] = data;
+    }
+    value
 }
 
 /// Sets a cache mark after the shared beginning of the last message, if that is a user message. Anthropic caches
@@ -189,7 +235,8 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
 /// cached, or if nothing follows the beginning.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
-    let last = prompt.messages.last().filter(|it| it.role == Role::User);
+    let last = prompt.messages.last();
+    let last = last.filter(|it| it.role == Role::User && it.parts.is_empty());
     let parts = last.and_then(|it| it.content.split_at_checked(prompt.shared));
     let (Some((shared, rest)), Some(written)) = (parts, messages.last_mut()) else { return };
     let is_long = (system + shared.chars().count()) / CHARACTERS >= CACHED;
@@ -201,16 +248,19 @@ fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     }
 }
 
-fn turn(message: &Message) -> Value {
+fn turn(message: &Message) -> Result<Value, ProviderError> {
+    if !message.parts.is_empty() {
+        return Ok(json!({"role": message.role.as_str(), "content": FORMS.of(message)?}));
+    }
     if message.tool_calls.is_empty() {
-        return Value::Object(chat::role_and_content(message));
+        return Ok(Value::Object(chat::role_and_content(message)));
     }
     let text =
         (!message.content.is_empty()).then(|| json!({"type": "text", "text": message.content}));
     let calls = message.tool_calls.iter().map(|call| {
         json!({"type": "tool_use", "id": call.id, "name": call.name, "input": chat::arguments_object(call)})
     });
-    json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()})
+    Ok(json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()}))
 }
 
 /// Returns the name of the tool whose input is the structured answer. Returns `None` if the prompt requests free text.

@@ -15,6 +15,7 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
+use crate::dialect::content;
 use crate::form::FormChoice;
 use crate::script::Scripts;
 use crate::scripted::Answer;
@@ -326,6 +327,9 @@ impl Client {
         timeout: Duration,
         queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
+        if !matches!(via, Via::Scripted(_) | Via::Echo(_)) {
+            content::texts_only(name, prompt).map_err(|err| before_sending(name, err))?;
+        }
         let attempt = || async {
             match via {
                 Via::Scripted(script) => wait(name, script.reply(name, prompt), timeout).await,

@@ -1,7 +1,8 @@
 //! `cohere`: Cohere's chat API, version 2, and its embeddings.
 
 use kindlm_types::{
-    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ToolChoice, Usage,
+    FinishReason, Media, MediaKind, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
+    ToolChoice, Usage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted};
+use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -97,7 +99,11 @@ impl Codec for Cohere {
         let params = &prompt.params;
         let mut body = Map::new();
         chat::put(&mut body, "model", Some(prompt.model.clone()));
-        chat::put(&mut body, "messages", Some(chat::messages(prompt)));
+        chat::put(
+            &mut body,
+            "messages",
+            Some(chat::messages(prompt, PartForms::chat("cohere", media))?),
+        );
         chat::put(&mut body, "temperature", params.temperature);
         chat::put(&mut body, "max_tokens", params.max_tokens);
         chat::put(&mut body, "p", params.top_p);
@@ -175,5 +181,13 @@ fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
             Some(ProviderErrorKind::QuotaExhausted)
         }
         _ => None,
+    }
+}
+
+/// Returns an image in Cohere's form.
+fn media(media: &Media) -> Result<Value, Refused> {
+    match media.kind {
+        MediaKind::Image => content::openai(media),
+        MediaKind::Audio | MediaKind::File => Err(content::unknown_kind(media, "images")),
     }
 }

@@ -11,6 +11,7 @@ use kindlm_types::{
 };
 
 use super::{Config, Input};
+use crate::script::message_json;
 
 /// Runs the program once for a prompt, and returns the reply from its output. Fails if the program cannot be run to its
 /// end, ends with another exit code than 0, or declares something unreadable.
@@ -27,7 +28,11 @@ pub(crate) async fn ask(
     let (line, input) = match config.input {
         Input::Stdin => {
             // The sample number only matters to the response store.
-            let input = serde_json::to_vec(&Prompt { sample: 0, ..prompt.clone() });
+            let mut input = serde_json::to_value(&Prompt { sample: 0, ..prompt.clone() });
+            if let Ok(input) = &mut input {
+                input["messages"] = prompt.messages.iter().map(message_json).collect();
+            }
+            let input = input.and_then(|it| serde_json::to_vec(&it));
             (config.command.clone(), Some(input.map_err(unwritable)?))
         }
         Input::Argument => {

@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{FinishReason, Message, Prompt, Role, ToolCall, ToolChoice, ToolSpec, Usage};
+use kindlm_types::{
+    FinishReason, Message, Prompt, ProviderError, Role, ToolCall, ToolChoice, ToolSpec, Usage,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::answer::{counted, non_empty};
+use super::content::PartForms;
 
 /// Sets a key of an object, unless the value is `None`.
 pub(crate) fn put(object: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
@@ -21,25 +24,30 @@ pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
     (!stop.is_empty()).then(|| json!(stop))
 }
 
-/// Returns the conversation as JSON values.
-pub(crate) fn messages(prompt: &Prompt) -> Vec<Value> {
-    // Texts, and lists of texts, always serialize, so the fallback to `null` is never used.
-    prompt
-        .messages
-        .iter()
-        .map(|it| serde_json::to_value(Line::of(it)).unwrap_or_default())
-        .collect()
+/// Returns the conversation as JSON values. Fails if the API does not accept a part of a message.
+pub(crate) fn messages(prompt: &Prompt, forms: PartForms) -> Result<Vec<Value>, ProviderError> {
+    // Texts and JSON values always serialize, so the fallback to `null` is never used.
+    let value = |it: Line<'_>| serde_json::to_value(it).unwrap_or_default();
+    prompt.messages.iter().map(|it| Line::of(it, forms).map(value)).collect()
 }
 
 /// A message in the chat dialect.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     role: &'static str,
-    content: &'a str,
+    content: Content<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<RequestedCall<'a>>,
+}
+
+/// The content of a message in the chat dialect.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Parts(Vec<Value>),
 }
 
 /// A tool call in an assistant message of the conversation.
@@ -58,18 +66,24 @@ struct Function<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn of(message: &'a Message) -> Self {
+    /// Returns a message. Fails if the API does not accept a part of it.
+    pub(crate) fn of(message: &'a Message, forms: PartForms) -> Result<Self, ProviderError> {
         let calls = message.tool_calls.iter().map(|call| RequestedCall {
             id: &call.id,
             kind: FUNCTION,
             function: Function { name: &call.name, arguments: arguments_text(call) },
         });
-        Self {
+        let content = if message.parts.is_empty() {
+            Content::Text(&message.content)
+        } else {
+            Content::Parts(forms.of(message)?)
+        };
+        Ok(Self {
             role: message.role.as_str(),
-            content: &message.content,
+            content,
             tool_call_id: message.tool_call_id.as_deref().filter(|_| message.role == Role::Tool),
             tool_calls: calls.collect(),
-        }
+        })
     }
 }
 

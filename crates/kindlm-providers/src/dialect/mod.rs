@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod answer;
 pub(crate) mod chat;
+pub(crate) mod content;
 pub(crate) mod failure;
 pub(crate) mod part;
 pub(crate) mod settings;

@@ -3,7 +3,7 @@
 mod schema;
 
 use kindlm_types::{
-    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
+    FinishReason, Media, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
     ToolCall, ToolChoice, Usage,
 };
 use schemars::JsonSchema;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::{Address, segment};
 use crate::dialect::answer::{Reader, counted, non_empty};
+use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::part::{self, Malformed};
 use crate::dialect::{chat, settings};
@@ -109,9 +110,9 @@ impl Codec for Gemini {
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
         let mut body = Map::new();
-        chat::put(&mut body, "contents", Some(contents(prompt)));
+        chat::put(&mut body, "contents", Some(contents(prompt)?));
         chat::put(&mut body, "generationConfig", Some(generation_config(prompt)));
-        chat::put(&mut body, "systemInstruction", system(prompt));
+        chat::put(&mut body, "systemInstruction", system(prompt)?);
         if !prompt.tools.is_empty() {
             let declarations: Vec<Value> = prompt.tools.iter().map(schema::declaration).collect();
             chat::put(&mut body, "tools", Some(json!([{"functionDeclarations": declarations}])));
@@ -158,19 +159,40 @@ impl Codec for Gemini {
     }
 }
 
-fn system(prompt: &Prompt) -> Option<Value> {
-    let parts: Vec<Value> = prompt
-        .messages
-        .iter()
-        .filter(|it| it.role == Role::System)
-        .map(|it| json!({"text": it.content}))
-        .collect();
-    (!parts.is_empty()).then(|| json!({"parts": parts}))
+fn system(prompt: &Prompt) -> Result<Option<Value>, ProviderError> {
+    let mut parts: Vec<Value> = Vec::new();
+    for message in prompt.messages.iter().filter(|it| it.role == Role::System) {
+        content::check_system("gemini", message)?;
+        parts.push(json!({"text": message.content}));
+    }
+    Ok((!parts.is_empty()).then(|| json!({"parts": parts})))
+}
+
+/// The forms of parts in this API. As in promptfoo, a raw text in OpenAI's form becomes Google's form.
+const FORMS: PartForms = PartForms {
+    provider: "gemini",
+    text: |text| json!({"text": text}),
+    media,
+    raw: |value| match (value["type"].as_str(), &value["text"]) {
+        (Some("text"), Value::String(text)) => json!({"text": text}),
+        _ => value.clone(),
+    },
+};
+
+/// Returns a media in Google's form.
+fn media(media: &Media) -> Result<Value, Refused> {
+    Ok(match (&media.url, &media.media_type) {
+        (None, _) => {
+            json!({"inlineData": {"mimeType": content::media_type(media)?, "data": content::data(media)?}})
+        }
+        (Some(url), Some(kind)) => json!({"fileData": {"mimeType": kind, "fileUri": url}}),
+        (Some(url), None) => json!({"fileData": {"fileUri": url}}),
+    })
 }
 
 /// Returns the conversation in Gemini's form, without system messages. Consecutive tool results share one content,
 /// because Gemini requires all results of a turn together.
-fn contents(prompt: &Prompt) -> Vec<Value> {
+fn contents(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     let mut out: Vec<Value> = Vec::new();
     let mut after_result = false;
     for message in prompt.messages.iter().filter(|it| it.role != Role::System) {
@@ -182,11 +204,11 @@ fn contents(prompt: &Prompt) -> Vec<Value> {
         match (is_result, open) {
             (true, Some(open)) => open.push(result(message)),
             (true, None) => out.push(json!({"role": "function", "parts": [result(message)]})),
-            (false, _) => out.push(turn(message, thinks(&prompt.model))),
+            (false, _) => out.push(turn(message, thinks(&prompt.model))?),
         }
         after_result = is_result;
     }
-    out
+    Ok(out)
 }
 
 /// Returns a tool's result as an object, as Gemini requires. Other values are wrapped in `result`.
@@ -200,10 +222,14 @@ fn result(message: &Message) -> Value {
     json!({"functionResponse": {"name": name, "response": response}})
 }
 
-fn turn(message: &Message, thinks: bool) -> Value {
+fn turn(message: &Message, thinks: bool) -> Result<Value, ProviderError> {
     let role = if message.role == Role::Assistant { "model" } else { "user" };
-    let text = !message.content.is_empty() || message.tool_calls.is_empty();
-    let text = text.then(|| json!({"text": message.content}));
+    let has_text = !message.content.is_empty() || message.tool_calls.is_empty();
+    let said = match message.parts.as_slice() {
+        [] if has_text => vec![json!({"text": message.content})],
+        [] => Vec::new(),
+        _ => FORMS.of(message)?,
+    };
     let calls = message.tool_calls.iter().enumerate().map(|(index, call)| {
         let mut part =
             json!({"functionCall": {"name": call.name, "args": chat::arguments_object(call)}});
@@ -212,7 +238,7 @@ fn turn(message: &Message, thinks: bool) -> Value {
         }
         part
     });
-    json!({"role": role, "parts": text.into_iter().chain(calls).collect::<Vec<_>>()})
+    Ok(json!({"role": role, "parts": said.into_iter().chain(calls).collect::<Vec<_>>()}))
 }
 
 /// Returns true if the model requires thought signatures: Gemini 3 and later.

@@ -27,6 +27,7 @@ use self::jinja::{Filler, Reading, with_query};
 use self::path::Path;
 use self::template::Template;
 use crate::dialect::answer::{Reader, counted, excerpt};
+use crate::dialect::content::{self, PartForms};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, part, settings};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -273,7 +274,7 @@ impl Http {
         }
         let (body, is_text) = match &self.body {
             _ if matches!(self.method, Method::Get) && self.body.is_none() => (Value::Null, false),
-            None => (default_body(prompt), false),
+            None => (default_body(prompt)?, false),
             Some(Body::Plain(template)) => (template.render(prompt)?, false),
             Some(Body::Jinja(Value::String(text))) if self.sends_json() => {
                 match filler.json_of(text)? {
@@ -320,6 +321,9 @@ impl Codec for Http {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        if self.body.is_some() {
+            content::texts_only("http", prompt)?;
+        }
         self.request(prompt).map_err(|message| {
             ProviderError::new(ProviderErrorKind::InvalidRequest, "http", message)
         })
@@ -426,10 +430,11 @@ fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderV
 }
 
 /// Returns a request body in OpenAI's format. Tool results keep the ids of their calls.
-fn default_body(prompt: &Prompt) -> Value {
+fn default_body(prompt: &Prompt) -> Result<Value, String> {
     let mut body = Map::new();
     chat::put(&mut body, "model", Some(prompt.model.clone()));
-    chat::put(&mut body, "messages", Some(chat::messages(prompt)));
+    let messages = chat::messages(prompt, PartForms::chat("http", content::openai));
+    chat::put(&mut body, "messages", Some(messages.map_err(|err| err.message)?));
     chat::put(&mut body, "temperature", prompt.params.temperature);
     chat::put(&mut body, "max_tokens", prompt.params.max_tokens);
     chat::put(&mut body, "top_p", prompt.params.top_p);
@@ -438,7 +443,7 @@ fn default_body(prompt: &Prompt) -> Value {
     if !prompt.tools.is_empty() {
         body.insert("tools".to_owned(), serde_json::json!(prompt.tools));
     }
-    Value::Object(body)
+    Ok(Value::Object(body))
 }
 
 /// Returns true for a successful response with a body.

@@ -5,6 +5,8 @@ use std::str::FromStr as _;
 use kindlm_types::{Prompt, Role};
 use serde_json::{Value, json};
 
+use crate::script::{content_of, message_json};
+
 /// A parsed template: literal texts and placeholders.
 #[derive(Clone, Debug)]
 pub(super) struct Template(Vec<Piece>);
@@ -102,7 +104,7 @@ pub(super) fn value(name: &str, prompt: &Prompt) -> Value {
         "topP" => json!(prompt.params.top_p),
         "seed" => json!(prompt.params.seed),
         "prompt" => json!(crate::script::prompt_text(prompt)),
-        "messages_json" => json!(prompt.messages),
+        "messages_json" => prompt.messages.iter().map(message_json).collect(),
         "tools_json" => json!(prompt.tools),
         name => prompt.vars.get(name).cloned().unwrap_or_default(),
     }
@@ -138,7 +140,8 @@ pub(super) fn named_vars(text: &str) -> Vec<String> {
 
 /// Returns the content of a role's last message, as JSON. It is an empty text without such a message.
 fn last_message(prompt: &Prompt, role: Role) -> Value {
-    json!(prompt.messages.iter().rfind(|it| it.role == role).map_or("", |it| &it.content))
+    let last = prompt.messages.iter().rfind(|it| it.role == role);
+    last.map_or_else(|| json!(""), content_of)
 }
 
 /// Returns a value as text, escaped for use inside a JSON text. `null` becomes an empty text.

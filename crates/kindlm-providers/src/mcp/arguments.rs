@@ -4,6 +4,7 @@ use kindlm_types::{Problem, Prompt, Role};
 use serde_json::{Map, Value, json};
 
 use super::{Config, pointer};
+use crate::script::{content_of, message_json};
 
 /// The placeholder names.
 const PLACEHOLDERS: [&str; 5] = ["input", "system", "model", "messages", "params"];
@@ -35,10 +36,10 @@ fn values(prompt: &Prompt) -> Map<String, Value> {
         .map(|it| it.content.as_str())
         .collect();
     let mut values = Map::new();
-    values.insert("input".into(), input.map_or("", |it| &it.content).into());
+    values.insert("input".into(), input.map_or_else(|| "".into(), content_of));
     values.insert("system".into(), system.join("\n\n").into());
     values.insert("model".into(), prompt.model.as_str().into());
-    values.insert("messages".into(), json!(prompt.messages));
+    values.insert("messages".into(), prompt.messages.iter().map(message_json).collect());
     values.insert("params".into(), json!(prompt.params));
     values
 }

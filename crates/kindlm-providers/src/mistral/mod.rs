@@ -1,7 +1,8 @@
 //! `mistral`: the chat completions and embeddings of Mistral AI.
 
 use kindlm_types::{
-    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role,
+    FinishReason, Media, MediaKind, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
+    ResponseFormat, Role,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
 use crate::dialect::answer::Reader;
+use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
@@ -97,7 +99,7 @@ impl Codec for Mistral {
         let params = &prompt.params;
         let mut body = Map::new();
         chat::put(&mut body, "model", Some(prompt.model.clone()));
-        chat::put(&mut body, "messages", Some(messages(prompt)));
+        chat::put(&mut body, "messages", Some(messages(prompt)?));
         chat::put(&mut body, "temperature", params.temperature);
         chat::put(&mut body, "max_tokens", params.max_tokens);
         chat::put(&mut body, "top_p", params.top_p);
@@ -145,8 +147,8 @@ impl Codec for Mistral {
 }
 
 /// Returns the conversation. Mistral continues a final assistant message only if it is marked as a prefix.
-fn messages(prompt: &Prompt) -> Vec<Value> {
-    let mut messages = chat::messages(prompt);
+fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
+    let mut messages = chat::messages(prompt, PartForms::chat("mistral", media))?;
     let is_prefill = prompt
         .messages
         .last()
@@ -154,7 +156,21 @@ fn messages(prompt: &Prompt) -> Vec<Value> {
     if let Some(last) = messages.last_mut().and_then(Value::as_object_mut).filter(|_| is_prefill) {
         last.insert("prefix".to_owned(), Value::Bool(true));
     }
-    messages
+    Ok(messages)
+}
+
+/// Returns a media in Mistral's form. Sounds are the data alone.
+fn media(media: &Media) -> Result<Value, Refused> {
+    Ok(match media.kind {
+        MediaKind::Image => json!({"type": "image_url", "image_url": content::address(media)?}),
+        MediaKind::Audio => {
+            let data = media.data().map_or_else(|| content::address(media), |it| Ok(it.to_owned()));
+            json!({"type": "input_audio", "input_audio": data?})
+        }
+        MediaKind::File => json!({
+            "type": "document_url", "document_url": content::address(media)?, "document_name": media.name,
+        }),
+    })
 }
 
 fn response_format(format: &ResponseFormat) -> Value {

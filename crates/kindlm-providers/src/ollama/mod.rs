@@ -1,7 +1,8 @@
 //! `ollama`: models of an Ollama server, on this machine or elsewhere.
 
 use kindlm_types::{
-    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Usage,
+    ContentPart, FinishReason, MediaKind, Message, Problem, Prompt, ProviderError,
+    ProviderErrorKind, Reply, Usage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted};
+use crate::dialect::content::{self, PartForms};
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -99,11 +101,8 @@ impl Codec for Ollama {
         chat::put(&mut options, "stop", chat::stop(prompt));
         let mut body = Map::new();
         chat::put(&mut body, "model", Some(prompt.model.clone()));
-        chat::put(
-            &mut body,
-            "messages",
-            Some(prompt.messages.iter().map(message).collect::<Vec<_>>()),
-        );
+        let messages = prompt.messages.iter().map(message).collect::<Result<Vec<_>, _>>()?;
+        chat::put(&mut body, "messages", Some(messages));
         chat::put(&mut body, "stream", Some(false));
         chat::put(&mut body, "options", Some(options));
         chat::put(&mut body, "tools", chat::tools(prompt));
@@ -147,16 +146,40 @@ impl Codec for Ollama {
     }
 }
 
-/// Returns one message. Ollama's calls have no ids, and their arguments are objects.
-fn message(message: &Message) -> Value {
+/// Returns one message. Ollama's calls have no ids, and their arguments are objects. Images stand beside the text. Fails
+/// for other media.
+fn message(message: &Message) -> Result<Value, ProviderError> {
     let mut out = chat::role_and_content(message);
+    if message.parts.iter().any(|it| matches!(it, ContentPart::Raw(_))) {
+        let forms =
+            PartForms::chat("ollama", |it| Err(content::unknown_kind(it, "raw parts here")));
+        out.insert("content".to_owned(), forms.of(message)?.into());
+    } else if !message.parts.is_empty() {
+        let (mut texts, mut images) = (Vec::new(), Vec::new());
+        for part in &message.parts {
+            match part {
+                ContentPart::Text(text) => texts.push(text.as_str()),
+                ContentPart::Media(media) => {
+                    let data = match media.kind {
+                        MediaKind::Image => content::data(media),
+                        _ => Err(content::unknown_kind(media, "images")),
+                    };
+                    let data = data.map_err(|why| content::refused("ollama", media, &why))?;
+                    images.push(data);
+                }
+                ContentPart::Raw(_) => {}
+            }
+        }
+        out.insert("content".to_owned(), texts.join("\n").into());
+        out.insert("images".to_owned(), json!(images));
+    }
     if !message.tool_calls.is_empty() {
         let calls = message.tool_calls.iter().map(|call| {
             json!({"function": {"name": call.name, "arguments": chat::arguments_object(call)}})
         });
         out.insert("tool_calls".to_owned(), calls.collect());
     }
-    Value::Object(out)
+    Ok(Value::Object(out))
 }
 
 fn finish(word: &Value) -> FinishReason {

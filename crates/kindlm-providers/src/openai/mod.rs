@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::StructuredOutput;
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted};
+use crate::dialect::content::{self, PartForms};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, part, settings, strict};
 use crate::form::FormChoice;
@@ -178,7 +179,7 @@ impl Codec for OpenAi {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
-        let chat = Chat::of(prompt, self.logprobs);
+        let chat = Chat::of(prompt, self.logprobs)?;
         // Without additional keys, the request is serialized directly, which saves building a JSON tree.
         // perf: process, 11 % fewer instructions for an execution, together with prepared addresses and headers
         let text = if self.body.is_empty() {
@@ -279,13 +280,15 @@ struct Chat<'a> {
 }
 
 impl<'a> Chat<'a> {
-    fn of(prompt: &'a Prompt, logprobs: bool) -> Self {
+    fn of(prompt: &'a Prompt, logprobs: bool) -> Result<Self, ProviderError> {
         let Params { temperature, max_tokens, top_p, seed, stop_sequences } = &prompt.params;
         // Reasoning models refuse `max_tokens`, and values of `temperature` and `top_p` other than the default.
         let reasons = reasons(&prompt.model);
-        Self {
+        let forms = PartForms::chat("openai", content::openai);
+        let messages = prompt.messages.iter().map(|it| chat::Line::of(it, forms));
+        Ok(Self {
             model: &prompt.model,
-            messages: prompt.messages.iter().map(chat::Line::of).collect(),
+            messages: messages.collect::<Result<_, _>>()?,
             max_completion_tokens: max_tokens.filter(|_| reasons),
             temperature: temperature.filter(|_| !reasons),
             max_tokens: max_tokens.filter(|_| !reasons),
@@ -296,7 +299,7 @@ impl<'a> Chat<'a> {
             tools: chat::offered(prompt),
             tool_choice: chat::tool_choice(prompt),
             response_format: prompt.response_format.as_ref().map(response_format),
-        }
+        })
     }
 }
 

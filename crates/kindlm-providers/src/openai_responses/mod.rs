@@ -3,8 +3,8 @@
 mod items;
 
 use kindlm_types::{
-    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
-    ToolCall, Usage, reasons,
+    FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
+    Reply, Role, ToolCall, Usage, reasons,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted, non_empty};
+use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::part::{self, Malformed};
 use crate::dialect::{chat, settings, strict};
@@ -175,7 +176,7 @@ impl Codec for Responses {
         let reasons = reasons(&prompt.model);
         let mut body = Map::new();
         chat::put(&mut body, "model", Some(prompt.model.clone()));
-        chat::put(&mut body, "input", Some(input(&prompt.messages)));
+        chat::put(&mut body, "input", Some(input(&prompt.messages)?));
         chat::put(&mut body, "max_output_tokens", params.max_tokens);
         chat::put(&mut body, "temperature", params.temperature.filter(|_| !reasons));
         chat::put(&mut body, "top_p", params.top_p.filter(|_| !reasons));
@@ -244,11 +245,12 @@ impl Codec for Responses {
 /// Returns the conversation as items of this API. A single message of the user is only its text.
 ///
 /// A message with tool calls becomes one item for its text, and one for each call.
-fn input(messages: &[Message]) -> Value {
+fn input(messages: &[Message]) -> Result<Value, ProviderError> {
     if let [message] = messages
         && message.role == Role::User
+        && message.parts.is_empty()
     {
-        return Value::String(message.content.clone());
+        return Ok(Value::String(message.content.clone()));
     }
     let mut items = Vec::new();
     for message in messages {
@@ -259,7 +261,12 @@ fn input(messages: &[Message]) -> Value {
             continue;
         }
         if !message.content.is_empty() || message.tool_calls.is_empty() {
-            items.push(json!({"role": message.role.as_str(), "content": message.content}));
+            let content = match message.parts.as_slice() {
+                [] => json!(message.content),
+                _ if message.role == Role::Assistant => ANSWERED.of(message)?.into(),
+                _ => FORMS.of(message)?.into(),
+            };
+            items.push(json!({"role": message.role.as_str(), "content": content}));
         }
         items.extend(message.tool_calls.iter().map(|call| {
             json!({
@@ -268,7 +275,38 @@ fn input(messages: &[Message]) -> Value {
             })
         }));
     }
-    Value::Array(items)
+    Ok(Value::Array(items))
+}
+
+/// The forms of parts in this API.
+const FORMS: PartForms = PartForms {
+    provider: "openai-responses",
+    text: |text| json!({"type": "input_text", "text": text}),
+    media,
+    raw: Value::clone,
+};
+
+/// The forms of parts of an earlier answer.
+const ANSWERED: PartForms =
+    PartForms { text: |text| json!({"type": "output_text", "text": text}), ..FORMS };
+
+/// Returns an image or a file in the form of this API.
+fn media(media: &Media) -> Result<Value, Refused> {
+    Ok(match (media.kind, media.data()) {
+        (MediaKind::Image, _) => {
+            json!({"type": "input_image", "image_url": content::address(media)?})
+        }
+        (MediaKind::File, Some(_)) => json!({
+            "type": "input_file", "filename": media.name, "file_data": content::address(media)?,
+        }),
+        (MediaKind::File, None) => {
+            json!({"type": "input_file", "file_url": content::address(media)?})
+        }
+        (MediaKind::Audio, _) => {
+            let known = "images and files; `openai` sends sounds to the chat API";
+            return Err(content::unknown_kind(media, known));
+        }
+    })
 }
 
 /// The parts of an answer.

@@ -5,7 +5,7 @@ mod ask;
 #[cfg(feature = "http")]
 mod reply;
 
-use kindlm_types::{DeclaredEvidence, Problem, Prompt, ecma};
+use kindlm_types::{ContentPart, DeclaredEvidence, Message, Problem, Prompt, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -87,16 +87,38 @@ pub(crate) fn prompt_text(prompt: &Prompt) -> String {
     match prompt.messages.as_slice() {
         messages if prompt.is_chat => {
             let messages =
-                messages.iter().map(|it| json!({"role": it.role, "content": it.content}));
+                messages.iter().map(|it| json!({"role": it.role, "content": content_of(it)}));
             ecma::stringify_indented(&messages.collect::<Value>(), 2)
         }
-        [only] if only.tool_calls.is_empty() => only.content.clone(),
+        [only] if only.tool_calls.is_empty() && only.parts.is_empty() => only.content.clone(),
         messages => {
             let messages =
-                messages.iter().map(|it| json!({"role": it.role, "content": it.content}));
+                messages.iter().map(|it| json!({"role": it.role, "content": content_of(it)}));
             ecma::stringify(&messages.collect::<Value>())
         }
     }
+}
+
+/// Returns the text of a message, or its parts as they are written. Images, sounds and files are their labels.
+pub(crate) fn content_of(message: &Message) -> Value {
+    if message.parts.is_empty() {
+        return message.content.as_str().into();
+    }
+    let parts = message.parts.iter().map(|part| match part {
+        ContentPart::Raw(raw) => raw.value().clone(),
+        part => json!({"type": "text", "text": part.label()}),
+    });
+    parts.collect()
+}
+
+/// Returns a message as JSON. Its content is a text, or the parts as they are written.
+pub(crate) fn message_json(message: &Message) -> Value {
+    let mut value = json!(message);
+    if let (false, Some(entries)) = (message.parts.is_empty(), value.as_object_mut()) {
+        entries.shift_remove("parts");
+        entries.insert("content".to_owned(), content_of(message));
+    }
+    value
 }
 
 #[cfg(test)]

@@ -1,0 +1,163 @@
+//! Messages with images, sounds and files, in the forms of the vendors.
+
+use kindlm_types::{
+    ContentPart, Media, MediaKind, Message, Prompt, ProviderError, ProviderErrorKind,
+};
+use serde_json::{Value, json};
+
+/// The reason why an API cannot take a media, with advice.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+/// The form of a media in a vendor's API.
+pub(crate) type MediaForm = fn(&Media) -> Result<Value, Refused>;
+
+/// The forms of parts in a vendor's API.
+#[derive(Clone, Copy)]
+pub(crate) struct PartForms {
+    /// The provider's id, for errors.
+    pub(crate) provider: &'static str,
+    pub(crate) text: fn(&str) -> Value,
+    pub(crate) media: MediaForm,
+    /// The form of a part that is written in the form of an API.
+    pub(crate) raw: fn(&Value) -> Value,
+}
+
+impl PartForms {
+    /// Forms with OpenAI's texts, where raw parts are sent unchanged.
+    pub(crate) const fn chat(provider: &'static str, media: MediaForm) -> Self {
+        Self { provider, text: chat_text, media, raw: Value::clone }
+    }
+
+    /// Returns the parts of a message. Fails if the API does not accept one of them.
+    pub(crate) fn of(&self, message: &Message) -> Result<Vec<Value>, ProviderError> {
+        let form = |part: &ContentPart| match part {
+            ContentPart::Text(text) => Ok((self.text)(text)),
+            ContentPart::Raw(raw) => Ok((self.raw)(raw.value())),
+            ContentPart::Media(media) => {
+                (self.media)(media).map_err(|why| refused(self.provider, media, &why))
+            }
+        };
+        message.parts.iter().map(form).collect()
+    }
+}
+
+/// Returns the error for a media that an API does not accept.
+pub(crate) fn refused(provider: &str, media: &Media, Refused(why): &Refused) -> ProviderError {
+    let message = format!("cannot send {}: {why}", media.label());
+    ProviderError::new(ProviderErrorKind::Unsupported, provider, message)
+}
+
+/// Fails if a message has an image, a sound or a file, for providers that take texts alone.
+pub(crate) fn texts_only(provider: &str, prompt: &Prompt) -> Result<(), ProviderError> {
+    match prompt.messages.iter().flat_map(Message::media).next() {
+        Some(media) => {
+            let why = "this provider takes texts alone; use a model of another provider";
+            Err(refused(provider, media, &Refused(why.to_owned())))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails if a system message has an image, a sound or a file.
+pub(crate) fn check_system(provider: &str, message: &Message) -> Result<(), ProviderError> {
+    match message.media().next() {
+        Some(media) => {
+            let why = "a system message of this API is text; move it into a message of the user";
+            Err(refused(provider, media, &Refused(why.to_owned())))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the data in Base64. Fails for an address, and for a media from a record.
+pub(crate) fn data(media: &Media) -> Result<&str, Refused> {
+    media.data().ok_or_else(|| match media.url {
+        Some(_) => Refused(
+            "this API takes the data, not an address; save the file beside the suite".to_owned(),
+        ),
+        None => unrecorded(),
+    })
+}
+
+/// Returns the data as a `data:` URL, or the address. Fails for a media from a record.
+pub(crate) fn address(media: &Media) -> Result<String, Refused> {
+    media.address().ok_or_else(unrecorded)
+}
+
+/// Returns the media type. Fails if it is unknown.
+pub(crate) fn media_type(media: &Media) -> Result<&str, Refused> {
+    media.media_type.as_deref().ok_or_else(|| {
+        Refused("its media type is unknown; use an address with an extension".to_owned())
+    })
+}
+
+/// Returns the reason for a kind that an API does not know.
+pub(crate) fn unknown_kind(media: &Media, known: &str) -> Refused {
+    Refused(format!("this API has no input for {}; it takes {known}", plural(media.kind)))
+}
+
+fn unrecorded() -> Refused {
+    Refused("its data was not recorded".to_owned())
+}
+
+fn plural(kind: MediaKind) -> &'static str {
+    match kind {
+        MediaKind::Image => "images",
+        MediaKind::Audio => "sounds",
+        MediaKind::File => "files",
+    }
+}
+
+fn chat_text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Returns a media in OpenAI's chat form. Compatible servers know more formats of sounds than OpenAI.
+pub(crate) fn openai(media: &Media) -> Result<Value, Refused> {
+    Ok(match media.kind {
+        MediaKind::Image => json!({"type": "image_url", "image_url": {"url": address(media)?}}),
+        MediaKind::Audio => {
+            let (data, kind) = (data(media)?, media_type(media)?);
+            json!({"type": "input_audio", "input_audio": {"data": data, "format": audio_format(kind)}})
+        }
+        MediaKind::File => {
+            data(media)?;
+            if media.media_type.as_deref() != Some("application/pdf") {
+                return Err(Refused(
+                    "this API takes PDF files alone; `openai-responses` takes other files, and a text can be written \
+                     into the prompt"
+                        .to_owned(),
+                ));
+            }
+            json!({"type": "file", "file": {"filename": media.name, "file_data": address(media)?}})
+        }
+    })
+}
+
+/// Returns the format of a sound as OpenAI names it: `mp3` or `wav`, or else the subtype.
+fn audio_format(media_type: &str) -> &str {
+    match media_type {
+        "audio/mpeg" | "audio/mp3" => "mp3",
+        "audio/wav" | "audio/x-wav" | "audio/wave" => "wav",
+        "audio/mp4" => "m4a",
+        other => other.rsplit('/').next().unwrap_or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sounds_have_the_format_names_of_openai() {
+        for (media_type, expected) in [
+            ("audio/mpeg", "mp3"),
+            ("audio/wav", "wav"),
+            ("audio/x-wav", "wav"),
+            ("audio/flac", "flac"),
+        ] {
+            assert_eq!(audio_format(media_type), expected);
+        }
+    }
+}
