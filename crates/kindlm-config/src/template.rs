@@ -331,6 +331,19 @@ impl Template {
         Ok(Self::of(text, jinja))
     }
 
+    /// Returns the same template, in which a variable without a value is an error.
+    pub(crate) fn strict(mut self) -> Self {
+        if let Some(jinja) = &mut self.jinja {
+            jinja.dialect = Dialect::Kindlm;
+        }
+        self
+    }
+
+    /// Returns true if the text depends on no variable.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.jinja.is_none() && !self.parts.iter().any(|it| matches!(it, Part::Placeholder(..)))
+    }
+
     fn of(text: &str, jinja: Jinja) -> Self {
         let (parts, lookalikes, tags) = (Vec::new(), Vec::new(), Vec::new());
         Self { text: text.to_owned(), parts, lookalikes, tags, jinja: Some(jinja) }

@@ -164,6 +164,11 @@ impl Translator<'_> {
                 let Some(made) = self.made(span, said, vars, prompt, &asked) else { return };
                 made
             };
+            let given = if fixed.is_some() { vars } else { &made.vars };
+            let Some(with_parts) = self.with_parts(span, &made.prompt, prompt, given) else {
+                return;
+            };
+            made.prompt = with_parts;
             if !group.reads_chats(*place) {
                 made.prompt = self.in_text_form(&made.prompt, prompt);
             }

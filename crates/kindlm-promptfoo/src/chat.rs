@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kindlm_types::{Message, Role};
+use kindlm_types::{ContentPart, Message, Role};
 use serde_json::Value;
 
 /// The reason why a text that looks like a chat cannot be read, and the advice.
@@ -91,21 +91,30 @@ fn message(value: &Value) -> Result<Message, UnreadableChat> {
         }
     };
     let unsupported = || UnreadableChat {
-        why: "the chat has a message that is not text".to_owned(),
-        help: "texts are supported: `content: \"…\"` or `{ type: text, text: \"…\" }`",
+        why: "the chat has a message whose content is neither a text nor a list of parts"
+            .to_owned(),
+        help: "write `content: \"…\"`, or parts such as `{ type: text, text: \"…\" }`",
     };
-    let text = match value.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            let text = |part: &Value| match part.get("type").and_then(Value::as_str) {
-                Some("text") => part.get("text").and_then(Value::as_str).map(str::to_owned),
-                _ => None,
-            };
-            parts.iter().map(text).collect::<Option<Vec<_>>>().ok_or_else(unsupported)?.join("\n")
+    match value.get("content") {
+        Some(Value::String(text)) => Ok(Message::new(role, text.as_str())),
+        Some(Value::Array(parts)) if !parts.is_empty() => {
+            let parts = parts.iter().map(part).collect::<Option<Vec<_>>>();
+            Ok(Message::of_parts(role, parts.ok_or_else(unsupported)?))
         }
-        _ => return Err(unsupported()),
+        _ => Err(unsupported()),
+    }
+}
+
+/// Returns a part. A part with more than a text stays in the form of its API, which gets it unchanged.
+fn part(value: &Value) -> Option<ContentPart> {
+    let Value::Object(entries) = value else {
+        return Some(ContentPart::Text(value.as_str()?.to_owned()));
     };
-    Ok(Message::new(role, text))
+    let is_text = entries.len() == 2 && entries.get("type").is_some_and(|it| it == "text");
+    match entries.get("text").filter(|_| is_text) {
+        Some(Value::String(text)) => Some(ContentPart::Text(text.clone())),
+        _ => Some(ContentPart::Raw(value.clone().into())),
+    }
 }
 
 #[cfg(test)]
@@ -127,21 +136,44 @@ mod tests {
             ("[{\"role\": \"user\", \"content\": \"a \" b\"}]", Err("not valid JSON")),
             ("- role: user\n content: [", Err("not valid YAML")),
             ("[{\"role\": \"tool\", \"content\": \"x\"}]", Err("the role `tool`")),
-            ("[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]", Err("not text")),
+            ("[{\"role\": \"user\", \"content\": [1]}]", Err("neither a text nor a list")),
+            ("[{\"role\": \"user\", \"content\": []}]", Err("neither a text nor a list")),
         ] {
             let read = read_chat(text);
             match (read, expected) {
                 (Ok(read), Ok(expected)) => {
                     let expected = expected.map(|it: Vec<(Role, &str)>| {
-                        it.into_iter()
-                            .map(|(role, text)| Message::new(role, text))
-                            .collect::<Vec<_>>()
+                        it.into_iter().map(|(role, text)| (role, text.to_owned())).collect()
                     });
+                    let said = |it: Message| (it.role, it.content);
+                    let read: Option<Vec<_>> = read.map(|it| it.into_iter().map(said).collect());
                     assert_eq!(read, expected, "{text}");
                 }
                 (Err(err), Err(part)) => assert!(err.why.contains(part), "{text}: {err}"),
                 (read, expected) => panic!("{text}: {read:?}, not {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn parts_are_sent_as_they_are_written() {
+        let content = serde_json::json!([
+            {"type": "text", "text": "What is this?"},
+            {"type": "text", "text": "Look.", "cache_control": {"type": "ephemeral"}},
+            {"type": "image_url", "image_url": {"url": "https://e.com/a.png", "detail": "low"}},
+        ]);
+        let chat = serde_json::json!([{"role": "user", "content": content}]).to_string();
+        let messages = read_chat(&chat).unwrap().unwrap();
+        let sent: Vec<Value> = messages[0]
+            .parts
+            .iter()
+            .map(|part| match part {
+                ContentPart::Text(text) => serde_json::json!({"type": "text", "text": text}),
+                ContentPart::Raw(raw) => raw.value().clone(),
+                ContentPart::Media(media) => panic!("{media:?}"),
+            })
+            .collect();
+        assert_eq!(Value::Array(sent), content);
+        assert_eq!(messages[0].content, "What is this?\nLook.\n[image_url: https://e.com/a.png]");
     }
 }

@@ -126,7 +126,8 @@ impl Translator<'_> {
         provider: &Value,
     ) -> Option<String> {
         let program = prompt.program.as_ref()?;
-        let mut context = json!({"vars": values(vars), "provider": provider});
+        let given = self.with_data(vars)?;
+        let mut context = json!({"vars": given, "provider": provider});
         if let Some(config) = &prompt.config {
             context["config"] = config.clone();
         }
@@ -188,7 +189,7 @@ impl Translator<'_> {
     /// Adds a prompt from a program or a rendered template, and returns its name.
     ///
     /// Equal prompts share one name.
-    fn add_made(&mut self, name: &str, node: Node) -> String {
+    pub(super) fn add_made(&mut self, name: &str, node: Node) -> String {
         let json = node.to_json().to_string();
         if let Some(name) = self.made.by_content.get(&json) {
             return name.clone();

@@ -39,6 +39,7 @@ mod filters;
 mod graders;
 mod http;
 mod keys;
+mod media;
 mod nested;
 mod packages;
 mod prices;

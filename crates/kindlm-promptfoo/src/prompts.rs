@@ -1,7 +1,7 @@
 //! Prompts: texts, files, chats and prompt functions.
 
 use kindlm_source::{Kind, Node, Span};
-use kindlm_types::Message;
+use kindlm_types::{ContentPart, Message};
 use serde_json::Value;
 
 use super::Translator;
@@ -311,10 +311,22 @@ impl Translator<'_> {
         };
         let nodes = messages.iter().map(|it| {
             let role = text(span, it.role.as_str());
-            map(span, [("role", role), ("content", text(span, &it.content))])
+            map(span, [("role", role), ("content", content(span, it))])
         });
         Some(map(span, [("template", text(span, "jinja")), ("messages", list(span, nodes))]))
     }
+}
+
+/// Returns the content of a message: its text, or its parts.
+fn content(span: Span, message: &Message) -> Node {
+    if message.parts.is_empty() {
+        return text(span, &message.content);
+    }
+    let part = |part: &ContentPart| match part {
+        ContentPart::Raw(raw) => map(span, [("raw", Node::at(span, raw.value()))]),
+        part => map(span, [("text", text(span, &part.label()))]),
+    };
+    list(span, message.parts.iter().map(part))
 }
 
 /// Returns a prompt whose text is never read as a list of messages, for models that get a text. A prompt that cannot be

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use kindlm_source::{Key, Kind, Node};
+use kindlm_source::{Key, Kind, Node, Span};
+use kindlm_types::{Media, MediaKind, image_type_of, media_type_of};
+use serde_json::{Map, Value};
 
 use super::Translator;
 use super::build::node;
@@ -24,6 +26,15 @@ pub(super) fn merged(defaults: &[(Key, Node)], own: &[(Key, Node)]) -> Vars {
         }
     }
     vars
+}
+
+/// The most bytes of an image, a sound or a video that a program gets.
+const MAX_DATA: u64 = 20 * 1024 * 1024;
+
+/// True if a file is an image, a sound or a video by its extension.
+pub(super) fn is_media(file: &str) -> bool {
+    let kinds = ["image/", "audio/", "video/"];
+    media_type_of(file).is_some_and(|it| kinds.iter().any(|kind| it.starts_with(kind)))
 }
 
 /// Removes the line break at the end of a text, as promptfoo does. Other values stay the same.
@@ -93,6 +104,36 @@ impl Translator<'_> {
         all
     }
 
+    /// Returns the variables as programs get them, with the data of images, sounds and videos.
+    ///
+    /// An image is a `data:` URL, and other data is Base64. Returns `None` after an error, which is reported.
+    pub(super) fn with_data(&mut self, vars: &Vars) -> Option<Map<String, Value>> {
+        let mut values = super::dynamic::values(vars);
+        for (key, node) in vars {
+            let Some(file) = node.text().and_then(path).filter(|it| is_media(it)) else { continue };
+            let data = self.data_of(node.span, &file.to_owned())?;
+            values.insert(key.name.to_string(), data.into());
+        }
+        Some(values)
+    }
+
+    fn data_of(&mut self, span: Span, file: &str) -> Option<String> {
+        let bytes = match self.inputs.files.read_bytes(file, MAX_DATA) {
+            Ok(bytes) => bytes,
+            Err(err) => {
+                self.file_error(span, err.to_string(), "the path is relative to the config file");
+                return None;
+            }
+        };
+        let media_type = image_type_of(&bytes).or_else(|| media_type_of(file))?;
+        let media = Media::of_bytes(MediaKind::File, media_type, file, &bytes);
+        if media_type.starts_with("image/") {
+            media.address()
+        } else {
+            media.data().map(str::to_owned)
+        }
+    }
+
     fn values(&mut self, value: &Node, expand: bool) -> Vec<Node> {
         let items = match &value.kind {
             Kind::List(items) if expand && items.first().is_some_and(|it| it.text().is_some()) => {
@@ -121,9 +162,15 @@ impl Translator<'_> {
                     Node { kind: Kind::Text(_), .. } => it,
                     it => node(value.span, Kind::Text(Rc::from(it.to_json().to_string()))),
                 }),
-                "pdf" | "png" | "jpg" | "jpeg" | "gif" | "webp" | "mp3" | "wav" => {
-                    self.unsupported(value.span, "a variable that is not text", None);
+                "pdf" => {
+                    let help = "save its text beside the config, or send the PDF itself: `kindlm import` writes a \
+                        `kindlm.yaml`, in which a message can have the part `file: file://a.pdf`";
+                    self.unsupported(value.span, "a variable with the text of a PDF", Some(help));
                     None
+                }
+                // The data is inserted when the prompt is rendered, so that the test keeps the reference.
+                _ if is_media(&file) => {
+                    Some(node(value.span, Kind::Text(Rc::from(format!("file://{file}")))))
                 }
                 _ => self
                     .content(value.span, &file)

@@ -11,6 +11,7 @@ mod build;
 mod check;
 mod import;
 mod inline;
+mod media;
 mod names;
 mod parse;
 mod repeat;

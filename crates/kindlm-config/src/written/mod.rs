@@ -18,7 +18,9 @@ use serde_json::Value;
 
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
 pub(crate) use judge::JudgeDefaults;
-pub(crate) use model::{Language, ModelEntry, ParamsBlock, PromptEntry, Speaker};
+pub(crate) use model::{
+    ContentEntry, Language, ModelEntry, ParamsBlock, PartEntry, PromptEntry, Speaker,
+};
 pub(crate) use mutate::MutateBlock;
 pub(crate) use repeat::{EarlyEntry, RepeatEntry, UntilEntry};
 pub(crate) use sets::AssertionSetEntry;

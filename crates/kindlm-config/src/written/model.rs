@@ -107,8 +107,38 @@ pub(crate) struct PromptEntry {
 pub(crate) struct MessageEntry {
     /// The role of the author: system, user or assistant.
     pub(crate) role: Speaker,
-    /// The text of the message.
-    pub(crate) content: String,
+    /// The text of the message, or a list of parts: texts, images, sounds and files.
+    pub(crate) content: ContentEntry,
+}
+
+/// The content of a message: a text, or a list of parts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum ContentEntry {
+    /// A text.
+    Text(String),
+    /// The parts in the order in which they are sent.
+    Parts(#[schemars(length(min = 1))] Vec<PartEntry>),
+}
+
+/// A part of a message. It has exactly one key.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub(crate) struct PartEntry {
+    /// A text.
+    pub(crate) text: Option<String>,
+    /// An image: `file://` and a path, an `https://` address, or a `data:` URL.
+    #[schemars(length(min = 1), extend("examples" = ["file://cat.png"]))]
+    pub(crate) image: Option<String>,
+    /// A sound: `file://` and a path, an `https://` address, or a `data:` URL.
+    #[schemars(length(min = 1), extend("examples" = ["file://question.mp3"]))]
+    pub(crate) audio: Option<String>,
+    /// A file, such as a PDF: `file://` and a path, an `https://` address, or a `data:` URL.
+    #[schemars(length(min = 1), extend("examples" = ["file://contract.pdf"]))]
+    pub(crate) file: Option<String>,
+    /// A part in the form of the provider's API, which is sent unchanged.
+    pub(crate) raw: Option<serde_json::Map<String, Value>>,
 }
 
 /// The role of a message in a prompt.

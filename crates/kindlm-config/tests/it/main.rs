@@ -8,6 +8,7 @@ mod gallery;
 mod hostile;
 mod memory;
 mod mistakes;
+mod parts;
 mod promptfoo;
 mod promptfoo_keys;
 mod resolve;

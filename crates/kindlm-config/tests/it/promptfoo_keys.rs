@@ -436,7 +436,12 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "tests[].vars: file://image.png",
         "tests: [{ vars: { x: file://image.png } }]",
-        Refused("a variable that is not text"),
+        As(&["x: file://image.png"]),
+    ),
+    (
+        "tests[].vars: file://a.pdf",
+        "tests: [{ vars: { x: file://a.pdf } }]",
+        Refused("a variable with the text of a PDF"),
     ),
     (
         "tests[].assert",

@@ -13,9 +13,10 @@ use kindlm_engine::{
     SimulatedResponse, SimulatedTool, Subject,
 };
 use kindlm_promptfoo::read_chat;
-use kindlm_types::{ActionStatus, Channel, Message, ToolSpec, Transcript, WorkspaceSpec};
+use kindlm_types::{ActionStatus, Channel, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
+use crate::load::media::MediaFiles;
 use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
@@ -85,6 +86,7 @@ pub(super) struct SharedDigests {
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
     setup: OnceLock<Setup<'static>>,
+    media: OnceLock<MediaFiles>,
 }
 
 /// One test: its own values, and the parts that it shares with other tests.
@@ -134,10 +136,12 @@ impl More {
 }
 
 impl Compiler {
-    /// Stores the setup with all compiled files. The builder calls this at the end of reading a suite.
-    pub(super) fn close(&self, setup: Setup<'_>) {
+    /// Stores the setup with all compiled files, and the files of prompts. The builder calls this at the end of reading
+    /// a suite.
+    pub(super) fn close(&self, setup: Setup<'_>, media: MediaFiles) {
         // A second call has no effect.
         let _ = self.setup.set(setup.without_files());
+        let _ = self.media.set(media);
     }
 
     fn checks(
@@ -173,11 +177,9 @@ impl BodySource for Row {
         let mut is_chat = false;
         let subject = match &shared.subject {
             SubjectForm::Prompt(opening) => {
-                let messages = opening
-                    .parts
-                    .iter()
-                    .map(|(role, form)| Ok(Message::new(*role, fill(form, &vars)?)))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let none = MediaFiles::default();
+                let media = shared.compiler.media.get().unwrap_or(&none);
+                let messages = super::media::messages(opening, &vars, media)?;
                 let chat = match messages.as_slice() {
                     [only] if opening.reads_chat => {
                         read_chat(&only.content).map_err(|it| BodyError(it.to_string()))?
@@ -207,6 +209,10 @@ impl BodySource for Row {
             SubjectForm::Prompt(opening) => Some(opening),
             SubjectForm::Command(_) | SubjectForm::Transcript(_) => None,
         };
+        let vars = match opening {
+            Some(opening) => super::media::evidence(opening, vars),
+            None => vars,
+        };
         Ok(Cow::Owned(CaseBody {
             subject,
             tools,
@@ -227,7 +233,7 @@ impl BodySource for Row {
     }
 }
 
-fn fill(form: &Form, vars: &Map<String, Value>) -> Result<String, BodyError> {
+pub(super) fn fill(form: &Form, vars: &Map<String, Value>) -> Result<String, BodyError> {
     form.fill(vars).map_err(|err| BodyError(err.to_string()))
 }
 

@@ -5,24 +5,30 @@ use kindlm_source::{Code, Diagnostic};
 use serde_json::{Map, Value};
 
 use super::Builder;
-use crate::load::resolve::Prompt;
+use crate::load::resolve::{ContentForm, Prompt};
 
 impl Builder<'_> {
     /// Reports a prompt with `template: chat` that is no valid chat with the variables of the test `name`.
     pub(super) fn check_chat(&mut self, name: &str, prompt: &Prompt, vars: &Map<String, Value>) {
-        let (true, [(_, form)], [part]) =
+        let (true, [(_, ContentForm::Text(form))], [part]) =
             (prompt.opening.reads_chat, &*prompt.opening.parts, prompt.parts.as_slice())
         else {
             return;
         };
         // A template that cannot be rendered is reported with its variables.
-        let Ok(text) = form.fill(vars) else { return };
-        if let Err(UnreadableChat { why, help }) = read_chat(&text) {
-            let at = part.source.first_line(part.span);
-            let message = format!("in the test \"{name}\", {why}");
-            let diagnostic =
-                Diagnostic::error(Code::INVALID_VALUE, message, &part.source, at).with_help(help);
-            self.base.sink.push(diagnostic);
-        }
+        let Ok(text) = form.fill(&self.base.media.inserted(vars)) else { return };
+        let (why, help) = match read_chat(&text) {
+            Err(UnreadableChat { why, help }) => (why, help),
+            // The data of a file would be sent, and recorded, as a text.
+            Ok(None) if form.fill(vars).is_ok_and(|it| it != text) => (
+                "a variable is a file that is not text, but the prompt is no chat".to_owned(),
+                "write `messages`, with the file as a part: `image: \"{{ name }}\"`",
+            ),
+            Ok(_) => return,
+        };
+        let at = part.source.first_line(part.span);
+        let message = format!("in the test \"{name}\", {why}");
+        let diagnostic = Diagnostic::error(Code::INVALID_VALUE, message, &part.source, at);
+        self.base.sink.push(diagnostic.with_help(help));
     }
 }

@@ -12,6 +12,7 @@ mod dataset;
 mod expect;
 mod fitting;
 mod gates;
+mod media;
 mod parts;
 mod placed;
 mod pool;
@@ -101,12 +102,12 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
     builder.base.report_conditions();
     builder.base.report_unused_sets(piece);
     builder.check_unused_templates(piece);
-    let Resolved { mut suite, sink, setup, mut agents, missing, .. } = builder.base;
+    let Resolved { mut suite, sink, setup, mut agents, missing, media, .. } = builder.base;
     // Agents come last, because the first model is the default judge.
     suite.models.append(&mut agents.ready);
     builder.cases.shrink_to_fit();
     suite.cases = builder.cases;
-    builder.pool.compiler.close(setup);
+    builder.pool.compiler.close(setup, media);
     (suite, sink, missing)
 }
 

@@ -201,6 +201,7 @@ impl Builder<'_> {
                     self.check_text(written, vars, missing, TextUse::Prompt);
                 }
                 let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
+                self.load_media(piece, at, value, prompt, vars);
                 self.check_chat(name, prompt, vars);
                 (Some(SubjectForm::Prompt(Arc::clone(&prompt.opening))), Some(prompt))
             }

@@ -196,6 +196,8 @@ impl Builder<'_> {
         let command_files = self.command_files(&shared.subject, decides.vars);
         let whole = self.digest(shared.digests.whole, decides, command_files);
         let task = self.digest(shared.digests.task, decides, None);
+        let [whole, task] = [(whole, false), (task, true)]
+            .map(|(it, is_task)| self.with_media(it, &shared.subject, decides.vars, is_task));
         (whole, with_end(task, until, pass_rate_min))
     }
 

@@ -50,7 +50,7 @@ pub(super) fn digests(
             let first = if opening.reads_chat { first.text("chat") } else { first };
             let whole = parts
                 .iter()
-                .fold(first, |digest, (role, form)| form.digest(digest.text(&format!("{role:?}"))));
+                .fold(first, |digest, (role, it)| it.digest(digest.text(&format!("{role:?}"))));
             (whole, Digest::default().text("prompt"))
         }
         SubjectForm::Command(form) => {

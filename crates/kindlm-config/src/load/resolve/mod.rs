@@ -24,11 +24,12 @@ use kindlm_types::{MemberPart, Problem, ProblemKind};
 use serde_json::Value;
 
 use super::check::Checked;
+use super::media::MediaFiles;
 use super::sink::{OUTSIDE_HELP, Sink};
 use super::{Missing, Spot, Surroundings, is_zero};
 use crate::written::DefaultsBlock;
 pub(super) use digest::Referred;
-pub(super) use prompt::{Opening, Prompt, PromptPart, Prompts, faulty};
+pub(super) use prompt::{ContentForm, Opening, PartKind, Prompt, PromptPart, Prompts, faulty};
 pub(super) use sets::{Rules, judging_of};
 pub(super) use workspace::Workspace;
 
@@ -55,6 +56,8 @@ pub(super) struct Resolved<'a> {
     /// The agents that tests refer to.
     pub(super) agents: agent::Agents,
     pub(super) prompts: Prompts,
+    /// The images, sounds and files of prompts.
+    pub(super) media: MediaFiles,
     /// The sets of rules that prompts and tests refer to.
     sets: sets::Sets,
     /// The conditions of rules on the variables of tests.
@@ -87,6 +90,7 @@ pub(super) fn resolve<'a>(
         models: HashMap::new(),
         agents: agent::Agents::default(),
         prompts: Prompts::default(),
+        media: MediaFiles::default(),
         sets: sets::Sets::default(),
         conditions: conditions::Conditions::default(),
         wanted: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kindlm_engine::Digest;
 use kindlm_source::{Code, Diagnostic, Node, Piece, Source, Span};
 use kindlm_template::Fault;
-use kindlm_types::{AssertionSetInfo, MemberPart, PromptInfo, Role, pointer};
+use kindlm_types::{AssertionSetInfo, MediaKind, MemberPart, PromptInfo, Role, pointer};
 use serde_json::Value;
 
 use super::Resolved;
@@ -14,18 +14,61 @@ use super::sets::{Rules, set_info};
 use crate::load::FILE;
 use crate::schema::SHAPES;
 use crate::template::{Form, Template, place_of};
-use crate::written::{Language, PromptEntry, Speaker};
+use crate::written::{ContentEntry, Language, PartEntry, PromptEntry, Speaker};
 
 /// The messages of a prompt, as templates for the variables of a test.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Opening {
     /// The prompt's name. `None` for a test of an agent without a prompt.
     pub(in crate::load) name: Option<Arc<str>>,
-    pub(in crate::load) parts: Box<[(Role, Form)]>,
+    pub(in crate::load) parts: Box<[(Role, ContentForm)]>,
     /// True if the prompt is written as `messages`.
     pub(in crate::load) is_chat: bool,
     /// True if the rendered text may be a list of messages.
     pub(in crate::load) reads_chat: bool,
+}
+
+/// The content of a message, as templates.
+#[derive(Debug)]
+pub(in crate::load) enum ContentForm {
+    Text(Form),
+    Parts(Box<[(PartKind, Form)]>),
+}
+
+/// The kind of a part of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::load) enum PartKind {
+    Text,
+    Media(MediaKind),
+    /// JSON in the form of an API.
+    Raw,
+}
+
+impl Opening {
+    /// Returns true if variables that name images and sounds are inserted as their data.
+    pub(in crate::load) fn inserts_data(&self) -> bool {
+        let is_raw = |(_, content): &(Role, ContentForm)| match content {
+            ContentForm::Text(_) => false,
+            ContentForm::Parts(parts) => parts.iter().any(|(kind, _)| *kind == PartKind::Raw),
+        };
+        self.reads_chat || self.parts.iter().any(is_raw)
+    }
+}
+
+impl ContentForm {
+    /// Adds the content of the form to a digest.
+    pub(in crate::load) fn digest(&self, digest: Digest) -> Digest {
+        match self {
+            Self::Text(form) => form.digest(digest),
+            Self::Parts(parts) => {
+                let digest = digest.text("parts").number(parts.len() as u64);
+                let add = |digest: Digest, (kind, form): &(PartKind, Form)| {
+                    form.digest(digest.text(&format!("{kind:?}")))
+                };
+                parts.iter().fold(digest, add)
+            }
+        }
+    }
 }
 
 /// All prompts by name, in the order of the file. `None` for a prompt with errors.
@@ -49,10 +92,10 @@ pub(in crate::load) struct Prompt {
     pub(in crate::load) threshold: Option<f64>,
 }
 
-/// One message of a prompt.
+/// The text of a message of a prompt, or a part of it.
 #[derive(Debug)]
 pub(in crate::load) struct PromptPart {
-    pub(in crate::load) role: Role,
+    pub(in crate::load) kind: PartKind,
     pub(in crate::load) template: Template,
     /// The place of the text in its file.
     pub(in crate::load) source: Arc<Source>,
@@ -135,45 +178,86 @@ impl Resolved<'_> {
         if language == Language::Chat {
             self.check_chat(piece, at, node)?;
         }
-        let texts = self.texts(piece, at, node, entry)?;
-        let digest = texts
-            .iter()
-            .fold(Digest::default().text(&format!("{language:?}")), |digest, (role, _, text)| {
-                digest.text(&format!("{role:?}")).text(text)
-            });
+        let messages = self.messages(piece, at, node, entry)?;
+        let first = Digest::default().text(&format!("{language:?}"));
+        let digest = messages.iter().fold(first, |digest, message| message.digest(digest));
+        let opening = Opening {
+            name: Some(name_of(at).into()),
+            is_chat: node.get("messages").is_some(),
+            reads_chat: language == Language::Chat,
+            ..Opening::default()
+        };
+        let (parts, opening, digest) =
+            self.opening(piece.source, language, messages, opening, digest)?;
         self.suite.info.prompts.push(PromptInfo {
             name: name_of(at),
             digest: digest.finish().to_string(),
             assertion_sets,
         });
-        let mut parts = Vec::with_capacity(texts.len());
-        for (role, span, text) in texts {
-            self.check_no_file(piece.source, span, &text);
-            let read = match language {
-                Language::Plain => Template::parse(&text),
-                Language::Jinja | Language::Chat => Template::jinja(&text),
-                Language::Json => Template::json(&text),
-            };
-            let template = match read {
-                Ok(template) => template,
-                Err(fault) => {
-                    self.sink.push(faulty(&fault, &text, piece.source, span));
-                    return None;
+        Some(Prompt { parts, opening: Arc::new(opening), rules, threshold })
+    }
+
+    /// Parses the messages of a prompt, and reads the images, sounds and files that no variable names.
+    ///
+    /// Adds the digests of these files to `digest`. Returns `None` after an error, which is reported.
+    fn opening(
+        &mut self,
+        source: &Arc<Source>,
+        language: Language,
+        messages: Vec<WrittenMessage>,
+        opening: Opening,
+        mut digest: Digest,
+    ) -> Option<(Vec<PromptPart>, Opening, Digest)> {
+        let mut parts = Vec::with_capacity(messages.len());
+        let mut forms = Vec::with_capacity(messages.len());
+        let mut is_broken = false;
+        for WrittenMessage { role, parts: written, is_text } in messages {
+            let mut of_message = Vec::with_capacity(written.len());
+            for WrittenPart { kind, span, text } in written {
+                if kind == PartKind::Text {
+                    self.check_no_file(source, span, &text);
                 }
+                let read = match (kind, language) {
+                    (PartKind::Raw, Language::Plain) => Template::json(&text).map(Template::strict),
+                    (PartKind::Raw, _) | (_, Language::Json) => Template::json(&text),
+                    (_, Language::Plain) => Template::parse(&text),
+                    (_, Language::Jinja | Language::Chat) => Template::jinja(&text),
+                };
+                let template = match read {
+                    Ok(template) => template,
+                    Err(fault) => {
+                        self.sink.push(faulty(&fault, &text, source, span));
+                        return None;
+                    }
+                };
+                if let PartKind::Media(media) = kind
+                    && template.is_fixed()
+                {
+                    match self.media.load(self.around.files, media, &text) {
+                        Ok(media) => {
+                            let sum = media.sha256.or(media.url).unwrap_or_default();
+                            digest = digest.text(&sum);
+                        }
+                        Err(err) => {
+                            let (message, help) = err.in_words();
+                            let at = source.first_line(span);
+                            let diagnostic = Diagnostic::error(Code::FILE, message, source, at);
+                            self.sink.push(diagnostic.with_help(help));
+                            is_broken = true;
+                        }
+                    }
+                }
+                // Only the quoting of a command line can fail. These texts are not quoted, so `form` succeeds.
+                of_message.push((kind, template.form(self.around.env, None).ok()?));
+                parts.push(PromptPart { kind, template, source: Arc::clone(source), span });
+            }
+            let content = match of_message.pop() {
+                Some((_, form)) if is_text => ContentForm::Text(form),
+                last => ContentForm::Parts(of_message.into_iter().chain(last).collect()),
             };
-            parts.push(PromptPart { role, template, source: piece.source.clone(), span });
+            forms.push((role, content));
         }
-        // Only the quoting of a command line can fail. These texts are not quoted, so `form` succeeds.
-        let form =
-            |part: &PromptPart| Some((part.role, part.template.form(self.around.env, None).ok()?));
-        let opening = Opening {
-            name: Some(name_of(at).into()),
-            parts: parts.iter().map(form).collect::<Option<_>>()?,
-            is_chat: node.get("messages").is_some(),
-            reads_chat: language == Language::Chat,
-        };
-        let opening = Arc::new(opening);
-        Some(Prompt { parts, opening, rules, threshold })
+        (!is_broken).then(|| (parts, Opening { parts: forms.into(), ..opening }, digest))
     }
 
     /// Reports keys beside `user` in a prompt with `template: chat`. Returns `None` after an error.
@@ -214,16 +298,16 @@ impl Resolved<'_> {
         });
     }
 
-    /// Returns the messages of a prompt: the role, the place and the text of each.
+    /// Returns the messages of a prompt with the places of their texts.
     ///
-    /// Returns `None` after reporting a missing `user` or keys beside `messages`.
-    fn texts(
+    /// Returns `None` after reporting a missing `user`, keys beside `messages` or a misplaced part.
+    fn messages(
         &mut self,
         piece: Piece<'_>,
         at: &str,
         node: &Node,
         entry: PromptEntry,
-    ) -> Option<Vec<(Role, Span, String)>> {
+    ) -> Option<Vec<WrittenMessage>> {
         let spare = ["system", "user", "assistant"].into_iter().find(|it| node.get(it).is_some());
         let Some(messages) = entry.messages else {
             let Some(user) = entry.user else {
@@ -243,11 +327,10 @@ impl Resolved<'_> {
                 (Role::Assistant, "assistant", entry.assistant),
             ];
             let texts = texts.into_iter();
-            return Some(
-                texts
-                    .filter_map(|(role, key, it)| Some((role, node.get(key)?.span, it?)))
-                    .collect(),
-            );
+            let message = |(role, key, text): (Role, &str, Option<String>)| {
+                Some(WrittenMessage::text(role, node.get(key)?.span, text?))
+            };
+            return Some(texts.filter_map(message).collect());
         };
         if let Some(spare) = spare {
             let message = format!("a prompt has either `messages` or `{spare}`, not both");
@@ -259,16 +342,90 @@ impl Resolved<'_> {
             return None;
         }
         let places = node.get("messages").map_or(&[][..], Node::items);
-        let texts = messages.into_iter().zip(places).map(|(message, place)| {
+        let mut read = Vec::with_capacity(messages.len());
+        for (index, (message, place)) in messages.into_iter().zip(places).enumerate() {
             let role = match message.role {
                 Speaker::System => Role::System,
                 Speaker::User => Role::User,
                 Speaker::Assistant => Role::Assistant,
             };
-            (role, place.get("content").map_or(place.span, |it| it.span), message.content)
-        });
-        Some(texts.collect())
+            let content = place.get("content").unwrap_or(place);
+            let at = format!("{at}/messages/{index}/content");
+            read.push(match message.content {
+                ContentEntry::Text(text) => WrittenMessage::text(role, content.span, text),
+                ContentEntry::Parts(parts) => {
+                    let parts = parts.into_iter().zip(content.items()).map(part);
+                    let parts: Vec<WrittenPart> = parts.collect();
+                    self.check_role(piece, &at, role, &parts)?;
+                    WrittenMessage { role, parts, is_text: false }
+                }
+            });
+        }
+        Some(read)
     }
+
+    /// Reports an image, a sound or a file in a message that is not of the user. Returns `None` after an error.
+    fn check_role(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        role: Role,
+        parts: &[WrittenPart],
+    ) -> Option<()> {
+        let is_media = |it: &WrittenPart| matches!(it.kind, PartKind::Media(_));
+        let Some(index) = parts.iter().position(is_media).filter(|_| role != Role::User) else {
+            return Some(());
+        };
+        let message = format!("a message of the {} has only text", role.as_str());
+        let at = format!("{at}/{index}");
+        let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message);
+        self.sink.push(diagnostic.with_help("move this part into a message with `role: user`"));
+        None
+    }
+}
+
+/// A message of a prompt as it is written.
+struct WrittenMessage {
+    role: Role,
+    parts: Vec<WrittenPart>,
+    /// True if the content is a text, and not a list of parts.
+    is_text: bool,
+}
+
+/// A text or a part of a message as it is written.
+struct WrittenPart {
+    kind: PartKind,
+    span: Span,
+    text: String,
+}
+
+impl WrittenMessage {
+    fn text(role: Role, span: Span, text: String) -> Self {
+        Self { role, parts: vec![WrittenPart { kind: PartKind::Text, span, text }], is_text: true }
+    }
+
+    /// Adds the message to the digest of its prompt.
+    fn digest(&self, digest: Digest) -> Digest {
+        let digest = digest.text(&format!("{:?}", self.role));
+        let add = |digest: Digest, part: &WrittenPart| {
+            // Without parts, the digest is the same as in versions that had only texts.
+            let digest =
+                if self.is_text { digest } else { digest.text(&format!("{:?}", part.kind)) };
+            digest.text(&part.text)
+        };
+        self.parts.iter().fold(digest, add)
+    }
+}
+
+/// Returns a part with the place of its value. The check of the prompt's shape ensures that it has exactly one key.
+fn part((entry, place): (PartEntry, &Node)) -> WrittenPart {
+    let PartEntry { text, image, audio, file, raw } = entry;
+    let span = place.entries().first().map_or(place.span, |(_, value)| value.span);
+    let media = [(MediaKind::Image, image), (MediaKind::Audio, audio), (MediaKind::File, file)];
+    let media = media.into_iter().find_map(|(kind, it)| Some((PartKind::Media(kind), it?)));
+    let raw = raw.map(|it| (PartKind::Raw, Value::Object(it).to_string()));
+    let (kind, text) = media.or(raw).unwrap_or_else(|| (PartKind::Text, text.unwrap_or_default()));
+    WrittenPart { kind, span, text }
 }
 
 /// Makes the error for a template that cannot be read.

@@ -1,0 +1,195 @@
+//! Messages with images, sounds and files.
+
+use kindlm_engine::{BodyError, Digest, Fingerprint};
+use kindlm_source::{Code, Diagnostic, Piece};
+use kindlm_types::{ContentPart, MediaKind, MemberPart, Message, pointer, shortened_data};
+use serde_json::{Map, Value};
+
+use super::Builder;
+use super::body::{SubjectForm, fill};
+use crate::load::media::{MediaFiles, variable_path};
+use crate::load::resolve::{ContentForm, Opening, PartKind, Prompt, PromptPart};
+use crate::template::Form;
+
+/// Returns the messages of a prompt. Fails if a template cannot be rendered, or a part is not valid.
+pub(super) fn messages(
+    opening: &Opening,
+    vars: &Map<String, Value>,
+    media: &MediaFiles,
+) -> Result<Vec<Message>, BodyError> {
+    let inserted = (opening.inserts_data() && media.has_any(vars)).then(|| media.inserted(vars));
+    let with_data = inserted.as_ref().unwrap_or(vars);
+    let part = |(kind, form): &(PartKind, _)| {
+        Ok(match kind {
+            PartKind::Text => ContentPart::Text(fill(form, vars)?),
+            PartKind::Raw => {
+                let value: Value = serde_json::from_str(&fill(form, with_data)?)
+                    .map_err(|err| BodyError(err.to_string()))?;
+                ContentPart::Raw(value.into())
+            }
+            PartKind::Media(kind) => {
+                let found = media.get(*kind, &fill(form, vars)?);
+                ContentPart::Media(found.map_err(|err| BodyError(err.in_words().0))?)
+            }
+        })
+    };
+    let message = |(role, content): &(_, ContentForm)| {
+        Ok(match content {
+            ContentForm::Parts(parts) => {
+                Message::of_parts(*role, parts.iter().map(part).collect::<Result<_, BodyError>>()?)
+            }
+            ContentForm::Text(form) if opening.reads_chat => {
+                Message::new(*role, fill(form, with_data)?)
+            }
+            ContentForm::Text(form) => Message::new(*role, fill(form, vars)?),
+        })
+    };
+    opening.parts.iter().map(message).collect()
+}
+
+/// Returns the variables of a test for its evidence, with the size and SHA-256 of data in place of `data:` URLs.
+///
+/// The variables of a prompt that has only texts stay the same.
+pub(super) fn evidence(opening: &Opening, mut vars: Map<String, Value>) -> Map<String, Value> {
+    let has_parts = |(_, it): &(_, ContentForm)| matches!(it, ContentForm::Parts(_));
+    if opening.reads_chat || opening.parts.iter().any(has_parts) {
+        let texts = vars.values_mut().filter(|it| it.as_str().is_some_and(is_data_url));
+        for value in texts {
+            let short = value.as_str().and_then(shortened_data);
+            *value = short.map_or(Value::Null, |(text, _)| Value::String(text));
+        }
+    }
+    vars
+}
+
+/// Returns true for a `data:` URL with data that records leave out.
+fn is_data_url(text: &str) -> bool {
+    text.starts_with("data:") && shortened_data(text).is_some()
+}
+
+impl Builder<'_> {
+    /// Reads the images, sounds and files that a prompt uses in a test. Reports files that cannot be used, and variables
+    /// with files in places where they would be sent as a path.
+    pub(super) fn load_media(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        test: &Value,
+        prompt: &Prompt,
+        vars: &Map<String, Value>,
+    ) {
+        for part in &prompt.parts {
+            let (PartKind::Media(kind), false) = (part.kind, part.template.is_fixed()) else {
+                continue;
+            };
+            // A template that cannot be rendered is reported with its variables.
+            let form = part.template.form(self.base.around.env, None);
+            let Some(reference) = form.ok().and_then(|it| it.fill(vars).ok()) else { continue };
+            let loaded = self.base.media.load(self.base.around.files, kind, &reference);
+            if let Err(err) = loaded {
+                let (message, help) = err.in_words();
+                self.report_media(piece, at, (part, &reference), vars, message, help);
+            }
+        }
+        let inserts = prompt.opening.inserts_data();
+        let is_named = |(_, it): &(&String, &Value)| it.as_str().and_then(variable_path).is_some();
+        for (name, value) in vars.iter().filter(is_named) {
+            let place = format!("{at}/vars/{}", pointer::segment(name));
+            let reference = value.as_str().unwrap_or_default();
+            let loaded = inserts
+                .then(|| self.base.media.load(self.base.around.files, MediaKind::File, reference));
+            if let Some(Err(err)) = loaded {
+                let (message, help) = err.in_words();
+                let diagnostic = piece.error(Code::FILE, &place, MemberPart::Value, message);
+                self.base.sink.push(diagnostic.with_help(help));
+            } else if self.base.around.is_translated {
+                self.check_program(piece, &place, test, name);
+            }
+        }
+    }
+
+    /// Reports a file at the variable that names it, or else at the part of the prompt.
+    fn report_media(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        (part, reference): (&PromptPart, &str),
+        vars: &Map<String, Value>,
+        message: String,
+        help: &str,
+    ) {
+        let is_whole = |it: &&String| vars.get(*it).and_then(Value::as_str) == Some(reference);
+        let diagnostic = match vars.keys().find(is_whole) {
+            Some(name) => {
+                let at = format!("{at}/vars/{}", pointer::segment(name));
+                piece.error(Code::FILE, &at, MemberPart::Value, message).with_related(
+                    &part.source,
+                    part.source.first_line(part.span),
+                    "used here",
+                )
+            }
+            None => {
+                let at = part.source.first_line(part.span);
+                Diagnostic::error(Code::FILE, message, &part.source, at)
+            }
+        };
+        self.base.sink.push(diagnostic.with_help(help));
+    }
+
+    /// Reports a variable of a promptfoo config that is an image or a sound, if a model of the test gets variables.
+    ///
+    /// promptfoo gives such models the data, and they would get the path here.
+    fn check_program(&mut self, piece: Piece<'_>, place: &str, test: &Value, name: &str) {
+        let named = test.get("models").and_then(Value::as_array);
+        let is_run = |id: &str| named.is_none_or(|all| all.iter().any(|it| it == id));
+        let mut models = self.base.suite.models.iter();
+        let Some(model) = models.find(|it| it.tells_vars && is_run(&it.id)) else { return };
+        let message = format!(
+            "the variable `{name}` is a file that is not text, and `{}` gets the variables of a test",
+            model.id
+        );
+        let help = "use a model of a vendor, or give this provider an address of the file";
+        let diagnostic = piece.error(Code::INVALID_VALUE, place, MemberPart::Value, message);
+        self.base.sink.push(diagnostic.with_help(help));
+    }
+
+    /// Adds the files of a prompt to the digest of a test. Without files, the digest stays the same.
+    ///
+    /// The digest of a task does not cover the files that the prompt names without a variable.
+    pub(super) fn with_media(
+        &self,
+        digest: Fingerprint,
+        subject: &SubjectForm,
+        vars: &Value,
+        is_task: bool,
+    ) -> Fingerprint {
+        let SubjectForm::Prompt(opening) = subject else { return digest };
+        let none = Map::new();
+        let media = &self.base.media;
+        let of_prompt = if is_task { digests(opening, &none, media) } else { Vec::new() };
+        let mut all = digests(opening, vars.as_object().unwrap_or(&none), media);
+        all.retain(|it| !of_prompt.contains(it));
+        if all.is_empty() {
+            return digest;
+        }
+        let digest = Digest::default().fingerprint(digest);
+        all.iter().fold(digest, |digest, it| digest.text(it)).finish()
+    }
+}
+
+/// Returns the SHA-256 of the files that a prompt uses with some variables.
+fn digests(opening: &Opening, vars: &Map<String, Value>, media: &MediaFiles) -> Vec<String> {
+    let parts = opening.parts.iter().flat_map(|(_, content)| match content {
+        ContentForm::Text(_) => &[][..],
+        ContentForm::Parts(parts) => parts,
+    });
+    let of_part = |(kind, form): &(PartKind, Form)| {
+        let PartKind::Media(kind) = kind else { return None };
+        media.get(*kind, &form.fill(vars).ok()?).ok()?.sha256
+    };
+    let inserts = opening.inserts_data();
+    let named = vars.values().filter_map(Value::as_str).filter(|_| inserts);
+    let named = named.filter(|it| variable_path(it).is_some());
+    let of_variable = named.filter_map(|it| media.get(MediaKind::File, it).ok()?.sha256);
+    parts.filter_map(of_part).chain(of_variable).collect()
+}
