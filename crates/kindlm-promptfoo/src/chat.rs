@@ -80,6 +80,8 @@ fn message(value: &Value) -> Result<Message, UnreadableChat> {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
+        // Google's name, in messages with its `parts`.
+        Some("model") if value.get("parts").is_some() => Role::Assistant,
         other => {
             let role = other.unwrap_or_default();
             return Err(UnreadableChat {
@@ -101,7 +103,14 @@ fn message(value: &Value) -> Result<Message, UnreadableChat> {
             let parts = parts.iter().map(part).collect::<Option<Vec<_>>>();
             Ok(Message::of_parts(role, parts.ok_or_else(unsupported)?))
         }
-        _ => Err(unsupported()),
+        None => match value.get("parts").and_then(Value::as_array) {
+            Some(parts) if !parts.is_empty() && parts.iter().all(Value::is_object) => {
+                let raw = parts.iter().map(|it| ContentPart::Raw(it.clone().into()));
+                Ok(Message::of_parts(role, raw.collect()))
+            }
+            _ => Err(unsupported()),
+        },
+        Some(_) => Err(unsupported()),
     }
 }
 
@@ -131,6 +140,10 @@ mod tests {
             (
                 "[{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"u\"}]}]",
                 Ok(Some(vec![(Role::System, "s"), (Role::User, "u")])),
+            ),
+            (
+                "[{\"role\": \"user\", \"parts\": [{\"text\": \"u\"}]}, {\"role\": \"model\", \"parts\": [{\"text\": \"m\"}]}]",
+                Ok(Some(vec![(Role::User, "u"), (Role::Assistant, "m")])),
             ),
             ("- role: user\n  content: hi\n", Ok(Some(vec![(Role::User, "hi")]))),
             ("[{\"role\": \"user\", \"content\": \"a \" b\"}]", Err("not valid JSON")),

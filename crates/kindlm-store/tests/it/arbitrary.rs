@@ -93,6 +93,7 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
         |(role, content, tool_calls, tool_call_id, tool_name)| Message {
             role,
             content,
+            parts: Vec::new(),
             tool_calls,
             tool_call_id,
             tool_name,
