@@ -34,6 +34,7 @@ fn files() -> Memory {
         ("hi.mp3", "hi"),
         ("terms.pdf", "pdf"),
         ("notes.txt", "notes"),
+        ("provider.py", ""),
     ])
 }
 
