@@ -21,6 +21,7 @@ mod judge_replies;
 mod killed;
 mod live;
 mod normalise;
+mod parts;
 mod process;
 mod prompt_cache;
 mod real_agents;
