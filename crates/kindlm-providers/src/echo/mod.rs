@@ -45,7 +45,7 @@ impl Config {
     /// Returns the reply: the prefix, and the last user message or the whole prompt. Each word counts as one token.
     pub fn reply(&self, prompt: &Prompt) -> Reply {
         let said = if self.whole {
-            crate::script::prompt_text(prompt)
+            crate::script::recorded_text(prompt)
         } else {
             let last = prompt.messages.iter().rfind(|it| it.role == Role::User);
             last.map(|it| it.content.clone()).unwrap_or_default()

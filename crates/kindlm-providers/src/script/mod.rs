@@ -84,16 +84,27 @@ impl Config {
 /// Returns the prompt as one text. It is the content of the only message, if that has no tool calls, or else the
 /// messages as JSON. A prompt that is written as messages is always indented JSON.
 pub(crate) fn prompt_text(prompt: &Prompt) -> String {
+    text_of(prompt, content_of)
+}
+
+/// Returns the same text without the data of parts, for a reply that is recorded.
+pub(crate) fn recorded_text(prompt: &Prompt) -> String {
+    text_of(prompt, |message| {
+        if message.parts.is_empty() { json!(message.content) } else { json!(message.parts) }
+    })
+}
+
+fn text_of(prompt: &Prompt, content: fn(&Message) -> Value) -> String {
     match prompt.messages.as_slice() {
         messages if prompt.is_chat => {
             let messages =
-                messages.iter().map(|it| json!({"role": it.role, "content": content_of(it)}));
+                messages.iter().map(|it| json!({"role": it.role, "content": content(it)}));
             ecma::stringify_indented(&messages.collect::<Value>(), 2)
         }
         [only] if only.tool_calls.is_empty() && only.parts.is_empty() => only.content.clone(),
         messages => {
             let messages =
-                messages.iter().map(|it| json!({"role": it.role, "content": content_of(it)}));
+                messages.iter().map(|it| json!({"role": it.role, "content": content(it)}));
             ecma::stringify(&messages.collect::<Value>())
         }
     }

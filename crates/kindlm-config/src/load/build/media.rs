@@ -143,7 +143,11 @@ impl Builder<'_> {
         let named = test.get("models").and_then(Value::as_array);
         let is_run = |id: &str| named.is_none_or(|all| all.iter().any(|it| it == id));
         let mut models = self.base.suite.models.iter();
-        let Some(model) = models.find(|it| it.tells_vars && is_run(&it.id)) else { return };
+        let Some(model) =
+            models.find(|it| it.tells_vars && it.provider != "echo" && is_run(&it.id))
+        else {
+            return;
+        };
         let message = format!(
             "the variable `{name}` is a file that is not text, and `{}` gets the variables of a test",
             model.id
