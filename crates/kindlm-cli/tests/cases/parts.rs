@@ -78,7 +78,7 @@ fn data_is_sent_and_in_no_report_and_no_stored_file() {
     write_suite(folder, &server);
     let reports =
         ["json", "html", "markdown", "junit", "csv"].map(|it| format!("{it}=report.{it}"));
-    let mut arguments = vec!["test", "-v", "--responses", "record"];
+    let mut arguments = vec!["test", "-v", "--responses", "record", "--reporter", "pretty"];
     arguments.extend(reports.iter().flat_map(|it| ["--reporter", it.as_str()]));
     let output = kindlm(folder, &arguments);
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
