@@ -1,14 +1,29 @@
 //! The daily budgets of agents.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use kindlm_server::store::spending::today;
 use kindlm_testing::{MockReply, MockServer};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use crate::server::Server;
+
+/// Runs a test in which a budget must not begin again. A test during which the day (UTC) has changed is repeated.
+fn within_a_day(test: impl Fn()) {
+    loop {
+        let day = today();
+        let result = catch_unwind(AssertUnwindSafe(&test));
+        match result {
+            _ if today() != day => {}
+            Ok(()) => return,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
 
 /// Stores a sample, and returns its state after its turn in the queue.
 fn state(server: &Server, id: &str) -> Value {
@@ -36,6 +51,10 @@ fn put(server: &Server, budget: &Value) {
 
 #[test]
 fn samples_beyond_the_budget_are_stored_and_not_evaluated() {
+    within_a_day(spend_evaluations);
+}
+
+fn spend_evaluations() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
     let set = json!({"expect": {"assert": [{"type": "contains", "value": "refund"}]}});
@@ -102,25 +121,39 @@ fn polite() -> MockServer {
     .unwrap()
 }
 
-#[tokio::test]
-async fn evaluation_is_stored_if_its_cost_cannot_be() {
+#[test]
+fn evaluation_is_stored_if_its_cost_cannot_be() {
+    within_a_day(lose_the_cost);
+}
+
+fn lose_the_cost() {
     let (judge, folder) = (polite(), tempfile::tempdir().unwrap());
     let server = judged(folder.path(), &judge, ", price: { input: 1, output: 1 }");
     put(&server, &json!({"usd": 1.0}));
-    let options = SqliteConnectOptions::new().filename(folder.path().join("kindlm.db"));
-    let mut database = options.connect().await.unwrap();
-    let refuse = "CREATE TRIGGER refuse BEFORE UPDATE OF usd ON spending \
-                  BEGIN SELECT RAISE(ABORT, 'no cost'); END";
-    sqlx::query(refuse).execute(&mut database).await.unwrap();
-    database.close().await.unwrap();
+    refuse_costs(folder.path());
     assert_eq!(state(&server, "1"), "done");
     assert!(judge.count() > 0);
     let spent = server.get("/v1/agents").json()[0]["spent_today"].clone();
     assert_eq!(json!([spent["evaluations"], spent["usd"]]), json!([1, 0.0]));
 }
 
+/// Makes the database of a server refuse the costs of evaluations.
+#[tokio::main(flavor = "current_thread")]
+async fn refuse_costs(folder: &Path) {
+    let options = SqliteConnectOptions::new().filename(folder.join("kindlm.db"));
+    let mut database = options.connect().await.unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE UPDATE OF usd ON spending \
+                  BEGIN SELECT RAISE(ABORT, 'no cost'); END";
+    sqlx::query(refuse).execute(&mut database).await.unwrap();
+    database.close().await.unwrap();
+}
+
 #[test]
 fn judges_are_not_asked_after_the_dollars_are_spent() {
+    within_a_day(spend_dollars);
+}
+
+fn spend_dollars() {
     let judge = polite();
     for (price, unknown) in [(", price: { input: 1, output: 1 }", 0), ("", 1)] {
         let folder = tempfile::tempdir().unwrap();
