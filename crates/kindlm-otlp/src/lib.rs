@@ -34,6 +34,7 @@
 mod attributes;
 mod calls;
 mod coverage;
+mod encode;
 mod file;
 mod filter;
 mod group;
@@ -48,6 +49,7 @@ mod timeline;
 mod tree;
 mod wire;
 
+pub use encode::encode_json;
 pub use file::{decode_file, gunzip};
 pub use filter::{Filter, NameTest};
 pub use group::{MAX_SPANS, Received};

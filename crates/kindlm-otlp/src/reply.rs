@@ -61,12 +61,15 @@ impl Encoding {
 
     /// Encodes the response to an accepted request, a part of which may be rejected.
     ///
-    /// `rejected` has a message for each rejected item. The response has the first three, and the number of all.
+    /// `rejected` has a message for each rejected item. The response has the first three that differ, and the number of
+    /// all.
     /// Clients do not send rejected data again.
     pub fn accepted(self, signal: Signal, rejected: &[String]) -> Vec<u8> {
         let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
-        let mut words = rejected.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
-        if rejected.len() > 3 {
+        let mut different: Vec<&str> = rejected.iter().map(String::as_str).collect();
+        different.dedup();
+        let mut words = different.iter().take(3).copied().collect::<Vec<_>>().join("; ");
+        if different.len() > 3 {
             words.push_str("; …");
         }
         match self {

@@ -90,5 +90,7 @@ pub use responses::ResponseSource;
 pub use run::{Prepared, RunConfig, TakeReport};
 pub use select::{Selection, Tag};
 pub use session::Session;
+pub use trace::prices::TracePrices;
+pub use trace::record::{TraceRecord, record_of_trace};
 pub use trace::run::{TraceConfig, judge_traces};
 pub use world::{Env, Interrupt, Interrupts, SCRIPT_WORKER, World};

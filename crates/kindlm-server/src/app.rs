@@ -1,8 +1,10 @@
 //! The services behind the routes: [`App`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindlm_assertions::Redactor;
+use kindlm_run::TracePrices;
 use kindlm_run::evaluate::service::RecordService;
 use tokio::sync::Notify;
 
@@ -11,6 +13,12 @@ use crate::embed_origin::EmbedOrigin;
 use crate::metrics::Metrics;
 use crate::runs::RunService;
 use crate::store::Store;
+
+/// The default time after which the sample of a trace is evaluated. SDKs send the spans of a trace within 5 seconds.
+pub const TRACE_DELAY: Duration = Duration::from_secs(10);
+
+/// The default number of samples that are evaluated at once.
+pub const WORKERS: usize = 4;
 
 /// The services behind the routes. Clones share them.
 #[derive(Clone, Debug)]
@@ -27,6 +35,12 @@ pub struct App {
     pub(crate) embed_origins: Arc<[EmbedOrigin]>,
     /// The settings of alerts.
     pub(crate) alerts: Arc<Alerts>,
+    /// The time after which the sample of a trace is evaluated. Spans that arrive before change the sample.
+    pub(crate) trace_delay: Duration,
+    /// The prices of the models in traces.
+    pub(crate) trace_prices: Arc<TracePrices>,
+    /// The number of samples that are evaluated at once; at least 1.
+    pub(crate) workers: usize,
     /// Counts requests and evaluations.
     pub(crate) metrics: Metrics,
     /// Wakes a worker of the monitor after samples were stored.
@@ -44,7 +58,34 @@ impl App {
         let (metrics, wake) = (Metrics::new(), Arc::default());
         let (redactor, embed_origins) = (redactor.map(Arc::new), Arc::default());
         let alerts = Arc::default();
-        Self { records, runs, store, redactor, embed_origins, alerts, metrics, wake }
+        let trace_prices = Arc::default();
+        let (trace_delay, workers) = (TRACE_DELAY, WORKERS);
+        Self {
+            records,
+            runs,
+            store,
+            redactor,
+            embed_origins,
+            alerts,
+            trace_delay,
+            trace_prices,
+            workers,
+            metrics,
+            wake,
+        }
+    }
+
+    /// Changes the time after which the sample of a trace is evaluated, [`TRACE_DELAY`] by default, and sets the prices
+    /// of the models in traces.
+    #[must_use]
+    pub fn with_traces(self, trace_delay: Duration, prices: TracePrices) -> Self {
+        Self { trace_delay, trace_prices: Arc::new(prices), ..self }
+    }
+
+    /// Changes the number of samples that are evaluated at once: [`WORKERS`] by default, and at least 1.
+    #[must_use]
+    pub fn with_workers(self, workers: usize) -> Self {
+        Self { workers: workers.max(1), ..self }
     }
 
     /// Changes the settings of alerts.

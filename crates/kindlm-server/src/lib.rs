@@ -20,9 +20,10 @@ mod routes;
 mod runs;
 mod serving;
 pub mod store;
+mod traces;
 
 pub use alerts::{Alerts, REFERENCE};
-pub use app::App;
+pub use app::{App, TRACE_DELAY, WORKERS};
 pub use delivery::{AlertUrl, Destination, NotAnAddress, deliver};
 pub use embed_origin::{EmbedOrigin, NotAnOrigin};
 pub use monitor::monitor;

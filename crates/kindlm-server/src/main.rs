@@ -13,12 +13,12 @@ use clap::{Parser, Subcommand};
 use kindlm_assertions::Redactor;
 use kindlm_run::calibrate::JudgeWatches;
 use kindlm_run::evaluate::service::RecordService;
-use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, ServerModels, World};
+use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, ServerModels, TracePrices, World};
 use kindlm_server::store::queue::LEASE;
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
 use kindlm_server::{
-    AlertUrl, Alerts, App, Destination, EmbedOrigin, REFERENCE, RunService, app, deliver, listen,
-    monitor, serve,
+    AlertUrl, Alerts, App, Destination, EmbedOrigin, REFERENCE, RunService, TRACE_DELAY,
+    WORKERS, app, deliver, listen, monitor, serve,
 };
 use token::TokenCommand;
 use url::Url;
@@ -50,6 +50,12 @@ struct Args {
     /// The time after which another server evaluates the samples that a killed server was evaluating
     #[arg(long, value_name = "SECONDS", default_value_t = LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lease: u64,
+    /// The number of samples that are evaluated in the background at once
+    #[arg(long, default_value_t = WORKERS, value_parser = workers)]
+    workers: usize,
+    /// The time after which the sample of a trace is evaluated; spans that arrive before change the sample
+    #[arg(long, value_name = "SECONDS", default_value_t = TRACE_DELAY.as_secs(), value_parser = clap::value_parser!(u64).range(0..=3600))]
+    trace_delay: u64,
     /// Mask personal data in samples before they are stored
     #[arg(long)]
     redact_pii: bool,
@@ -77,6 +83,11 @@ enum Command {
     Token(TokenCommand),
 }
 
+fn workers(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|it| (1..=1000).contains(it));
+    number.ok_or_else(|| "expected a number from 1 to 1000".to_owned())
+}
+
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|arg| arg == SCRIPT_WORKER) {
         return kindlm_script::worker::main().into();
@@ -102,7 +113,7 @@ fn run(args: &Args) -> Result<(), String> {
             Ok(())
         });
     }
-    let (records, judge, models) = records(&world(), args)?;
+    let Opened { records, judge, models, prices } = records(&world(), args)?;
     let redactor = args.redact_pii.then(Redactor::new).transpose();
     let redactor = redactor.map_err(|err| err.to_string())?;
     let suites = args.suites.as_ref().map(suites).transpose()?;
@@ -120,6 +131,8 @@ fn run(args: &Args) -> Result<(), String> {
         let link = args.public_url.clone().or(own);
         let services = App::new(records, runs.clone(), store.clone(), redactor)
             .with_embed_origins(args.embed_origin.clone())
+            .with_workers(args.workers)
+            .with_traces(Duration::from_secs(args.trace_delay), prices)
             .with_alerts(Alerts { reference: args.alert_reference, judge, link });
         let monitor = tokio::spawn(monitor(services.clone()));
         let deliver = tokio::spawn(deliver(services.clone(), destinations));
@@ -167,11 +180,16 @@ fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     Ok(webhooks.into_iter().chain(slack).collect())
 }
 
-/// Starts the service for records. Also returns what other services need of the config.
-fn records(
-    world: &World,
-    args: &Args,
-) -> Result<(RecordService, Option<JudgeWatches>, Option<ServerModels>), String> {
+/// The service for records, and what other services need of the config.
+struct Opened {
+    records: RecordService,
+    judge: Option<JudgeWatches>,
+    models: Option<ServerModels>,
+    prices: TracePrices,
+}
+
+/// Opens the config, and starts the service for records.
+fn records(world: &World, args: &Args) -> Result<Opened, String> {
     let shown = |failure: kindlm_run::Failure| {
         [failure.message, failure.help].into_iter().flatten().collect::<Vec<_>>().join("; ")
     };
@@ -179,8 +197,9 @@ fn records(
     let suite = args.config.as_ref().map(open).transpose().map_err(shown)?;
     let judge = suite.as_ref().and_then(JudgeWatches::of_project);
     let models = suite.as_ref().map(ServerModels::of_project);
+    let prices = suite.as_ref().map(TracePrices::of_project).unwrap_or_default();
     let records = RecordService::start(world.clone(), suite, args.concurrency.into());
-    Ok((records.map_err(shown)?, judge, models))
+    Ok(Opened { records: records.map_err(shown)?, judge, models, prices })
 }
 
 fn world() -> World {

@@ -12,10 +12,8 @@ use crate::problem::Problem;
 use crate::records::{self, Evaluated, Unevaluated};
 use crate::store::queue::{Leased, MAX_ATTEMPTS, NewResult};
 use crate::store::spending::{Reservation, today};
+use crate::store::traces::KEPT;
 use crate::store::{StoreError, pause_after};
-
-/// The number of samples that are evaluated at once.
-const WORKERS: usize = 4;
 
 /// The pause between two looks into the queue, for samples that other processes have stored or left.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -23,10 +21,29 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The pause before the second attempt. Each later pause is four times as long: together 42 minutes.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Evaluates samples until the future is dropped. Samples in work return to the queue when their lease ends.
+/// The pause between two deletions of old traces.
+const DELETION: Duration = Duration::from_mins(1);
+
+/// Evaluates samples, and deletes old traces, until the future is dropped.
+///
+/// Samples in work return to the queue when their lease ends.
 pub async fn monitor(app: App) {
+    tokio::join!(delete_traces(app.clone()), evaluate(app));
+}
+
+/// Deletes the traces that are older than [`KEPT`].
+async fn delete_traces(app: App) {
+    loop {
+        if let Err(err) = app.store.delete_traces(KEPT).await {
+            Problem::from(err).report_cause(app.runs.world());
+        }
+        tokio::time::sleep(DELETION).await;
+    }
+}
+
+async fn evaluate(app: App) {
     let mut workers = JoinSet::new();
-    for _ in 0..WORKERS {
+    for _ in 0..app.workers {
         workers.spawn(work(app.clone()));
     }
     // A worker ends only with a panic. Its sample counts an attempt, and the worker is replaced.

@@ -88,7 +88,7 @@ impl From<StoreError> for Problem {
             StoreError::KeyReused => {
                 return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", cause);
             }
-            StoreError::Invalid(_) | StoreError::Counts(_) => {
+            StoreError::Invalid(_) | StoreError::Counts(_) | StoreError::Panicked => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }
             _ => (StatusCode::SERVICE_UNAVAILABLE, "database"),

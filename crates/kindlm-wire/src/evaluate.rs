@@ -41,6 +41,11 @@ pub struct Record {
     /// The kinds of evidence that are complete; if absent, the kinds that occur in the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_for: Option<std::collections::BTreeSet<kindlm_types::Channel>>,
+    /// The reasons why evidence is missing, such as a lost span; empty if none is known to be missing.
+    ///
+    /// Checks that need the missing evidence are errored: those of the output, of success and of absence.
+    #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
     /// The reference output for the `drift` check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,

@@ -275,3 +275,27 @@ fn events_above_the_limit_are_reported() {
     let rejected = Received::default().add(decoded);
     assert_eq!(rejected, ["more than 100000 events are not taken in"; 2]);
 }
+
+#[test]
+fn encoded_spans_are_decoded_unchanged() {
+    let values = json!([
+        {"key": "text", "value": {"stringValue": "a"}}, {"key": "whole", "value": {"intValue": "-7"}},
+        {"key": "part", "value": {"doubleValue": 0.5}}, {"key": "yes", "value": {"boolValue": true}},
+        {"key": "none", "value": {}},
+        {"key": "list", "value": {"arrayValue": {"values": [{"stringValue": "b"}, {}, {"intValue": 1}]}}},
+        {"key": "map", "value": {"kvlistValue": {"values": [{"key": "c", "value": {"boolValue": false}}]}}},
+    ]);
+    let body = json!({"resourceSpans": [
+        {"resource": {"attributes": values}, "scopeSpans": [{"spans": [
+            {"traceId": "t", "spanId": "1", "name": "a", "kind": 3, "startTimeUnixNano": "1", "endTimeUnixNano": "18446744073709551615",
+             "attributes": values, "flags": 0x301, "parentSpanId": "9", "status": {"code": 2, "message": "no"},
+             "droppedEventsCount": 2, "events": [{"name": "e", "timeUnixNano": "5", "attributes": values}]},
+            {"traceId": "t", "spanId": "2"},
+        ]}]},
+        {"scopeSpans": [{"spans": [{"traceId": "u", "spanId": "1", "status": {"code": 1}}]}]},
+    ]});
+    let spans = decode_json(body.to_string().as_bytes()).unwrap().spans;
+    let encoded = kindlm_otlp::encode_json(&spans);
+    assert_eq!(encoded["resourceSpans"].as_array().unwrap().len(), 2);
+    assert_eq!(decode_json(encoded.to_string().as_bytes()).unwrap().spans, spans);
+}

@@ -4,7 +4,9 @@ mod agent;
 mod file;
 mod gather;
 mod observed;
+pub(crate) mod prices;
 mod receiver;
+pub(crate) mod record;
 pub(crate) mod run;
 
 pub(crate) use file::read_files;

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use kindlm_assertions::pattern::Pattern;
 use kindlm_engine::{Model, Observed, Suite};
-use kindlm_otlp::{Filter, Inference, OtlpSpan, Reading, TEST, read};
-use kindlm_providers::pricing;
+use kindlm_otlp::{Filter, OtlpSpan, Reading, TEST, read};
 use kindlm_types::{
-    Channel, CommandEnd, CommandOutput, Completeness, Execution, ExecutionError, Limits, Params,
+    CommandEnd, CommandOutput, Completeness, Execution, ExecutionError, Limits, Params,
     ProviderError, Spend, ecma, suggest,
 };
 
+use super::prices::TracePrices;
 use super::{GatheredTraces, MODEL, agent};
 use crate::Failure;
 
@@ -34,7 +34,7 @@ pub(crate) struct Observations {
     failure: Option<ProviderError>,
     command: Option<CommandOutput>,
     expected: usize,
-    models: Vec<Model>,
+    prices: TracePrices,
 }
 
 impl Observations {
@@ -89,7 +89,7 @@ impl Observations {
             }),
             command,
             expected: options.traces.unwrap_or(0),
-            models: suite.models.clone(),
+            prices: TracePrices::of_models(&suite.models),
             readings,
         };
         for (at, reading) in this.readings.iter().enumerate() {
@@ -140,27 +140,6 @@ impl Observations {
     fn of_case(&self, case: &str) -> &[usize] {
         self.named.get(case).unwrap_or(&self.open)
     }
-
-    /// Returns the cost of the used tokens in US dollars.
-    ///
-    /// Returns `None` if no model call was recorded, a price is unknown, or the usage was not completely recorded.
-    fn cost(&self, reading: &Reading) -> Option<f64> {
-        if reading.inferences.is_empty()
-            || !reading.execution.completeness.coverage.includes(Channel::Usage)
-        {
-            return None;
-        }
-        let cost = |it: &Inference| {
-            let own = |name: &String| {
-                self.models.iter().filter(|it| it.name == *name).find_map(|it| it.price)
-            };
-            let known = |name: &String| pricing::price(provider(it.vendor.as_deref()?)?, name);
-            let price =
-                it.models.iter().find_map(own).or_else(|| it.models.iter().find_map(known))?;
-            price.cost_if_counted(&it.usage)
-        };
-        reading.inferences.iter().map(cost).sum()
-    }
 }
 
 impl Observed for Observations {
@@ -197,7 +176,7 @@ impl Observed for Observations {
             repeat: begun.repeat,
             vars: begun.vars,
             test_metadata: begun.test_metadata,
-            spend: Spend { cost_usd: self.cost(reading), ..reading.execution.spend.clone() },
+            spend: Spend { cost_usd: self.prices.cost(reading), ..reading.execution.spend.clone() },
             command: command.and_then(|it| CommandEnd::of(it.exit_code, it.stderr.clone())),
             ..reading.execution.clone()
         };
@@ -244,21 +223,4 @@ fn rejection(rejected: &[String]) -> Vec<String> {
         notes.push(format!("warning: … and {} more", rejected.len() - notes.len()));
     }
     notes
-}
-
-/// Returns the provider whose price list covers a vendor; `None` if no list does.
-///
-/// `vendor` is a name of the OpenTelemetry conventions.
-fn provider(vendor: &str) -> Option<&'static str> {
-    match vendor.to_ascii_lowercase().as_str() {
-        "openai" => Some("openai"),
-        "anthropic" => Some("anthropic"),
-        "gcp.gemini" | "gcp.gen_ai" | "gcp.vertex_ai" | "gemini" | "google" | "vertex_ai" => {
-            Some("gemini")
-        }
-        "mistral_ai" | "mistralai" | "mistral" => Some("mistral"),
-        "cohere" => Some("cohere"),
-        "ollama" => Some("ollama"),
-        _ => None,
-    }
 }

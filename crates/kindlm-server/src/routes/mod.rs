@@ -12,6 +12,7 @@ mod rates;
 pub(crate) mod runs;
 mod samples;
 mod sets;
+mod traces;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,7 @@ pub fn app(app: App) -> Router {
         .merge(batch::routes(&app))
         .merge(sets::routes(&app))
         .merge(samples::routes(&app))
+        .merge(traces::routes(&app))
         .merge(agents::routes(&app))
         .merge(alerts::routes(&app))
         .merge(rates::routes(&app))
@@ -83,5 +85,20 @@ async fn in_time(request: Request<Body>, next: Next) -> Response {
     tokio::time::timeout(PATIENCE, next.run(request)).await.unwrap_or_else(|_| {
         let detail = format!("the request took more than {} s", PATIENCE.as_secs());
         Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail).into_response()
+    })
+}
+
+/// Runs work that would stop other requests for too long.
+///
+/// # Errors
+///
+/// Fails if the work panics.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|err| {
+        let detail = "the server has a bug; the standard error of the server has the details";
+        let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        Problem { cause: Some(err.to_string()), ..problem }
     })
 }

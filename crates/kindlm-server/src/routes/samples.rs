@@ -14,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::blocking;
 use super::body::{JSON, NDJSON, has_type, is_ndjson, is_short, json, not_json, wrong_type};
 use crate::access::{Caller, guarded};
 use crate::app::App;
@@ -80,13 +81,7 @@ async fn add(
     let key = key(&headers, caller.id().to_owned(), &body)?;
     let redactor = app.redactor.clone();
     // Parsing and masking 8 MiB would stop other requests for too long.
-    let parse = move || parse(redactor.as_deref(), &body, is_lines);
-    let parsed = tokio::task::spawn_blocking(parse).await;
-    let samples = parsed.map_err(|err| {
-        let detail = "the server has a bug; the standard error of the server has the details";
-        let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
-        Problem { cause: Some(err.to_string()), ..problem }
-    })??;
+    let samples = blocking(move || parse(redactor.as_deref(), &body, is_lines)).await??;
     let stored = app.store.add_samples(&samples, key.as_ref()).await?;
     if !stored.is_repetition {
         app.metrics.add_samples(stored.stored);

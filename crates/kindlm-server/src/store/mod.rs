@@ -13,6 +13,7 @@ pub mod samples;
 pub mod sets;
 pub mod spending;
 pub mod tokens;
+pub mod traces;
 
 use std::str::FromStr as _;
 use std::sync::Once;
@@ -58,6 +59,9 @@ pub enum StoreError {
     /// Stored counts contradict each other.
     #[error("the database has invalid counts: {0}")]
     Counts(#[source] kindlm_stats::Undefined),
+    /// The reading of a trace panicked, which is a bug.
+    #[error("the reading of a trace panicked")]
+    Panicked,
     /// The operating system has no random numbers.
     #[error("cannot make random numbers: {0}")]
     Random(#[from] getrandom::Error),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sqlx::any::AnyRow;
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use utoipa::ToSchema;
 
 use super::idempotency::RequestKey;
@@ -179,7 +179,8 @@ impl Store {
         }
         let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new(), is_repetition: false };
         let mut rates: HashMap<&str, Option<f64>> = HashMap::new();
-        for NewSample { id, agent, subject, version, has_error, body } in samples {
+        for sample in samples {
+            let NewSample { id, agent, has_error, .. } = sample;
             let id = id.clone().map_or_else(|| random(16), Ok)?;
             let rate = match rates.get(agent.as_str()) {
                 Some(rate) => *rate,
@@ -188,22 +189,10 @@ impl Store {
                 }
             };
             let is_evaluated = rate.is_some_and(|it| *has_error || is_sampled(&id, it));
-            let inserted = sqlx::query(
-                "INSERT INTO samples (id, agent, subject, version, state, body, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
-                ON CONFLICT (id) DO NOTHING",
-            )
-            .bind(&id)
-            .bind(agent)
-            .bind(subject)
-            .bind(version)
-            .bind(if is_evaluated { "pending" } else { "skipped" })
-            .bind(serde_json::to_string(body)?)
-            .bind(now())
-            .execute(&mut *transaction)
-            .await?;
-            match inserted.rows_affected() {
-                0 => result.duplicates += 1,
-                _ => result.stored += 1,
+            if insert(&mut transaction, sample, &id, is_evaluated, 0).await? {
+                result.stored += 1;
+            } else {
+                result.duplicates += 1;
             }
             result.ids.push(id);
         }
@@ -275,7 +264,7 @@ impl Store {
         row.as_ref().map(sample).transpose()
     }
 
-    /// Deletes the samples that match, with their feedback and results. Returns their number.
+    /// Deletes the samples that match, with their feedback, results and traces. Returns their number.
     ///
     /// # Errors
     ///
@@ -291,6 +280,12 @@ impl Store {
             "DELETE FROM results WHERE sample_id IN (SELECT id FROM samples WHERE {condition})"
         );
         self.filtered(sql, filter).execute(&mut *transaction).await?;
+        for (table, key) in [("trace_parts", "trace_id"), ("traces", "id")] {
+            let sql = format!(
+                "DELETE FROM {table} WHERE {key} IN (SELECT id FROM samples WHERE {condition})"
+            );
+            self.filtered(sql, filter).execute(&mut *transaction).await?;
+        }
         let sql = format!("DELETE FROM samples WHERE {condition}");
         let deleted = self.filtered(sql, filter).execute(&mut *transaction).await?;
         transaction.commit().await?;
@@ -357,6 +352,34 @@ impl Store {
             .bind(filter.subject.clone().unwrap_or_default())
             .bind(filter.before.unwrap_or_default())
     }
+}
+
+/// Stores a sample, unless its id exists. Returns true if it was stored.
+///
+/// `due` is the earliest time of its evaluation, in milliseconds since 1970.
+pub(super) async fn insert(
+    transaction: &mut Transaction<'_, Any>,
+    sample: &NewSample,
+    id: &str,
+    is_evaluated: bool,
+    due: i64,
+) -> Result<bool, StoreError> {
+    let NewSample { agent, subject, version, body, .. } = sample;
+    let inserted = sqlx::query(
+        "INSERT INTO samples (id, agent, subject, version, state, body, received_at, leased_until) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(id)
+    .bind(agent)
+    .bind(subject)
+    .bind(version)
+    .bind(if is_evaluated { "pending" } else { "skipped" })
+    .bind(serde_json::to_string(body)?)
+    .bind(now())
+    .bind(due)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(inserted.rows_affected() > 0)
 }
 
 /// Returns how many of these sizes fit into `most` bytes together, at least 1.

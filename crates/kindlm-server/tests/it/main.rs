@@ -18,3 +18,4 @@ mod server;
 mod sets;
 mod store;
 mod tokens;
+mod traces;

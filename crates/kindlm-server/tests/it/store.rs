@@ -1,6 +1,7 @@
 //! The store on SQLite. `postgres.rs` runs the same tests on PostgreSQL.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_run::evaluate::service::JudgeCost;
@@ -14,6 +15,7 @@ use kindlm_server::store::rates::{Counts, RateFilter};
 use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter};
 use kindlm_server::store::spending::Spent;
 use kindlm_server::store::tokens::Scope;
+use kindlm_server::store::traces::{ReadTrace, StoredTraces, TraceReading};
 use serde_json::{Map, Value, json};
 
 fn object(value: &Value) -> Map<String, Value> {
@@ -292,6 +294,69 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
     assert_eq!(store.evaluated_samples(&filter).await.unwrap(), counts);
 }
 
+async fn traces_are_stored_with_their_sample(store: &Store) {
+    // A part is a text. The trace is finished if a part has `root`, and its output is all parts.
+    let read: ReadTrace = Arc::new(|earlier, part| {
+        let all = earlier.join("+") + "+" + &part;
+        if part.starts_with("useless") {
+            return TraceReading::Unusable("useless".to_owned());
+        }
+        if !all.contains("root") {
+            return TraceReading::Unfinished;
+        }
+        let body = object(&json!({"agent_output": all}));
+        TraceReading::Sample(Box::new(NewSample { body, ..sample("t", "traced", "s") }))
+    });
+    let add = async |parts: &[(&str, &str)], delay| {
+        let parts = parts.iter().map(|(id, part)| ((*id).to_owned(), (*part).to_owned()));
+        store.add_traces(parts.collect(), delay, &read).await.unwrap()
+    };
+    let output = async |id: &str| {
+        let found = store.sample(id).await.unwrap()?;
+        Some((found.sample["agent_output"].as_str()?.to_owned(), found.state))
+    };
+    let is = |output: &str, state: &str| Some((output.to_owned(), state.to_owned()));
+    let long = Duration::from_hours(1);
+    store.put_agent("traced", "set", 1.0, None, "").await.unwrap();
+    // Without a root span, there is no sample. A repeated part changes nothing.
+    for _ in 0..2 {
+        assert_eq!(add(&[("t1", "a"), ("t2", "b")], long).await, StoredTraces::default());
+    }
+    let done = add(&[("t1", "root"), ("t2", "useless"), ("t3", "useless")], long).await;
+    assert_eq!(done.samples, 1);
+    assert_eq!(done.refused.keys().collect::<Vec<_>>(), ["t2", "t3"]);
+    assert_eq!(output("t1").await, is("a+root", "pending"));
+    // The evaluation waits for later parts.
+    assert!(store.lease_sample().await.unwrap().is_none());
+    assert_eq!(add(&[("t1", "c")], long).await, StoredTraces::default());
+    assert_eq!(output("t1").await, is("a+root+c", "pending"));
+    // The parts of a useless trace are deleted, so its next part is its first one.
+    assert_eq!(add(&[("t2", "root")], Duration::ZERO).await.samples, 1);
+    assert_eq!(output("t2").await, is("+root", "pending"));
+    // After the evaluation has begun, the sample does not change.
+    let leased = store.lease_sample().await.unwrap().unwrap();
+    assert_eq!(leased.id, "t2");
+    let late = add(&[("t2", "d")], Duration::ZERO).await;
+    assert!(late.refused["t2"].contains("evaluated before"), "{late:?}");
+    assert_eq!(output("t2").await, is("+root", "pending"));
+    store.fail_sample(&leased, "no").await.unwrap();
+    // Requests at the same time make one sample.
+    let parts = ["root", "e", "f", "g"].map(|it| [("t4", it)]);
+    let all = futures_util::future::join_all(parts.iter().map(|it| add(it, long))).await;
+    assert_eq!(all.iter().map(|it| it.samples).sum::<u64>(), 1);
+    let (text, _) = output("t4").await.unwrap();
+    assert!(["root", "e", "f", "g"].iter().all(|it| text.contains(it)), "{text}");
+    // A large trace keeps what it has.
+    let large = "x".repeat(8 << 20);
+    assert!(add(&[("t4", &large)], long).await.refused["t4"].contains("8 MiB"));
+    // Old traces are deleted, and their samples stay.
+    assert_eq!(store.delete_traces(long).await.unwrap(), 0);
+    assert_eq!(store.delete_traces(Duration::ZERO).await.unwrap(), 3);
+    assert!(add(&[("t1", "root")], long).await.refused["t1"].contains("stored already"));
+    let of_agent = SampleFilter { agent: Some("traced".to_owned()), ..SampleFilter::default() };
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 3);
+}
+
 pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
@@ -301,6 +366,7 @@ pub(crate) async fn all(url: &str) {
     falls_start_and_end_alerts(&store).await;
     samples_evaluated_for_their_error_are_not_compared(&store).await;
     evaluations_stay_in_the_daily_budget(&store).await;
+    traces_are_stored_with_their_sample(&store).await;
     store.close().await;
     // The tables exist now, and their content is kept.
     let store = Store::open(url).await.unwrap();

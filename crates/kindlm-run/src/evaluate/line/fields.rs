@@ -55,6 +55,7 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
                 "tool_calls" => line.tool_calls = map.next_value()?,
                 "events" => line.events = map.next_value()?,
                 "complete_for" => line.complete_for = map.next_value()?,
+                "incomplete" => line.incomplete = map.next_value()?,
                 "baseline" => line.baseline = map.next_value::<Option<Text<'a>>>()?.map(|it| it.0),
                 "vars" => line.vars = map.next_value()?,
                 "usage" => line.usage = map.next_value()?,

@@ -20,7 +20,7 @@ use fields::Fields;
 use problem::explain;
 
 /// The keys of a [`Record`](kindlm_wire::evaluate::Record).
-pub(super) const KEYS: [&str; 22] = [
+pub(super) const KEYS: [&str; 23] = [
     "id",
     "agent_input",
     "agent_output",
@@ -29,6 +29,7 @@ pub(super) const KEYS: [&str; 22] = [
     "tool_calls",
     "events",
     "complete_for",
+    "incomplete",
     "baseline",
     "vars",
     "usage",
@@ -56,6 +57,7 @@ pub(super) struct Line<'a> {
     tool_calls: Option<Vec<RecordedToolCall>>,
     events: Option<Vec<Event>>,
     complete_for: Option<BTreeSet<Channel>>,
+    incomplete: Option<Vec<String>>,
     pub(super) baseline: Option<Cow<'a, str>>,
     vars: Option<Map<String, Value>>,
     usage: Option<RecordedUsage>,
@@ -240,7 +242,7 @@ impl<'a> Line<'a> {
             spend: Spend { cost_usd: said.spend.cost_usd.or(told.spend.cost_usd), ..said.spend },
             finish_reason,
             completeness: Completeness {
-                gaps: told.completeness.gaps,
+                gaps: [told.completeness.gaps, said.completeness.gaps].concat(),
                 coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },
                 unread: told.completeness.unread,
                 ..said.completeness
@@ -290,6 +292,8 @@ impl<'a> Line<'a> {
         let lacks_call = stopped_to_call && tool_calls.is_empty();
         // Without complete evidence of the actions, a missing call needs no warning.
         let lacks_call = lacks_call && coverage.includes(Channel::Actions);
+        let mut gaps = self.incomplete.take().unwrap_or_default();
+        gaps.extend(lacks_call.then(|| gap.to_owned()));
         Execution {
             input,
             output,
@@ -300,11 +304,7 @@ impl<'a> Line<'a> {
             latency_ms: self.latency_ms,
             spend: Spend { cost_usd: self.cost_usd.or(cost), ..Spend::default() },
             recorded_events: events,
-            completeness: Completeness {
-                coverage,
-                gaps: lacks_call.then(|| gap.to_owned()).into_iter().collect(),
-                ..Completeness::default()
-            },
+            completeness: Completeness { coverage, gaps, ..Completeness::default() },
             finish_reason,
             log_probs: self.log_probs.take(),
             metadata: self.metadata.take().unwrap_or_default(),

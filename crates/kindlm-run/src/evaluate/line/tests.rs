@@ -86,7 +86,7 @@ fn an_output_may_be_any_json_but_null() {
 #[test]
 fn the_keys_agree_with_the_record_type() {
     let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "transcript": [], "assertions": [{"id": "a"}],
-        "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "baseline": "b", "vars": {"a": 1}, "usage": {},
+        "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "incomplete": ["a"], "baseline": "b", "vars": {"a": 1}, "usage": {},
         "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
         "provider_response": {}, "trace": {"spans": []}, "workspace": {}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
     let record: kindlm_wire::evaluate::Record = serde_json::from_str(json).unwrap();
@@ -154,6 +154,21 @@ fn recorded_channels_are_complete_by_default() {
     ] {
         let execution = Line::parse(json.as_bytes()).unwrap().execution();
         assert_eq!(execution.completeness.coverage, complete.into_iter().collect(), "{json}");
+    }
+}
+
+#[test]
+fn reasons_of_missing_evidence_are_kept() {
+    for (json, expected) in [
+        (r#"{"agent_output": "hi"}"#, vec![]),
+        (r#"{"agent_output": "hi", "incomplete": ["a lost span"]}"#, vec!["a lost span"]),
+        (
+            r#"{"transcript": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "incomplete": ["cut"]}"#,
+            vec!["cut"],
+        ),
+    ] {
+        let execution = Line::parse(json.as_bytes()).unwrap().execution();
+        assert_eq!(execution.completeness.gaps, expected, "{json}");
     }
 }
 

@@ -1,0 +1,121 @@
+//! Converts a trace to a record, as `evaluate` reads it: [`record_of_trace`].
+
+use kindlm_otlp::{Filter, OtlpSpan, Reading, read};
+use kindlm_types::{Event, Execution, Role, Speaker, TraceSettings, Usage};
+use kindlm_wire::evaluate::{Record, RecordedUsage};
+use serde_json::Value;
+
+use super::prices::TracePrices;
+
+/// The attributes with the person or account that a trace is about.
+const SUBJECT: [&str; 2] = ["user.id", "enduser.id"];
+
+/// The start of the names that SDKs give to processes without a name.
+const UNNAMED: &str = "unknown_service";
+
+/// A trace as a record, and what identifies its agent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceRecord {
+    /// The record.
+    pub record: Record,
+    /// The agent: `gen_ai.agent.name` of the first span that has it, or else `service.name`; `None` without both.
+    pub agent: Option<String>,
+    /// The version of the agent: `gen_ai.agent.version`, or else `service.version`.
+    pub version: Option<String>,
+    /// The person or account: `user.id` or `enduser.id`.
+    pub subject: Option<String>,
+    /// The message of the first error of the agent; `None` without errors.
+    pub error: Option<String>,
+}
+
+/// Converts the spans of one trace to a record. The conventions are those of traces in suites.
+///
+/// Returns `None` if no span is a model request, a tool call or the work of an agent.
+pub fn record_of_trace(spans: &[OtlpSpan], prices: &TracePrices) -> Option<TraceRecord> {
+    let settings = TraceSettings::default();
+    let filter = Filter::new(&settings.filter, None);
+    // A filter without a name pattern always decides.
+    let reading = read(spans, &settings.mapping, filter).ok().filter(|it| it.shows_agent)?;
+    let cost_usd = prices.cost(&reading);
+    let Reading { execution, .. } = reading;
+    let errors = execution.recorded_events.iter().find_map(|it| match it {
+        Event::Error { message } => Some(message.clone()),
+        _ => None,
+    });
+    let of_agent = |key| first_attribute(spans, &[key]);
+    Some(TraceRecord {
+        agent: of_agent("gen_ai.agent.name")
+            .or_else(|| resource(spans, "service.name").filter(|it| !it.starts_with(UNNAMED))),
+        version: of_agent("gen_ai.agent.version").or_else(|| resource(spans, "service.version")),
+        subject: first_attribute(spans, &SUBJECT),
+        error: errors,
+        record: record(execution, cost_usd),
+    })
+}
+
+fn record(execution: Execution, cost_usd: Option<f64>) -> Record {
+    let Execution { output, mut recorded_events, completeness, usage, .. } = execution;
+    let is_user = |it: &Event| matches!(it, Event::Message { role: Speaker::User, .. });
+    let asked = execution.input.into_iter().rev().find(|it| it.role == Role::User);
+    let asked = asked.map(|it| it.content).or_else(|| {
+        recorded_events.iter().find(|it| is_user(it)).and_then(|it| match it {
+            Event::Message { text, .. } => Some(text.clone()),
+            _ => None,
+        })
+    });
+    // In a record, the output is the last message. The last message of a trace may be that of a subagent.
+    let is_last = Event::last_words(&recorded_events).is_none_or(|it| it.trim() == output.trim());
+    if !output.is_empty() && !is_last {
+        recorded_events.push(Event::Message { role: Speaker::Assistant, text: output.clone() });
+    }
+    Record {
+        agent_input: asked.map(Value::from),
+        // Without a recorded text, an empty output would be evidence of silence.
+        agent_output: (!output.is_empty()).then(|| Value::from(output)),
+        events: recorded_events,
+        complete_for: completeness.coverage.complete_for().cloned(),
+        incomplete: completeness.gaps.into_iter().chain(completeness.unread).collect(),
+        usage: recorded_usage(usage),
+        latency_ms: execution.latency_ms.filter(|it| *it >= 0.0),
+        cost_usd,
+        finish_reason: execution.finish_reason.map(|it| it.as_str().to_owned()),
+        metadata: execution.metadata,
+        trace: execution.trace,
+        ..Record::default()
+    }
+}
+
+/// Returns the tokens; `None` if they are not known as a whole. The events have the known part.
+fn recorded_usage(usage: Usage) -> Option<RecordedUsage> {
+    (usage != Usage::default() && usage.is_whole()).then_some(RecordedUsage {
+        input_tokens: Some(usage.input_tokens),
+        output_tokens: Some(usage.output_tokens),
+        total_tokens: Some(usage.total_tokens),
+        cached_input_tokens: usage.cached_input_tokens,
+    })
+}
+
+/// Returns the first text of these attributes, in the order of the starts of the spans.
+fn first_attribute(spans: &[OtlpSpan], keys: &[&str]) -> Option<String> {
+    let mut spans: Vec<&OtlpSpan> = spans.iter().collect();
+    spans.sort_by_key(|it| it.start_ns);
+    let text = |span: &OtlpSpan| keys.iter().find_map(|it| given(span.attributes.get(*it)?));
+    spans.into_iter().find_map(text)
+}
+
+/// Returns a text of the process that started the trace.
+fn resource(spans: &[OtlpSpan], key: &str) -> Option<String> {
+    let root = spans.iter().find(|it| it.parent_span_id.is_none());
+    let remote = || spans.iter().find(|it| it.parent_is_remote);
+    let first = root.or_else(remote).or(spans.first())?;
+    given(first.resource.get(key)?)
+}
+
+fn given(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
