@@ -1,4 +1,4 @@
-//! Sends alerts to other services: [`deliver`].
+//! Sends alerts to other services and people: [`deliver`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::alerts::Alert;
 use crate::app::App;
+use crate::email::{Email, one_line};
 use crate::problem::Problem;
 use crate::store::deliveries::Delivery;
 use crate::store::{StoreError, digest, pause_after};
@@ -54,38 +55,37 @@ impl fmt::Debug for AlertUrl {
     }
 }
 
-/// A service that receives alerts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A receiver of alerts.
+#[derive(Clone, Debug)]
 pub enum Destination {
     /// A service that receives the alert as JSON.
     Webhook(AlertUrl),
     /// An incoming webhook of Slack, or of a service that accepts the same messages.
     Slack(AlertUrl),
+    /// A person or list that receives e-mails.
+    Email(Box<Email>),
 }
 
 impl Destination {
-    fn url(&self) -> &Url {
-        match self {
-            Self::Webhook(it) | Self::Slack(it) => &it.0,
-        }
-    }
-
     /// Returns the key of its messages in the database. It does not show the address.
     fn key(&self) -> String {
-        let kind = match self {
-            Self::Webhook(_) => "webhook",
-            Self::Slack(_) => "slack",
-        };
-        digest(format!("{kind} {}", self.url()).as_bytes())
+        match self {
+            Self::Webhook(AlertUrl(url)) => digest(format!("webhook {url}").as_bytes()),
+            Self::Slack(AlertUrl(url)) => digest(format!("slack {url}").as_bytes()),
+            Self::Email(email) => email.key(),
+        }
     }
 
     /// Returns its option and its host, for messages to the operator.
     fn name(&self) -> String {
-        let option = match self {
-            Self::Webhook(_) => "--alert-webhook",
-            Self::Slack(_) => "--alert-slack",
+        let named = |option: &str, AlertUrl(url): &AlertUrl| {
+            format!("`{option}` to {}", url.host_str().unwrap_or_default())
         };
-        format!("`{option}` to {}", self.url().host_str().unwrap_or_default())
+        match self {
+            Self::Webhook(url) => named("--alert-webhook", url),
+            Self::Slack(url) => named("--alert-slack", url),
+            Self::Email(email) => email.name(),
+        }
     }
 }
 
@@ -143,11 +143,17 @@ async fn deliver_next(
     let event = if is_end { "end" } else { "alert" };
     let link = app.alerts.link.as_ref().map(|it| link(it, &alert.agent));
     let message = Message { event, alert: &alert, link };
-    let body = match destination {
-        Destination::Webhook(_) => serde_json::to_vec(&message)?,
-        Destination::Slack(_) => serde_json::to_vec(&json!({"text": slack_text(&message)}))?,
+    let sent = match destination {
+        Destination::Webhook(AlertUrl(url)) => {
+            send(transport, url, serde_json::to_vec(&message)?).await
+        }
+        Destination::Slack(AlertUrl(url)) => {
+            let body = json!({"text": text(&message, escaped)});
+            send(transport, url, serde_json::to_vec(&body)?).await
+        }
+        Destination::Email(email) => email.send(&id, &text(&message, one_line)).await,
     };
-    if let Err(why) = send(transport, destination.url(), body).await {
+    if let Err(why) = sent {
         let pause = pause_after(RETRY, attempts).min(LONGEST_PAUSE);
         let (name, seconds) = (destination.name(), pause.as_secs());
         let text =
@@ -180,11 +186,15 @@ fn link(server: &Url, agent: &str) -> String {
     url.to_string()
 }
 
-fn slack_text(message: &Message<'_>) -> String {
+/// Escapes a text for Slack. Otherwise, a name could mention people or hide a link.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Returns the text of a message for people. `plain` makes plain text of a name.
+fn text(message: &Message<'_>, plain: fn(&str) -> String) -> String {
     let Message { alert, link, .. } = message;
     let Alert { agent, assertion, set, version, since, from, to, judge, .. } = alert;
-    // Otherwise, a name could mention people or hide a link.
-    let plain = |it: &str| it.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let version = if version.is_empty() { String::new() } else { format!(" {}", plain(version)) };
     let mut text = format!("{}: {}{version} ({})", plain(assertion), plain(agent), plain(set));
     if alert.ended.is_some() {
@@ -210,6 +220,10 @@ mod tests {
 
     use super::*;
     use crate::alerts::AlertJudge;
+
+    fn slack_text(message: &Message<'_>) -> String {
+        text(message, escaped)
+    }
 
     fn alert() -> Alert {
         Alert {
@@ -244,6 +258,19 @@ mod tests {
         (alert.ended, alert.end_reason) = (Some(String::new()), Some("recovered".to_owned()));
         let text = slack_text(&Message { event: "end", alert: &alert, link: None });
         assert!(text.starts_with("Alert ended: ") && text.contains("has recovered"), "{text}");
+    }
+
+    #[test]
+    fn name_in_an_email_stays_on_its_line() {
+        let mut alert = alert();
+        alert.assertion = "a\r\nBcc: eve@evil.test\n\nb".to_owned();
+        let text = text(&Message { event: "alert", alert: &alert, link: None }, one_line);
+        assert_eq!(
+            text,
+            "The pass rate has fallen: a  Bcc: eve@evil.test  b: a & b v2 (support@3)\n\
+            from 95.0 % (88.8–97.8) of 100 to 60.0 % (38.7–78.1) of 20, since 2026-11-26T08:00:00Z\n\
+            the judge changed too: 5 of 9 differ"
+        );
     }
 
     #[test]

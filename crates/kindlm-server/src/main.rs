@@ -17,7 +17,7 @@ use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, ServerModels, Tra
 use kindlm_server::store::queue::LEASE;
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
 use kindlm_server::{
-    AlertUrl, Alerts, App, Destination, EmbedOrigin, REFERENCE, RunService, TRACE_DELAY,
+    AlertUrl, Alerts, App, Destination, Email, EmbedOrigin, REFERENCE, RunService, TRACE_DELAY,
     WORKERS, app, deliver, listen, monitor, serve,
 };
 use token::TokenCommand;
@@ -68,6 +68,15 @@ struct Args {
     /// An incoming webhook of Slack that receives alerts; can be repeated. The variable separates addresses by spaces
     #[arg(long, value_name = "URL", env = "KINDLM_ALERT_SLACK", hide_env_values = true)]
     alert_slack: Vec<String>,
+    /// An address that receives alerts by e-mail; can be repeated
+    #[arg(long, value_name = "ADDRESS", requires = "smtp_url", requires = "alert_from")]
+    alert_email: Vec<String>,
+    /// The mail server: `smtps://<user>@<host>`, or `smtp://<host>` for STARTTLS. The password is in the variable `KINDLM_SMTP_PASSWORD`
+    #[arg(long, value_name = "URL")]
+    smtp_url: Option<String>,
+    /// The sender of e-mails
+    #[arg(long, value_name = "ADDRESS")]
+    alert_from: Option<String>,
     /// The number of results of an assertion with which the later ones are compared
     #[arg(long, value_name = "RESULTS", default_value_t = REFERENCE, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
     alert_reference: u64,
@@ -177,7 +186,15 @@ fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     };
     let webhooks = read("--alert-webhook", &args.alert_webhook, Destination::Webhook)?;
     let slack = read("--alert-slack", &args.alert_slack, Destination::Slack)?;
-    Ok(webhooks.into_iter().chain(slack).collect())
+    let password = std::env::var("KINDLM_SMTP_PASSWORD").ok();
+    let (url, from) = (args.smtp_url.as_deref(), args.alert_from.as_deref());
+    let email = |to: &String| {
+        Email::new(to, from.unwrap_or_default(), url.unwrap_or_default(), password.as_deref())
+            .map(|it| Destination::Email(Box::new(it)))
+            .map_err(|err| err.to_string())
+    };
+    let emails: Result<Vec<Destination>, String> = args.alert_email.iter().map(email).collect();
+    Ok([webhooks, slack, emails?].concat())
 }
 
 /// The service for records, and what other services need of the config.

@@ -1,6 +1,9 @@
 //! Alerts about fallen pass rates, and their delivery.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kindlm_testing::{MockReply, MockServer};
@@ -146,6 +149,95 @@ fn open_alert_is_delivered_by_the_next_process_without_redirects() {
     assert_eq!(other.count(), 0);
 }
 
+/// A mail server, and the messages that it has received, each with its commands.
+struct MailServer {
+    url: String,
+    messages: Arc<Mutex<Vec<String>>>,
+}
+
+impl MailServer {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("smtp://{}", listener.local_addr().unwrap());
+        let messages = Arc::<Mutex<Vec<String>>>::default();
+        let received = Arc::clone(&messages);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                // A server that is killed breaks its connection.
+                let _ = receive(&stream.unwrap(), &received);
+            }
+        });
+        Self { url, messages }
+    }
+
+    fn received(&self) -> Vec<String> {
+        self.messages.lock().unwrap().clone()
+    }
+}
+
+/// Answers the commands of one connection.
+fn receive(mut stream: &TcpStream, messages: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    stream.write_all(b"220 mail\r\n")?;
+    let (mut all, mut is_data) = (String::new(), false);
+    for line in BufReader::new(stream).lines() {
+        let line = line?;
+        all += &format!("{line}\n");
+        if is_data && line != "." {
+            continue;
+        }
+        let reply = match line.split(' ').next().unwrap() {
+            "DATA" => "354 go on",
+            "QUIT" => "221 bye",
+            "." => {
+                messages.lock().unwrap().push(std::mem::take(&mut all));
+                "250 stored"
+            }
+            _ => "250 fine",
+        };
+        is_data = line == "DATA";
+        stream.write_all(format!("{reply}\r\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn fall_and_its_end_are_sent_by_email() {
+    let mail = MailServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    let args = [
+        ["--alert-email", "team@example.com"],
+        ["--alert-from", "KindLM <kindlm@example.com>"],
+        ["--smtp-url", &mail.url],
+        ["--alert-reference", "20"],
+    ];
+    let server = start(folder.path(), args.as_flattened());
+    send(&server, 20, "a refund");
+    evaluate_all(&server);
+    send(&server, 30, "no");
+    let first = wait(&server, "an e-mail", || mail.received().first().cloned());
+    for part in [
+        "MAIL FROM:<kindlm@example.com>",
+        "RCPT TO:<team@example.com>",
+        "\nFrom: KindLM <kindlm@example.com>\n",
+        "\nTo: team@example.com\n",
+        "\nSubject: The pass rate has fallen: ",
+    ] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    let body = first.replace("=\n", "");
+    assert!(body.contains(&format!("{}/monitor?agent", server.url())), "{body}");
+    assert!(body.contains("shop v2 (support@1)"), "{body}");
+    send(&server, 130, "a refund");
+    let second = wait(&server, "two e-mails", || mail.received().get(1).cloned());
+    assert!(second.contains("\nSubject: Alert ended: "), "{second}");
+    let id = |message: &str| {
+        message.lines().find(|it| it.starts_with("Message-ID: ")).unwrap().to_owned()
+    };
+    assert_ne!(id(&first), id(&second));
+    evaluate_all(&server);
+    assert_eq!(mail.received().len(), 2);
+}
+
 #[test]
 fn other_version_of_the_set_ends_the_alert_and_starts_a_reference() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,6 +265,9 @@ fn invalid_queries_and_options_are_refused() {
         ("--alert-webhook", "hooks.example.com/s3cret"),
         ("--alert-slack", "https://a.example.com  file:///s3cret"),
         ("--alert-reference", "19"),
+        ("--alert-email", "team@example.com"),
+        ("--workers", "0"),
+        ("--trace-delay", "3601"),
     ] {
         let output = crate::server::command(folder.path()).args([option, value]).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
