@@ -238,7 +238,7 @@ async fn list(
     params(("id" = String, Path, description = "the id of the sample")),
     request_body(content = Option<CaseForm>, content_type = "application/json"),
     responses(
-        (status = 200, description = "the test case", body = String, content_type = "application/yaml"),
+        (status = 200, description = "a list with the test case", body = Vec<Value>, content_type = "application/yaml"),
         (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "there is no such sample", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
