@@ -10,6 +10,7 @@ mod case;
 mod delivery;
 mod email;
 mod embed_origin;
+mod ewma;
 mod local;
 mod metrics;
 mod monitor;

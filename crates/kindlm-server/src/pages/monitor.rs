@@ -21,9 +21,12 @@ use crate::access::Caller;
 use crate::alerts::Alert;
 use crate::app::App;
 use crate::case::{CaseForm, case};
+use crate::ewma::{WeightedRate, half_life};
 use crate::store::alerts::AlertFilter;
 use crate::store::attention::{AttentionFilter, AttentionSample, SampleCounts};
 use crate::store::rates::{Counts, RateFilter, RateKey};
+use crate::store::releases::Release;
+use crate::store::time_text;
 use crate::store::tokens::Scope;
 
 /// The maximum number of samples in the list.
@@ -31,6 +34,9 @@ const LISTED: u32 = 20;
 
 /// The maximum number of charts.
 const CHARTS: usize = 100;
+
+/// The maximum number of releases in a chart.
+const MARKS: usize = 20;
 
 /// The width of a chart.
 const WIDTH: f64 = 640.0;
@@ -122,6 +128,16 @@ struct Chart {
     points: Vec<Point>,
     /// The points of the lines. A period without a rate ends a line.
     curves: Vec<String>,
+    /// The points of the weighted rate.
+    weighted: String,
+    releases: Vec<Mark>,
+}
+
+/// The first sample of a version of the agent, in the coordinates of the chart.
+struct Mark {
+    version: String,
+    time: String,
+    x: String,
 }
 
 /// A period with results, in the coordinates of the chart.
@@ -131,6 +147,7 @@ struct Point {
     interval: String,
     count: u64,
     undecided: u64,
+    weighted: String,
     x: String,
     y: String,
     low: String,
@@ -162,7 +179,8 @@ async fn show(
     let rates = app.store.rates(&filter).await?;
     let is_too_long = rates.is_none();
     let window = Window { start: filter.after, width, periods };
-    let mut charts = charts(rates.unwrap_or_default(), &query.version, &window);
+    let releases = app.store.releases(&query.agent, filter.after, end).await?;
+    let mut charts = charts(rates.unwrap_or_default(), &query.version, &releases, &window);
     let more = charts.len().saturating_sub(CHARTS);
     charts.truncate(CHARTS);
     let standing = AlertFilter { agent: query.agent.clone(), standing: Some(true) };
@@ -224,7 +242,12 @@ struct Window {
 }
 
 /// Makes a chart for each assertion of each agent, the lowest pass rate first.
-fn charts(rates: BTreeMap<RateKey, Counts>, version: &str, window: &Window) -> Vec<Chart> {
+fn charts(
+    rates: BTreeMap<RateKey, Counts>,
+    version: &str,
+    releases: &[Release],
+    window: &Window,
+) -> Vec<Chart> {
     let mut series: BTreeMap<(String, String), BTreeMap<i64, Counts>> = BTreeMap::new();
     for (key, counts) in rates {
         if !version.is_empty() && key.version != version {
@@ -239,7 +262,7 @@ fn charts(rates: BTreeMap<RateKey, Counts>, version: &str, window: &Window) -> V
     }
     let charts = series
         .into_iter()
-        .map(|((agent, assertion), it)| Chart::new(agent, assertion, &it, window));
+        .map(|((agent, assertion), it)| Chart::new(agent, assertion, &it, releases, window));
     let mut charts: Vec<Chart> = charts.collect();
     charts.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     charts
@@ -250,6 +273,7 @@ impl Chart {
         agent: String,
         assertion: String,
         periods: &BTreeMap<i64, Counts>,
+        releases: &[Release],
         window: &Window,
     ) -> Self {
         let (passed, decided) = periods
@@ -258,8 +282,18 @@ impl Chart {
         let errored: u64 = periods.values().map(|it| it.errored).sum();
         let all = Tally::new(passed, decided).ok();
         let most = periods.values().map(|it| it.passed + it.failed).max().unwrap_or(0).max(1);
-        let points: Vec<Point> =
+        let mut points: Vec<Point> =
             periods.iter().map(|(start, it)| Point::new(*start, *it, most, window)).collect();
+        let mut weighted = WeightedRate::new(half_life(window.width));
+        let mut curve = String::new();
+        for ((start, counts), point) in periods.iter().zip(&mut points) {
+            if let Some(rate) = weighted.add(*start, *counts) {
+                point.weighted = percent(rate);
+                let _ = write!(curve, "{},{} ", point.x, height(rate));
+            }
+        }
+        let of_agent = releases.iter().filter(|it| it.agent == agent).rev().take(MARKS);
+        let releases: Vec<Mark> = of_agent.map(|it| Mark::new(it, window)).collect();
         let mut curves: Vec<String> = Vec::new();
         let mut last = i64::MIN;
         for (start, point) in periods.keys().zip(&points).filter(|(_, it)| !it.y.is_empty()) {
@@ -288,8 +322,25 @@ impl Chart {
         }
         let rate = all.map_or(0.0, Tally::rate);
         let tone = if rate >= 0.999_999 && errored == 0 { "good" } else { "warn" };
-        Self { agent, assertion, now, tone, rate, points, curves }
+        let weighted = curve;
+        Self { agent, assertion, now, tone, rate, points, curves, weighted, releases }
     }
+}
+
+impl Mark {
+    fn new(release: &Release, window: &Window) -> Self {
+        let age = to_float(release.since - window.start) / to_float(window.width);
+        Self {
+            version: release.version.clone(),
+            time: minute(&time_text(release.since)),
+            x: format!("{:.1}", LEFT + age * (WIDTH - LEFT) / to_float(window.periods)),
+        }
+    }
+}
+
+/// Returns the vertical position of a rate.
+fn height(rate: f64) -> String {
+    format!("{:.1}", 6.0 + (1.0 - rate) * (HEIGHT - 12.0))
 }
 
 impl Point {
@@ -300,8 +351,7 @@ impl Point {
         let range = tally.map(|it| it.wilson(Confidence::P95));
         let step = (WIDTH - LEFT) / to_float(window.periods);
         let x = LEFT + step * (to_float((start - window.start) / window.width) + 0.5);
-        let y = |rate: f64| format!("{:.1}", 6.0 + (1.0 - rate) * (HEIGHT - 12.0));
-        let height = COUNTS * to_float(decided) / to_float(most);
+        let bar = COUNTS * to_float(decided) / to_float(most);
         let time = Timestamp::from_millisecond(start)
             .map(|it| minute(&it.to_string()).replace(" UTC", ""));
         Self {
@@ -312,13 +362,14 @@ impl Point {
             count: decided,
             undecided: errored,
             x: format!("{x:.1}"),
-            y: tally.map(|it| y(it.rate())).unwrap_or_default(),
-            low: range.map(|it| y(it.low)).unwrap_or_default(),
-            high: range.map(|it| y(it.high)).unwrap_or_default(),
+            weighted: "–".to_owned(),
+            y: tally.map(|it| height(it.rate())).unwrap_or_default(),
+            low: range.map(|it| height(it.low)).unwrap_or_default(),
+            high: range.map(|it| height(it.high)).unwrap_or_default(),
             bar_x: format!("{:.1}", x - step * 0.35),
-            bar_y: format!("{:.1}", HEIGHT + COUNTS - height),
+            bar_y: format!("{:.1}", HEIGHT + COUNTS - bar),
             bar_width: format!("{:.1}", step * 0.7),
-            bar_height: format!("{height:.1}"),
+            bar_height: format!("{bar:.1}"),
         }
     }
 }
@@ -357,7 +408,13 @@ mod tests {
             (key("desk", "v1", "s@2", 50), counts(1, 3, 0)),
         ]);
         let window = Window { start: 0, width: 10, periods: 10 };
-        let all = charts(rates.clone(), "", &window);
+        let release = |agent: &str, version: &str, since| {
+            let (agent, version) = (agent.to_owned(), version.to_owned());
+            Release { agent, version, since }
+        };
+        let releases =
+            [release("shop", "v1", 10), release("shop", "v2", 15), release("desk", "v1", 50)];
+        let all = charts(rates.clone(), "", &releases, &window);
         let agents: Vec<&str> = all.iter().map(|it| it.agent.as_str()).collect();
         assert_eq!(agents, ["desk", "shop"]);
         let shop = &all[1];
@@ -366,7 +423,14 @@ mod tests {
         let numbers: Vec<(&str, u64, u64)> =
             shop.points.iter().map(|it| (it.rate.as_str(), it.count, it.undecided)).collect();
         assert_eq!(numbers, [("50 %", 8, 0), ("100 %", 4, 0), ("–", 0, 2), ("100 %", 4, 0)]);
-        let first = &charts(rates, "v2", &window)[0].points;
+        // Half of the way from 10 to 20 is 1.5 of 10 periods.
+        let marks: Vec<(&str, &str)> =
+            shop.releases.iter().map(|it| (it.version.as_str(), it.x.as_str())).collect();
+        assert_eq!(marks, [("v2", "140.2"), ("v1", "110.8")]);
+        // Periods without a rate have the weighted one of the periods before.
+        let weighted: Vec<&str> = shop.points.iter().map(|it| it.weighted.as_str()).collect();
+        assert_eq!(weighted, ["50 %", "67 %", "67 %", "75 %"]);
+        let first = &charts(rates, "v2", &[], &window)[0].points;
         assert_eq!((first.len(), first[0].rate.as_str()), (1, "25 %"));
     }
 
@@ -379,7 +443,8 @@ mod tests {
             (counts(4, 0, 96), "warn", "96 errored"),
             (counts(0, 0, 2), "warn", "no result could be decided, 2 errored"),
         ] {
-            let chart = &charts(BTreeMap::from([(key("a", "v", "s", 0), counts)]), "", &window)[0];
+            let chart =
+                &charts(BTreeMap::from([(key("a", "v", "s", 0), counts)]), "", &[], &window)[0];
             assert_eq!(chart.tone, tone, "{}", chart.now);
             assert!(chart.now.ends_with(errored), "{}", chart.now);
         }

@@ -1,5 +1,7 @@
 //! `/v1/metrics/assertions` and `/metrics`: numbers about samples and the process.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -14,8 +16,11 @@ use utoipa_axum::routes;
 
 use crate::access::guarded;
 use crate::app::App;
+use crate::ewma::{WeightedRate, half_life};
 use crate::problem::Problem;
 use crate::store::rates::{Counts, RateFilter, RateKey};
+use crate::store::releases::Release;
+use crate::store::time_text;
 use crate::store::tokens::Scope;
 
 /// The media type of `/metrics`.
@@ -93,16 +98,19 @@ struct AssertionRate {
     low: Option<f64>,
     /// The upper end of the interval.
     high: Option<f64>,
+    /// The exponentially weighted pass rate of this and the earlier periods since `after`, of the same agent, assertion,
+    /// version and set; `null` without passes and failures. The half-life is 12 hours, 7 days or 4 weeks, by `period`.
+    weighted_pass_rate: Option<f64>,
 }
 
 impl AssertionRate {
-    fn new((key, counts): (RateKey, Counts)) -> Self {
+    fn new(key: RateKey, counts: Counts, weighted_pass_rate: Option<f64>) -> Self {
         let RateKey { agent, assertion, version, set, start } = key;
         let Counts { passed, failed, errored, skipped } = counts;
         // Without passes and failures, there is no rate.
         let tally = Tally::new(passed, passed + failed).ok();
         let interval = tally.map(|it| it.wilson(Confidence::P95));
-        let start = Timestamp::from_millisecond(start).map(|it| it.to_string()).unwrap_or_default();
+        let start = time_text(start);
         Self {
             agent,
             assertion,
@@ -116,8 +124,20 @@ impl AssertionRate {
             pass_rate: tally.map(Tally::rate),
             low: interval.map(|it| it.low),
             high: interval.map(|it| it.high),
+            weighted_pass_rate,
         }
     }
+}
+
+/// The first sample of a version of an agent.
+#[derive(Serialize, ToSchema)]
+struct AgentRelease {
+    /// The agent.
+    agent: String,
+    /// The version.
+    version: String,
+    /// The time at which the first sample was received (RFC 3339).
+    since: String,
 }
 
 /// The pass rates of assertions over time.
@@ -125,6 +145,25 @@ impl AssertionRate {
 struct AssertionRates {
     /// The rates by agent, assertion, version, set and time.
     items: Vec<AssertionRate>,
+    /// The versions of the agents that appeared in this time, from the oldest to the newest, at most the newest 1,000.
+    releases: Vec<AgentRelease>,
+}
+
+/// Adds the exponentially weighted rate to the rates of each series, whose periods are in order.
+fn weighted(rates: BTreeMap<RateKey, Counts>, period: i64) -> Vec<AssertionRate> {
+    let mut series: Option<(RateKey, WeightedRate)> = None;
+    let mut items = Vec::new();
+    for (key, counts) in rates {
+        let is_same = |it: &RateKey| RateKey { start: key.start, ..it.clone() } == key;
+        let mut rate = match series.take() {
+            Some((before, rate)) if is_same(&before) => rate,
+            _ => WeightedRate::new(half_life(period)),
+        };
+        let weighted = rate.add(key.start, counts);
+        series = Some((key.clone(), rate));
+        items.push(AssertionRate::new(key, counts, weighted));
+    }
+    items
 }
 
 /// Returns the pass rate of each assertion over time, by agent, version and assertion set.
@@ -154,7 +193,13 @@ async fn assertions(
     let rates = app.store.rates(&filter).await?.ok_or_else(|| {
         bad("the response would be too long; use `agent`, `after` or a longer `period`".to_owned())
     })?;
-    Ok(Json(AssertionRates { items: rates.into_iter().map(AssertionRate::new).collect() }))
+    let releases = app.store.releases(&filter.agent, filter.after, filter.before).await?;
+    let releases = releases.into_iter().map(|Release { agent, version, since }| AgentRelease {
+        agent,
+        version,
+        since: time_text(since),
+    });
+    Ok(Json(AssertionRates { items: weighted(rates, filter.period), releases: releases.collect() }))
 }
 
 /// Returns the numbers of this process for Prometheus, in the text format of `OpenMetrics`.
@@ -167,4 +212,35 @@ async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     })?;
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_series_is_weighted_by_itself() {
+        let key = |version: &str, start| RateKey {
+            agent: "shop".to_owned(),
+            assertion: "polite".to_owned(),
+            version: version.to_owned(),
+            set: "s@1".to_owned(),
+            start,
+        };
+        let day = Period::Day.milliseconds();
+        let counts = |passed, failed| Counts { passed, failed, ..Counts::default() };
+        let rates = BTreeMap::from([
+            (key("v1", 0), counts(4, 0)),
+            (key("v1", 7 * day), counts(0, 2)),
+            (key("v2", 7 * day), counts(0, 2)),
+            (key("v3", 0), counts(0, 0)),
+        ]);
+        // Of 4 passes, 2 are left after the half-life of 7 days.
+        let expected = [Some(1.0), Some(0.5), Some(0.0), None];
+        for (item, expected) in weighted(rates, day).iter().zip(expected) {
+            let found = item.weighted_pass_rate;
+            assert_eq!(found.is_some(), expected.is_some(), "{} {}", item.version, item.start);
+            assert!((found.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 1e-12);
+        }
+    }
 }

@@ -9,6 +9,7 @@ pub mod deliveries;
 pub mod idempotency;
 pub mod queue;
 pub mod rates;
+pub mod releases;
 pub mod samples;
 pub mod sets;
 pub mod spending;

@@ -1,6 +1,6 @@
 //! Samples: outputs of agents in production, and the feedback of their users.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::idempotency::RequestKey;
 use super::queue::is_sampled;
-use super::{Store, StoreError, agents, now, random, time_text};
+use super::{Store, StoreError, agents, now, random, releases, time_text};
 
 /// The size at which a page of samples ends, in bytes.
 const PAGE_BYTES: i64 = 16 << 20;
@@ -179,6 +179,7 @@ impl Store {
         }
         let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new(), is_repetition: false };
         let mut rates: HashMap<&str, Option<f64>> = HashMap::new();
+        let mut versions = BTreeSet::new();
         for sample in samples {
             let NewSample { id, agent, has_error, .. } = sample;
             let id = id.clone().map_or_else(|| random(16), Ok)?;
@@ -191,11 +192,13 @@ impl Store {
             let is_evaluated = rate.is_some_and(|it| *has_error || is_sampled(&id, it));
             if insert(&mut transaction, sample, &id, is_evaluated, 0).await? {
                 result.stored += 1;
+                versions.insert((agent.clone(), sample.version.clone()));
             } else {
                 result.duplicates += 1;
             }
             result.ids.push(id);
         }
+        releases::add(&mut transaction, &versions).await?;
         if let Some(key) = key {
             key.answer(&mut transaction, &result).await?;
         }

@@ -2,7 +2,7 @@
 //!
 //! A trace is stored with its sample in one transaction. So a repeated request changes nothing, in any process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use sqlx::{Any, Row as _, Transaction};
 
 use super::queue::is_sampled;
 use super::samples::{NewSample, insert};
-use super::{Store, StoreError, agents, digest, milliseconds, now};
+use super::{Store, StoreError, agents, digest, milliseconds, now, releases};
 
 /// The maximum size of the parts of a trace, in bytes.
 const LARGEST: usize = 8 << 20;
@@ -47,7 +47,12 @@ pub struct StoredTraces {
 enum Effect {
     None,
     Stored,
-    NewSample,
+    /// The trace has a new or a changed sample, of this agent and version.
+    Sample {
+        is_new: bool,
+        agent: String,
+        version: String,
+    },
     Refused(String),
 }
 
@@ -66,15 +71,19 @@ impl Store {
         read: &ReadTrace,
     ) -> Result<StoredTraces, StoreError> {
         let mut transaction = self.write().await?;
-        let mut stored = StoredTraces::default();
+        let (mut stored, mut versions) = (StoredTraces::default(), BTreeSet::new());
         // The order of the ids is that of all requests, so two of them cannot wait for each other.
         for (id, part) in parts {
             match self.add_part(&mut transaction, &id, part, delay, read).await? {
                 Effect::None | Effect::Stored => {}
-                Effect::NewSample => stored.samples += 1,
+                Effect::Sample { is_new, agent, version } => {
+                    stored.samples += u64::from(is_new);
+                    versions.insert((agent, version));
+                }
                 Effect::Refused(why) => drop(stored.refused.insert(id, why)),
             }
         }
+        releases::add(&mut transaction, &versions).await?;
         transaction.commit().await?;
         Ok(stored)
     }
@@ -119,7 +128,8 @@ impl Store {
                         "the sample of the trace was evaluated before, or is not stored any more";
                     return Ok(Effect::Refused(why.to_owned()));
                 }
-                Effect::Stored
+                let NewSample { agent, version, .. } = *sample;
+                Effect::Sample { is_new: false, agent, version }
             }
             TraceReading::Sample(sample) => {
                 let is_evaluated = is_evaluated(transaction, id, &sample).await?;
@@ -132,7 +142,8 @@ impl Store {
                     .bind(id)
                     .execute(&mut **transaction)
                     .await?;
-                Effect::NewSample
+                let NewSample { agent, version, .. } = *sample;
+                Effect::Sample { is_new: true, agent, version }
             }
         };
         sqlx::query(

@@ -110,6 +110,15 @@ fn rates_are_by_version_and_set() {
         [quoted("v2"), quoted("support@2"), "0".to_owned()],
     ];
     assert_eq!(found, expected);
+    let all = server.get("/v1/metrics/assertions?agent=shop").json();
+    let releases: Vec<&Value> =
+        all["releases"].as_array().unwrap().iter().map(|it| &it["version"]).collect();
+    assert_eq!(releases, ["v1", "v2"]);
+    assert!(all["items"].as_array().unwrap().iter().all(|it| it["weighted_pass_rate"].is_number()));
+    let page = server.get("/monitor").body;
+    for part in ["class=\"weighted\"", "class=\"release\"", "New versions: "] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     assert!(rates(&server, "?before=2020-01-01T00:00:00Z").is_empty());
     assert!(rates(&server, "?agent=desk").is_empty());
     for query in ["period=year", "after=x", "set=support"] {

@@ -357,6 +357,34 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 3);
 }
 
+async fn first_sample_of_a_version_is_its_release(store: &Store) {
+    let sample = |id: &str, agent: &str, version: &str| NewSample {
+        version: version.to_owned(),
+        ..sample(id, agent, "released")
+    };
+    let samples = [
+        sample("v2", "rel", "2"),
+        sample("v1", "rel", "1"),
+        sample("v0", "rel", ""),
+        sample("w", "rel2", "1"),
+    ];
+    store.add_samples(&samples, None).await.unwrap();
+    let of = async |agent: &str| {
+        let found = store.releases(agent, 0, i64::MAX).await.unwrap();
+        found.into_iter().map(|it| (it.agent, it.version, it.since)).collect::<Vec<_>>()
+    };
+    let first = of("rel").await;
+    let versions: Vec<&str> = first.iter().map(|it| it.1.as_str()).collect();
+    assert_eq!(versions, ["1", "2"]);
+    assert!(of("").await.len() >= 3);
+    // Neither later samples of a version nor the deletion of samples changes its release.
+    store.add_samples(&[sample("v3", "rel", "2")], None).await.unwrap();
+    let subject = SampleFilter { subject: Some("released".to_owned()), ..SampleFilter::default() };
+    assert_eq!(store.delete_samples(&subject).await.unwrap(), 5);
+    assert_eq!(of("rel").await, first);
+    assert!(store.releases("rel", first[1].2 + 1, i64::MAX).await.unwrap().is_empty());
+}
+
 pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
@@ -367,6 +395,7 @@ pub(crate) async fn all(url: &str) {
     samples_evaluated_for_their_error_are_not_compared(&store).await;
     evaluations_stay_in_the_daily_budget(&store).await;
     traces_are_stored_with_their_sample(&store).await;
+    first_sample_of_a_version_is_its_release(&store).await;
     store.close().await;
     // The tables exist now, and their content is kept.
     let store = Store::open(url).await.unwrap();

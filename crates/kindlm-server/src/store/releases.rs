@@ -1,0 +1,75 @@
+//! The versions of agents, and the time of the first sample of each.
+
+use std::collections::BTreeSet;
+
+use sqlx::{Any, Row as _, Transaction};
+
+use super::{Store, StoreError, now};
+
+/// The highest number of releases in a list.
+const MOST: i64 = 1_000;
+
+/// The first sample of a version of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The agent.
+    pub agent: String,
+    /// The version.
+    pub version: String,
+    /// The time at which its first sample was received, in milliseconds since 1970.
+    pub since: i64,
+}
+
+impl Store {
+    /// Returns the newest releases in a time, from the oldest to the newest, at most 1,000.
+    ///
+    /// An empty `agent` matches all. The times are in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn releases(
+        &self,
+        agent: &str,
+        after: i64,
+        before: i64,
+    ) -> Result<Vec<Release>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT agent, version, since FROM releases \
+            WHERE ($1 = '' OR agent = $1) AND since >= $2 AND since < $3 \
+            ORDER BY since DESC, agent DESC, version DESC LIMIT $4",
+        )
+        .bind(agent)
+        .bind(after)
+        .bind(before)
+        .bind(MOST)
+        .fetch_all(&self.pool)
+        .await?;
+        let release = |row: &sqlx::any::AnyRow| {
+            let (agent, version) = (row.try_get("agent")?, row.try_get("version")?);
+            Ok(Release { agent, version, since: row.try_get("since")? })
+        };
+        rows.iter().rev().map(release).collect()
+    }
+}
+
+/// Stores the versions of samples, by agent and version. Samples without a version have no release.
+///
+/// Call this at the end of a transaction, so that two transactions cannot wait for each other.
+pub(super) async fn add(
+    transaction: &mut Transaction<'_, Any>,
+    versions: &BTreeSet<(String, String)>,
+) -> Result<(), StoreError> {
+    for (agent, version) in versions.iter().filter(|(_, version)| !version.is_empty()) {
+        sqlx::query(
+            "INSERT INTO releases (agent, version, since) VALUES ($1, $2, $3) \
+            ON CONFLICT (agent, version) DO NOTHING",
+        )
+        .bind(agent)
+        .bind(version)
+        .bind(now())
+        .execute(&mut **transaction)
+        .await?;
+    }
+    Ok(())
+}
