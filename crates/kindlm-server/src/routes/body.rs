@@ -7,6 +7,9 @@ use serde_json::error::Category;
 
 use crate::problem::Problem;
 
+/// The maximum size of a request, in bytes: 8 MiB.
+pub(super) const MAX_BODY: usize = 8 << 20;
+
 /// The media type of one JSON value.
 pub(super) const JSON: &str = "application/json";
 

@@ -4,6 +4,7 @@ mod agents;
 mod alerts;
 mod baselines;
 mod batch;
+mod blocking;
 pub(crate) mod body;
 mod evaluate;
 mod health;
@@ -35,9 +36,6 @@ use crate::openapi::{Info, document};
 use crate::pages;
 use crate::problem::{Problem, everywhere, of_panic};
 
-/// The maximum size of a request, in bytes: 8 MiB.
-const MAX_BODY: usize = 8 << 20;
-
 /// The time limit of a request, with the answers of its judges.
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -64,7 +62,7 @@ pub fn app(app: App) -> Router {
     router
         .route("/openapi.json", axum::routing::get(openapi))
         .merge(pages)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(DefaultBodyLimit::max(body::MAX_BODY))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(of_panic))
         .layer(from_fn_with_state(world, everywhere))
@@ -85,20 +83,5 @@ async fn in_time(request: Request<Body>, next: Next) -> Response {
     tokio::time::timeout(PATIENCE, next.run(request)).await.unwrap_or_else(|_| {
         let detail = format!("the request took more than {} s", PATIENCE.as_secs());
         Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail).into_response()
-    })
-}
-
-/// Runs work that would stop other requests for too long.
-///
-/// # Errors
-///
-/// Fails if the work panics.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work).await.map_err(|err| {
-        let detail = "the server has a bug; the standard error of the server has the details";
-        let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
-        Problem { cause: Some(err.to_string()), ..problem }
     })
 }

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::blocking;
+use super::blocking::blocking;
 use super::body::{JSON, NDJSON, has_type, is_ndjson, is_short, json, not_json, wrong_type};
 use crate::access::{Caller, guarded};
 use crate::app::App;

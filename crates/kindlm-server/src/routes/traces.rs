@@ -9,8 +9,8 @@ use kindlm_otlp::{DecodeError, Decoded, Encoding, Signal, decode_json, decode_pr
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::wrong_type;
-use super::{MAX_BODY, blocking};
+use super::blocking::blocking;
+use super::body::{MAX_BODY, wrong_type};
 use crate::access::guarded;
 use crate::app::App;
 use crate::problem::Problem;
