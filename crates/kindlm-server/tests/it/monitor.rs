@@ -240,6 +240,33 @@ fn sample_waits_until_its_judge_answers() {
     assert_eq!(outcomes, ["passed", "passed"]);
 }
 
+#[test]
+fn as_many_samples_are_evaluated_at_once_as_there_are_workers() {
+    /// More than the default.
+    const WORKERS: usize = 7;
+    let folder = tempfile::tempdir().unwrap();
+    let judge = MockServer::answering(says_polite).unwrap();
+    std::fs::write(folder.path().join("kindlm.yaml"), config(&judge)).unwrap();
+    let args = ["-c", "kindlm.yaml", "--workers", &WORKERS.to_string()];
+    let server = Server::start(folder.path(), &args);
+    judge_shop(&server);
+    judge.hold();
+    let samples = (0..WORKERS).map(|it| {
+        // Equal questions would be asked once.
+        let mut sample = sample(it, "shop", &format!("sorry {it}"));
+        sample["agent_input"] = json!("q");
+        sample
+    });
+    send(&server, samples);
+    let end = Instant::now() + Duration::from_mins(2);
+    while judge.count() < WORKERS {
+        assert!(Instant::now() < end, "{} of {WORKERS}", judge.count());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    judge.release();
+    assert!(evaluated(&server, 0).iter().all(|it| it["state"] == "done"));
+}
+
 /// Ends the pauses of all samples in the database of a server.
 #[tokio::main(flavor = "current_thread")]
 async fn end_pauses(folder: &std::path::Path) {
