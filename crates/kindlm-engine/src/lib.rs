@@ -138,7 +138,7 @@ pub use check_places::CheckPlaces;
 pub use control::{Control, RunProgress};
 pub use digest::{Digest, Fingerprint};
 pub use execute::{Executed, Observed, Run, budget_usd, execute, execute_streamed, reserve_usd};
-pub use judge::{Halt, Judgement, Judges, judge};
+pub use judge::{Halt, Judgement, Judges, ObserveResults, judge, judge_observed};
 pub use merge::{MergeError, Merged, merge, merge_streamed};
 pub use options::{Filter, Pattern, PatternError, RunOptions, Targets};
 pub use plan::{Part, Plan, PlanError, Unit, plan};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use kindlm_run::evaluate::service::{self, JudgeCost, PendingRecord, RecordError};
+use kindlm_run::evaluate::service::{self, JudgeCost, PendingRecord, RecordError, WatchResults};
 use kindlm_wire::evaluate::Evaluation;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -101,9 +101,22 @@ struct Rules<'a> {
 /// Fails if the record is invalid, names an unknown set, or has a check that is not permitted. Fails too if a check needs
 /// a judge model and the config has none, if the time limit is exceeded, or if the database or the evaluation fails.
 pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
+    evaluate_watched(app, json, None).await
+}
+
+/// Evaluates a record like [`evaluate`]. `watch` receives results while other checks wait for their judges.
+///
+/// # Errors
+///
+/// Fails like [`evaluate`].
+pub(crate) async fn evaluate_watched(
+    app: &App,
+    json: Vec<u8>,
+    watch: Option<WatchResults>,
+) -> Result<Evaluated, Unevaluated> {
     let (json, set) = with_set(app, json).await?;
     let end = Instant::now() + PATIENCE;
-    let Ok(pending) = timeout_at(end, app.records.submit(json)).await else {
+    let Ok(pending) = timeout_at(end, app.records.submit_watched(json, watch)).await else {
         return Err(Unevaluated::free(None, too_slow()));
     };
     let mut pending = pending.map_err(refused)?;

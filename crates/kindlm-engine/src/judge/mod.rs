@@ -55,6 +55,22 @@ pub async fn judge(
     judge_evidence(checks, CheckEvidence::new(execution, baseline), judges).await
 }
 
+/// Receives the results of a check as soon as its questions are answered.
+pub type ObserveResults<'a> = &'a (dyn Fn(&[AssertionResult]) + Sync);
+
+/// Evaluates checks like [`judge()`], and passes the results of each check to `observe` when its questions are answered.
+///
+/// Checks without questions come first. A check that is skipped because of a required check is not passed.
+pub async fn judge_observed(
+    checks: &[Check],
+    execution: &Execution,
+    baseline: Option<&str>,
+    judges: &Judges<'_>,
+    observe: ObserveResults<'_>,
+) -> Judgement {
+    judge_stages(checks, CheckEvidence::new(execution, baseline), judges, Some(observe)).await
+}
+
 /// The evidence for checks, without the answers to their questions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckEvidence<'a> {
@@ -81,6 +97,15 @@ pub(crate) async fn judge_evidence(
     seen: CheckEvidence<'_>,
     judges: &Judges<'_>,
 ) -> Judgement {
+    judge_stages(checks, seen, judges, None).await
+}
+
+async fn judge_stages(
+    checks: &[Check],
+    seen: CheckEvidence<'_>,
+    judges: &Judges<'_>,
+    observe: Option<ObserveResults<'_>>,
+) -> Judgement {
     let CheckEvidence { execution, baseline, comparison, places } = seen;
     let mut answers = Answers::default();
     let mut spent = Spent::default();
@@ -91,16 +116,30 @@ pub(crate) async fn judge_evidence(
             results.extend(stage.iter().map(|it| not_run(it, halt)));
             continue;
         }
+        let mut waiting: Vec<&Check> = stage.iter().collect();
+        let mut show = |answers: &Answers| {
+            let Some(observe) = observe else { return };
+            let evidence = Evidence { execution, answers, baseline, comparison };
+            waiting.retain(|check| {
+                let is_answered = new_questions(std::slice::from_ref(*check), &evidence).is_empty();
+                if is_answered {
+                    observe(&check.evaluate(&evidence));
+                }
+                !is_answered
+            });
+        };
+        show(&answers);
         for _ in 0..MAX_ROUNDS {
             let evidence = Evidence { execution, answers: &answers, baseline, comparison };
             let questions = new_questions(stage, &evidence);
             if questions.is_empty() {
                 break;
             }
-            // Boxed, because most checks ask no questions and this future is large.
-            for (question, told) in Box::pin(ask_all(questions, judges)).await {
+            let mut asking = ask_all(questions, judges);
+            while let Some((question, told)) = asking.next().await {
                 spent.add(&told);
                 answers.insert(&question, told.answer);
+                show(&answers);
             }
         }
         let evidence = Evidence { execution, answers: &answers, baseline, comparison };
@@ -127,15 +166,15 @@ fn new_questions(checks: &[Check], evidence: &Evidence<'_>) -> Vec<Question> {
     questions
 }
 
-async fn ask_all(questions: Vec<Question>, judges: &Judges<'_>) -> Vec<(Question, JudgeAnswer)> {
-    let asking: FuturesUnordered<_> = questions
-        .into_iter()
-        .map(|question| async {
-            let told = judges.ask(&question).await;
-            (question, told)
-        })
-        .collect();
-    asking.collect().await
+fn ask_all(
+    questions: Vec<Question>,
+    judges: &Judges<'_>,
+) -> FuturesUnordered<impl Future<Output = (Question, JudgeAnswer)>> {
+    let ask = |question| async move {
+        let told = judges.ask(&question).await;
+        (question, told)
+    };
+    questions.into_iter().map(ask).collect()
 }
 
 /// The cost and tokens of questions.

@@ -1,18 +1,20 @@
 //! Judging: the choice of judges, the number of questions, and the cost.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
-use kindlm_engine::{Judgement, Judges, Model, judge};
+use kindlm_engine::{Judgement, Judges, Model, judge, judge_observed};
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
-    Answer, AssertionResult, Class, Execution, Outcome, Params, ProviderErrorKind, Question,
+    Answer, AssertionResult, Class, Execution, Outcome, Params, ProviderErrorKind, Question, Reply,
     Verdict,
 };
 
-use crate::support::{Fake, asks, asks_model, close, failure, model, reply, says, unsupported};
+use crate::support::{
+    Fake, asks, asks_model, close, failure, last_user, model, reply, says, unsupported,
+};
 
 fn output_text(text: &str) -> Execution {
     Execution { output: text.to_owned(), ..Execution::default() }
@@ -300,6 +302,28 @@ async fn vectors_come_from_the_named_or_first_embedding_model() {
         assert_eq!(result.verdict.message().unwrap_or(&result.label), expected, "{named:?}");
         assert_eq!(found.cost_usd, Some(0.0));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_are_observed_when_their_questions_are_answered() {
+    // The second question is answered first.
+    let fake = Fake::new(|_, prompt| {
+        let (latency_ms, text) =
+            if last_user(prompt).contains("slow") { (50.0, "1") } else { (10.0, "0.5") };
+        Ok(Reply { latency_ms, ..reply(text) })
+    });
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None);
+    let checks = [asks("slow"), asks("fast"), says("hello")];
+    let observed = Mutex::new(Vec::new());
+    let observe = |results: &[AssertionResult]| observed.lock().unwrap().extend(results.to_vec());
+    let found = judge_observed(&checks, &output_text("hello"), None, &judges, &observe).await;
+    let observed = observed.into_inner().unwrap();
+    let order: Vec<usize> = observed
+        .iter()
+        .map(|it| found.results.iter().position(|other| other == it).unwrap())
+        .collect();
+    assert_eq!(order, [2, 1, 0], "{observed:?}");
 }
 
 /// A check that asks new questions forever.

@@ -1,7 +1,7 @@
 //! Asks judge models the questions of records.
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_engine::{Judgement, Judges, Model, judge};
+use kindlm_engine::{Judgement, Judges, Model, ObserveResults, judge, judge_observed};
 use kindlm_types::{Answers, Execution, Ports, Question};
 use tokio::runtime::Runtime;
 
@@ -59,6 +59,8 @@ impl<'a> Asking<'a> {
 
     /// Asks the questions of the checks, and evaluates the checks with the answers.
     ///
+    /// `observe` receives the results of each check when its questions are answered.
+    ///
     /// # Errors
     ///
     /// Fails if a check needs a judge model and no judge model is configured.
@@ -67,12 +69,18 @@ impl<'a> Asking<'a> {
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
+        observe: Option<ObserveResults<'_>>,
     ) -> Result<Judgement, NoJudge> {
         if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
             return Err(NoJudge);
         }
-        let judged = judge(checks, execution, baseline, &self.judges);
-        Ok(self.runtime.handle().block_on(judged))
+        let (runtime, judges) = (self.runtime.handle(), &self.judges);
+        Ok(match observe {
+            None => runtime.block_on(judge(checks, execution, baseline, judges)),
+            Some(observe) => {
+                runtime.block_on(judge_observed(checks, execution, baseline, judges, observe))
+            }
+        })
     }
 }
 

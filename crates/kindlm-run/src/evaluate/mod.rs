@@ -19,9 +19,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use kindlm_assertions::{Check, Evidence, Setup};
-use kindlm_engine::Control;
+use kindlm_engine::{Control, ObserveResults};
 use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo, Verdict};
-use kindlm_wire::evaluate::{Evaluation, LineError};
+use kindlm_wire::evaluate::{EvaluatedResult, Evaluation, LineError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -242,7 +242,7 @@ impl<'a> Evaluator<'a> {
         json: &[u8],
         number: u64,
     ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
-        let JudgedRecord { evaluation, results, .. } = match self.judged(json, number)? {
+        let JudgedRecord { evaluation, results, .. } = match self.judged(json, number, None)? {
             Ok(judged) => judged,
             Err(no_judge) => return Ok(Err(no_judge)),
         };
@@ -253,7 +253,14 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Evaluates one record. The totals do not count it.
-    fn judged(&self, json: &[u8], number: u64) -> Result<Result<JudgedRecord, NoJudge>, Malformed> {
+    ///
+    /// `observe` receives the results of each check that asks a judge, or stands beside one, as soon as it is evaluated.
+    fn judged(
+        &self,
+        json: &[u8],
+        number: u64,
+        observe: Option<&(dyn Fn(EvaluatedResult) + Sync)>,
+    ) -> Result<Result<JudgedRecord, NoJudge>, Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
         let meant = |key: &str| self.notes.meant(key);
@@ -279,7 +286,7 @@ impl<'a> Evaluator<'a> {
         let execution = line.execution();
         let baseline = line.baseline.as_deref();
         let JudgedChecks { mut results, fails_required, cost } =
-            match self.results(checks, &execution, baseline) {
+            match self.results(checks, &execution, baseline, observe) {
                 Ok(results) => results,
                 Err(no_judge) => return Ok(Err(no_judge)),
             };
@@ -351,12 +358,21 @@ impl<'a> Evaluator<'a> {
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
+        observe: Option<&(dyn Fn(EvaluatedResult) + Sync)>,
     ) -> Result<JudgedChecks, NoJudge> {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
         if checks.iter().any(goes_far) {
-            let judged = self.asking.judge(checks, execution, baseline)?;
+            let shown = observe.map(|observe| {
+                move |results: &[AssertionResult]| {
+                    let mut results = results.to_vec();
+                    self.secrets.redact_results(&mut results);
+                    results.iter().map(EvaluatedResult::from).for_each(observe);
+                }
+            });
+            let shown = shown.as_ref().map(|it| it as ObserveResults<'_>);
+            let judged = self.asking.judge(checks, execution, baseline, shown)?;
             let fails_required = judged.halt.is_some_and(|it| it.failed);
             let (known_usd, is_unknown) = (judged.known_cost_usd, judged.cost_usd.is_none());
             let cost = JudgeCost { known_usd, is_unknown };

@@ -88,9 +88,19 @@ pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
     Value::Object(expect)
 }
 
+/// Receives the results of the checks of a record as soon as they are evaluated.
+///
+/// A record without questions for judges sends none, because all its results are there at once.
+pub type WatchResults = mpsc::UnboundedSender<EvaluatedResult>;
+
 /// The work for one record, and the channel for its result.
 enum Job {
-    Evaluate(Vec<u8>, Arc<AtomicBool>, oneshot::Sender<Result<Evaluated, RecordError>>),
+    Evaluate {
+        json: Vec<u8>,
+        is_abandoned: Arc<AtomicBool>,
+        watch: Option<WatchResults>,
+        reply: oneshot::Sender<Result<Evaluated, RecordError>>,
+    },
     Compile(Vec<u8>, oneshot::Sender<Result<(), RecordError>>),
 }
 
@@ -200,9 +210,23 @@ impl RecordService {
     ///
     /// Fails if the service has ended.
     pub async fn submit(&self, json: Vec<u8>) -> Result<PendingRecord, RecordError> {
+        self.submit_watched(json, None).await
+    }
+
+    /// Does the same as [`submit`](Self::submit). `watch` receives results while other checks wait for their judges, and
+    /// is dropped after the evaluation.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the service has ended.
+    pub async fn submit_watched(
+        &self,
+        json: Vec<u8>,
+        watch: Option<WatchResults>,
+    ) -> Result<PendingRecord, RecordError> {
         let (reply, result) = oneshot::channel();
         let is_abandoned = Arc::<AtomicBool>::default();
-        let job = Job::Evaluate(json, Arc::clone(&is_abandoned), reply);
+        let job = Job::Evaluate { json, is_abandoned: Arc::clone(&is_abandoned), watch, reply };
         self.jobs.send(job).await.map_err(|_| RecordError::NotStarted)?;
         Ok(PendingRecord { result, is_abandoned })
     }
@@ -301,12 +325,12 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<mpsc::Receiver<Job>>) {
         let job = todo.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         match job {
             None => return,
-            Some(Job::Evaluate(json, is_abandoned, reply)) => {
+            Some(Job::Evaluate { json, is_abandoned, watch, reply }) => {
                 answer(reply, || {
                     if is_abandoned.load(Ordering::SeqCst) {
                         return Err(RecordError::NotStarted);
                     }
-                    evaluate(evaluator, &json)
+                    evaluate(evaluator, &json, watch)
                 });
             }
             Some(Job::Compile(json, reply)) => {
@@ -329,8 +353,19 @@ fn answer<T>(
     let _ = reply.send(result.unwrap_or(Err(RecordError::Internal)));
 }
 
-fn evaluate(evaluator: &Evaluator<'_>, json: &[u8]) -> Result<Evaluated, RecordError> {
-    match evaluator.judged(json, 1) {
+fn evaluate(
+    evaluator: &Evaluator<'_>,
+    json: &[u8],
+    watch: Option<WatchResults>,
+) -> Result<Evaluated, RecordError> {
+    let observe = watch.map(|watch| {
+        move |result| {
+            // The caller may have left.
+            let _ = watch.send(result);
+        }
+    });
+    let observe = observe.as_ref().map(|it| it as &(dyn Fn(EvaluatedResult) + Sync));
+    match evaluator.judged(json, 1, observe) {
         Ok(Ok(JudgedRecord { evaluation, cost, .. })) => Ok(Evaluated { evaluation, cost }),
         Ok(Err(_)) => Err(RecordError::NoJudge),
         Err(malformed) => Err(invalid(evaluator, malformed)),

@@ -12,6 +12,7 @@ use crate::routes::runs::with_etag;
 
 const STYLE: &str = include_str!("style.css");
 const LIVE: &str = include_str!("live.js");
+const PLAYGROUND: &str = include_str!("playground.js");
 const PANEL: &str = include_str!("panel.js");
 const ICON: &str = include_str!("icon.svg");
 
@@ -26,6 +27,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
             ("text/css; charset=utf-8", [kindlm_reporters::html_style(), STYLE].concat())
         }
         "live.js" => ("text/javascript; charset=utf-8", LIVE.to_owned()),
+        "playground.js" => ("text/javascript; charset=utf-8", PLAYGROUND.to_owned()),
         "panel.js" => ("text/javascript; charset=utf-8", PANEL.to_owned()),
         "icon.svg" => ("image/svg+xml", ICON.to_owned()),
         _ => return StatusCode::NOT_FOUND.into_response(),

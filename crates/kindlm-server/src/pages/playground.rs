@@ -1,14 +1,21 @@
 //! `/`: the playground, which checks one output.
 
+use std::convert::Infallible;
+
 use askama::Template;
 use axum::extract::{Extension, Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Form, Router};
+use futures_util::stream;
+use kindlm_run::evaluate::service::WatchResults;
 use kindlm_wire::evaluate::{EvaluatedResult, Evaluation};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::sync::mpsc;
 
 use super::access::guarded;
 use super::checks::Fields;
@@ -17,6 +24,9 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::records;
 use crate::store::tokens::Scope;
+
+/// The media type of server-sent events.
+const EVENTS: &str = "text/event-stream";
 
 /// An example that needs no judge.
 const EXAMPLE: (&str, &str, &str) = (
@@ -41,6 +51,20 @@ struct Playground {
     set: String,
     error: String,
     verdict: Option<Verdict>,
+}
+
+/// The part of the page with all results.
+#[derive(Template)]
+#[template(path = "verdict.html")]
+struct VerdictPart {
+    verdict: Verdict,
+}
+
+/// The part of the page with one result.
+#[derive(Template)]
+#[template(path = "card.html")]
+struct CardPart {
+    card: Card,
 }
 
 /// The results of an evaluation.
@@ -135,6 +159,7 @@ struct EvaluateForm {
 async fn evaluate(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     Form(form): Form<EvaluateForm>,
 ) -> Response {
     let mut shown = Playground {
@@ -147,8 +172,12 @@ async fn evaluate(
         error: String::new(),
         verdict: None,
     };
-    let evaluated = match shown.fields.checks() {
-        Ok(checks) => evaluated(&app, &shown, checks).await,
+    let json = shown.fields.checks().and_then(|checks| record(&shown, checks));
+    if headers.get(ACCEPT).is_some_and(|it| it.as_bytes() == EVENTS.as_bytes()) {
+        return stream_results(app, json);
+    }
+    let evaluated = match json {
+        Ok(json) => evaluated(&app, json, None).await,
         Err(error) => Err(error),
     };
     match evaluated {
@@ -163,22 +192,63 @@ async fn evaluate(
     }
 }
 
-async fn evaluated(
-    app: &App,
-    shown: &Playground,
-    checks: Map<String, Value>,
-) -> Result<Verdict, String> {
+/// Returns the record of a form as JSON.
+fn record(shown: &Playground, checks: Map<String, Value>) -> Result<Vec<u8>, String> {
     // Forms end lines with CR LF.
     let text = |it: &str| Value::from(it.replace("\r\n", "\n"));
     let mut record = checks;
     record.insert("agent_output".to_owned(), text(&shown.output));
     // Rules need an input. An empty field says that there was none.
     record.insert("agent_input".to_owned(), text(&shown.input));
-    let json = serde_json::to_vec(&record).map_err(|err| err.to_string())?;
-    let done = records::evaluate(app, json).await.map_err(|it| {
+    serde_json::to_vec(&record).map_err(|err| err.to_string())
+}
+
+async fn evaluated(
+    app: &App,
+    json: Vec<u8>,
+    watch: Option<WatchResults>,
+) -> Result<Verdict, String> {
+    let done = records::evaluate_watched(app, json, watch).await.map_err(|it| {
         it.problem.report_cause(app.runs.world());
         it.problem.detail
     })?;
     app.metrics.add_evaluation("page", done.evaluation.outcome);
     Ok(Verdict::new(&done.evaluation))
+}
+
+/// Sends parts of the page as server-sent events: a `result` for each evaluated check, then `verdict` or `problem`.
+fn stream_results(app: App, json: Result<Vec<u8>, String>) -> Response {
+    let (watch, mut results) = mpsc::unbounded_channel();
+    let evaluation = async move { evaluated(&app, json?, Some(watch)).await };
+    let mut evaluation = Box::pin(evaluation);
+    let (send, receive) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let verdict = loop {
+            tokio::select! {
+                biased;
+                Some(result) = results.recv() => {
+                    let card = CardPart { card: Card::new(&result) };
+                    let _ = send.send(part("result", &card));
+                }
+                verdict = &mut evaluation => break verdict,
+            }
+        };
+        let last = match verdict {
+            Ok(verdict) => part("verdict", &VerdictPart { verdict }),
+            Err(error) => sse::Event::default().event("problem").data(error.replace('\r', "")),
+        };
+        // The visitor may have left.
+        let _ = send.send(last);
+    });
+    let events = stream::unfold(receive, |mut it| async {
+        let event = it.recv().await?;
+        Some((Ok::<_, Infallible>(event), it))
+    });
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+}
+
+fn part(name: &str, template: &impl Template) -> sse::Event {
+    let html = template.render().unwrap_or_default();
+    // The data of an event cannot have other line breaks.
+    sse::Event::default().event(name).data(html.replace('\r', ""))
 }

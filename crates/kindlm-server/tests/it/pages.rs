@@ -1,11 +1,13 @@
 //! The pages: their text, their forms without a script, and who may open them.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kindlm_testing::{MockReply, MockServer, installed, not_run};
 use serde_json::{Value, json};
 
+use crate::monitor::config;
 use crate::runs::{events, suites};
 use crate::server::{Reply, Server};
 use crate::tokens::token;
@@ -48,7 +50,8 @@ fn assert_page(reply: &Reply) {
         assert!(!reply.body.contains(part), "{part}: {}", reply.body);
     }
     for script in reply.body.split("<script").skip(1) {
-        assert!(script.contains("src=\"/static/live.js\"></script>"), "{script}");
+        let is_known = |it: &str| script.contains(&format!("src=\"/static/{it}.js\"></script>"));
+        assert!(["live", "playground"].into_iter().any(is_known), "{script}");
     }
 }
 
@@ -90,6 +93,53 @@ fn playground_shows_a_card_for_each_check() {
         assert!(shown.split("</p>").next().unwrap().contains(expected), "{shown}");
         assert_page(&reply);
     }
+}
+
+#[test]
+fn playground_streams_results_while_the_judge_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = MockServer::answering(|request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let messages = body["messages"].as_array().unwrap().iter();
+        let texts = messages.filter_map(|it| it["content"].as_str());
+        let question = texts.collect::<Vec<_>>().join("\n");
+        let results = json!([{"id": "it_is_polite", "pass": true, "reasoning": "It says sorry."}]);
+        let reply = json!({"results": results}).to_string();
+        MockReply::text(kindlm_types::ask::with_mark(&reply, &question))
+    })
+    .unwrap();
+    std::fs::write(folder.path().join("kindlm.yaml"), config(&judge)).unwrap();
+    let server = Server::start(folder.path(), &["-c", "kindlm.yaml"]);
+    let head = [
+        "host: localhost",
+        ORIGIN,
+        "accept: text/event-stream",
+        "content-type: application/x-www-form-urlencoded",
+    ];
+    let checks = "output: { contains: [\"<b>\"] }";
+    let fields = [("output", "sorry <b>"), ("rules", "It is polite."), ("checks", checks)];
+    judge.hold();
+    let mut stream = server.begin("POST /", &head, encoded(&fields).as_bytes());
+    // The check by rules is shown before the judge answers.
+    let mut early = String::new();
+    while !early.contains("</li>") {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).unwrap();
+        assert!(count > 0, "{early}");
+        early += std::str::from_utf8(&part[..count]).unwrap();
+    }
+    assert!(early.contains("text/event-stream") && early.contains("event: result"), "{early}");
+    assert!(early.contains("✓ passed") && !early.contains("It says sorry."), "{early}");
+    judge.release();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    let (results, verdict) = rest.split_once("event: verdict").unwrap();
+    assert!(results.contains("event: result") && results.contains("It says sorry."), "{rest}");
+    assert!(verdict.contains("2 of 2 passed") && verdict.contains("It says sorry."), "{rest}");
+
+    let fields = [("output", "x"), ("checks", "output: [")];
+    let reply = server.send("POST /", &head, encoded(&fields).as_bytes());
+    assert!(reply.body.contains("event: problem\ndata: Checks: not valid YAML"), "{}", reply.body);
 }
 
 #[test]
