@@ -42,5 +42,21 @@ pub(crate) fn document(routes: &utoipa::openapi::OpenApi) -> Value {
     }
     document["components"]["securitySchemes"] =
         json!({(SCHEME): {"type": "http", "scheme": "bearer"}});
+    name_operations(&mut document);
     document
+}
+
+/// Gives each operation an id of its own, such as `get_samples`. The ids of the routes are the names of functions, some
+/// of which are equal.
+fn name_operations(document: &mut Value) {
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    for (path, operations) in paths {
+        let words = path.trim_start_matches("/v1").split(|it: char| !it.is_ascii_alphanumeric());
+        let words: Vec<&str> = words.filter(|it| !it.is_empty()).collect();
+        for (method, operation) in operations.as_object_mut().into_iter().flatten() {
+            if operation.get("operationId").is_some() {
+                operation["operationId"] = json!(format!("{method}_{}", words.join("_")));
+            }
+        }
+    }
 }

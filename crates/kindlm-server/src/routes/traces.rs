@@ -27,10 +27,10 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/v1/traces",
     params(("content-encoding" = Option<String>, Header, description = "`gzip`, or nothing")),
     request_body(description = "an `ExportTraceServiceRequest` of OTLP",
-        content((Object = "application/json"), (Vec<u8> = "application/x-protobuf"))),
+        content((Object = "application/json"), (String = "application/x-protobuf"))),
     responses(
         (status = 200, description = "an `ExportTraceServiceResponse`; `partialSuccess` has the number of spans that are not used, and the reasons",
-            content((Object = "application/json"), (Vec<u8> = "application/x-protobuf"))),
+            content((Object = "application/json"), (String = "application/x-protobuf"))),
         (status = 400, description = "the body is not OTLP", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB, before or after decompression", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "the body is neither JSON nor protobuf, or has another encoding than gzip", body = Problem, content_type = "application/problem+json"),

@@ -1,5 +1,6 @@
 //! `POST /v1/evaluate`, and the errors of all paths.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use kindlm_testing::MockServer;
@@ -227,6 +228,11 @@ fn description_has_all_referenced_schemas() {
     let document = server.get("/openapi.json").json();
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/v1/evaluate"]["post"].is_object());
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations = paths.flat_map(|it| it.as_object().unwrap().values());
+    let ids: Vec<&str> = operations.filter_map(|it| it["operationId"].as_str()).collect();
+    let different: BTreeSet<&str> = ids.iter().copied().collect();
+    assert!(ids.len() == different.len() && different.contains("post_samples_id_case"), "{ids:?}");
     let text = document.to_string();
     let references: Vec<&str> =
         text.split("\"$ref\":\"#").skip(1).filter_map(|it| it.split('"').next()).collect();
