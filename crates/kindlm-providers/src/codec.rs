@@ -16,6 +16,13 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Decodes a response with any status; an error status gives an error. The client sets `latency_ms` and `attempts`.
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError>;
 
+    /// Returns the request for the rest of an answer that the server has not finished. `None` by default, and for a
+    /// finished answer. The client sends it after a pause, until the answer is finished or the timeout ends.
+    fn unfinished(&self, response: &HttpResponse) -> Option<HttpRequest> {
+        let _ = response;
+        None
+    }
+
     /// Returns the script that reads responses; `None` by default. The script replaces [`decode`](Self::decode).
     fn reading(&self) -> Option<&ScriptSource> {
         None

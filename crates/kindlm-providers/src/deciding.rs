@@ -8,9 +8,9 @@ use crate::{built_in, configured};
 const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
 /// The key of the declared evidence. The evidence changes the evaluation of answers, but not the answers.
 const EVIDENCE: &str = "evidence";
-/// The keys of a vendor's address and organization, and of a script's file. Address and organization do not change the
-/// model, and a script is identified by its content.
-const PLACE: [&str; 3] = ["baseUrl", "organization", "file"];
+/// The keys of a vendor's address, region, project and organization, and of a script's file. These places do not change
+/// the model, and a script is identified by its content.
+const PLACE: [&str; 5] = ["baseUrl", "region", "project", "organization", "file"];
 
 /// The configuration that determines the answers of a provider. The content of its files is not included.
 #[derive(Clone, Debug, PartialEq)]

@@ -65,7 +65,8 @@ pub use kindlm_agents::transcript;
 pub use kindlm_transport::install_tls;
 pub use kindlm_transport::limit::{self, Limits};
 pub use kindlm_transport::{
-    self as transport, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method, StructuredOutput,
+    self as transport, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method,
+    StructuredOutput,
 };
 pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]
@@ -74,6 +75,7 @@ pub use script::Scripts;
 // To add a provider, add its folder, a `mod` line, and a line in the slice below.
 
 mod anthropic;
+mod bedrock;
 mod cohere;
 pub mod command;
 pub mod echo;
@@ -84,12 +86,15 @@ mod mistral;
 mod ollama;
 mod openai;
 mod openai_responses;
+mod replicate;
 mod script;
 pub mod scripted;
+mod vertex;
 
 /// All providers of this crate, sorted by id.
 pub static REGISTRY: &[&Registration] = &[
     &anthropic::REGISTRATION,
+    &bedrock::REGISTRATION,
     &cohere::REGISTRATION,
     &command::REGISTRATION,
     &echo::REGISTRATION,
@@ -100,8 +105,10 @@ pub static REGISTRY: &[&Registration] = &[
     &ollama::REGISTRATION,
     &openai::REGISTRATION,
     &openai_responses::REGISTRATION,
+    &replicate::REGISTRATION,
     &script::REGISTRATION,
     &scripted::REGISTRATION,
+    &vertex::REGISTRATION,
 ];
 
 /// The set of providers that a suite may configure.

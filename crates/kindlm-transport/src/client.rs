@@ -69,7 +69,7 @@ impl HttpTransport {
         let client = self.client(provider)?;
         let attempt = || async {
             let started = Instant::now();
-            let exchange = self.exchange(client, request, &prepared, &fault);
+            let exchange = self.exchange(client, (provider, request), &prepared, &fault);
             let response = tokio::time::timeout(timeout, exchange)
                 .await
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
@@ -100,7 +100,7 @@ impl HttpTransport {
     async fn exchange(
         &self,
         client: &reqwest::Client,
-        request: &HttpRequest,
+        (provider, request): (&str, &HttpRequest),
         prepared: &Prepared,
         fault: &Fault<'_>,
     ) -> Result<HttpResponse, ProviderError> {
@@ -108,7 +108,7 @@ impl HttpTransport {
         for _ in 0..=redirect::MOST {
             let url = redirected.as_ref().unwrap_or(&prepared.url);
             let response = client
-                .execute(prepared.request(url, request))
+                .execute(prepared.request(provider, url, request)?)
                 .await
                 .map_err(|err| fault.connection(&err))?;
             if !redirect::is_one(response.status()) {

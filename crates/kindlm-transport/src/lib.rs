@@ -8,6 +8,8 @@
 #[cfg(feature = "http")]
 mod advice;
 #[cfg(feature = "http")]
+mod aws;
+#[cfg(feature = "http")]
 mod client;
 #[cfg(feature = "http")]
 mod fault;
@@ -32,7 +34,7 @@ mod tls;
 mod waits;
 
 pub use form::StructuredOutput;
-pub use message::{EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
+pub use message::{AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
 #[cfg(feature = "http")]
 pub use {
     client::{Called, HttpTransport},

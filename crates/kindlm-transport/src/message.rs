@@ -48,6 +48,20 @@ impl fmt::Debug for HeaderValue {
     }
 }
 
+/// The authorization of a request to AWS. The transport reads the credentials from the environment, and adds them.
+///
+/// A key in the variable `key` is sent as a bearer token. Without it, the request is signed with the credentials in
+/// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwsAuth {
+    /// The service in the signature, such as `bedrock`.
+    pub service: String,
+    /// The region in the signature, such as `us-east-1`.
+    pub region: String,
+    /// The environment variable of a key that replaces the signature. `None` if the service has no such keys.
+    pub key: Option<String>,
+}
+
 /// An HTTP request of a codec, with placeholders instead of secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpRequest {
@@ -65,6 +79,8 @@ pub struct HttpRequest {
     pub marks: Vec<EnvMark>,
     /// The key of the provider's settings that holds the address, for error messages. `None` means `baseUrl`.
     pub address_key: Option<&'static str>,
+    /// The authorization at AWS. `None` for other vendors.
+    pub aws: Option<AwsAuth>,
 }
 
 impl HttpRequest {

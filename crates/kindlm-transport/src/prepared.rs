@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
-use kindlm_types::ProviderError;
+use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue as RawValue};
 use reqwest::{Body, Request, Url};
 use serde_json::Value;
 
+use super::aws::AwsAccess;
 use super::fault::address;
 use super::secret::{Secrets, resolve};
-use super::{Env, HttpRequest, Method};
+use super::{AwsAuth, Env, HttpRequest, Method};
 use crate::HeaderValue;
 
 /// A prepared request: everything except the method and the body.
@@ -24,25 +26,38 @@ pub(super) struct Prepared {
     /// The headers with the values of the secrets, and the default headers.
     headers: HeaderMap,
     pub(super) secrets: Secrets,
+    /// The authorization at AWS, and its credentials.
+    aws: Option<(AwsAuth, AwsAccess)>,
 }
 
 impl Prepared {
     /// Prepares a request. Fails, before anything is sent, if a variable is unset or empty, or if a header or the
     /// address is invalid.
     fn new(provider: &str, request: &HttpRequest, env: &Env) -> Result<Self, ProviderError> {
-        let (mut headers, secrets) = resolve(provider, &request.headers, &**env)?;
+        let (mut headers, mut secrets) = resolve(provider, &request.headers, &**env)?;
+        let access = |auth: &AwsAuth| Ok((auth.clone(), AwsAccess::of(provider, auth, &**env)?));
+        let aws = request.aws.as_ref().map(access).transpose()?;
+        aws.iter().flat_map(|(_, it)| it.secrets()).for_each(|it| secrets.add(it));
         let url = address(provider, request.address_key(), &request.url)?;
         headers.entry(ACCEPT).or_insert(JSON);
         let (written, named) = (request.url.clone(), request.headers.clone());
-        Ok(Self { written, named, url, headers, secrets })
+        Ok(Self { written, named, url, headers, secrets, aws })
     }
 
     fn is_of(&self, request: &HttpRequest) -> bool {
-        self.written == request.url && self.named == request.headers
+        self.written == request.url
+            && self.named == request.headers
+            && self.aws.as_ref().map(|(auth, _)| auth) == request.aws.as_ref()
     }
 
-    /// Builds the HTTP request to `url`. This is the prepared address, or the target of a redirect.
-    pub(super) fn request(&self, url: &Url, asked: &HttpRequest) -> Request {
+    /// Builds the HTTP request to `url`. This is the prepared address, or the target of a redirect. Fails if the request
+    /// cannot be signed.
+    pub(super) fn request(
+        &self,
+        provider: &str,
+        url: &Url,
+        asked: &HttpRequest,
+    ) -> Result<Request, ProviderError> {
         let method = match asked.method {
             Method::Get => reqwest::Method::GET,
             Method::Post => reqwest::Method::POST,
@@ -50,23 +65,41 @@ impl Prepared {
             Method::Patch => reqwest::Method::PATCH,
             Method::Delete => reqwest::Method::DELETE,
         };
+        let mut headers = self.headers.clone();
+        let body = body(asked);
+        if body.is_some() {
+            headers.entry(CONTENT_TYPE).or_insert(JSON);
+        }
+        if let Some((_, access)) = &self.aws {
+            let content = body.as_deref().unwrap_or_default();
+            let now = SystemTime::now();
+            access.authorize((method.as_str(), url), &mut headers, content, now).map_err(
+                |why| {
+                    let message = format!("the request cannot be signed: {why}");
+                    let err =
+                        ProviderError::new(ProviderErrorKind::InvalidRequest, provider, message);
+                    ProviderError { attempts: 0, ..err }
+                },
+            )?;
+        }
         let mut request = Request::new(method, url.clone());
-        request.headers_mut().clone_from(&self.headers);
-        let body = &asked.body;
-        if *body == Value::Null {
-            return request;
-        }
-        request.headers_mut().entry(CONTENT_TYPE).or_insert(JSON);
-        let is_plain = Some(body).filter(|_| asked.is_text).and_then(Value::as_str);
-        if let Some(text) = is_plain {
-            *request.body_mut() = Some(Body::from(text.to_owned()));
-            return request;
-        }
-        // `to_vec` writes the same text as `to_string`, in half the time.
-        let text = serde_json::to_vec(body).unwrap_or_else(|_| body.to_string().into_bytes());
-        *request.body_mut() = Some(Body::from(text));
-        request
+        *request.headers_mut() = headers;
+        *request.body_mut() = body.map(Body::from);
+        Ok(request)
     }
+}
+
+/// Returns the bytes of the body; `None` if the request has no body.
+fn body(asked: &HttpRequest) -> Option<Vec<u8>> {
+    let body = &asked.body;
+    if *body == Value::Null {
+        return None;
+    }
+    if let Some(text) = Some(body).filter(|_| asked.is_text).and_then(Value::as_str) {
+        return Some(text.as_bytes().to_vec());
+    }
+    // `to_vec` writes the same text as `to_string`, in half the time.
+    Some(serde_json::to_vec(body).unwrap_or_else(|_| body.to_string().into_bytes()))
 }
 
 const JSON: RawValue = RawValue::from_static("application/json");

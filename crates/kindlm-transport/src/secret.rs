@@ -27,7 +27,8 @@ impl Secrets {
         Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })
     }
 
-    fn add(&mut self, value: &str) {
+    /// Adds a secret.
+    pub(crate) fn add(&mut self, value: &str) {
         self.0.add(value);
     }
 }

@@ -93,9 +93,15 @@ impl InForm for StructuredOutput {
         let message = err.message.to_lowercase();
         let names = |words: &[&str]| words.iter().any(|it| message.contains(it));
         match self {
-            Self::Schema => {
-                names(&["response_format", "response format", "json_schema"]).then_some(Self::Tool)
-            }
+            // Bedrock asks for a schema with a forced tool, which some of its models reject.
+            Self::Schema => names(&[
+                "response_format",
+                "response format",
+                "json_schema",
+                "toolchoice",
+                "tool use",
+            ])
+            .then_some(Self::Tool),
             Self::Tool => names(&["tool", "function call"]).then_some(Self::None),
             Self::None => None,
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kindlm_types::{
     AttemptBudget, BoxFuture, Files, Models, Ports, Problem, Prompt, ProviderError,
@@ -19,7 +19,7 @@ use crate::dialect::content;
 use crate::form::FormChoice;
 use crate::script::Scripts;
 use crate::scripted::Answer;
-use crate::{HttpResponse, Limits, Providers};
+use crate::{Codec, HttpRequest, HttpResponse, Limits, Providers};
 use forms::InForm as _;
 #[cfg(feature = "process")]
 use kindlm_agents::agent::Surroundings;
@@ -153,6 +153,16 @@ pub struct Client {
     scripts: Option<Scripts>,
     #[cfg(feature = "process")]
     guard: Guard,
+}
+
+/// An answer that the server has not finished.
+struct Unfinished {
+    /// The request for the rest of the answer.
+    next: Box<HttpRequest>,
+    /// The latency of the request that began the answer, in milliseconds.
+    latency_ms: f64,
+    /// The number of attempts of that request.
+    attempts: u32,
 }
 
 impl Client {
@@ -305,17 +315,56 @@ impl Client {
                 queued.used_after_all(reply.usage.total_tokens);
                 return Ok(reply);
             }
-            let decode = |response: &_| {
-                let reply = codec.decode(prompt, response)?;
-                queued.used(reply.usage.total_tokens);
-                Ok(reply)
-            };
+            let decode = |response: &_| reply_or_next(&**codec, prompt, queued, response);
             let called = self.transport.call(name, &request, timeout, queued, decode).await?;
             let (latency_ms, attempts) = (called.latency_ms, called.attempts);
-            return Ok(Reply { latency_ms, attempts, ..called.value });
+            return match called.value {
+                Ok(reply) => Ok(Reply { latency_ms, attempts, ..reply }),
+                Err(next) => {
+                    let rest = Unfinished { next, latency_ms, attempts };
+                    Box::pin(self.finish(name, &**codec, prompt, timeout, queued, rest)).await
+                }
+            };
         }
         // The future of a program is large. It is boxed to keep the future of every HTTP request small.
         Box::pin(self.ask_elsewhere(name, via, prompt, timeout, queued)).await
+    }
+
+    /// Asks for an unfinished answer again, after pauses, until it is finished. Fails at the timeout, which covers the
+    /// whole answer.
+    async fn finish(
+        &self,
+        name: &str,
+        codec: &dyn Codec,
+        prompt: &Prompt,
+        timeout: Duration,
+        queued: &QueuedCall<'_>,
+        mut rest: Unfinished,
+    ) -> Result<Reply, ProviderError> {
+        let before = Duration::try_from_secs_f64(rest.latency_ms / 1000.0).unwrap_or_default();
+        let (started, attempts) = (Instant::now(), rest.attempts);
+        let pause = self.transport.options().retry.base_delay;
+        loop {
+            let asked_at = before + started.elapsed() + pause;
+            let Some(left) = timeout.checked_sub(asked_at).filter(|it| !it.is_zero()) else {
+                let message = format!(
+                    "the answer is not finished after {} ms: set a longer `timeoutMs`",
+                    timeout.as_millis()
+                );
+                let err = ProviderError::new(ProviderErrorKind::Timeout, name, message);
+                return Err(ProviderError { attempts, ..err });
+            };
+            tokio::time::sleep(pause).await;
+            let decode = |response: &_| reply_or_next(codec, prompt, queued, response);
+            let called = self.transport.call(name, &rest.next, left, queued, decode).await?;
+            match called.value {
+                Ok(reply) => {
+                    let latency_ms = (before + started.elapsed()).as_secs_f64() * 1000.0;
+                    return Ok(Reply { latency_ms, attempts, ..reply });
+                }
+                Err(next) => rest.next = next,
+            }
+        }
     }
 
     /// Sends a prompt to a provider without a codec, with retries.
@@ -466,6 +515,21 @@ impl fmt::Debug for Client {
         names.sort_unstable();
         f.debug_struct("Client").field("providers", &names).finish_non_exhaustive()
     }
+}
+
+/// Decodes a response. For an unfinished answer, the inner result is the request for the rest of it.
+fn reply_or_next(
+    codec: &dyn Codec,
+    prompt: &Prompt,
+    queued: &QueuedCall<'_>,
+    response: &HttpResponse,
+) -> Result<Result<Reply, Box<HttpRequest>>, ProviderError> {
+    if let Some(next) = codec.unfinished(response) {
+        return Ok(Err(Box::new(next)));
+    }
+    let reply = codec.decode(prompt, response)?;
+    queued.used(reply.usage.total_tokens);
+    Ok(Ok(reply))
 }
 
 /// Makes the ids of the calls of one answer unique: `a`, `a_2`, `a_3`.

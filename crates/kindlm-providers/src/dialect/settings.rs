@@ -1,6 +1,8 @@
 //! Reads a provider's configuration, and checks its key variables and addresses.
 
-use kindlm_types::{Problem, Prompt};
+use std::collections::BTreeMap;
+
+use kindlm_types::{Problem, Prompt, pointer};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -46,6 +48,16 @@ pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
     Some(Problem::new(pointer, problem).with_help(help))
 }
 
+/// Checks a name that becomes a part of the address, such as that of a region.
+pub(crate) fn check_name(pointer: &str, name: &str) -> Result<(), Vec<Problem>> {
+    let is_good = |it: char| it.is_ascii_alphanumeric() || "-_.:".contains(it);
+    if !name.is_empty() && name.chars().all(is_good) {
+        return Ok(());
+    }
+    let problem = Problem::new(pointer, format!("`{name}` cannot be a part of the address"));
+    Err(vec![problem.with_help("write letters, digits and hyphens, such as `us-east-1`")])
+}
+
 /// Checks a key variable and a base address, if they are set. Fails with all their problems.
 pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result<(), Vec<Problem>> {
     let problems: Vec<Problem> = [
@@ -56,6 +68,37 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
     .flatten()
     .collect();
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Returns the headers of a configuration, and adds their problems to `problems`. A value that starts with `env:` names
+/// an environment variable.
+pub(crate) fn headers(
+    headers: &BTreeMap<String, String>,
+    problems: &mut Vec<Problem>,
+) -> Vec<(String, HeaderValue)> {
+    let mut found = Vec::new();
+    for (name, value) in headers {
+        let pointer = format!("/headers/{}", pointer::segment(name));
+        let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
+        if name.is_empty() || !name.chars().all(is_token) {
+            problems.push(Problem::key(&pointer, "this is not the name of a header"));
+        } else if value.chars().any(|it| it.is_control() && it != '\t') {
+            problems.push(Problem::new(&pointer, "the value of a header is one line of text"));
+        }
+        let value = match value.strip_prefix("env:") {
+            Some("") => {
+                let problem =
+                    Problem::new(&pointer, "`env:` needs the name of an environment variable");
+                problems
+                    .push(problem.with_help("write it after the colon, such as `env:MY_TOKEN`"));
+                continue;
+            }
+            Some(variable) => HeaderValue::FromEnv { prefix: "", variable: variable.to_owned() },
+            None => HeaderValue::Literal(value.clone()),
+        };
+        found.push((name.clone(), value));
+    }
+    found
 }
 
 /// Checks the additional keys of a body.

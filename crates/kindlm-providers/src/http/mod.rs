@@ -30,7 +30,9 @@ use crate::dialect::answer::{Reader, counted, excerpt};
 use crate::dialect::content::{self, PartForms};
 use crate::dialect::failure::Facts;
 use crate::dialect::{chat, part, settings};
-use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+use crate::{
+    AwsAuth, Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration,
+};
 
 /// The provider `http`.
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -93,10 +95,27 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
+    /// The service and the region of AWS, for a server that requires signed requests. The credentials are in
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
+    #[serde(default)]
+    aws: Option<AwsConfig>,
     /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
     #[serde(default)]
     #[expect(dead_code, reason = "`declared` reads it, for every provider")]
     evidence: Option<DeclaredEvidence>,
+}
+
+/// The scope of the signatures of requests to AWS.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HttpAws")]
+struct AwsConfig {
+    /// The service, such as `sagemaker`, `lambda` or `execute-api`.
+    #[schemars(length(min = 1))]
+    service: String,
+    /// The region, such as `us-east-1`.
+    #[schemars(length(min = 1))]
+    region: String,
 }
 
 /// The template language of a body.
@@ -150,6 +169,7 @@ struct Http {
     /// The environment variables in the templates.
     variables: BTreeSet<String>,
     key: Option<String>,
+    aws: Option<AwsAuth>,
     body: Option<Body>,
     reading: Option<ScriptSource>,
     text: Path,
@@ -239,7 +259,9 @@ impl Http {
         }
         let (url, key, text_path) =
             (config.url.clone(), config.api_key_env.clone(), text_path.to_owned());
+        let aws = config.aws.clone();
         Ok(Self {
+            aws: aws.map(|AwsConfig { service, region }| AwsAuth { service, region, key: None }),
             url,
             method: config.method.into(),
             headers,
@@ -293,6 +315,7 @@ impl Http {
             is_text,
             marks: filler.marks,
             address_key: Some("url"),
+            aws: self.aws.clone(),
         })
     }
 
@@ -405,27 +428,7 @@ fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderV
     if let Some(variable) = config.api_key_env.as_deref().filter(|_| !has("authorization")) {
         headers.push(settings::bearer(variable));
     }
-    for (name, value) in &config.headers {
-        let pointer = format!("/headers/{}", pointer::segment(name));
-        let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
-        if name.is_empty() || !name.chars().all(is_token) {
-            problems.push(Problem::key(&pointer, "this is not the name of a header"));
-        } else if value.chars().any(|it| it.is_control() && it != '\t') {
-            problems.push(Problem::new(&pointer, "the value of a header is one line of text"));
-        }
-        let value = match value.strip_prefix("env:") {
-            Some("") => {
-                let problem =
-                    Problem::new(&pointer, "`env:` needs the name of an environment variable");
-                problems
-                    .push(problem.with_help("write it after the colon, such as `env:MY_TOKEN`"));
-                continue;
-            }
-            Some(variable) => HeaderValue::FromEnv { prefix: "", variable: variable.to_owned() },
-            None => HeaderValue::Literal(value.clone()),
-        };
-        headers.push((name.clone(), value));
-    }
+    headers.extend(settings::headers(&config.headers, problems));
     headers
 }
 

@@ -2,6 +2,8 @@
 
 mod usual;
 
+use std::collections::BTreeMap;
+
 use kindlm_types::{
     FinishReason, Params, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat,
     Usage, reasons,
@@ -39,9 +41,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "OpenaiConfig")]
 struct Config {
-    /// The name of the environment variable that holds the key.
-    #[schemars(length(min = 1))]
-    api_key_env: String,
+    /// The name of the environment variable that holds the key; `null` for a server without keys.
+    #[schemars(with = "Value", extend("type" = ["string", "null"], "minLength" = 1))]
+    api_key_env: Option<String>,
     /// The base address, before `/chat/completions`; `https://api.openai.com/v1` by default.
     #[serde(default)]
     #[schemars(url)]
@@ -49,6 +51,10 @@ struct Config {
     /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
+    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that holds
+    /// the value.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
     /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
     /// support this.
     #[serde(default)]
@@ -75,8 +81,9 @@ const EMBEDDING_MODEL: &str = "text-embedding-3-small";
 #[derive(Debug)]
 struct OpenAi {
     address: Address,
-    key: String,
+    key: Option<String>,
     organization: Option<String>,
+    headers: Vec<(String, HeaderValue)>,
     logprobs: bool,
     body: Map<String, Value>,
     form: FormChoice,
@@ -84,12 +91,18 @@ struct OpenAi {
 
 impl OpenAi {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
-        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
+        let mut problems = Vec::new();
+        let headers = settings::headers(&config.headers, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT),
             key: config.api_key_env,
             organization: config.organization.filter(|it| !it.is_empty()),
+            headers,
             logprobs: config.logprobs,
             body: config.body,
             form: config.structured_output.map_or(FormChoice::Automatic, FormChoice::Fixed),
@@ -97,13 +110,15 @@ impl OpenAi {
     }
 
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
-        let mut headers = vec![settings::json_header(), settings::bearer(&self.key)];
+        let mut headers = vec![settings::json_header()];
+        headers.extend(self.key.as_deref().map(settings::bearer));
         if let Some(organization) = &self.organization {
             headers.push((
                 "OpenAI-Organization".to_owned(),
                 HeaderValue::Literal(organization.clone()),
             ));
         }
+        headers.extend(self.headers.iter().cloned());
         HttpRequest {
             method: Method::Post,
             url: self.address.at(endpoint),
@@ -153,7 +168,7 @@ impl OpenAi {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader { provider: "openai", key: Some(&self.key), rule }
+        Reader { provider: "openai", key: self.key.as_deref(), rule }
     }
 
     fn read(&self, response: &HttpResponse) -> Result<Value, ProviderError> {

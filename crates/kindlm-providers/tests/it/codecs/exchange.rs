@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kindlm_providers::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, REGISTRY};
+use kindlm_providers::{AwsAuth, Codec, HeaderValue, HttpRequest, HttpResponse, Kind, REGISTRY};
 use kindlm_types::ProviderError;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,11 @@ use super::{codec, normal, prompt, raw, response, shown};
 const SHOWS: [&str; 5] = ["text", "tool call", "usage", "refusal or filter", "error"];
 
 /// The cases that a provider's API does not have.
-const ABSENT: &[(&str, &str)] = &[("ollama", "refusal or filter")];
+const ABSENT: &[(&str, &str)] = &[
+    ("ollama", "refusal or filter"),
+    ("replicate", "tool call"),
+    ("replicate", "refusal or filter"),
+];
 
 /// Returns all exchanges of a provider, by file.
 pub(super) fn of(provider: &str) -> Vec<(PathBuf, Value)> {
@@ -92,7 +96,12 @@ pub(super) fn written(request: &HttpRequest) -> Value {
         })
         .collect();
     let method = format!("{:?}", request.method).to_uppercase();
-    json!({"method": method, "url": request.url, "headers": headers, "body": request.json()})
+    let mut written =
+        json!({"method": method, "url": request.url, "headers": headers, "body": request.json()});
+    if let Some(AwsAuth { service, region, key }) = &request.aws {
+        written["aws"] = json!({"service": service, "region": region, "key": key});
+    }
+    written
 }
 
 fn codecs() -> impl Iterator<Item = &'static str> {

@@ -27,6 +27,7 @@ fn usual(provider: &str) -> Box<dyn Codec> {
     let config = match provider {
         "http" => json!({"url": "http://h/api"}),
         "ollama" => json!({}),
+        "vertex" => json!({"apiKeyEnv": "KEY", "project": "p"}),
         _ => json!({"apiKeyEnv": "KEY"}),
     };
     codec(provider, &config)

@@ -155,6 +155,7 @@ fn a_codec_shows_no_header_value_when_it_is_printed() {
 const WITHOUT_STRUCTURED_OUTPUT: &[&str] = &[
     // The user's template defines the body.
     "http",
+    "replicate",
 ];
 
 /// Returns the places of a body that contain a schema which requires the boolean `pass`.

@@ -3,6 +3,7 @@
 
 mod agent;
 mod client;
+mod clouds;
 mod command;
 mod conformance;
 mod docs;

@@ -1,0 +1,213 @@
+//! `replicate`: language models on Replicate, by its predictions API.
+
+use kindlm_types::{
+    FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role, Usage,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::StructuredOutput;
+use crate::dialect::address::{Address, segment};
+use crate::dialect::answer::{Reader, counted, non_empty};
+use crate::dialect::failure::Facts;
+use crate::dialect::{chat, settings};
+use crate::form::FormChoice;
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+
+/// The provider `replicate`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "replicate",
+        summary: "Language models on Replicate, by its predictions API.",
+        since: "0.1.0",
+        key_variable: Some("REPLICATE_API_TOKEN"),
+        shorthand: true,
+        wraps_agent: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |it| it.reference::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Replicate::new(settings::read(config)?)?))),
+};
+
+/// The settings of Replicate.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ReplicateConfig")]
+struct Config {
+    /// The name of the environment variable that holds the key.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// The base address, before `/predictions` and `/models`; `https://api.replicate.com/v1` by default.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// The text before each prompt, such as `[INST] ` of a model without a chat template.
+    #[serde(default)]
+    prefix: String,
+    /// The text behind each prompt.
+    #[serde(default)]
+    suffix: String,
+    /// Additional keys for the body of a prediction, as in the API. The keys of its `input` depend on the model.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
+}
+
+const BASE: &str = "https://api.replicate.com/v1";
+const PREDICTIONS: &str = "/predictions";
+
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 4] = ["version", "stream", "input/prompt", "input/max_tokens"];
+
+#[derive(Debug)]
+struct Replicate {
+    address: Address,
+    key: String,
+    prefix: String,
+    suffix: String,
+    body: Map<String, Value>,
+}
+
+impl Replicate {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
+        let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", PREDICTIONS);
+        let Config { api_key_env: key, prefix, suffix, body, .. } = config;
+        Ok(Self { address, key, prefix, suffix, body })
+    }
+
+    /// Returns the endpoint of a model, and its version. A model without a version is an official one, and has its own
+    /// endpoint.
+    fn endpoint(model: &str) -> (String, Option<&str>) {
+        if let Some((_, version)) = model.split_once(':') {
+            return (PREDICTIONS.to_owned(), Some(version));
+        }
+        let path: Vec<String> = model.split('/').map(segment).collect();
+        (format!("/models/{}{PREDICTIONS}", path.join("/")), None)
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        let rule = |_: &Facts| None;
+        Reader { provider: "replicate", key: Some(&self.key), rule }
+    }
+}
+
+impl Codec for Replicate {
+    fn provider(&self) -> &'static str {
+        "replicate"
+    }
+
+    /// The API has no structured output.
+    fn form(&self) -> FormChoice {
+        FormChoice::Fixed(StructuredOutput::None)
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let (endpoint, version) = Self::endpoint(&prompt.model);
+        let mut body = Map::new();
+        chat::put(&mut body, "version", version);
+        chat::put(&mut body, "input", Some(input(prompt, (&self.prefix, &self.suffix))?));
+        settings::add_body(&mut body, &self.body, prompt);
+        let headers = vec![
+            settings::json_header(),
+            settings::bearer(&self.key),
+            // The server answers when the prediction has finished, or after a minute.
+            ("Prefer".to_owned(), HeaderValue::Literal("wait".to_owned())),
+        ];
+        Ok(HttpRequest {
+            method: Method::Post,
+            url: self.address.at(&endpoint),
+            headers,
+            body: Value::Object(body),
+            ..HttpRequest::default()
+        })
+    }
+
+    fn unfinished(&self, response: &HttpResponse) -> Option<HttpRequest> {
+        let answer = self.reader().object(response).ok()?;
+        if !matches!(answer["status"].as_str(), Some("starting" | "processing")) {
+            return None;
+        }
+        // The answer has the address too. The own address makes sure that the key is sent to no other server.
+        let id = segment(non_empty(&answer["id"])?);
+        Some(HttpRequest {
+            method: Method::Get,
+            url: self.address.at(&format!("{PREDICTIONS}/{id}")),
+            headers: vec![settings::bearer(&self.key)],
+            ..HttpRequest::default()
+        })
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let reader = self.reader();
+        let answer = reader.json(response)?;
+        match answer["status"].as_str() {
+            Some("succeeded") => {}
+            Some(status @ ("failed" | "canceled" | "aborted")) => {
+                let why = non_empty(&answer["error"]).unwrap_or("no reason is given");
+                let message = format!("the prediction has the status \"{status}\": {why}");
+                return Err(ProviderError::new(ProviderErrorKind::Server, "replicate", message));
+            }
+            _ => {
+                let what = "the answer is no finished prediction: check the address";
+                return Err(reader.malformed(what, response));
+            }
+        }
+        let text = text(&answer["output"]).ok_or_else(|| {
+            reader.malformed("the output is no text, and no list of texts", response)
+        })?;
+        let metrics = &answer["metrics"];
+        let [input, output] =
+            ["input_token_count", "output_token_count"].map(|key| counted(&metrics[key]));
+        Ok(Reply {
+            usage: Usage::counted(input, output, None, None),
+            // The API does not report whether the model was stopped by its limit.
+            finish_reason: FinishReason::Stop,
+            model: chat::model(&answer["model"], prompt),
+            ..Reply::text(text)
+        })
+    }
+}
+
+/// Returns the input of a prediction. Fails for a prompt that no such input can express.
+fn input(prompt: &Prompt, (prefix, suffix): (&str, &str)) -> Result<Value, ProviderError> {
+    let unsupported = |what: &str| {
+        let message =
+            format!("{what} is unsupported: a prediction has one prompt, and no messages");
+        Err(ProviderError::new(ProviderErrorKind::Unsupported, "replicate", message))
+    };
+    if !prompt.tools.is_empty() {
+        return unsupported("a test with tools");
+    }
+    if prompt.messages.iter().any(|it| matches!(it.role, Role::Assistant | Role::Tool)) {
+        return unsupported("a conversation with answers");
+    }
+    let texts = |role: Role| {
+        let messages = prompt.messages.iter().filter(|it| it.role == role);
+        messages.map(|it| it.content.as_str()).collect::<Vec<_>>().join("\n\n")
+    };
+    let params = &prompt.params;
+    let system = texts(Role::System);
+    let mut input = Map::new();
+    let text = format!("{prefix}{}{suffix}", texts(Role::User));
+    chat::put(&mut input, "prompt", Some(text));
+    chat::put(&mut input, "system_prompt", Some(system).filter(|it| !it.is_empty()));
+    chat::put(&mut input, "temperature", params.temperature);
+    chat::put(&mut input, "max_tokens", params.max_tokens);
+    chat::put(&mut input, "top_p", params.top_p);
+    chat::put(&mut input, "seed", params.seed);
+    let stop = Some(params.stop_sequences.join(",")).filter(|it| !it.is_empty());
+    chat::put(&mut input, "stop_sequences", stop);
+    Ok(Value::Object(input))
+}
+
+/// Returns the text of an output. A list has the parts of the text. Returns `None` for any other output.
+fn text(output: &Value) -> Option<String> {
+    match output {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => parts.iter().map(Value::as_str).collect(),
+        _ => None,
+    }
+}

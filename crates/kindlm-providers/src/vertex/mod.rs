@@ -1,0 +1,205 @@
+//! `vertex`: the models of Google Cloud's Vertex AI.
+//!
+//! Vertex AI offers the models of each vendor in the dialect of that vendor, at its own address and with its own
+//! authorization. So the codecs of those vendors encode the requests and decode the responses.
+
+use kindlm_types::{Problem, Prompt, ProviderError, Reply};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::segment;
+use crate::dialect::answer::Reader;
+use crate::dialect::failure::Facts;
+use crate::dialect::settings;
+use crate::{
+    Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration, anthropic, gemini, openai,
+};
+
+/// The provider `vertex`.
+pub(crate) static REGISTRATION: Registration = Registration {
+    meta: Meta {
+        id: "vertex",
+        summary: "Gemini, Claude and open models on Vertex AI of Google Cloud.",
+        since: "0.1.0",
+        key_variable: Some("GOOGLE_ACCESS_TOKEN"),
+        // It needs a project.
+        shorthand: false,
+        wraps_agent: false,
+        docs: include_str!("docs.md"),
+    },
+    schema: |it| it.reference::<Config>(),
+    kind: Kind::Http(|config| Ok(Box::new(Vertex::new(settings::read(config)?)?))),
+};
+
+/// The settings of Vertex AI.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "VertexConfig")]
+struct Config {
+    /// The name of the environment variable that holds an access token, as `gcloud auth print-access-token` prints it.
+    #[schemars(length(min = 1))]
+    api_key_env: String,
+    /// The id of the project in Google Cloud.
+    #[schemars(length(min = 1))]
+    project: String,
+    /// The region, such as `us-central1`; `global` by default.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    region: Option<String>,
+    /// The base address, before `/projects`; that of the region by default.
+    #[serde(default)]
+    #[schemars(url)]
+    base_url: Option<String>,
+    /// Additional keys for the body of chat requests, in the form of the model's vendor. Objects that KindLM also sends
+    /// are merged.
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
+    body: Map<String, Value>,
+}
+
+const REGION: &str = "global";
+const EMBEDDING_MODEL: &str = "gemini-embedding-001";
+/// The version of Anthropic's API, which Vertex AI expects in the body.
+const ANTHROPIC_VERSION: &str = "vertex-2023-10-16";
+
+#[derive(Debug)]
+struct Vertex {
+    /// The address of the region in the project, before `/publishers`.
+    base: String,
+    key: String,
+    gemini: Box<dyn Codec>,
+    anthropic: Box<dyn Codec>,
+    openai: Box<dyn Codec>,
+}
+
+/// The vendor in whose dialect Vertex AI offers a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Gemini,
+    Anthropic,
+    OpenAi,
+}
+
+impl Dialect {
+    /// Returns the dialect of a model. Open models have the name of their vendor before a slash.
+    fn of(model: &str) -> Self {
+        let folder = model.split_once('/').map(|(it, _)| it);
+        match folder {
+            _ if model.starts_with("claude") => Self::Anthropic,
+            None | Some("models" | "endpoints") => Self::Gemini,
+            Some(_) => Self::OpenAi,
+        }
+    }
+}
+
+impl Vertex {
+    fn new(config: Config) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check_name("/project", &config.project)?;
+        let region = config.region.as_deref().unwrap_or(REGION);
+        settings::check_name("/region", region)?;
+        let host = match region {
+            REGION => "https://aiplatform.googleapis.com/v1".to_owned(),
+            _ => format!("https://{region}-aiplatform.googleapis.com/v1"),
+        };
+        let host = config.base_url.unwrap_or(host);
+        let (host, project) = (host.trim_end_matches('/'), &config.project);
+        let base = format!("{host}/projects/{project}/locations/{region}");
+        let inner = |registration: &Registration, below: &str| {
+            let url = format!("{base}{below}");
+            let settings =
+                json!({"apiKeyEnv": config.api_key_env, "baseUrl": url, "body": config.body});
+            match registration.kind {
+                Kind::Http(make) => make(&settings),
+                Kind::Special(_) => Err(vec![Problem::new("", "this provider has no codec")]),
+            }
+        };
+        Ok(Self {
+            gemini: inner(&gemini::REGISTRATION, "/publishers/google")?,
+            anthropic: inner(&anthropic::REGISTRATION, "/publishers/anthropic")?,
+            openai: inner(&openai::REGISTRATION, "/endpoints/openapi")?,
+            key: config.api_key_env.clone(),
+            base,
+        })
+    }
+
+    fn codec(&self, model: &str) -> &dyn Codec {
+        match Dialect::of(model) {
+            Dialect::Gemini => &*self.gemini,
+            Dialect::Anthropic => &*self.anthropic,
+            Dialect::OpenAi => &*self.openai,
+        }
+    }
+
+    /// Returns a request with the authorization of Vertex AI instead of that of the vendor.
+    fn request(&self, url: String, body: Value) -> HttpRequest {
+        let headers = vec![settings::json_header(), settings::bearer(&self.key)];
+        HttpRequest { method: Method::Post, url, headers, body, ..HttpRequest::default() }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        let rule = |_: &Facts| None;
+        Reader { provider: "vertex", key: Some(&self.key), rule }
+    }
+}
+
+impl Codec for Vertex {
+    fn provider(&self) -> &'static str {
+        "vertex"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let HttpRequest { url, mut body, is_text, .. } =
+            self.codec(&prompt.model).encode(prompt)?;
+        let url = match Dialect::of(&prompt.model) {
+            // A deployed model belongs to the project, not to a publisher.
+            Dialect::Gemini => url.replace("/publishers/google/endpoints/", "/endpoints/"),
+            Dialect::Anthropic => {
+                if let Some(body) = body.as_object_mut() {
+                    body.shift_remove("model");
+                    body.insert("anthropic_version".to_owned(), json!(ANTHROPIC_VERSION));
+                }
+                let model = segment(&prompt.model);
+                format!("{}/publishers/anthropic/models/{model}:rawPredict", self.base)
+            }
+            Dialect::OpenAi => url,
+        };
+        Ok(HttpRequest { is_text, ..self.request(url, body) })
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        self.codec(&prompt.model).decode(prompt, response)
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        let url = format!("{}/publishers/google/models/{}:predict", self.base, segment(model));
+        let body = json!({"instances": [{"content": text, "task_type": "SEMANTIC_SIMILARITY"}]});
+        Ok(self.request(url, body))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+        let answer = self.reader().object(response)?;
+        let values = &answer["predictions"][0]["embeddings"]["values"];
+        self.reader().vector(values, response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_model_gives_its_dialect() {
+        for (model, expected) in [
+            ("gemini-2.5-flash", Dialect::Gemini),
+            ("models/gemini-2.5-flash", Dialect::Gemini),
+            ("endpoints/123", Dialect::Gemini),
+            ("claude-sonnet-4-5@20250929", Dialect::Anthropic),
+            ("meta/llama-3.3-70b-instruct-maas", Dialect::OpenAi),
+        ] {
+            assert_eq!(Dialect::of(model), expected, "{model}");
+        }
+    }
+}
