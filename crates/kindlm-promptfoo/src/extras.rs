@@ -215,6 +215,7 @@ impl Translator<'_> {
             ("gemini", "safetySettings" | "toolConfig" | "cachedContent") => {
                 settings.body.push((name.to_owned(), value));
             }
+            ("bedrock", _) => add_to(&mut settings.body, "additionalModelRequestFields", &own()),
             ("gemini", _) => add_to(&mut settings.body, "generationConfig", &own()),
             ("ollama", "passthrough") => {
                 for (key, value) in settings.without_maximums(name, &value) {

@@ -1,5 +1,7 @@
 //! Provider ids of promptfoo.
 
+use super::gateways::{self, Server};
+
 /// The meaning of a provider id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Provider<'a> {
@@ -8,9 +10,17 @@ pub(super) enum Provider<'a> {
     /// A built-in provider, and the name of an embedding model.
     Embedding { kind: &'static str, model: &'a str },
     /// A server with an API compatible to OpenAI's.
-    Compatible { name: &'static str, base_url: &'static str, key: &'static str, model: &'a str },
-    /// A deployment at Azure.
-    Azure { deployment: &'a str },
+    Compatible { server: Server, model: &'a str },
+    /// An embedding model of a server with an API compatible to OpenAI's.
+    CompatibleEmbedding { server: Server, model: &'a str },
+    /// A deployment at Azure, and the provider of its API.
+    Azure { kind: &'static str, deployment: &'a str },
+    /// A server of llama.cpp.
+    Llama,
+    /// An endpoint of Amazon `SageMaker`, and the kind of its model.
+    SageMaker { kind: &'a str, endpoint: &'a str },
+    /// A task of Hugging Face's inference API.
+    HuggingFace { task: &'static str, model: &'a str },
     /// The URL of an HTTP request; empty if the `config` has it.
     Http(&'a str),
     /// A command line to run.
@@ -27,24 +37,6 @@ pub(super) enum Runtime {
     JavaScript,
     Python,
 }
-
-/// Servers with an API compatible to OpenAI's.
-///
-/// The columns are the prefix in promptfoo, the base URL, and the environment variable of the API key.
-const COMPATIBLE: [(&str, &str, &str); 12] = [
-    ("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    ("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    ("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    ("togetherai", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    ("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    ("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
-    ("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    ("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
-    ("github", "https://models.github.ai/inference", "GITHUB_TOKEN"),
-    ("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
-    ("litellm", "http://0.0.0.0:4000", "LITELLM_API_KEY"),
-    ("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
-];
 
 /// Kinds of endpoints other than chats, in the ids of compatible servers.
 const NO_CHAT: [&str; 16] = [
@@ -84,10 +76,14 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         ("python", _) if !rest.is_empty() => script_of(Runtime::Python, rest),
         ("openai", "chat") if !model.is_empty() => known("openai", model),
         ("openai", "responses") if !model.is_empty() => known("openai-responses", model),
-        ("openai" | "mistral" | "cohere" | "ollama", "embedding" | "embeddings")
-            if !model.is_empty() =>
-        {
-            let kinds = ["openai", "mistral", "cohere", "ollama"];
+        ("google" | "palm" | "gemini", "embedding" | "embeddings") if !model.is_empty() => {
+            Provider::Embedding { kind: "gemini", model }
+        }
+        (
+            "openai" | "mistral" | "cohere" | "ollama" | "bedrock" | "vertex",
+            "embedding" | "embeddings",
+        ) if !model.is_empty() => {
+            let kinds = ["openai", "mistral", "cohere", "ollama", "bedrock", "vertex"];
             let kind = kinds.into_iter().find(|it| *it == prefix).unwrap_or("openai");
             Provider::Embedding { kind, model }
         }
@@ -109,22 +105,97 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         ("ollama", _) if !rest.is_empty() => known("ollama", rest),
         ("mistral", _) if !rest.is_empty() => known("mistral", rest),
         ("cohere", _) if !rest.is_empty() => known("cohere", rest),
-        ("google" | "gemini", _) if !rest.is_empty() && model.is_empty() => known("gemini", rest),
-        ("azure" | "azureopenai", "chat") if !model.is_empty() => {
-            Provider::Azure { deployment: model }
+        ("google" | "palm" | "gemini", _) if !rest.is_empty() && model.is_empty() => {
+            known("gemini", rest)
         }
-        _ => match COMPATIBLE.iter().find(|(name, ..)| *name == prefix) {
-            Some(_) if !model.is_empty() && NO_CHAT.contains(&part) => {
-                Provider::Unknown(format!("`{prefix}:{part}`"))
-            }
-            Some(&(name, base_url, key)) if !rest.is_empty() => {
-                // Some ids also contain the kind of endpoint, such as `chat:`.
-                let model = rest.strip_prefix("chat:").unwrap_or(rest);
-                Provider::Compatible { name, base_url, key, model }
-            }
-            _ => Provider::Unknown(format!("the provider `{id}`")),
-        },
+        ("azure" | "azureopenai", "chat") if !model.is_empty() => {
+            Provider::Azure { kind: "openai", deployment: model }
+        }
+        ("azure" | "azureopenai", "responses") if !model.is_empty() => {
+            Provider::Azure { kind: "openai-responses", deployment: model }
+        }
+        ("azure" | "azureopenai", "embedding" | "embeddings") if !model.is_empty() => {
+            Provider::Azure { kind: AZURE_EMBEDDING, deployment: model }
+        }
+        ("bedrock", _) if !rest.is_empty() => bedrock(rest),
+        _ => hosted(id, prefix, rest),
     }
+}
+
+/// Parses the id of a model at a cloud vendor, or of a server.
+fn hosted<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
+    let known = |kind, model| Provider::Known { kind, model };
+    let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
+    match (prefix, part) {
+        ("vertex", "chat") if !model.is_empty() => known("vertex", model),
+        ("vertex", "live" | "video") => Provider::Unknown(format!("`vertex:{part}`")),
+        ("vertex", _) if !rest.is_empty() => known("vertex", rest),
+        ("replicate", "moderation" | "image") => Provider::Unknown(format!("`replicate:{part}`")),
+        ("replicate", _) if !rest.is_empty() => known("replicate", rest),
+        ("sagemaker", "embedding" | "embeddings") => {
+            Provider::Unknown(format!("`sagemaker:{part}`"))
+        }
+        ("sagemaker", _) if !model.is_empty() => {
+            let kind = if model.contains("jumpstart") { "jumpstart" } else { part };
+            Provider::SageMaker { kind, endpoint: model }
+        }
+        ("sagemaker", _) if !rest.is_empty() => Provider::SageMaker { kind: "", endpoint: rest },
+        ("llama", _) => Provider::Llama,
+        ("huggingface" | "hf", "text-generation" | "text-classification") if !model.is_empty() => {
+            let is_generation = part == "text-generation";
+            let task = if is_generation { "text-generation" } else { "text-classification" };
+            Provider::HuggingFace { task, model }
+        }
+        ("huggingface" | "hf", _) if part != "chat" => {
+            Provider::Unknown(format!("`huggingface:{part}`"))
+        }
+        _ => compatible(id, prefix, rest),
+    }
+}
+
+/// The kind of an embedding model at Azure.
+pub(super) const AZURE_EMBEDDING: &str = "azure-embedding";
+
+/// Parses the id of a server with an API compatible to OpenAI's.
+fn compatible<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
+    let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
+    match gateways::find(prefix) {
+        Some(server) if !model.is_empty() && matches!(part, "embedding" | "embeddings") => {
+            Provider::CompatibleEmbedding { server, model }
+        }
+        Some(_) if !model.is_empty() && NO_CHAT.contains(&part) => {
+            Provider::Unknown(format!("`{prefix}:{part}`"))
+        }
+        Some(server) if !rest.is_empty() => {
+            // Some ids also contain the kind of endpoint, such as `chat:`.
+            let model = rest.strip_prefix("chat:").unwrap_or(rest);
+            Provider::Compatible { server, model }
+        }
+        _ => Provider::Unknown(format!("the provider `{id}`")),
+    }
+}
+
+/// Parses an id of Amazon Bedrock, without its prefix. The Converse API answers for all APIs of text.
+fn bedrock(rest: &str) -> Provider<'_> {
+    const OTHERS: [&str; 9] = [
+        "agents",
+        "image",
+        "kb",
+        "knowledge-base",
+        "mantle",
+        "messages",
+        "nova-sonic",
+        "responses",
+        "video",
+    ];
+    // Models that make speech and films.
+    const MEDIA: [&str; 3] = ["amazon.nova-sonic", "amazon.nova-reel", "luma.ray"];
+    let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
+    if OTHERS.contains(&part) || MEDIA.iter().any(|it| rest.contains(it)) {
+        return Provider::Unknown(format!("`bedrock:{part}`"));
+    }
+    let is_api = matches!(part, "converse" | "completion") && !model.is_empty();
+    Provider::Known { kind: "bedrock", model: if is_api { model } else { rest } }
 }
 
 fn script(path: &str) -> Provider<'_> {
@@ -173,9 +244,30 @@ mod tests {
             ("exec: ./run.sh -q", Provider::Exec("./run.sh -q")),
             ("file://p/a.mjs", node("p/a.mjs", None)),
             ("file://a.ts:callIt", node("a.ts", Some("callIt"))),
-            ("azure:chat:mine", Provider::Azure { deployment: "mine" }),
+            ("azure:chat:mine", Provider::Azure { kind: "openai", deployment: "mine" }),
+            ("azure:assistant:a", Provider::Unknown("the provider `azure:assistant:a`".to_owned())),
+            (
+                "bedrock:meta.llama3-1-8b-instruct-v1:0",
+                known("bedrock", "meta.llama3-1-8b-instruct-v1:0"),
+            ),
+            ("bedrock:converse:amazon.nova-lite-v1:0", known("bedrock", "amazon.nova-lite-v1:0")),
+            ("bedrock:kb:x", Provider::Unknown("`bedrock:kb`".to_owned())),
+            ("vertex:chat:gemini-2.5-pro", known("vertex", "gemini-2.5-pro")),
+            ("replicate:a/b:1f", known("replicate", "a/b:1f")),
+            ("replicate:image:a/b", Provider::Unknown("`replicate:image`".to_owned())),
+            ("sagemaker:llama:e", Provider::SageMaker { kind: "llama", endpoint: "e" }),
+            ("sagemaker:e", Provider::SageMaker { kind: "", endpoint: "e" }),
+            (
+                "huggingface:text-generation:g",
+                Provider::HuggingFace { task: "text-generation", model: "g" },
+            ),
+            (
+                "huggingface:feature-extraction:g",
+                Provider::Unknown("`huggingface:feature-extraction`".to_owned()),
+            ),
+            ("google:embedding:e", Provider::Embedding { kind: "gemini", model: "e" }),
             ("xai:image:grok-2-image", Provider::Unknown("`xai:image`".to_owned())),
-            ("bedrock:x", Provider::Unknown("the provider `bedrock:x`".to_owned())),
+            ("browser", Provider::Unknown("the provider `browser`".to_owned())),
         ] {
             assert_eq!(read(id), expected, "{id}");
         }

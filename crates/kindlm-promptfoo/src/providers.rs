@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use super::Translator;
 use super::build::{key, map, number, text, unique};
+use super::clouds::dialect_at_vertex;
 use super::dynamic::is_list;
 use super::files::{extension, path};
-use super::provider::{Provider, Runtime, read};
+use super::gateways::{self, Server};
+use super::provider::{AZURE_EMBEDDING, Provider, Runtime, read};
 use super::settings::{Settings, or_else};
 
 /// The models and providers of a config.
@@ -168,10 +170,11 @@ fn usual_price(span: Span, name: &str, key: &str, model: &str) -> Option<Node> {
 /// Returns the form in which promptfoo shows the tool calls of a provider to checks.
 ///
 /// Returns `None` for providers without tool calls.
-fn call_form(kind: &str) -> Option<&'static str> {
+fn call_form(kind: &str, model: &str) -> Option<&'static str> {
     match kind {
+        "vertex" => call_form(dialect_at_vertex(model), model),
         "openai" | "mistral" => Some("openai"),
-        "anthropic" => Some("anthropic"),
+        "anthropic" | "bedrock" => Some("anthropic"),
         "gemini" => Some("gemini"),
         "ollama" => Some("ollama"),
         _ => None,
@@ -184,6 +187,41 @@ fn call_form(kind: &str) -> Option<&'static str> {
 fn list_file(item: &Node) -> Option<&str> {
     let file = item.text().and_then(path)?;
     matches!(extension(file).as_str(), "yaml" | "yml" | "json").then_some(file)
+}
+
+/// True if a model of Google is at Vertex AI.
+fn asks_vertex(entry: &Entry) -> bool {
+    entry
+        .config
+        .iter()
+        .any(|(key, it)| &*key.name == "vertexai" && it.to_json() == Value::Bool(true))
+}
+
+/// True if text generation at Hugging Face is a chat.
+fn asks_chat(entry: &Entry) -> bool {
+    let set = |name: &str| entry.config.iter().find(|(it, _)| &*it.name == name);
+    match (set("chatCompletion"), set("apiEndpoint")) {
+        (Some((_, it)), _) => it.to_json() == Value::Bool(true),
+        (None, Some((_, it))) => it.text().is_some_and(|it| it.contains("/v1/chat")),
+        (None, None) => false,
+    }
+}
+
+/// Returns the name of a model in requests to its server.
+fn model_of(entry: &Entry, server: Server, model: &str) -> String {
+    let set = |name: &str| {
+        let found = entry.config.iter().find(|(it, _)| &*it.name == name);
+        found.and_then(|(_, it)| it.text())
+    };
+    match server.name {
+        "huggingface" | "hf" if !model.contains(':') => match set("inferenceProvider") {
+            Some(provider) => format!("{model}:{provider}"),
+            None => model.to_owned(),
+        },
+        "f5" => model.trim_start_matches('/').to_owned(),
+        "helicone" => set("model").unwrap_or(model).to_owned(),
+        _ => model.to_owned(),
+    }
 }
 
 /// An entry of `providers` in the config.
@@ -320,7 +358,7 @@ impl Translator<'_> {
         }
         let transform = entry.group.transform.clone().or(settings.transform);
         let offers = settings.tools.is_some() || settings.calls;
-        let call_form = call_form(kind).filter(|_| offers);
+        let call_form = call_form(kind, &model).filter(|_| offers);
         let how = Group {
             tools: settings.tools,
             calls: settings.calls,
@@ -343,7 +381,11 @@ impl Translator<'_> {
     ) -> Option<(&'static str, String, String, Settings)> {
         let span = entry.span;
         match read(&entry.id) {
-            Provider::Embedding { .. } if !is_extra => {
+            Provider::Embedding { .. }
+            | Provider::CompatibleEmbedding { .. }
+            | Provider::Azure { kind: AZURE_EMBEDDING, .. }
+                if !is_extra =>
+            {
                 let what = format!("`{}` for embeddings in this place", entry.id);
                 let help = "use it for embeddings: `provider` of a `similar` assertion, or `options: { provider: { \
                     embedding: … } }`";
@@ -351,46 +393,34 @@ impl Translator<'_> {
                 None
             }
             Provider::Known { kind, model } | Provider::Embedding { kind, model } => {
-                let mut settings = self.settings(kind, &entry.config);
-                let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
-                self.usual_params((kind, kind), model, entry, &mut settings);
-                self.address_of_env(span, kind, &mut settings);
-                if kind == "echo" {
-                    let yes = Node { span, used_at: None, kind: Kind::Bool(true) };
-                    settings.provider.push(("whole", yes));
-                }
-                if let Some(key) = key {
-                    or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
-                }
-                Some((kind, kind.to_owned(), model.to_owned(), settings))
+                self.known(entry, kind, model)
             }
-            Provider::Compatible { name, base_url, key, model } => {
-                let config = if name == "xai" {
-                    self.xai_config(model, &entry.config)
-                } else {
-                    entry.config.clone()
-                };
-                let mut settings = self.settings("openai", &config);
-                self.usual_params(("openai", name), model, entry, &mut settings);
-                // The other servers have no regions.
-                let region = entry.config.iter().find(|(key, _)| &*key.name == "region");
-                let region = region.and_then(|(_, it)| it.text()).filter(|_| name == "xai");
-                let url = region.map(|it| format!("https://{it}.api.x.ai/v1"));
-                let url = url.as_deref().unwrap_or(base_url);
-                or_else(&mut settings.provider, "baseUrl", || text(span, url));
-                or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
-                Some(("openai", name.to_owned(), model.to_owned(), settings))
+            Provider::Compatible { server, model }
+            | Provider::CompatibleEmbedding { server, model } => {
+                let settings = self.compatible(entry, server, model)?;
+                let model = model_of(entry, server, model);
+                Some(("openai", server.name.to_owned(), model, settings))
             }
-            Provider::Azure { deployment } => {
-                let mut settings = self.settings("azure", &entry.config);
-                self.usual_params(("openai", "azure"), deployment, entry, &mut settings);
-                or_else(&mut settings.provider, "apiKeyEnv", || text(span, "AZURE_API_KEY"));
-                if !settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
-                    let help = "add `config: { apiHost: my-resource.openai.azure.com }`";
-                    self.error(span, "the address of this provider is missing", Some(help));
-                    return None;
+            Provider::Llama => {
+                let settings = self.llama(span, &entry.config);
+                Some(("http", "llama".to_owned(), "llama".to_owned(), settings))
+            }
+            Provider::SageMaker { kind, endpoint } => {
+                let settings = self.sagemaker(span, (kind, endpoint), &entry.config)?;
+                Some(("http", "sagemaker".to_owned(), endpoint.to_owned(), settings))
+            }
+            Provider::HuggingFace { task, model } => {
+                if let Some(server) = gateways::find("huggingface").filter(|_| asks_chat(entry)) {
+                    let settings = self.compatible(entry, server, model)?;
+                    return Some(("openai", server.name.to_owned(), model.to_owned(), settings));
                 }
-                Some(("openai", "azure".to_owned(), deployment.to_owned(), settings))
+                let settings = self.hugging_face(span, (task, model), &entry.config);
+                Some(("http", "huggingface".to_owned(), model.to_owned(), settings))
+            }
+            Provider::Azure { kind, deployment } => {
+                let settings = self.azure(entry, kind, deployment)?;
+                let kind = if kind == AZURE_EMBEDDING { "openai" } else { kind };
+                Some((kind, "azure".to_owned(), deployment.to_owned(), settings))
             }
             Provider::Http(url) => {
                 let settings = self.http(span, url, &entry.config)?;
@@ -412,13 +442,105 @@ impl Translator<'_> {
                 Some(("script", "script".to_owned(), path.to_owned(), settings))
             }
             Provider::Unknown(what) => {
-                let help = "supported are openai, anthropic, google, mistral, cohere, ollama, azure, servers with \
-                    OpenAI's API (openrouter, groq, deepseek, togetherai, fireworks, xai, cerebras, perplexity and \
-                    others), echo, http(s), exec and file://";
+                let help = "supported are openai, anthropic, google, vertex, bedrock, mistral, cohere, ollama, azure, \
+                    replicate, huggingface, llama, servers with OpenAI's API (openrouter, groq, deepseek, togetherai, \
+                    fireworks, xai, databricks, cloudflare-ai and others), echo, http(s), exec and file://";
                 self.unsupported(span, &what, Some(help));
                 None
             }
         }
+    }
+
+    /// Translates a model of a provider that has the same name in KindLM. Returns `None` after an error, which is
+    /// reported.
+    fn known(
+        &mut self,
+        entry: &Entry,
+        kind: &'static str,
+        model: &str,
+    ) -> Option<(&'static str, String, String, Settings)> {
+        let span = entry.span;
+        let is_vertex = kind == "vertex" || kind == "gemini" && asks_vertex(entry);
+        let kind = if is_vertex { "vertex" } else { kind };
+        // promptfoo adds the vendor of Llama to the name.
+        let named = (is_vertex && model.starts_with("llama")).then(|| format!("meta/{model}"));
+        let model = named.as_deref().unwrap_or(model);
+        let mut settings = match kind {
+            "bedrock" => self.bedrock(&entry.config),
+            "vertex" => self.vertex(span, model, &entry.config)?,
+            "replicate" => self.replicate(&entry.config),
+            _ => self.settings(kind, &entry.config),
+        };
+        let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
+        let dialect = if is_vertex { dialect_at_vertex(model) } else { kind };
+        self.usual_params((dialect, kind), model, entry, &mut settings);
+        self.address_of_env(span, kind, &mut settings);
+        if kind == "echo" {
+            let yes = Node { span, used_at: None, kind: Kind::Bool(true) };
+            settings.provider.push(("whole", yes));
+        }
+        if let Some(key) = key {
+            or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
+        }
+        Some((kind, kind.to_owned(), model.to_owned(), settings))
+    }
+
+    /// Translates a server with an API compatible to OpenAI's. Returns `None` after an error, which is reported.
+    fn compatible(&mut self, entry: &Entry, server: Server, model: &str) -> Option<Settings> {
+        let (config, own) = self.server_config(entry.span, (server, model), &entry.config)?;
+        let config = if server.name == "xai" { self.xai_config(model, &config) } else { config };
+        let mut settings = self.settings("openai", &config);
+        self.usual_params(("openai", server.name), model, entry, &mut settings);
+        for (name, value) in own.provider {
+            match settings.provider.iter_mut().find(|(it, _)| *it == name) {
+                // The user's own headers come beside those of the server.
+                Some((_, it)) if name == "headers" => {
+                    let all = super::vars::merged(value.entries(), it.entries());
+                    it.kind = Kind::Mapping(all.into());
+                }
+                Some(_) => {}
+                None => settings.provider.push((name, value)),
+            }
+        }
+        Some(settings)
+    }
+
+    /// Translates a deployment at Azure. Returns `None` after an error, which is reported.
+    fn azure(&mut self, entry: &Entry, kind: &str, deployment: &str) -> Option<Settings> {
+        let span = entry.span;
+        let mut settings = if kind == "openai-responses" {
+            let is_other =
+                |it: &Key| !matches!(&*it.name, "apiHost" | "apiVersion" | "deployment_id");
+            let rest = entry.config.iter().filter(|(key, _)| is_other(key)).cloned();
+            let mut settings = self.settings(kind, &rest.collect::<Vec<_>>());
+            if let Some((_, host)) = entry.config.iter().find(|(key, _)| &*key.name == "apiHost") {
+                let host = self.with_env(host.text().unwrap_or_default());
+                let url = format!("https://{}/openai/v1", host.trim_end_matches('/'));
+                settings.provider.push(("baseUrl", text(span, &url)));
+            }
+            settings
+        } else {
+            self.settings("azure", &entry.config)
+        };
+        let params = if kind == "openai-responses" { kind } else { "openai" };
+        self.usual_params((params, "azure"), deployment, entry, &mut settings);
+        or_else(&mut settings.provider, "apiKeyEnv", || text(span, "AZURE_API_KEY"));
+        let is_set = |settings: &Settings| settings.provider.iter().any(|(it, _)| *it == "baseUrl");
+        if !is_set(&settings) {
+            let value = |name: &&str| self.env_value(name);
+            let url = ["AZURE_API_BASE_URL", "AZURE_OPENAI_API_BASE_URL", "AZURE_OPENAI_BASE_URL"];
+            let host = ["AZURE_API_HOST", "AZURE_OPENAI_API_HOST"].iter().find_map(value);
+            let host = host.map(|it| format!("https://{}/openai/v1", it.trim_end_matches('/')));
+            if let Some(url) = url.iter().find_map(value).or(host) {
+                settings.provider.push(("baseUrl", text(span, &url)));
+            }
+        }
+        if !is_set(&settings) {
+            let help = "add `config: { apiHost: my-resource.openai.azure.com }`";
+            self.error(span, "the address of this provider is missing", Some(help));
+            return None;
+        }
+        Some(settings)
     }
 
     /// Translates a provider that is a script. Returns `None` if the file cannot be read, which is reported.
@@ -507,6 +629,7 @@ impl Translator<'_> {
             "openai" if reasons => &["max_completion_tokens"],
             "openai-responses" => &["max_output_tokens"],
             "gemini" => &["maxOutputTokens", "max_output_tokens"],
+            _ if name == "vertex" => &["max_tokens", "maxOutputTokens"],
             "ollama" => &["num_predict"],
             _ => &["max_tokens"],
         };
@@ -515,7 +638,26 @@ impl Translator<'_> {
             "openai" | "openai-responses" if kindlm_types::reasons(model) => {
                 settings.params.push(("omitDefaults", yes()));
             }
-            "gemini" | "ollama" => settings.params.push(("omitDefaults", yes())),
+            "gemini" | "ollama" | "replicate" => settings.params.push(("omitDefaults", yes())),
+            // promptfoo sends only what is set to the Converse API, and defaults to the other one.
+            "bedrock" if entry.id.starts_with("bedrock:converse:") => {
+                settings.params.push(("omitDefaults", yes()));
+            }
+            "anthropic" if name == "vertex" && set("thinking").is_none() => {
+                settings.params.push(("omitDefaults", yes()));
+            }
+            "openai" if name == "minimax" => settings.params.push(("omitDefaults", yes())),
+            "openai" if name == "novita" => {
+                or_else(&mut settings.params, "temperature", || number(span, 1.0));
+            }
+            "openai" if name == "ai21" => {
+                or_else(&mut settings.params, "temperature", || number(span, 0.1));
+                or_else(&mut settings.params, "topP", || number(span, 1.0));
+            }
+            "openai" if name == "localai" => {
+                or_else(&mut settings.params, "temperature", || number(span, 0.7));
+                settings.params.push(("omitDefaults", yes()));
+            }
             "openai" if reasons => {
                 or_else(&mut settings.params, "temperature", || number(span, 0.0));
                 settings.params.push(("omitDefaults", yes()));

@@ -168,15 +168,7 @@ impl Translator<'_> {
                     settings.params.push(("stopSequences", value));
                 }
                 "apiKeyEnvar" => settings.provider.push(("apiKeyEnv", value.clone())),
-                "apiKey" => {
-                    if let Some(name) = value.text().and_then(variable_of) {
-                        settings.provider.push(("apiKeyEnv", text(value.span, name)));
-                    } else {
-                        let help =
-                            "put it into an environment variable, and name that with `apiKeyEnvar`";
-                        self.error(key.span, "a key must not be in a file", Some(help));
-                    }
-                }
+                "apiKey" => self.key_of(key, value, &mut settings),
                 "apiBaseUrl" | "baseUrl" | "baseURL" => {
                     settings.provider.push(("baseUrl", self.texts_with_env(value)));
                 }
@@ -209,9 +201,18 @@ impl Translator<'_> {
                     settings.body.extend(value.map(|it| (name.to_owned(), it)));
                 }
                 "omitDefaults" if is_openai => {}
+                "headers" if kind == "openai" => {
+                    let headers = self.headers(key, value);
+                    settings.provider.extend(headers.map(|it| ("headers", it)));
+                }
                 _ => self.extra_setting(kind, key, value, &mut settings),
             }
         }
+        self.with_body(config, settings)
+    }
+
+    /// Makes the collected body a setting of the provider, and warns of unknown settings.
+    pub(super) fn with_body(&mut self, config: &[(Key, Node)], mut settings: Settings) -> Settings {
         self.warn_of_unknown(&mut settings);
         if !settings.body.is_empty() {
             let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
@@ -219,6 +220,16 @@ impl Translator<'_> {
             settings.provider.push(("body", entries(span, body)));
         }
         settings
+    }
+
+    /// Translates `apiKey`, which must name a variable.
+    pub(super) fn key_of(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
+        if let Some(name) = value.text().and_then(variable_of) {
+            settings.provider.push(("apiKeyEnv", text(value.span, name)));
+        } else {
+            let help = "put it into an environment variable, and name that with `apiKeyEnvar`";
+            self.error(key.span, "a key must not be in a file", Some(help));
+        }
     }
 
     /// Adds the entries of a part that is sent as it is to the body.
@@ -353,7 +364,7 @@ fn template_in(value: &Node) -> Option<Span> {
 /// Converts promptfoo's price per token to US dollars per million tokens.
 ///
 /// Returns `None` if the value is not a number.
-fn price(node: &Node) -> Option<Node> {
+pub(super) fn price(node: &Node) -> Option<Node> {
     let million = number(node.span, node.to_json().as_f64()? * 1e6);
     Some(map(node.span, [("input", million.clone()), ("output", million)]))
 }

@@ -150,7 +150,7 @@ fn a_key_without_equivalent_is_an_error_at_its_place() {
         r#"
 prompts: [file://prompt.js, "plain {{x}}"]
 providers:
-  - bedrock:claude
+  - browser
   - { id: openai:gpt-4o, config: { apiKey: not-of-a-known-shape, response_format: { type: json_object } } }
 redteam: { purpose: none }
 nunjucksFilters: { a: ./a.js }

@@ -171,14 +171,201 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Refused("the address of this provider is missing"),
     ),
     (
-        "providers: bedrock:…",
-        "providers: ['bedrock:claude']",
-        Refused("the provider `bedrock:claude`"),
+        "providers: azure:chat:…",
+        "providers: [{ id: 'azure:responses:mine', config: { apiHost: r.openai.azure.com, apiVersion: preview } }]",
+        As(&["type: openai-responses", "baseUrl: https://r.openai.azure.com/openai/v1"]),
     ),
     (
         "providers: bedrock:…",
+        "providers: ['bedrock:us.amazon.nova-lite-v1:0']",
+        As(&["provider: bedrock model: us.amazon.nova-lite-v1:0", "params: temperature: 0"]),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:converse:us.anthropic.claude-x-v1:0', config: { region: eu-west-1, maxTokens: 9, thinking: { type: enabled, budget_tokens: 5 }, guardrailIdentifier: g } }]",
+        As(&[
+            "region: eu-west-1",
+            "guardrailConfig: guardrailIdentifier: g guardrailVersion: DRAFT",
+            "additionalModelRequestFields: thinking:",
+            "params: maxTokens: 9 omitDefaults: true",
+        ]),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:meta.llama3-1-8b-instruct-v1:0', config: { max_gen_len: 7, temperature: 0.5 } }]",
+        As(&["params: maxTokens: 7 temperature: 0.5"]),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:amazon.titan-text-lite-v1', config: { textGenerationConfig: { maxTokenCount: 7, topP: 0.5 } } }]",
+        As(&["maxTokens: 7 topP: 0.5"]),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:converse:m', config: { tools: [{ toolSpec: { name: f, inputSchema: { json: { type: object } } } }], toolChoice: any } }]",
+        As(&["tools: - name: f parameters: type: object", "toolChoice: any: {}"]),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:converse:m', config: { profile: work } }]",
+        Warned("`config.profile` has no effect here"),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:converse:m', config: { accessKeyId: '{{env.AWS_ACCESS_KEY_ID}}' } }]",
+        As(&["provider: bedrock"]),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:converse:m', config: { secretAccessKey: abc } }]",
+        Refused("KindLM reads the credentials of AWS from the environment"),
+    ),
+    ("providers: bedrock:…", "providers: ['bedrock:kb:x']", Refused("`bedrock:kb`")),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:gemini-2.5-pro', config: { projectId: p, region: us-central1, generationConfig: { topK: 3 } } }]",
+        As(&[
+            "project: p region: us-central1",
+            "apiKeyEnv: GOOGLE_ACCESS_TOKEN",
+            "generationConfig: topK: 3",
+            "omitDefaults: true",
+        ]),
+    ),
+    (
+        "providers: vertex:…",
+        "env: { GOOGLE_CLOUD_PROJECT: q }\nproviders: ['vertex:claude-sonnet-4-5@20250929']",
+        As(&["project: q", "model: claude-sonnet-4-5@20250929"]),
+    ),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:llama-3.2-90b-vision-instruct-maas', config: { projectId: p } }]",
+        As(&["model: meta/llama-3.2-90b-vision-instruct-maas"]),
+    ),
+    ("providers: vertex:…", "providers: ['vertex:chat-bison']", Refused("`vertex:chat-bison`")),
+    (
+        "providers: vertex:…",
         "providers: ['vertex:gemini']",
-        Refused("the provider `vertex:gemini`"),
+        Refused("the project of this provider is missing"),
+    ),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:gemini-x', config: { projectId: p, apiKey: '{{env.K}}' } }]",
+        Refused("`config.apiKey` at Vertex AI"),
+    ),
+    (
+        "providers: google:…",
+        "providers: [{ id: 'google:gemini-x', config: { vertexai: true, projectId: p } }]",
+        As(&["provider: vertex", "project: p"]),
+    ),
+    (
+        "providers: replicate:…",
+        "providers: [{ id: 'replicate:meta/meta-llama-3-8b-instruct', config: { max_new_tokens: 9, top_k: 3, prompt: { prefix: '[I] ' } } }]",
+        As(&[
+            "prefix: '[I] '",
+            "apiKeyEnv: REPLICATE_API_TOKEN",
+            "input: max_new_tokens: 9 top_k: 3",
+            "params: omitDefaults: true",
+        ]),
+    ),
+    ("providers: replicate:…", "providers: ['replicate:image:a/b']", Refused("`replicate:image`")),
+    (
+        "providers: huggingface:chat:…",
+        "providers: [{ id: 'huggingface:chat:org/m', config: { inferenceProvider: groq } }]",
+        As(&[
+            "baseUrl: https://router.huggingface.co/v1",
+            "apiKeyEnv: HF_TOKEN",
+            "model: org/m:groq",
+        ]),
+    ),
+    (
+        "providers: huggingface:text-generation:…",
+        "providers: [{ id: 'huggingface:text-generation:org/m', config: { max_new_tokens: 9 } }]",
+        As(&[
+            "url: https://router.huggingface.co/hf-inference/models/org/m",
+            "inputs: '{{prompt}}' parameters: return_full_text: false max_new_tokens: 9",
+            "responsePath: 0.generated_text",
+            "apiKeyEnv: HF_TOKEN",
+        ]),
+    ),
+    (
+        "providers: huggingface:text-generation:…",
+        "providers: [{ id: 'huggingface:text-generation:tgi', config: { apiEndpoint: 'http://h:1/v1/chat/completions' } }]",
+        As(&["baseUrl: http://h:1/v1", "provider: huggingface model: tgi"]),
+    ),
+    (
+        "providers: huggingface:text-generation:…",
+        "providers: ['huggingface:text-classification:org/m']",
+        As(&["transformResponse: 'JSON.stringify("]),
+    ),
+    (
+        "providers: llama",
+        "providers: [{ id: llama, config: { temperature: 0.5, verbose: true } }]",
+        As(&["url: http://localhost:8080/completion", "n_predict: 512", "responsePath: content"]),
+    ),
+    (
+        "providers: llama",
+        "providers: [{ id: llama, config: { verbose: true } }]",
+        Warned("`config.verbose` has no effect on `llama`"),
+    ),
+    ("providers: browser", "providers: [browser]", Refused("the provider `browser`")),
+    (
+        "providers: sagemaker:…",
+        "providers: [{ id: 'sagemaker:huggingface:e1', config: { region: eu-west-1, maxTokens: 9 } }]",
+        As(&[
+            "url: https://runtime.sagemaker.eu-west-1.amazonaws.com/endpoints/e1/invocations",
+            "aws: service: sagemaker region: eu-west-1",
+            r#""parameters": {"max_new_tokens":9,"temperature":0.7,"top_p":1,"do_sample":true,"return_full_text":false}}"#,
+        ]),
+    ),
+    (
+        "providers: sagemaker:…",
+        "providers: ['sagemaker:e1']",
+        Refused("the kind of the model of `e1` is missing"),
+    ),
+    (
+        "providers: sagemaker:…",
+        "providers: ['sagemaker:embedding:e1']",
+        Refused("`sagemaker:embedding`"),
+    ),
+    (
+        "providers: openrouter:…",
+        "providers: ['nscale:m', 'docker:ai/smollm2', { id: 'cloudflare-ai:chat:@cf/m', config: { accountId: a1 } }]",
+        As(&[
+            "baseUrl: https://inference.api.nscale.com/v1",
+            "apiKeyEnv: NSCALE_SERVICE_TOKEN",
+            "baseUrl: http://localhost:12434/engines/v1 apiKeyEnv: null",
+            "https://api.cloudflare.com/client/v4/accounts/a1/ai/v1",
+            "model: '@cf/m'",
+        ]),
+    ),
+    (
+        "providers: openrouter:…",
+        "providers: ['databricks:m']",
+        Refused("the address of this provider is missing"),
+    ),
+    (
+        "providers: openrouter:…",
+        "providers: [{ id: 'portkey:gpt-4o', config: { portkeyVirtualKey: v, headers: { X-A: b } } }]",
+        As(&[
+            "baseUrl: https://api.portkey.ai/v1",
+            "x-portkey-virtual-key: v x-portkey-api-key: env:PORTKEY_API_KEY X-A: b",
+            "apiKeyEnv: null",
+        ]),
+    ),
+    (
+        "config.headers",
+        "providers: [{ id: 'openai:gpt-4o', config: { headers: { X-Token: '{{env.T}}' } } }]",
+        As(&["headers: X-Token: env:T"]),
+    ),
+    (
+        "config.headers",
+        "providers: [{ id: 'openai:gpt-4o', config: { headers: { Authorization: Bearer abc } } }]",
+        Refused("a key must not be in a file"),
+    ),
+    (
+        "config.headers",
+        "providers: [{ id: 'anthropic:messages:claude', config: { headers: { X-A: b } } }]",
+        Refused("`config.headers`"),
     ),
     ("providers: echo", "providers: [echo]", As(&["provider: echo"])),
     (

@@ -1,0 +1,274 @@
+//! Settings of models at Amazon Bedrock, Vertex AI and Replicate.
+
+use kindlm_source::{Key, Node, Span};
+
+use super::Translator;
+use super::build::{list, map, text};
+use super::extras::add_to;
+use super::settings::{Settings, or_else, variable_of};
+
+/// The variables from which KindLM reads the credentials of AWS, by the setting of promptfoo.
+const AWS_VARIABLES: [(&str, &str); 3] = [
+    ("accessKeyId", "AWS_ACCESS_KEY_ID"),
+    ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
+    ("sessionToken", "AWS_SESSION_TOKEN"),
+];
+
+/// Settings of Bedrock that change nothing in a request to the Converse API.
+const INERT_AT_BEDROCK: [&str; 5] =
+    ["anthropic_version", "inferenceModelType", "streaming", "stream", "maxRetries"];
+
+/// Returns the provider whose API a model of Vertex AI has.
+pub(super) fn dialect_at_vertex(model: &str) -> &'static str {
+    if model.starts_with("claude") {
+        "anthropic"
+    } else if model.starts_with("gemini") || !model.contains('/') {
+        "gemini"
+    } else {
+        "openai"
+    }
+}
+
+impl Translator<'_> {
+    /// Translates the settings of a model at Bedrock, of every family and of both of its APIs.
+    pub(super) fn bedrock(&mut self, config: &[(Key, Node)]) -> Settings {
+        let mut settings = Settings::default();
+        let mut guardrail = Vec::new();
+        for (key, value) in config {
+            match &*key.name {
+                "guardrailIdentifier" | "guardrailVersion" => {
+                    let value = value.text().map_or_else(
+                        || text(value.span, &value.to_json().to_string()),
+                        |it| text(value.span, &self.with_env(it)),
+                    );
+                    let is_id = &*key.name == "guardrailIdentifier";
+                    let name = if is_id { "guardrailIdentifier" } else { "guardrailVersion" };
+                    guardrail.push((name, value));
+                }
+                "trace" => guardrail.push(("trace", value.clone())),
+                _ => self.bedrock_setting(key, value, &mut settings),
+            }
+        }
+        if guardrail.iter().any(|(name, _)| *name == "guardrailIdentifier") {
+            let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
+            or_else(&mut guardrail, "guardrailVersion", || text(span, "DRAFT"));
+            settings.body.push(("guardrailConfig".to_owned(), map(span, guardrail)));
+        }
+        let region = ["AWS_BEDROCK_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"];
+        if let Some(region) = region.iter().find_map(|it| self.env_value(it)) {
+            let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
+            or_else(&mut settings.provider, "region", || text(span, &region));
+        }
+        self.with_body(config, settings)
+    }
+
+    fn bedrock_setting(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
+        let name = &*key.name;
+        let fields = "additionalModelRequestFields";
+        match name {
+            "region" => settings.provider.push(("region", self.texts_with_env(value))),
+            "endpoint" => settings.provider.push(("baseUrl", self.texts_with_env(value))),
+            "apiKey" => self.key_of(key, value, settings),
+            "accessKeyId" | "secretAccessKey" | "sessionToken" | "profile" => {
+                self.aws_credential(key, value);
+            }
+            // The families of models have different names for one parameter.
+            "max_tokens"
+            | "maxTokens"
+            | "max_gen_len"
+            | "max_new_tokens"
+            | "maxTokenCount"
+            | "max_completion_tokens"
+            | "max_tokens_to_sample" => {
+                or_else(&mut settings.params, "maxTokens", || value.clone());
+            }
+            "temperature" => or_else(&mut settings.params, "temperature", || value.clone()),
+            "top_p" | "topP" => or_else(&mut settings.params, "topP", || value.clone()),
+            "stop" | "stopSequences" | "stop_sequences" => {
+                let value = match value.text() {
+                    Some(_) => list(value.span, [value.clone()]),
+                    None => value.clone(),
+                };
+                or_else(&mut settings.params, "stopSequences", || value);
+            }
+            "interfaceConfig" | "inferenceConfig" | "textGenerationConfig" => {
+                for (key, value) in value.entries() {
+                    self.bedrock_setting(key, value, settings);
+                }
+            }
+            "cost" => settings.price = super::settings::price(value),
+            "tools" => settings.tools = self.bedrock_tools(value),
+            "tool_choice" | "toolChoice" => {
+                if let Some(choice) = bedrock_choice(value) {
+                    let config = map(value.span, [("toolChoice", choice)]);
+                    add_to(&mut settings.body, "toolConfig", &config);
+                } else {
+                    let help = "write `auto`, `any`, or `{ tool: { name: … } }`";
+                    self.unsupported(
+                        key.span,
+                        &format!("this value of `config.{name}`"),
+                        Some(help),
+                    );
+                }
+            }
+            "thinking" | "reasoningConfig" | "top_k" => {
+                if let Some(value) = self.without_templates(key, value) {
+                    add_to(&mut settings.body, fields, &map(key.span, [(name, value)]));
+                }
+            }
+            "additionalModelRequestFields" => {
+                if let Some(value) = self.without_templates(key, value) {
+                    add_to(&mut settings.body, fields, &value);
+                }
+            }
+            "performanceConfig" | "serviceTier" | "additionalModelResponseFieldPaths" => {
+                let value = self.without_templates(key, value);
+                settings.body.extend(value.map(|it| (name.to_owned(), it)));
+            }
+            name if INERT_AT_BEDROCK.contains(&name) => {}
+            _ => self.extra_setting("bedrock", key, value, settings),
+        }
+    }
+
+    /// Accepts a credential if it is the variable from which KindLM reads it.
+    pub(super) fn aws_credential(&mut self, key: &Key, value: &Node) {
+        if &*key.name == "profile" {
+            let help = "KindLM reads the credentials from the environment: run `eval \"$(aws configure \
+                export-credentials --profile NAME --format env)\"` before";
+            self.warn(key.span, "`config.profile` has no effect here".to_owned(), Some(help));
+            return;
+        }
+        let variable = AWS_VARIABLES.iter().find(|(name, _)| *name == &*key.name);
+        let variable = variable.map_or("", |(_, it)| it);
+        if value.text().and_then(variable_of) != Some(variable) {
+            let help =
+                format!("remove it, and put the value into the environment variable `{variable}`");
+            self.error(
+                key.span,
+                "KindLM reads the credentials of AWS from the environment",
+                Some(&help),
+            );
+        }
+    }
+
+    /// Reads tools in the form of Bedrock, or in that of OpenAI or Anthropic.
+    fn bedrock_tools(&mut self, node: &Node) -> Option<Node> {
+        let node = self.in_place(node)?;
+        let tools = node.items().iter().map(|item| {
+            let Some(tool) = item.get("toolSpec") else { return item.clone() };
+            let schema = tool.get("inputSchema").and_then(|it| it.get("json"));
+            let parts = [
+                ("name", tool.get("name")),
+                ("description", tool.get("description")),
+                ("parameters", schema),
+            ];
+            map(item.span, parts.into_iter().filter_map(|(name, it)| Some((name, it?.clone()))))
+        });
+        let tools: Vec<Node> = tools.collect();
+        self.tools(&list(node.span, tools))
+    }
+
+    /// Translates the settings of a model at Vertex AI. Returns `None` after an error, which is reported.
+    pub(super) fn vertex(
+        &mut self,
+        span: Span,
+        model: &str,
+        config: &[(Key, Node)],
+    ) -> Option<Settings> {
+        if model.contains("bison") {
+            let help = "Google has retired the PaLM models: use a model of Gemini";
+            self.unsupported(span, &format!("`vertex:{model}`"), Some(help));
+            return None;
+        }
+        let (mut own, mut rest) = (Vec::new(), Vec::new());
+        for (key, value) in config {
+            match &*key.name {
+                "projectId" | "project" => own.push(("project", self.texts_with_env(value))),
+                "region" | "location" => own.push(("region", self.texts_with_env(value))),
+                "vertexai" | "apiVersion" | "publisher" | "anthropicVersion"
+                | "anthropic_version" => {}
+                // Other vendors have its parameters beside the messages.
+                "generationConfig" if dialect_at_vertex(model) != "gemini" => {
+                    rest.extend(value.entries().iter().cloned());
+                }
+                "apiHost" => {
+                    let host = self.with_env(value.text().unwrap_or_default());
+                    let url = format!("https://{}/v1", host.trim_end_matches('/'));
+                    own.push(("baseUrl", text(value.span, &url)));
+                }
+                "expressMode" if value.to_json() == serde_json::Value::Bool(false) => {}
+                "apiKey" | "expressMode" | "credentials" | "keyFilename" | "googleAuthOptions" => {
+                    let help = "remove it, and put an access token into `GOOGLE_ACCESS_TOKEN`: `export \
+                        GOOGLE_ACCESS_TOKEN=\"$(gcloud auth print-access-token)\"`";
+                    let what = format!("`config.{}` at Vertex AI", key.name);
+                    self.unsupported(key.span, &what, Some(help));
+                }
+                _ => rest.push((key.clone(), value.clone())),
+            }
+        }
+        let projects = ["VERTEX_PROJECT_ID", "GOOGLE_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"];
+        if let Some(project) = projects.iter().find_map(|it| self.env_value(it)) {
+            or_else(&mut own, "project", || text(span, &project));
+        }
+        let regions = ["VERTEX_REGION", "GOOGLE_CLOUD_LOCATION"];
+        if let Some(region) = regions.iter().find_map(|it| self.env_value(it)) {
+            or_else(&mut own, "region", || text(span, &region));
+        }
+        if !own.iter().any(|(name, _)| *name == "project") {
+            let help = "add `config: { projectId: my-project }`, or set `GOOGLE_CLOUD_PROJECT`";
+            self.error(span, "the project of this provider is missing", Some(help));
+            return None;
+        }
+        let mut settings = self.settings(dialect_at_vertex(model), &rest);
+        settings.provider.retain(|(name, _)| matches!(*name, "apiKeyEnv" | "body"));
+        settings.provider.extend(own);
+        Some(settings)
+    }
+
+    /// Translates the settings of a model at Replicate. All of them are inputs of the model.
+    pub(super) fn replicate(&mut self, config: &[(Key, Node)]) -> Settings {
+        let mut settings = Settings::default();
+        for (key, value) in config {
+            match &*key.name {
+                "apiKey" => self.key_of(key, value, &mut settings),
+                "apiKeyEnvar" => settings.provider.push(("apiKeyEnv", value.clone())),
+                "max_tokens" => settings.params.push(("maxTokens", value.clone())),
+                "temperature" => settings.params.push(("temperature", value.clone())),
+                "top_p" => settings.params.push(("topP", value.clone())),
+                "seed" => settings.params.push(("seed", value.clone())),
+                "cost" => settings.price = super::settings::price(value),
+                "prompt" => {
+                    let parts = ["prefix", "suffix"].into_iter();
+                    let parts = parts.filter_map(|it| Some((it, value.get(it)?.clone())));
+                    settings.provider.extend(parts);
+                }
+                name => {
+                    if let Some(value) = self.without_templates(key, value) {
+                        let name = name.to_owned();
+                        let entry = super::build::entries(key.span, [(name, value)]);
+                        add_to(&mut settings.body, "input", &entry);
+                    }
+                }
+            }
+        }
+        self.with_body(config, settings)
+    }
+}
+
+/// Returns the choice of a tool in the form of the Converse API. Returns `None` for an unknown form.
+fn bedrock_choice(value: &Node) -> Option<Node> {
+    let span = value.span;
+    let empty = || map(span, std::iter::empty::<(&str, Node)>());
+    let named = |name: &Node| map(span, [("tool", map(span, [("name", name.clone())]))]);
+    let kind = value.text().or_else(|| value.get("type").and_then(Node::text));
+    match kind {
+        Some("auto") => Some(map(span, [("auto", empty())])),
+        Some("any" | "required") => Some(map(span, [("any", empty())])),
+        Some("tool") => value.get("name").map(named),
+        Some("function") => value.get("function").and_then(|it| it.get("name")).map(named),
+        Some(_) => None,
+        None => {
+            ["auto", "any", "tool"].iter().any(|it| value.get(it).is_some()).then(|| value.clone())
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Servers with an API compatible to OpenAI's: their addresses, keys and own settings.
+
+use kindlm_source::{Key, Kind, Node, Span};
+
+use super::Translator;
+use super::build::{node, text};
+use super::settings::{Settings, or_else};
+
+/// A server with an API compatible to OpenAI's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    /// The prefix of its ids in promptfoo.
+    pub(super) name: &'static str,
+    /// The base URL. It is empty if only the settings have it.
+    base_url: &'static str,
+    /// The environment variable of the key.
+    key: &'static str,
+    /// True if the server accepts requests without a key. Then the variable need not be set.
+    is_open: bool,
+}
+
+const fn server(name: &'static str, base_url: &'static str, key: &'static str) -> Server {
+    Server { name, base_url, key, is_open: false }
+}
+
+const fn open(name: &'static str, base_url: &'static str, key: &'static str) -> Server {
+    Server { name, base_url, key, is_open: true }
+}
+
+/// All servers. Two rows with one address are two names of one vendor.
+const SERVERS: [Server; 41] = [
+    server("abliteration", "https://api.abliteration.ai/v1", "ABLIT_KEY"),
+    server("ai21", "https://api.ai21.com/studio/v1", "AI21_API_KEY"),
+    server("aimlapi", "https://api.aimlapi.com/v1", "AIML_API_KEY"),
+    server("alibaba", DASHSCOPE, "DASHSCOPE_API_KEY"),
+    server("alicloud", DASHSCOPE, "DASHSCOPE_API_KEY"),
+    server("aliyun", DASHSCOPE, "DASHSCOPE_API_KEY"),
+    server("atlascloud", "https://api.atlascloud.ai/v1", "ATLASCLOUD_API_KEY"),
+    server("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    server("cloudflare-ai", "", "CLOUDFLARE_API_KEY"),
+    server("cometapi", "https://api.cometapi.com/v1", "COMETAPI_KEY"),
+    server("dashscope", DASHSCOPE, "DASHSCOPE_API_KEY"),
+    server("databricks", "", "DATABRICKS_TOKEN"),
+    server("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    open("docker", "http://localhost:12434/engines/v1", "DOCKER_MODEL_RUNNER_API_KEY"),
+    server("envoy", "", "OPENAI_API_KEY"),
+    server("f5", "", "F5_API_KEY"),
+    server("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    server("github", "https://models.github.ai/inference", "GITHUB_TOKEN"),
+    server("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    open("helicone", "http://localhost:8080/ai", "HELICONE_API_KEY"),
+    server("hf", HUGGING_FACE, "HF_TOKEN"),
+    server("huggingface", HUGGING_FACE, "HF_TOKEN"),
+    server("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
+    server("litellm", "http://0.0.0.0:4000", "LITELLM_API_KEY"),
+    server("llamaapi", "https://api.llama.com/compat/v1", "LLAMA_API_KEY"),
+    open("localai", "http://localhost:8080/v1", "LOCALAI_API_KEY"),
+    server("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY"),
+    open("mlflow-gateway", "", "MLFLOW_GATEWAY_API_KEY"),
+    server("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    server("novita", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY"),
+    server("nscale", "https://inference.api.nscale.com/v1", "NSCALE_SERVICE_TOKEN"),
+    server("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    server("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    server("orcarouter", "https://api.orcarouter.ai/v1", "ORCAROUTER_API_KEY"),
+    server("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
+    // Its own key is in a header. The bearer token is that of the vendor behind it, if Portkey does not hold it.
+    open("portkey", "https://api.portkey.ai/v1", "OPENAI_API_KEY"),
+    server("togetherai", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    server("truefoundry", "https://llm-gateway.truefoundry.com", "TRUEFOUNDRY_API_KEY"),
+    // promptfoo sends the same conversation with the SDK of Vercel.
+    server("vercel", "https://ai-gateway.vercel.sh/v1", "AI_GATEWAY_API_KEY"),
+    server("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
+    server("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+];
+
+const DASHSCOPE: &str = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1";
+const HUGGING_FACE: &str = "https://router.huggingface.co/v1";
+
+/// Returns the server with this prefix of ids.
+pub(super) fn find(name: &str) -> Option<Server> {
+    SERVERS.into_iter().find(|it| it.name == name)
+}
+
+impl Translator<'_> {
+    /// Takes the settings of the server itself out of a `config`, and returns the others with the settings of the
+    /// server. Returns `None` after an error, which is reported.
+    pub(super) fn server_config(
+        &mut self,
+        span: Span,
+        (server, model): (Server, &str),
+        config: &[(Key, Node)],
+    ) -> Option<(Vec<(Key, Node)>, Settings)> {
+        let mut rest = Vec::with_capacity(config.len());
+        let mut own: Vec<(&str, String)> = Vec::new();
+        for (key, value) in config {
+            let name =
+                OWN.iter().find(|(it, names)| *it == server.name && names.contains(&&*key.name));
+            let is_portkey = server.name == "portkey" && key.name.starts_with("portkey");
+            if name.is_some() || is_portkey {
+                let value = value
+                    .text()
+                    .map_or_else(|| value.to_json().to_string(), |it| self.with_env(it));
+                own.push((&key.name, value));
+            } else {
+                rest.push((key.clone(), value.clone()));
+            }
+        }
+        let mut settings = Settings::default();
+        let is_url = |it: &str| matches!(it, "apiBaseUrl" | "baseURL" | "apiHost");
+        let has_url = rest.iter().any(|(key, _)| is_url(&key.name));
+        if !has_url {
+            let Some(url) = self.address_of(server, model, &own) else {
+                let help =
+                    ADDRESSES.iter().find(|(it, _)| *it == server.name).map(|(_, help)| *help);
+                self.error(span, "the address of this provider is missing", help);
+                return None;
+            };
+            settings.provider.push(("baseUrl", text(span, &url)));
+        }
+        if server.name == "portkey" {
+            self.portkey(span, model, &own, &mut settings);
+        } else if server.is_open && self.env_value(server.key).is_none() {
+            settings.provider.push(("apiKeyEnv", node(span, Kind::Null)));
+        } else {
+            settings.provider.push(("apiKeyEnv", text(span, server.key)));
+        }
+        Some((rest, settings))
+    }
+
+    /// Returns the base URL of a server, from its settings, the environment, or the table.
+    fn address_of(&self, server: Server, model: &str, own: &[(&str, String)]) -> Option<String> {
+        let set = |name: &str| own.iter().find(|(it, _)| *it == name).map(|(_, it)| it.clone());
+        let trimmed = |it: String| it.trim_end_matches('/').to_owned();
+        let env = |name: &str| self.env_value(name);
+        match server.name {
+            "xai" => {
+                let region = set("region").map(|it| format!("https://{it}.api.x.ai/v1"));
+                Some(region.unwrap_or_else(|| server.base_url.to_owned()))
+            }
+            "cloudflare-ai" => {
+                let named = set("accountIdEnvar").and_then(|it| env(&it));
+                let account =
+                    set("accountId").or(named).or_else(|| env("CLOUDFLARE_ACCOUNT_ID"))?;
+                Some(format!("https://api.cloudflare.com/client/v4/accounts/{account}/ai/v1"))
+            }
+            "databricks" => {
+                let host = set("workspaceUrl").or_else(|| env("DATABRICKS_WORKSPACE_URL"))?;
+                Some(format!("{}/serving-endpoints", trimmed(host)))
+            }
+            "docker" => {
+                let host = env("DOCKER_MODEL_RUNNER_BASE_URL").map(trimmed);
+                Some(
+                    host.map_or_else(
+                        || server.base_url.to_owned(),
+                        |it| format!("{it}/engines/v1"),
+                    ),
+                )
+            }
+            "envoy" => {
+                let url = trimmed(set("apiBaseUrl").or_else(|| env("ENVOY_API_BASE_URL"))?);
+                Some(if url.ends_with("/v1") { url } else { format!("{url}/v1") })
+            }
+            "f5" => {
+                Some(format!("{}/{}", trimmed(set("apiBaseUrl")?), model.trim_start_matches('/')))
+            }
+            "helicone" => {
+                let host =
+                    trimmed(set("baseUrl").unwrap_or_else(|| "http://localhost:8080".to_owned()));
+                Some(match set("router") {
+                    Some(router) => format!("{host}/router/{router}"),
+                    None => format!("{host}/ai"),
+                })
+            }
+            "huggingface" | "hf" => {
+                let url = trimmed(set("apiEndpoint").unwrap_or_else(|| server.base_url.to_owned()));
+                Some(url.trim_end_matches("/chat/completions").to_owned())
+            }
+            "localai" => {
+                Some(env("LOCALAI_BASE_URL").unwrap_or_else(|| server.base_url.to_owned()))
+            }
+            "mlflow-gateway" => {
+                let host = set("gatewayUrl").or_else(|| env("MLFLOW_GATEWAY_URL"))?;
+                Some(format!("{}/gateway/mlflow/v1", trimmed(host)))
+            }
+            "nvidia" => {
+                Some(env("NVIDIA_API_BASE_URL").unwrap_or_else(|| server.base_url.to_owned()))
+            }
+            "portkey" => {
+                let url = env("PORTKEY_API_BASE_URL").or_else(|| set("portkeyApiBaseUrl"));
+                Some(url.unwrap_or_else(|| server.base_url.to_owned()))
+            }
+            _ => Some(server.base_url.to_owned()).filter(|it| !it.is_empty()),
+        }
+    }
+
+    /// Adds the headers of Portkey, and the key of the vendor behind it.
+    fn portkey(
+        &mut self,
+        span: Span,
+        model: &str,
+        own: &[(&str, String)],
+        settings: &mut Settings,
+    ) {
+        let key = |value: &str| match super::settings::variable_of(value) {
+            Some(variable) => format!("env:{variable}"),
+            None => value.to_owned(),
+        };
+        let mut headers: Vec<(String, Node)> = Vec::new();
+        let mut has_key = false;
+        for (name, value) in own {
+            let Some(rest) = name.strip_prefix("portkey").filter(|it| *it != "ApiBaseUrl") else {
+                continue;
+            };
+            if rest == "ApiKey" {
+                has_key = true;
+                if super::settings::variable_of(value).is_none() {
+                    let help = "put it into the environment variable `PORTKEY_API_KEY`";
+                    self.error(span, "a key must not be in a file", Some(help));
+                }
+            }
+            let header = format!("x-portkey-{}", kebab(rest));
+            headers.push((header, text(span, &key(value))));
+        }
+        if !has_key {
+            headers.push(("x-portkey-api-key".to_owned(), text(span, "env:PORTKEY_API_KEY")));
+        }
+        settings.provider.push(("headers", super::build::entries(span, headers)));
+        let is_managed = model.starts_with('@')
+            || own.iter().any(|(name, value)| match *name {
+                "portkeyVirtualKey" => true,
+                "portkeyProvider" => value.starts_with('@'),
+                _ => false,
+            });
+        let vendor = "OPENAI_API_KEY";
+        let sends_key = !is_managed && self.env_value(vendor).is_some();
+        let key = if sends_key { text(span, vendor) } else { node(span, Kind::Null) };
+        or_else(&mut settings.provider, "apiKeyEnv", || key);
+    }
+
+    /// Translates `headers` of a vendor's API. Returns `None` after an error, which is reported.
+    pub(super) fn headers(&mut self, key: &Key, value: &Node) -> Option<Node> {
+        let mut headers = Vec::new();
+        for (name, value) in value.entries() {
+            let written = self.with_env(value.text().unwrap_or_default());
+            let variable = super::settings::variable_of(&written);
+            if variable.is_none() && kindlm_template::is_template(&written) {
+                let help = "write the value itself, or `{{env.NAME}}` alone";
+                self.unsupported(key.span, "a template in `config.headers`", Some(help));
+                return None;
+            }
+            if variable.is_none() && kindlm_redact::is_secret_header(&name.name) {
+                let help = "write `{{env.NAME}}`, and put the value into that environment variable";
+                self.error(name.span, "a key must not be in a file", Some(help));
+                return None;
+            }
+            let value = variable.map_or(written.clone(), |it| format!("env:{it}"));
+            headers.push((name.name.to_string(), text(key.span, &value)));
+        }
+        Some(super::build::entries(key.span, headers))
+    }
+}
+
+/// The settings that are about the server, not about the model.
+const OWN: [(&str, &[&str]); 9] = [
+    ("cloudflare-ai", &["accountId", "accountIdEnvar"]),
+    ("databricks", &["workspaceUrl", "isPayPerToken"]),
+    ("envoy", &["apiBaseUrl"]),
+    ("f5", &["apiBaseUrl"]),
+    ("helicone", &["baseUrl", "model", "router"]),
+    ("hf", &["apiEndpoint", "chatCompletion", "inferenceProvider"]),
+    ("huggingface", &["apiEndpoint", "chatCompletion", "inferenceProvider"]),
+    ("mlflow-gateway", &["gatewayUrl"]),
+    ("xai", &["region"]),
+];
+
+/// The settings that hold the address of a server without a usual one.
+const ADDRESSES: [(&str, &str); 5] = [
+    ("cloudflare-ai", "add `config: { accountId: … }`, or set `CLOUDFLARE_ACCOUNT_ID`"),
+    ("databricks", "add `config: { workspaceUrl: … }`, or set `DATABRICKS_WORKSPACE_URL`"),
+    ("envoy", "add `config: { apiBaseUrl: … }`, or set `ENVOY_API_BASE_URL`"),
+    ("f5", "add `config: { apiBaseUrl: … }`"),
+    ("mlflow-gateway", "add `config: { gatewayUrl: … }`, or set `MLFLOW_GATEWAY_URL`"),
+];
+
+/// Writes a name as in a header: `VirtualKey` as `virtual-key`.
+fn kebab(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_server_has_an_address_or_advice() {
+        for server in SERVERS {
+            let has_advice = ADDRESSES.iter().any(|(it, _)| *it == server.name);
+            assert_eq!(server.base_url.is_empty(), has_advice, "{}", server.name);
+            assert_eq!(find(server.name), Some(server));
+        }
+    }
+
+    #[test]
+    fn names_are_written_as_in_headers() {
+        for (name, expected) in
+            [("VirtualKey", "virtual-key"), ("Config", "config"), ("ApiKey", "api-key")]
+        {
+            assert_eq!(kebab(name), expected);
+        }
+    }
+}
