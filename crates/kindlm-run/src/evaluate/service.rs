@@ -1,7 +1,7 @@
-//! Evaluates single records for a server: [`RecordService`].
+//! Evaluates single records for a server or another program: [`RecordService`].
 //!
-//! The senders of the records are not trusted. A record can compute, and can ask the judges of the server's config. It
-//! cannot read files, read environment variables, reach the network, or run programs.
+//! The senders of records to a server are not trusted. A record can compute, and can ask the judges of the server's
+//! config. It cannot read files, read environment variables, reach the network, or run programs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use kindlm_store::Folder;
 use kindlm_store::responses::Recorded;
-use kindlm_types::{NOT, PROMPT_ASSERTION, SuiteInfo};
+use kindlm_types::{Files, NOT, PROMPT_ASSERTION, SuiteInfo};
 use kindlm_wire::evaluate::{BatchSummary, EvaluatedResult, Evaluation};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -93,6 +94,14 @@ pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
 /// A record without questions for judges sends none, because all its results are there at once.
 pub type WatchResults = mpsc::UnboundedSender<EvaluatedResult>;
 
+/// The sender of the checks.
+#[derive(Clone, Copy, PartialEq)]
+enum Sender {
+    /// The user who started this program.
+    Trusted,
+    Untrusted,
+}
+
 /// The work for one record, and the channel for its result.
 enum Job {
     Evaluate {
@@ -146,7 +155,7 @@ impl PendingRecord {
 /// The time without requests to a judge's provider after repeated failures.
 const CIRCUIT_OPEN: Duration = Duration::from_mins(1);
 
-/// Evaluates records of untrusted senders, any number at once. Clones share the threads, which end with the last clone.
+/// Evaluates records, any number at once. Clones share the threads, which end with the last clone.
 #[derive(Clone, Debug)]
 pub struct RecordService {
     jobs: mpsc::Sender<Job>,
@@ -168,6 +177,31 @@ impl RecordService {
         suite: Option<Project>,
         concurrency: usize,
     ) -> Result<Self, Failure> {
+        Self::start_for(Sender::Untrusted, world, suite, concurrency)
+    }
+
+    /// Starts a service like [`start`](Self::start), for checks of the user who started this program.
+    ///
+    /// The checks can do the same as those of `kindlm evaluate`: they name files below the working folder, and their
+    /// scripts have the permissions of the suite.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`start`](Self::start), and if the working folder cannot be read.
+    pub fn start_trusted(
+        world: World,
+        suite: Option<Project>,
+        concurrency: usize,
+    ) -> Result<Self, Failure> {
+        Self::start_for(Sender::Trusted, world, suite, concurrency)
+    }
+
+    fn start_for(
+        sender: Sender,
+        world: World,
+        suite: Option<Project>,
+        concurrency: usize,
+    ) -> Result<Self, Failure> {
         let concurrency = concurrency.max(1);
         let (jobs, todo) = mpsc::channel(concurrency);
         let (started, is_started) = std::sync::mpsc::sync_channel(1);
@@ -176,7 +210,8 @@ impl RecordService {
         let run = move || {
             // The receiver waits until the judges are open, and then ignores this channel.
             let ready = || drop(started.send(Ok(())));
-            if let Err(failure) = serve(&world, suite.as_ref(), concurrency, todo, ready) {
+            if let Err(failure) = serve(&world, suite.as_ref(), (sender, concurrency), todo, ready)
+            {
                 drop(started.send(Err(failure)));
             }
         };
@@ -284,7 +319,7 @@ impl BatchTotals {
 fn serve(
     world: &World,
     suite: Option<&Project>,
-    concurrency: usize,
+    (sender, concurrency): (Sender, usize),
     todo: mpsc::Receiver<Job>,
     ready: impl FnOnce(),
 ) -> Result<(), Failure> {
@@ -296,7 +331,18 @@ fn serve(
         }
         None => Session::without_suite(world, None, root, concurrency, &live)?,
     };
-    let Session { client, runner, responses, secrets, .. } = session.sandboxed(world);
+    let folder = match sender {
+        Sender::Trusted => {
+            let folder = Folder::open(&world.working_dir);
+            Some(folder.map_err(|err| Failure::input(err.to_string()))?)
+        }
+        Sender::Untrusted => None,
+    };
+    let session = match &folder {
+        Some(folder) => session.with_check_scripts(world, folder.root())?,
+        None => session.sandboxed(world),
+    };
+    let Session { client, runner, responses, secrets, .. } = session;
     let client = client.with_circuits_closed_after(CIRCUIT_OPEN);
     let recorded = Recorded::new(&client, responses);
     let asked = ports(&client, &recorded, &runner);
@@ -304,9 +350,12 @@ fn serve(
     let ids: Option<Vec<String>> = models.map(|it| it.iter().map(|it| it.id.clone()).collect());
     let default = suite.and_then(|it| it.suite.defaults.judge_model.as_deref());
     let asking = Asking::new(asked, models, default, concurrency, None)?;
-    let files = NoAccess;
+    let files = folder.as_ref().map_or(&NoAccess as &dyn Files, |it| it);
     let settings = suite.map(|it| &it.suite);
-    let setup = project::setup(world, &files, ids.as_deref(), settings).sandboxed();
+    let mut setup = project::setup(world, files, ids.as_deref(), settings);
+    if sender == Sender::Untrusted {
+        setup = setup.sandboxed();
+    }
     let evaluator = Evaluator::new(setup, asking, false)
         .with_threshold(settings.and_then(|it| it.defaults.threshold))
         .with_secrets(secrets);
