@@ -1,4 +1,4 @@
-//! The wheel: maturin builds it, pip and uv install it from its file, and the program runs.
+//! The wheels: maturin builds them, pip and uv install them from their files, the program runs, and so does the module.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::{Path, PathBuf};
@@ -10,6 +10,12 @@ use std::process::{Command, Output, Stdio};
 mod programs;
 
 const TOOLS: [&str; 2] = ["maturin==1.16.0", "uv==0.13.9"];
+
+const PYARROW: &str = "pyarrow==26.0.1";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
 
 fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
@@ -43,16 +49,12 @@ fn tools(folder: &Path) -> Option<PathBuf> {
     Some(tools)
 }
 
-#[test]
-fn wheel_installs_and_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(tools) = tools(&folder.path().join("tools")) else { return };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
-    let wheels = folder.path().join("wheels");
-    let mut maturin = Command::new(tools.join("maturin"));
-    maturin.args(["build", "--locked", "--manifest-path", "crates/kindlm-cli/Cargo.toml", "--out"]);
-    // The features and the profile of `cargo run`, whose artifacts are here already. A release has all features.
-    maturin.arg(&wheels).args(["--profile", "dev", "--features", "default"]).current_dir(&root);
+/// Builds the wheel of a crate into a new folder, and returns its path.
+fn wheel(maturin: &Path, crate_name: &str, features: &[&str], folder: &Path) -> PathBuf {
+    let manifest = format!("crates/{crate_name}/Cargo.toml");
+    let mut maturin = Command::new(maturin);
+    maturin.args(["build", "--locked", "--profile", "dev", "--manifest-path"]).arg(manifest);
+    maturin.arg("--out").arg(folder).args(features).current_dir(root());
     // The build script of ring depends on these variables, and a test has other values than `cargo run`.
     for (name, _) in std::env::vars() {
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -60,13 +62,24 @@ fn wheel_installs_and_runs() {
         }
     }
     run_or_panic(&mut maturin);
-    let mut files = std::fs::read_dir(&wheels).unwrap().map(|it| it.unwrap().path());
+    let mut files = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     let (wheel, None) = (files.next().unwrap(), files.next()) else { panic!("several wheels") };
+    wheel
+}
+
+#[test]
+fn wheels_install_side_by_side_and_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(tools) = tools(&folder.path().join("tools")) else { return };
+    let (root, maturin) = (root(), tools.join("maturin"));
+    // The features and the profile of `cargo run`, whose artifacts are here already. A release has all features.
+    let wheels = folder.path().join("program");
+    let program = wheel(&maturin, "kindlm-cli", &["--features", "default"], &wheels);
 
     let expected = format!("kindlm {}\n", env!("CARGO_PKG_VERSION"));
     let programs = environment(&folder.path().join("project"));
     let mut pip = Command::new(programs.join("pip"));
-    run_or_panic(pip.args(["install", "--quiet", "--no-index"]).arg(&wheel));
+    run_or_panic(pip.args(["install", "--quiet", "--no-index"]).arg(&program));
     let kindlm = programs.join("kindlm");
     assert_eq!(run_or_panic(Command::new(&kindlm).arg("--version")), expected);
     let mut test = Command::new(&kindlm);
@@ -74,6 +87,22 @@ fn wheel_installs_and_runs() {
     assert_eq!(run(&mut test).status.code(), Some(1));
 
     let mut uvx = Command::new(tools.join("uvx"));
-    uvx.args(["--offline", "--no-index", "--no-cache", "--from"]).arg(&wheel);
+    uvx.args(["--offline", "--no-index", "--no-cache", "--from"]).arg(&program);
     assert_eq!(run_or_panic(uvx.args(["kindlm", "--version"])), expected);
+
+    let mut pip = Command::new(programs.join("pip"));
+    let output = run(pip.args(["install", "--quiet", PYARROW]));
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        return programs::not_run("pypi", &format!("pip cannot install {PYARROW}: {stderr}"));
+    }
+    let module =
+        wheel(&maturin, "kindlm-python", &["--no-default-features"], &folder.path().join("module"));
+    // One file for all versions of Python.
+    assert!(module.to_string_lossy().contains("-cp310-abi3-"), "{}", module.display());
+    let mut pip = Command::new(programs.join("pip"));
+    run_or_panic(pip.args(["install", "--quiet", "--no-index"]).arg(&module));
+    let mut checks = Command::new(programs.join("python"));
+    checks.arg(root.join("crates/kindlm-python/tests/checks.py")).arg(&kindlm);
+    assert_eq!(run_or_panic(&mut checks), "all checks hold\n");
 }
