@@ -85,8 +85,6 @@ def in_ray(count, workers, worker=Worker, **arguments):
         compute=strategy,
         num_cpus=1,
         fn_constructor_kwargs=arguments,
-        max_restarts=2,
-        max_task_retries=2,
     )
     tables = [ray.get(it) for it in data.to_arrow_refs()]
     return pa.concat_tables(tables)
