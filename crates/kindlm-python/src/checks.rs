@@ -1,5 +1,10 @@
 //! The checks of an evaluator.
 
+use std::sync::Arc;
+
+use kindlm_run::duplicate_key_message;
+use kindlm_source::{Level, Source};
+use kindlm_types::duplicate_key_pointer;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::{Map, Value, json};
@@ -17,7 +22,7 @@ impl Checks {
     pub(crate) fn new(expect: &Bound<'_, PyAny>) -> PyResult<Self> {
         let invalid = |why: String| KindlmError::new_err(format!("`expect`: {why}"));
         let value = if let Ok(text) = expect.cast::<PyString>() {
-            read(text.to_str()?).map_err(|why| invalid(format!("not valid YAML: {why}")))?
+            read(text.to_str()?).map_err(invalid)?
         } else {
             let json = expect.py().import("json")?.call_method1("dumps", (expect,));
             let text: String =
@@ -55,9 +60,21 @@ impl Checks {
     }
 }
 
-/// Reads JSON or YAML. JSON is read as such, because YAML has fewer digits.
+/// Reads JSON or YAML, without duplicate keys. JSON is read as such, because YAML does not have all of its escape
+/// sequences.
 fn read(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).or_else(|_| kindlm_config::yaml(text))
+    if let Ok(value) = serde_json::from_str(text) {
+        return duplicate_key_pointer(text)
+            .map_or(Ok(value), |place| Err(duplicate_key_message(&place)));
+    }
+    let source = Arc::new(Source::new("expect", text));
+    let tree = kindlm_source::read(&source, 0..text.len());
+    let errors = tree.diagnostics.iter().filter(|it| it.level == Level::Error);
+    let problems: Vec<String> = errors.map(|it| kindlm_source::render(it, false)).collect();
+    match tree.root {
+        Some(root) if problems.is_empty() => Ok(root.to_json()),
+        _ => Err(format!("not valid YAML:\n{}", problems.join("\n"))),
+    }
 }
 
 /// Returns the exception for records that have checks of their own. `place` is the record or the table.

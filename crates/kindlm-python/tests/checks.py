@@ -84,7 +84,7 @@ def expect_has_several_forms():
 def tables_have_the_results_of_lists():
     evaluator = Evaluator(EXPECT)
     records = [
-        {"id": number, "agent_output": output, "vars": {"n": number}, "tool_calls": [{"name": "find"}]}
+        {"id": number, "agent_output": output, "vars": {"n": number}, "tool_calls": output and [{"name": "find"}]}
         for number, output in enumerate(["Order 7 has shipped.", "shipped", None, "lost"])
     ]
     table = pa.Table.from_pylist(records)
@@ -137,7 +137,9 @@ def errors_say_the_place_and_the_advice():
     raises(KindlmError, lambda: Evaluator({"assert": [{"type": "contians", "value": "a"}]}), "`/expect/assert/0", "contains")
     raises(KindlmError, lambda: Evaluator({}), "no checks")
     raises(KindlmError, lambda: Evaluator(None), "`expect`")
-    raises(KindlmError, lambda: Evaluator("output: ["), "`expect`: not valid YAML", "line 1")
+    raises(KindlmError, lambda: Evaluator("output: ["), "`expect`: not valid YAML", "line 2")
+    raises(KindlmError, lambda: Evaluator('{"output": {}, "output": {"contains": ["a"]}}'), "output` is a duplicate key")
+    raises(KindlmError, lambda: Evaluator("output: {}\noutput: { contains: [a] }"), "duplicate")
     raises(KindlmError, lambda: Evaluator({"output": {"contains": [object()]}}), "`expect`")
     raises(KindlmError, lambda: Evaluator({"expect": EXPECT, "output": {}}), "unknown key \"output\"")
     raises(KindlmError, lambda: Evaluator(EXPECT, "missing.yaml"), "missing.yaml")
@@ -214,11 +216,12 @@ class Judge(BaseHTTPRequestHandler):
     keys = []
 
     def do_POST(self):
-        self.rfile.read(int(self.headers["content-length"]))
+        question = self.rfile.read(int(self.headers["content-length"])).decode()
         Judge.keys.append(self.headers["authorization"])
         Judge.asked.set()
         Judge.release.wait()
-        verdict = json.dumps({"score": 1, "reasoning": f"polite, and the key is {KEY}"})
+        mark = re.search(r"BEGIN \w+ (\w+)", question).group(1)
+        verdict = json.dumps({"mark": mark, "score": 1, "reasoning": f"polite, and the key is {KEY}"})
         message = {"message": {"role": "assistant", "content": verdict}, "finish_reason": "stop"}
         body = json.dumps({"choices": [message], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).encode()
         self.send_response(200)

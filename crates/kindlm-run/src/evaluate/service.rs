@@ -493,6 +493,20 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn only_trusted_checks_read_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("check.js"), "module.exports = () => true;").unwrap();
+        let world = World::new(folder.path(), Arc::new(|_| None));
+        let script = json!([{"type": "javascript", "value": "file://check.js"}]);
+        let checks = serde_json::to_vec(&json!({"expect": {"assert": script}})).unwrap();
+        let untrusted = RecordService::start(world.clone(), None, 1).unwrap();
+        let refused = untrusted.compile(checks.clone()).await;
+        assert!(matches!(refused, Err(RecordError::Invalid { .. })), "{refused:?}");
+        let trusted = RecordService::start_trusted(world, None, 1).unwrap();
+        assert_eq!(trusted.compile(checks).await, Ok(()));
+    }
+
     #[test]
     fn only_a_panic_has_an_unknown_cost() {
         let invalid = RecordError::Invalid { id: None, message: String::new() };
