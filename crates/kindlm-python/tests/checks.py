@@ -220,7 +220,7 @@ class Judge(BaseHTTPRequestHandler):
         Judge.keys.append(self.headers["authorization"])
         Judge.asked.set()
         Judge.release.wait()
-        mark = re.search(r"BEGIN \w+ (\w+)", question).group(1)
+        mark = re.search(r"BEGIN output (\w+)", question).group(1)
         verdict = json.dumps({"mark": mark, "score": 1, "reasoning": f"polite, and the key is {KEY}"})
         message = {"message": {"role": "assistant", "content": verdict}, "finish_reason": "stop"}
         body = json.dumps({"choices": [message], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).encode()
