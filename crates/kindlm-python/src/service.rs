@@ -157,6 +157,10 @@ impl<'py, 'a> Batch<'py, 'a> {
     }
 }
 
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method is not general enough in its lifetime"
+)]
 async fn evaluate(
     service: &RecordService,
     lines: Vec<Vec<u8>>,

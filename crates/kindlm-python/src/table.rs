@@ -33,7 +33,7 @@ pub(crate) fn evaluate_table<'py>(
     let schema = results_schema(&table.schema())?;
     let evaluated = table.record_batches().iter().map(|it| evaluate(it, checks, batch, &schema));
     let results = evaluated.collect::<PyResult<Vec<_>>>()?;
-    Table::try_new(results, schema).map_err(unreadable)?.into_pyarrow(records.py())
+    Table::try_new(results, schema).map_err(|err| unreadable(&err))?.into_pyarrow(records.py())
 }
 
 fn evaluate(
@@ -43,12 +43,12 @@ fn evaluate(
     schema: &SchemaRef,
 ) -> PyResult<RecordBatch> {
     let py = batch.py();
-    let lines = py.detach(|| lines(records, checks)).map_err(unreadable)?;
+    let lines = py.detach(|| lines(records, checks)).map_err(|err| unreadable(&err))?;
     let rows = batch.evaluate(lines)?;
-    py.detach(|| results(&rows, schema)).map_err(unreadable)
+    py.detach(|| results(&rows, schema)).map_err(|err| unreadable(&err))
 }
 
-fn unreadable(err: ArrowError) -> PyErr {
+fn unreadable(err: &ArrowError) -> PyErr {
     KindlmError::new_err(format!("the table cannot be evaluated: {err}"))
 }
 
