@@ -36,23 +36,46 @@ pub(crate) fn has_failed(state: ActionState) -> bool {
 /// Returns the attempts to load skills: recorded loads, and calls of skill tools.
 pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
-    let actions = Facts::of(events).actions;
-    let call = |id: &str| actions.iter().find(|it: &&Action<'_>| it.call_id == id);
-    let mut told = Vec::new();
+    let mut actions: Vec<(Action<'_>, bool)> =
+        Facts::of(events).actions.into_iter().map(|it| (it, false)).collect();
+    let mut called = 0;
     let mut loads = Vec::new();
     for event in events {
+        called += usize::from(matches!(event, Event::ActionCalled { .. }));
         let Event::SkillLoaded { skill, call_id } = event else { continue };
-        let call = call_id.as_deref().and_then(call);
-        told.extend(call.map(|it| it.call_id));
-        let state = call.map(|it| it.state).filter(|it| has_failed(*it)).unwrap_or(LOADED);
+        let call = call_id.as_deref().and_then(|id| call_before(&mut actions, called, id));
+        let state = call.map_or(LOADED, |(action, is_recorded)| {
+            *is_recorded = true;
+            if has_failed(action.state) { action.state } else { LOADED }
+        });
         loads.push(Load { skill: plain(skill), state });
     }
     let by_tool = actions
         .iter()
-        .filter(|it| !told.contains(&it.call_id))
-        .filter_map(|it| Some(Load { skill: of_call(it.name?, it.input)?, state: it.state }));
+        .filter(|(_, is_recorded)| !is_recorded)
+        .filter_map(|(it, _)| Some(Load { skill: of_call(it.name?, it.input)?, state: it.state }));
     loads.extend(by_tool);
     loads
+}
+
+/// Returns the latest of the first `called` calls with this id, because several calls may share an id. If the call is
+/// recorded only later, returns the first of the later calls.
+fn call_before<'a, 'e>(
+    actions: &'a mut [(Action<'e>, bool)],
+    called: usize,
+    id: &str,
+) -> Option<&'a mut (Action<'e>, bool)> {
+    // An action without a name has only a result, so no event of its call was counted.
+    let mut seen = 0;
+    let mut found = None;
+    for (at, (action, _)) in actions.iter().enumerate() {
+        let is_before = seen < called;
+        seen += usize::from(action.name.is_some());
+        if action.call_id == id && (is_before || found.is_none()) {
+            found = Some(at);
+        }
+    }
+    actions.get_mut(found?)
 }
 
 #[cfg(test)]
@@ -82,5 +105,53 @@ mod tests {
             ("open", "pending"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn calls_with_the_same_id_are_separate_loads() {
+        let call = |skill: &str| json!({"type": "action.called", "callId": "a", "name": "skill", "input": {"skill": skill}});
+        let loaded = |skill: &str| json!({"type": "skill.loaded", "skill": skill, "callId": "a"});
+        let result =
+            |status: &str| json!({"type": "action.result", "callId": "a", "status": status});
+        for (events, expected) in [
+            (
+                json!([
+                    call("one"),
+                    loaded("one"),
+                    result("failed"),
+                    call("two"),
+                    loaded("two"),
+                    result("completed")
+                ]),
+                vec![("one", "failed"), ("two", "completed")],
+            ),
+            (
+                json!([
+                    call("one"),
+                    loaded("one"),
+                    result("completed"),
+                    call("two"),
+                    loaded("two"),
+                    result("failed")
+                ]),
+                vec![("one", "completed"), ("two", "failed")],
+            ),
+            (
+                json!([
+                    call("one"),
+                    loaded("one"),
+                    result("completed"),
+                    call("two"),
+                    result("completed")
+                ]),
+                vec![("one", "completed"), ("two", "completed")],
+            ),
+            (json!([loaded("one"), call("one"), result("failed")]), vec![("one", "failed")]),
+        ] {
+            let events: Vec<Event> = serde_json::from_value(events).unwrap();
+            let found: Vec<(&str, &str)> =
+                loads(&events).iter().map(|it| (it.skill, it.state.as_str())).collect();
+            assert_eq!(found, expected);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The evidence for the checks of one labelled turn.
 
+use std::ops::Range;
+
 use kindlm_assertions::Check;
 use kindlm_types::{
     ActionState, AssertionResult, Channel, CommandEnd, Completeness, Event, Execution, Facts,
@@ -35,7 +37,7 @@ pub(super) fn evidence(
                 // turn.
                 execution.completeness.gaps.clone()
             } else if model.is_none() {
-                without_result(execution, events)
+                without_result(execution, &turn.events)
             } else {
                 Vec::new()
             },
@@ -93,14 +95,17 @@ pub(super) fn evidence(
 /// Returns the reasons for missing evidence: the calls of a turn that have no result.
 ///
 /// This is only for transcripts. Calls of a model under test may remain without a result on purpose.
-fn without_result(execution: &Execution, of_turn: &[Event]) -> Vec<String> {
-    let is_of_turn = |id: &str| {
-        of_turn.iter().any(|it| matches!(it, Event::ActionCalled { call_id, .. } if call_id == id))
-    };
-    let actions = Facts::of(&execution.recorded_events).actions.into_iter();
-    let open = actions.filter(|it| it.state == ActionState::Pending && is_of_turn(it.call_id));
-    let named = open.filter_map(|it| it.name);
-    named.map(|name| format!("a call of `{name}` has no result")).collect()
+fn without_result(execution: &Execution, of_turn: &Range<usize>) -> Vec<String> {
+    let events = &execution.recorded_events;
+    // Calls are taken by their places, because several calls may share an id.
+    let is_call = |it: &&Event| matches!(it, Event::ActionCalled { .. });
+    let before = events.iter().take(of_turn.start).filter(is_call).count();
+    let until = events.iter().take(of_turn.end).filter(is_call).count();
+    let actions = Facts::of(events).actions.into_iter();
+    let called = actions.filter_map(|it| Some((it.name?, it.state)));
+    let of_turn = called.take(until).skip(before);
+    let open = of_turn.filter(|(_, state)| *state == ActionState::Pending);
+    open.map(|(name, _)| format!("a call of `{name}` has no result")).collect()
 }
 
 fn input(execution: &Execution, index: usize) -> Vec<Message> {

@@ -317,17 +317,21 @@ async fn an_unanswered_call_is_a_gap_of_its_turn() {
         checks.into()
     };
     let call = ToolCall { id: "1".to_owned(), name: "look".to_owned(), ..ToolCall::default() };
+    // A later call may have the id of an earlier one.
+    let answered = ToolCall { response: Some(json!("a tree")), ..call.clone() };
     let output_text =
         |text: &str| Event::Message { role: Speaker::Assistant, text: text.to_owned() };
     let mut events: Vec<Event> = Event::of_call(&call).collect();
-    events.extend([output_text("Looking."), output_text("Fine."), output_text("Bye.")]);
+    events.push(output_text("Looking."));
+    events.extend(Event::of_call(&answered));
+    events.extend([output_text("Fine."), output_text("Bye.")]);
     let text = "said".to_owned();
     let told =
         |events, tool_calls| Turn { text: text.clone(), events, tool_calls, ..Turn::default() };
     let transcript = Transcript {
         events,
-        tool_calls: vec![call],
-        turns: vec![told(0..2, 0..1), told(2..3, 1..1), told(3..4, 1..1)],
+        tool_calls: vec![call, answered],
+        turns: vec![told(0..2, 0..1), told(2..5, 1..2), told(5..6, 2..2)],
         gaps: vec!["a call of `look` has no result".to_owned()],
         requests: 3,
         coverage: Coverage::Complete,

@@ -206,11 +206,16 @@ impl Used {
         }
         let events = execution.events();
         let actions = Facts::of(&events).actions;
-        let has_failed = |call: &&ToolCall| {
-            actions.iter().any(|it| it.call_id == call.id && skills::has_failed(it.state))
+        let calls = execution.tool_calls.iter().enumerate();
+        // Several calls may share an id. Their actions have the same order.
+        let has_failed = |at: usize, call: &ToolCall| {
+            let before = execution.tool_calls.iter().take(at).filter(|it| it.id == call.id).count();
+            let of_id = actions.iter().filter(|it| it.call_id == call.id && it.name.is_some());
+            let action = of_id.clone().nth(before).or_else(|| of_id.last());
+            action.is_some_and(|it| skills::has_failed(it.state))
         };
-        let calls = execution.tool_calls.iter().filter(|it| !has_failed(it));
-        Self { skills: calls.filter_map(Skill::loaded).collect(), more }
+        let held = calls.filter(|(at, call)| !has_failed(*at, call));
+        Self { skills: held.filter_map(|(_, call)| Skill::loaded(call)).collect(), more }
     }
 }
 
@@ -324,6 +329,46 @@ impl Assertion for SkillUsed {
                     .result(ID, LABEL)
                     .with_failure_evidence(|| self.expected.evidence(&skills, self.negate)),
             ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::Event;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_call_does_not_hide_another_with_its_id() {
+        let call = |skill: &str| ToolCall {
+            id: "a".to_owned(),
+            name: "skill".to_owned(),
+            arguments: json!({"skill": skill}),
+            ..ToolCall::default()
+        };
+        let result =
+            |status: &str| json!({"type": "action.result", "callId": "a", "status": status});
+        for (statuses, used) in [
+            (["failed", "completed"], vec!["two"]),
+            (["completed", "failed"], vec!["one"]),
+            (["completed", "completed"], vec!["one", "two"]),
+            (["failed", "rejected"], vec![]),
+        ] {
+            let mut events = Vec::new();
+            for (skill, status) in ["one", "two"].into_iter().zip(statuses) {
+                events.extend(Event::of_call(&call(skill)));
+                events.push(serde_json::from_value(result(status)).unwrap());
+            }
+            let execution = Execution {
+                tool_calls: vec![call("one"), call("two")],
+                recorded_events: events,
+                ..Execution::default()
+            };
+            let found = Used::of(&execution).skills;
+            let found: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
+            assert_eq!(found, used);
         }
     }
 }

@@ -346,12 +346,15 @@ fn object_of(input: &Value) -> Cow<'_, Value> {
 }
 
 /// Returns true if the arguments of the call could not be parsed.
+///
+/// Of several calls of the tool with the same id, one with these arguments decides.
 fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
-    execution.tool_calls.iter().any(|it| {
-        it.malformed_arguments.is_some()
-            && it.id == action.call_id
-            && Some(it.name.as_str()) == action.name
-    })
+    let same = execution
+        .tool_calls
+        .iter()
+        .filter(|it| it.id == action.call_id && Some(it.name.as_str()) == action.name);
+    same.clone().any(|it| it.malformed_arguments.is_some())
+        && !same.clone().any(|it| it.malformed_arguments.is_none() && it.arguments == *action.input)
 }
 
 /// Returns the names of the called tools, in order; `(unknown)` for a call whose tool was not recorded.
@@ -368,4 +371,30 @@ pub(crate) fn shown(action: &Action<'_>) -> String {
     let short: String = input.chars().take(SHOWN).collect();
     let more = if short.len() < input.len() { "…" } else { "" };
     format!("{}({short}{more})", action.name.unwrap_or("(unknown)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::{Facts, ToolCall};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn calls_with_the_same_id_are_read_separately() {
+        let call = |arguments: Value, malformed: Option<&str>| ToolCall {
+            id: "a".to_owned(),
+            name: "pay".to_owned(),
+            arguments,
+            malformed_arguments: malformed.map(str::to_owned),
+            ..ToolCall::default()
+        };
+        let tool_calls =
+            vec![call(Value::Null, Some("{\"amount\": 50")), call(json!({"amount": 7}), None)];
+        let execution = Execution { tool_calls, ..Execution::default() };
+        let events = execution.events();
+        let found: Vec<bool> =
+            Facts::of(&events).actions.iter().map(|it| is_unreadable(it, &execution)).collect();
+        assert_eq!(found, [true, false]);
+    }
 }
