@@ -40,6 +40,9 @@ impl Ink {
 /// The number of spaces between the cells of a row.
 pub(crate) const GAP: usize = 2;
 
+/// A space at which no line breaks. The page writes it as a plain space.
+pub(crate) const NO_BREAK: &str = "\u{a0}";
+
 /// A piece of text with its look.
 pub(crate) type Span<'a> = (Ink, &'a str);
 
@@ -204,6 +207,7 @@ impl<'a> Page<'a> {
     }
 
     fn paint(&mut self, ink: Ink, text: &str) -> fmt::Result {
+        let text = &text.replace(NO_BREAK, " ");
         if self.color && ink != Ink::Plain {
             let style = ink.style();
             write!(self.out, "{style}{text}{style:#}")

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary, ecma};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::{assertions, causes, metrics, models, recap};
 use crate::amount::{cost, count, duration, judge_cost, plural, tokens};
-use crate::page::{Ink, Page};
+use crate::page::{Ink, NO_BREAK, Page};
 use crate::plain::one_line;
 use crate::rerun::{self, word};
 use crate::{RenderError, Verbosity, verdict};
@@ -50,11 +51,30 @@ fn gates(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     for gate in &report.gates {
         let (ink, sign) = sign(gate);
         let name = format!("{:widest$}  ", one_line(&gate.gate));
-        let message = one_line(&gate.message);
+        let message = with_whole_asides(&one_line(&gate.message), page.width() - widest - 6);
         let strong = if gate.passed() { Ink::Plain } else { ink };
         page.spans(2, widest + 4, &[(ink, sign), (Ink::Plain, &name), (strong, &message)])?;
     }
     page.blank()
+}
+
+/// Replaces the spaces in parentheses, such as `(min: 90.0%)`, by no-break spaces if the parentheses fit in a line of
+/// `room` columns.
+fn with_whole_asides(text: &str, room: usize) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('(') {
+        let Some((aside, end)) = after.split_once(')') else { break };
+        whole.extend([before, "("]);
+        if aside.width() + 2 > room {
+            whole.push_str(aside);
+        } else {
+            whole.push_str(&aside.replace(' ', NO_BREAK));
+        }
+        whole.push(')');
+        rest = end;
+    }
+    whole + rest
 }
 
 fn sign(gate: &GateResult) -> (Ink, &'static str) {
@@ -191,4 +211,21 @@ fn next(
         page.spans(0, 8, &[(Ink::Faint, lead), (Ink::Strong, &command), (Ink::Faint, what)])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parentheses_that_fit_a_line_are_not_broken() {
+        for (text, room, expected) in [
+            ("Rate: 50% (1 of 2) (min: 90%)", 20, "Rate: 50% (1_of_2) (min:_90%)"),
+            ("Rate (a very long aside) (min: 1)", 12, "Rate (a very long aside) (min:_1)"),
+            ("open (min: 1", 20, "open (min: 1"),
+            ("none", 20, "none"),
+        ] {
+            assert_eq!(with_whole_asides(text, room).replace(NO_BREAK, "_"), expected);
+        }
+    }
 }
