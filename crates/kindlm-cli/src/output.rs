@@ -9,7 +9,8 @@ use kindlm_types::AnyReport;
 use crate::args::HtmlArgs;
 use crate::{Failure, Io};
 use kindlm_run::reports::{
-    NotRendered, ReporterSpec, check_format, check_target, render, resolved, write_file_with,
+    NotRendered, ReporterSpec, check_format, check_target, render, report_url, resolved,
+    write_file_with,
 };
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_wire::mutation::MutationReport;
@@ -30,6 +31,8 @@ pub(crate) struct Output {
     verbosity: Verbosity,
     /// The maximum size of an HTML page in bytes.
     html_limit: usize,
+    /// The URL of the full report, if the environment gives it.
+    report_url: Option<String>,
     /// The mutation result of the run, for the reporter `html`.
     mutation: Option<MutationReport>,
 }
@@ -84,7 +87,7 @@ impl Output {
             }
         }
         let html_limit = html.megabytes as usize * 1_000_000;
-        Ok(Self { specs, verbosity, html_limit, mutation: None })
+        Ok(Self { specs, verbosity, html_limit, report_url: report_url(io), mutation: None })
     }
 
     /// Adds the mutation result of the run, if there is one.
@@ -131,7 +134,8 @@ impl Output {
     }
 
     fn style(&self, color: bool, width: usize) -> Style {
-        Style { color, width, verbosity: self.verbosity, html_limit: self.html_limit }
+        let (verbosity, html_limit) = (self.verbosity, self.html_limit);
+        Style { color, width, verbosity, html_limit, report_url: self.report_url.clone() }
     }
 
     fn to_stdout(

@@ -76,7 +76,7 @@ pub enum Verbosity {
 }
 
 /// The output style of reports for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
     /// True to write ANSI colors.
     pub color: bool,
@@ -86,11 +86,19 @@ pub struct Style {
     pub verbosity: Verbosity,
     /// The maximum size of the page of `html` in bytes. Above it, texts of passed cases are cut first.
     pub html_limit: usize,
+    /// The URL of the full report, for the link in `markdown`.
+    pub report_url: Option<String>,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { color: false, width: 80, verbosity: Verbosity::Normal, html_limit: 32_000_000 }
+        Self {
+            color: false,
+            width: 80,
+            verbosity: Verbosity::Normal,
+            html_limit: 32_000_000,
+            report_url: None,
+        }
     }
 }
 

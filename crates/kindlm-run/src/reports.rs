@@ -11,7 +11,7 @@ use kindlm_types::{AnyReport, ExitStatus, Outcome};
 use kindlm_wire::mutation::MutationReport;
 use serde::Serialize;
 
-use crate::Failure;
+use crate::{Failure, World};
 
 /// The reporter of job summaries.
 const JOB_SUMMARY: &str = "markdown";
@@ -26,6 +26,25 @@ pub struct ReporterSpec {
     pub reporter: &'static Registration,
     /// The file, relative to the working folder; `None` is stdout.
     pub path: Option<PathBuf>,
+}
+
+/// Returns the URL of the full report from the user's variable, or the page with the artifacts of this run on GitHub or
+/// GitLab.
+pub fn report_url(world: &World) -> Option<String> {
+    let var = |name: &str| world.var(name);
+    let is_set = |name: &str| var(name).as_deref() == Some("true");
+    if let Some(url) = var("KINDLM_REPORT_URL") {
+        return Some(url);
+    }
+    if is_set("GITHUB_ACTIONS") {
+        let (server, repository) = (var("GITHUB_SERVER_URL")?, var("GITHUB_REPOSITORY")?);
+        return Some(format!(
+            "{server}/{repository}/actions/runs/{}#artifacts",
+            var("GITHUB_RUN_ID")?
+        ));
+    }
+    let job = var("CI_JOB_URL").filter(|_| is_set("GITLAB_CI"))?;
+    Some(format!("{job}/artifacts/browse"))
 }
 
 /// Returns the built-in reporter with this id, such as `junit`.

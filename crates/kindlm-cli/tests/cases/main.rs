@@ -25,6 +25,7 @@ mod parts;
 mod process;
 mod prompt_cache;
 mod real_agents;
+mod report_link;
 mod responses;
 mod resumed;
 mod secrets;

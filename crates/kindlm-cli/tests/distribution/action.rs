@@ -80,6 +80,8 @@ impl Runner {
             ("GITHUB_OUTPUT".to_owned(), file("output")),
             ("GITHUB_PATH".to_owned(), file("path")),
             ("GITHUB_REPOSITORY".to_owned(), "acme/shop".to_owned()),
+            ("GITHUB_RUN_ID".to_owned(), "4711".to_owned()),
+            ("GITHUB_SERVER_URL".to_owned(), "https://github.com".to_owned()),
             ("GITHUB_STEP_SUMMARY".to_owned(), file("summary")),
             ("RUNNER_TEMP".to_owned(), file("temp")),
         ]);
@@ -141,7 +143,10 @@ fn action_installs_runs_and_comments_once() {
     {
         let comments = api.comments();
         assert_eq!(comments.len(), 101);
-        assert!(comments[100].body.starts_with(MARKER) && comments[100].body.contains("## ❌"));
+        let body = &comments[100].body;
+        assert!(body.starts_with(MARKER) && body.contains("## ❌"), "{body}");
+        let link = "[full report](https://github.com/acme/shop/actions/runs/4711#artifacts)";
+        assert!(body.contains(link), "{body}");
     }
 
     // The repaired suite has the same name, so its result replaces the comment.

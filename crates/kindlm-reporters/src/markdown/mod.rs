@@ -42,19 +42,28 @@ const PASSING_LINES: usize = 15;
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let summary = report.summary();
+    let link = style.report_url.as_deref().and_then(link);
     let is_passing = summary.exit_status == ExitStatus::Success
         && summary.totals.failed + summary.totals.errored == 0;
-    let page = if is_passing { passing(report, &summary)? } else { failing(report, &summary)? };
+    let page = if is_passing {
+        passing(report, &summary, link)?
+    } else {
+        failing(report, &summary, link)?
+    };
     out.write_str(&page)?;
     Ok(())
 }
 
 /// Returns the comment of a successful run without failed and errored cases: at most [`PASSING_LINES`] lines.
-fn passing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderError> {
+fn passing(
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    link: Option<String>,
+) -> Result<String, RenderError> {
     let mut page = heading(report, summary);
     let mut facts = vec![verdict::clauses(report, summary).join("; ")];
     facts.extend(outcomes(summary));
@@ -65,7 +74,7 @@ fn passing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderEr
     notes.extend(tables::first_warning(report));
     notes.extend(held::low_scores(report, summary)?);
     notes.extend(held::doubts(report)?);
-    let foot = foot(report, false);
+    let foot = foot(report, false, link);
     // The list of notes and the table each have an empty line before them.
     let taken = page.lines().count() + foot.lines().count();
     let of_notes = if notes.is_empty() { 0 } else { notes.len() + 1 };
@@ -79,7 +88,11 @@ fn passing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderEr
 }
 
 /// Returns the comment of a run with failures, errors or violated gates.
-fn failing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderError> {
+fn failing(
+    report: &AnyReport<'_>,
+    summary: &Summary,
+    link: Option<String>,
+) -> Result<String, RenderError> {
     let mut page = heading(report, summary);
     let clauses = verdict::clauses(report, summary).join("; ");
     let mut facts = vec![format!("**{}**: {clauses}", verdict::word(report, summary))];
@@ -91,7 +104,7 @@ fn failing(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderEr
     page.push_str(&models(report, summary, usize::MAX));
     page.push_str(&assertions(summary));
     page.push_str(&warnings(report));
-    let foot = foot(report, summary.totals.failed + summary.totals.errored > 0);
+    let foot = foot(report, summary.totals.failed + summary.totals.errored > 0, link);
     let room = MOST.saturating_sub(length(&page) + length(&foot) + NOTE_ROOM);
     // Reserve space for low scores only after the failures, because failures are more important.
     let reserved = if summary.totals.scored > 0 { SCORED_ROOM.min(room) } else { 0 };
@@ -166,14 +179,22 @@ fn names_in_marker(names: &[&str]) -> String {
     encoded.collect::<Vec<_>>().join("/")
 }
 
-/// Returns the data of the run, and the command that runs failed cases again.
-fn foot(report: &AnyReport<'_>, has_failures: bool) -> String {
+/// Returns the link to the full report; `None` if the URL has other characters than a link in Markdown can have.
+fn link(url: &str) -> Option<String> {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-._~:/?#&=%+@,;".contains(it);
+    let is_web = url.starts_with("https://") || url.starts_with("http://");
+    (is_web && url.chars().all(is_plain)).then(|| format!("[full report]({url})"))
+}
+
+/// Returns the link to the full report, the data of the run, and the command that runs failed cases again.
+fn foot(report: &AnyReport<'_>, has_failures: bool, link: Option<String>) -> String {
     let run = &report.run;
     let commit = run
         .git_commit
         .as_deref()
         .map(|it| format!("commit {}", shown(it, 10).trim_end_matches('…')));
     let facts = [
+        link,
         (!run.id.is_empty()).then(|| format!("run {}", shown(&run.id, NAME))),
         commit,
         Some(format!("KindLM {}", shown(&run.version, NAME))),
