@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use kindlm_assertions::{Check, EntryOptions};
 use kindlm_types::{
-    CheckInfo, InstructionsInfo, JudgeInfo, MAX_SPECIFIED_TESTS, SuiteInfo, TestInfo, Verdict,
+    CheckInfo, InstructionsInfo, JudgeIdentity, JudgeInfo, MAX_SPECIFIED_TESTS, SuiteInfo,
+    TestInfo, Verdict,
 };
 use serde_json::Value;
 
@@ -104,8 +105,15 @@ fn judges(suite: &Suite) -> Vec<JudgeInfo> {
                 .collect(),
             _ => Vec::new(),
         };
+        let known = models.iter().filter_map(|id| suite.models.iter().find(|it| it.id == *id));
+        let identities = known.map(|it| JudgeIdentity {
+            id: it.id.clone(),
+            provider: it.provider.clone(),
+            name: it.name.clone(),
+        });
         JudgeInfo {
             check: it.check.to_owned(),
+            identities: identities.collect(),
             models,
             samples: block.samples.unwrap_or(1),
             rules,

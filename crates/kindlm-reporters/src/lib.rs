@@ -155,6 +155,7 @@ mod gitlab;
 mod html;
 mod json;
 mod jsonl;
+mod judges;
 mod junit;
 mod markdown;
 pub mod mutation;

@@ -57,7 +57,7 @@ pub use report::{
     CaseChange, CaseChangeKind, CaseError, CaseMark, CaseResult, CaseSource, CauseTotals,
     CheckCounts, CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition,
     ConditionChange, Cost, DerivedMetric, DerivedValue, EarlyEnd, ErrorFinding, ExitStatus,
-    FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo, JudgeInfo,
+    FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo, JudgeIdentity, JudgeInfo,
     MAX_SPECIFIED_TESTS, MeasuredRate, ModelInfo, ModelTotals, NAMED_FAILURES, NamedTotal,
     PROMPT_ASSERTION, PassRate, Percentiles, PromptInfo, RateChange, RateCount, RateSum, RateTest,
     RepeatCounts, Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals,

@@ -4,6 +4,7 @@
 
 mod annex;
 mod document;
+mod inputs;
 mod integrity;
 mod markdown;
 mod results;

@@ -5,7 +5,7 @@ use kindlm_types::{
 };
 
 use super::document::{Block, Cell, Document};
-use super::{FILES, Law, RUN, number, or_not};
+use super::{FILES, Law, RUN, inputs, number, or_not};
 use crate::amount::{count, duration, percent};
 use crate::plain::one_line;
 use crate::{RenderError, compliance::is_sha256};
@@ -95,6 +95,7 @@ pub(super) fn tests(
     doc.put(Block::Heading(3, "Models under test"))?;
     let models = report.models.iter().map(|it| Ok(model(it)));
     doc.table(&["Id", "Provider", "Model", "Parameters"], models)?;
+    inputs::write(doc, report)?;
     checks(doc, report)?;
     judges(doc, report)
 }
@@ -261,7 +262,7 @@ fn judges(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), RenderEr
     let rows = suite.judges.iter().map(|it| {
         Ok([
             Cell::from(it.check.as_str()),
-            it.models.join(", ").into(),
+            crate::judges::named(it).into(),
             count(u64::from(it.samples)).into(),
             if it.rules.is_empty() { NO_THRESHOLD.into() } else { it.rules.join(", ").into() },
             it.instructions.join(", ").into(),

@@ -619,7 +619,7 @@ impl<'a> End<'a> {
 fn judges(it: &JudgeInfo) -> Judges {
     Judges {
         check: one_line(&it.check),
-        models: one_line(&it.models.join(", ")),
+        models: one_line(&crate::judges::named(it)),
         samples: it.samples,
         rules: one_line(&it.rules.join("; ")),
     }

@@ -357,3 +357,17 @@ fn all_reports_have_the_same_causes() {
     };
     assert!(results.iter().filter(is_other).all(|it| it["level"] == "warning"), "{counted:?}");
 }
+
+#[test]
+fn reports_name_the_same_judges() {
+    let report = sample_report();
+    let names = "gpt-4o (openai gpt-4o), gemini-2.5-pro (gemini gemini-2.5-pro)";
+    for id in ["html", "compliance", "compliance-html"] {
+        assert!(text_of(&render(id, &report, &Style::default())).contains(names), "{id}");
+    }
+    // Reports of earlier versions have only the ids.
+    let mut earlier = report.clone();
+    earlier.suite.judges[0].identities.clear();
+    let text = render("compliance", &earlier, &Style::default());
+    assert!(text.contains("gpt-4o (provider and model not recorded)"), "{text}");
+}

@@ -256,3 +256,21 @@ fn the_recipe_in_the_document_prints_its_digests() {
         );
     }
 }
+
+#[test]
+fn inputs_are_those_that_were_sent() {
+    let mut report = sample_report();
+    let case = report.cases[0].clone();
+    report.suite.tests[0].name.clone_from(&case.case);
+    let messages = case.executions[0].execution.input.iter();
+    let texts = messages.map(|it| format!("{}: {}", it.role.as_str(), it.content));
+    let whole = texts.collect::<Vec<_>>().join("\n");
+    let digest = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(&whole));
+    let text = render("compliance", &report, &Style::default());
+    let row = text.lines().find(|it| it.ends_with(&format!("| `{digest}` |"))).unwrap();
+    assert!(row.starts_with(&format!("| {} | system: ", case.case)), "{row}");
+    // Without a recorded input, the document says so.
+    report.cases.clear();
+    let text = render("compliance", &report, &Style::default());
+    assert!(text.contains(&format!("| {} | not recorded | – |", case.case)), "{text}");
+}

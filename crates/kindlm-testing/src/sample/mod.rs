@@ -7,8 +7,8 @@ mod comparison;
 pub use comparison::sample_comparison;
 use kindlm_types::{
     AssertionSetInfo, CanaryWatch, CheckInfo, Class, ComplianceInfo, DerivedMetric, DerivedValue,
-    FileDigest, GateOutcome, GateResult, InstructionsInfo, JudgeInfo, ModelInfo, Params,
-    PromptInfo, Report, RunInfo, Severity, SkippedCase, SuiteInfo, TestInfo,
+    FileDigest, GateOutcome, GateResult, InstructionsInfo, JudgeIdentity, JudgeInfo, ModelInfo,
+    Params, PromptInfo, Report, RunInfo, Severity, SkippedCase, SuiteInfo, TestInfo,
 };
 
 /// Returns watches of judges: one without a change, one with an alarm, and one that was not asked.
@@ -85,6 +85,7 @@ pub fn sample_report() -> Report {
             judges: vec![JudgeInfo {
                 check: "judge".to_owned(),
                 models: vec!["gpt-4o".to_owned(), "gemini-2.5-pro".to_owned()],
+                identities: judge_identities(),
                 samples: 3,
                 rules: vec!["jury: majority".to_owned()],
                 instructions: vec!["3b1f0c9d2e4a5b6c".to_owned()],
@@ -127,6 +128,17 @@ pub fn sample_report() -> Report {
                 .to_owned(),
         ],
     }
+}
+
+/// Returns the models of the judges.
+fn judge_identities() -> Vec<JudgeIdentity> {
+    let known = [("gpt-4o", "openai", "gpt-4o"), ("gemini-2.5-pro", "gemini", "gemini-2.5-pro")];
+    let identities = known.map(|(id, provider, name)| JudgeIdentity {
+        id: id.to_owned(),
+        provider: provider.to_owned(),
+        name: name.to_owned(),
+    });
+    identities.into()
 }
 
 fn files() -> Vec<FileDigest> {

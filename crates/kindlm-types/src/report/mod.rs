@@ -23,7 +23,7 @@ pub use comparison::{
 pub use exit::ExitStatus;
 pub use rate::{MeasuredRate, RateCount, RateSum, cluster_of, interval_text, percent, thousands};
 pub use specification::{
-    CheckInfo, FileDigest, InstructionsInfo, JudgeInfo, MAX_SPECIFIED_TESTS, TestInfo,
+    CheckInfo, FileDigest, InstructionsInfo, JudgeIdentity, JudgeInfo, MAX_SPECIFIED_TESTS, TestInfo,
 };
 pub use summary::{
     AssertionSummary, Breakdown, CauseTotals, ErrorFinding, FailingCase, Finding, ModelTotals,

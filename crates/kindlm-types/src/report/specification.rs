@@ -82,6 +82,9 @@ pub struct JudgeInfo {
     pub check: String,
     /// The ids of the models that judge.
     pub models: Vec<String>,
+    /// The providers and names of these models; absent in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<JudgeIdentity>,
     /// The number of answers from each judge.
     pub samples: u32,
     /// The rules that combine several answers, such as `jury: majority`.
@@ -89,6 +92,18 @@ pub struct JudgeInfo {
     pub rules: Vec<String>,
     /// The digests of the judges' instructions, in the order of their use.
     pub instructions: Vec<String>,
+}
+
+/// A model that judges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeIdentity {
+    /// The id of the model in the suite.
+    pub id: String,
+    /// The provider.
+    pub provider: String,
+    /// The vendor's name of the model.
+    pub name: String,
 }
 
 /// Instructions for judges.
