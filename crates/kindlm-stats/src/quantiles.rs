@@ -69,6 +69,32 @@ impl Quantiles {
         let value = counts.value_at_quantile(share.clamp(0.0, 1.0));
         Some(rounded(value as f64 / STEPS))
     }
+
+    /// Counts the measurements in `number` ranges of equal width from 0 to `end`. The last range also has all larger
+    /// measurements.
+    ///
+    /// ```
+    /// let mut latencies = kindlm_stats::Quantiles::default();
+    /// [10.0, 30.0, 40.0, 99.0, 500.0].into_iter().for_each(|it| latencies.add(it));
+    /// assert_eq!(latencies.bins(100.0, 4), [1, 2, 0, 2]);
+    /// ```
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "`as` limits a number to the range of usize, and numbers of ranges are small"
+    )]
+    pub fn bins(&self, end: f64, number: usize) -> Vec<u64> {
+        let mut bins = vec![0; number];
+        for it in self.counts.iter().flat_map(Histogram::iter_recorded) {
+            let value = it.value_iterated_to() as f64 / STEPS;
+            let at = (value / end * number as f64) as usize;
+            if let Some(bin) = bins.get_mut(at.min(number.saturating_sub(1))) {
+                *bin += u64::from(it.count_at_value());
+            }
+        }
+        bins
+    }
 }
 
 /// Rounds a number to [`DIGITS`] significant digits.

@@ -56,13 +56,13 @@ pub use report::{
     AnyReport, AssertionChange, AssertionSetInfo, AssertionSummary, Breakdown, CanaryWatch,
     CaseChange, CaseChangeKind, CaseError, CaseMark, CaseResult, CaseSource, CauseTotals,
     CheckCounts, CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition,
-    ConditionChange, Cost, DerivedMetric, DerivedValue, EarlyEnd, ErrorFinding, ExitStatus,
-    FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo, JudgeIdentity, JudgeInfo,
-    MAX_SPECIFIED_TESTS, MeasuredRate, ModelInfo, ModelTotals, NAMED_FAILURES, NamedTotal,
-    PROMPT_ASSERTION, PassRate, Percentiles, PromptInfo, RateChange, RateCount, RateSum, RateTest,
-    RepeatCounts, Report, RunInfo, ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals,
-    Summary, TagTotals, Tally, TestInfo, cause_key, cluster_of, error_cause_key, interval_text,
-    percent, prompt_assertion_id, thousands,
+    ConditionChange, Cost, DerivedMetric, DerivedValue, Distribution, EarlyEnd, ErrorFinding,
+    ExitStatus, FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo,
+    JudgeIdentity, JudgeInfo, MAX_SPECIFIED_TESTS, MeasuredRate, ModelInfo, ModelTotals,
+    NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, PassRate, Percentiles, PromptInfo, Quantity,
+    RateChange, RateCount, RateSum, RateTest, RepeatCounts, Report, RunInfo, ScoreSummary,
+    ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals, Tally, TestInfo, cause_key,
+    cluster_of, error_cause_key, interval_text, percent, prompt_assertion_id, thousands,
 };
 pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};

@@ -49,7 +49,7 @@ const attributed = (node, children) => {
 const h = (name, ...children) => {
   const [tag, ...classes] = name.split('.');
   const node = document.createElement(tag);
-  if (classes.length) node.className = classes.join(' ');
+  if (classes[0]) node.className = classes.join(' ');
   return attributed(node, children);
 };
 /** @param {string} tag @param {...any} children @returns {any} */
@@ -70,9 +70,9 @@ const soft = (...parts) => h('span.soft', parts.filter(Boolean).join(' · '));
 /** @param {any} value */
 const pretty = (value) => (typeof value === 'string' ? value : JSON.stringify(value, null, 2));
 /** @param {string} title @param {any} body @param {boolean} [open] */
-const fold = (title, body, open) => h('details', { open: open && '' }, h('summary', title), body);
+const fold = (title, body, open) => h('details', { open }, h('summary', title), body);
 /** @param {string} words @param {(event: any) => void} onclick */
-const button = (words, onclick) => h('button.chip', { type: 'button', onclick }, words);
+const button = (words, onclick) => h('button.chip', { onclick }, words);
 /** @param {[any, any][]} pairs */
 const facts = (pairs) => h('dl.facts', pairs.map(([key, it]) => [h('dt', key), h('dd', it)]));
 /** Folds named values. @param {string} title @param {[string, any][]} pairs */
@@ -269,8 +269,10 @@ const bars = (all) => {
 const cells = (row) => models.map((/** @type {string} */ name, /** @type {number} */ m) => {
   const it = row.cells[m];
   const share = repeats[it] && `${held[it]}/${of[it]}`;
-  return h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} repeats held`}` },
+  const node = h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} repeats held`}` },
     pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)]));
+  more?.compared(node.firstChild, row.name, name);
+  return node;
 });
 /** Returns the case of a row that should be opened. @param {Row} row */
 const best = (row) => row.list.find((it) => matches(it) && isOpen(it)) ?? row.list.find(matches) ?? row.list[0];
@@ -302,7 +304,7 @@ const paint = () => {
     node.ariaRowIndex = first + i + 2;
     node.classList.toggle('current', row.name === state.case);
     const key = [row.i, row.name, state.q, state.sort].join();
-    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.list.length ? h('a', { href: linkTo(best(row)) }, row.name) : h('b', row.name)), ...cells(row));
+    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.list[0] ? h('a', { href: linkTo(best(row)) }, row.name) : h('b', row.name)), ...cells(row));
     node.key = key;
     for (const it of node.querySelectorAll('.test a')) it.tabIndex = i ? -1 : 0;
   });
@@ -327,7 +329,7 @@ const filter = async () => {
   const { place, deep, wrong, plain } = parse(state.q);
   const mine = ++search;
   matches = plain;
-  if (!deep.length) return list(wrong);
+  if (!deep[0]) return list(wrong);
   const found = new Set();
   const wanted = test.map((_, it) => it).filter(plain);
   matches = (it) => found.has(it);
@@ -569,7 +571,7 @@ const repeatsOf = (runs, run, at) => {
   const groups = new Map();
   for (const it of runs) groups.set(it.output, [...(groups.get(it.output) || []), it]);
   /** @param {Json} it */
-  const mini = (it) => h('a.mini.tone-' + TONES[lookOf(it.outcome)], { href: linkTo(at, it.repeat + 1), 'aria-current': it === run || null, 'aria-label': `repeat ${it.repeat + 1}, ${it.outcome}` }, MARKS[lookOf(it.outcome)]);
+  const mini = (it) => h('a.mini.tone-' + TONES[lookOf(it.outcome)], { href: linkTo(at, it.repeat + 1), 'aria-current': it === run, 'aria-label': `repeat ${it.repeat + 1}, ${it.outcome}` }, MARKS[lookOf(it.outcome)]);
   return runs[1] && [h('div.tabs', runs.map(mini), soft(`repeat ${run.repeat + 1} of ${runs.length}; ${held[at]} held`)),
     fold(plural(groups.size, 'distinct output'), h('ol.outputs', [...groups].sort((a, b) => b[1].length - a[1].length).map(([text, list]) => h('li', h('b', `${list.length}× `), list.slice(0, 20).map(mini), ' ', (text || 'no output').slice(0, 160)))))];
 };
@@ -611,7 +613,7 @@ const openCase = async () => {
   const run = runs.find((/** @type {Json} */ one) => one.repeat + 1 === +state.repeat) || explaining(runs);
   const command = found.view.command;
   fill(detail, h('p', pill(outcome[it], [MARKS[outcome[it]], ' ', WORDS[outcome[it]]]), ' ', soft(file[it] >= 0 && `${index.files[file[it]]}:${line[it]}`, ...named(tags[it], index.tags), duration(ms[it]), money(usd[it]))),
-    models[1] && h('div.tabs', row.list.map((one) => h('a.chip', { href: linkTo(one), 'aria-current': one === it || null }, MARKS[outcome[one]], ' ', models[model[one]]))),
+    models[1] && h('div.tabs', row.list.map((one) => h('a.chip', { href: linkTo(one), 'aria-current': one === it }, MARKS[outcome[one]], ' ', models[model[one]]))),
     h('div.command', h('code', command), copier('Copy', () => command), copier('Copy link', () => location.href)),
     run ? [repeatsOf(runs, run, it), execution(run, found.view)] : h('p', 'Not run.'));
   more?.caseHistory(detail.appendChild(h('div')), state.case, models[model[it]]);
@@ -693,9 +695,9 @@ onafterprint = () => byId('print').replaceChildren();
 
 byId('matrix').style.setProperty('--models', models.length || 1);
 root.classList.add('scripted');
-await more?.start({ h, svg, fill, fold, button, facts, pill, plural, money, duration, block, diffOf, link, MARKS, WORDS, TONES });
+await more?.start({ h, svg, fill, fold, button, facts, pill, plural, money, duration, block, diffOf, link, place, SORTS, STATES, MARKS, WORDS, TONES });
 readUrl();
 list();
 show();
-root.dataset.ready = `${Math.round(performance.now())}`;
+root.dataset.ready = `${performance.now() | 0}`;
 setTimeout(async () => { for (const it of failing()) loaded.set(it, await load(it)); }, 300);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::fit::{Cut, cut_texts};
 use super::index::Index;
-use super::{base85, failed, view};
+use super::{base85, failed, prompts, view};
 use crate::RenderError;
 use crate::verdict;
 
@@ -71,11 +71,13 @@ fn shorten(value: &mut Value) {
 }
 
 /// Returns the comparison of the report as JSON that is safe inside a `script` element; empty without a comparison.
+///
+/// `prompts` in it has the differences between the prompts of models.
 pub(super) fn comparison(report: &AnyReport<'_>) -> Result<String, RenderError> {
-    match &report.comparison {
-        Some(it) => Ok(inert(&wire(it)?.to_string())),
-        None => Ok(String::new()),
-    }
+    let Some(it) = &report.comparison else { return Ok(String::new()) };
+    let mut comparison = wire(it)?;
+    comparison["prompts"] = prompts::between_models(report)?;
+    Ok(inert(&comparison.to_string()))
 }
 
 /// Escapes JSON so that it contains only ASCII text that cannot end a `script` element.

@@ -11,9 +11,11 @@ mod base85;
 mod case;
 pub(crate) mod check;
 mod data;
+mod distribution;
 mod fit;
 mod index;
 mod overview;
+mod prompts;
 mod rows;
 mod served;
 mod view;
@@ -79,7 +81,7 @@ pub fn write_html(
     let mut cases = String::new();
     rows::write(report, &mut cases)?;
     let compared = data::comparison(report)?;
-    overview::End::of(report, &summary.totals, &compared)
+    overview::End::of(report, &summary, &compared)
         .render_into(&mut cases)
         .map_err(|err| failed(&err))?;
     let start = page.render().map_err(|err| failed(&err))?;

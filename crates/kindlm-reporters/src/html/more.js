@@ -174,7 +174,11 @@
   const sides = async (it, base) => {
     const { h } = app;
     const toCase = h('p', h('a', { href: app.link({ case: it.case, model: it.model }) }, 'All checks of this case'));
-    if (!isServed) return [it.kind === 'gone' ? h('p.soft', 'This run has no such case.') : toCase, h('p.soft', '`kindlm view` shows the outputs of both runs.')];
+    if (!isServed) {
+      const prompt = inFile.prompts.find((/** @type {Json} */ one) => one.case === it.case && one.model === it.model);
+      return [it.kind === 'gone' ? h('p.soft', 'This run has no such case.') : toCase,
+        prompt && [h('h3', `Difference of the prompts of ${prompt.against} and ${it.model}`), app.diffOf(prompt.lines, `− ${prompt.against}  + ${it.model}`)]];
+    }
     const found = await get('difference', { base, case: it.case, model: it.model });
     return [h('div.sides', side('Before', found.before), side('After', found.after)),
       found.output && [h('h3', 'Difference of the outputs'), app.diffOf(found.output, '− before  + after')],
@@ -220,6 +224,38 @@
     app.fill(place, h('h2', 'Cases'), h('div.bar-row', chips), list);
     pick('Changed');
   };
+  /** The comparison in the page. A server sends it only if the report has one. @type {Json} */
+  let inFile = {};
+  /** The changed and new cases of [`inFile`] by their name and model. @type {Map<string, Json>} */
+  const changes = new Map();
+  /** @param {string} name @param {string} model */
+  const changeOf = (name, model) => changes.get(name + '\n' + model);
+  /** @param {Json | undefined} it */
+  const difference = (it) => (it?.before && it.after ? it.after.rate - it.before.rate : 0);
+  /** Adds the change of a case to its cell in the matrix. @param {any} cell @param {string} name @param {string} model */
+  const compared = (cell, name, model) => {
+    const it = changeOf(name, model);
+    if (!it || !cell) return;
+    const [tone, , word] = kindOf(it);
+    const share = difference(it);
+    const words = share ? change(share) : word;
+    cell.append(app.h('span.delta.tone-' + tone, { title: `${word}: ${words}` }, share ? words.split(' ')[0] : word));
+    cell.ariaLabel += `, ${words} against ${inFile.before.name}`;
+  };
+  /** Reads the comparison of the page, and adds its order and its filter to those of the matrix. */
+  const loadComparison = () => {
+    const text = byId('comparison')?.textContent;
+    if (!text) return;
+    inFile = JSON.parse(text);
+    for (const it of inFile.cases) if (/^(regression|fix|changed|new)$/.test(it.kind)) changes.set(it.case + '\n' + it.model, it);
+    /** @param {number} at */
+    const of = (at) => {
+      const it = app.place(at);
+      return changeOf(it.case, it.model);
+    };
+    app.STATES.changed = (/** @type {number} */ at) => !!of(at);
+    app.SORTS.changed = (/** @type {Json} */ row) => -Math.max(...row.list.map((/** @type {number} */ at) => Math.abs(difference(of(at)))));
+  };
   /** @param {Json} it */
   const conditions = (it) => {
     const { h } = app;
@@ -250,7 +286,8 @@
     const place = h('div', h('div.card.verdict.tone-' + tone, h('p.line', h('span.word', words)),
       rate && h('p', `Pass rate ${percent(rate.before.rate)} → ${percent(rate.after.rate)}: ${change(rate.difference)} (95% interval ${hundredths(rate.low)} to ${hundredths(rate.high)}; p = ${rate.pValue.toPrecision(2)}) over ${app.plural(rate.cases, 'case')}.`),
       h('p', `Cases: ${changes}.`),
-      h('p.soft', `Before: ${it.before.name}, ${when(it.before.startedAt || '')} · After: ${it.after.name}, ${when(it.after.startedAt || '')}`.replaceAll('`', ''))),
+      h('p.soft', `Before: ${it.before.name}, ${when(it.before.startedAt || '')} · After: ${it.after.name}, ${when(it.after.startedAt || '')}`.replaceAll('`', '')),
+      !isServed && h('p.soft', 'The prompts and outputs before are not in this file; ', h('code', 'kindlm view'), ' compares those of stored runs.')),
       conditions(it), assertions(it));
     rows(place, it.cases, base);
     return place;
@@ -271,7 +308,7 @@
     if (isServed && !base) return fill(page, h('p.card.empty', 'There is no other run of this suite to compare with.'));
     const waits = page.appendChild(h('p.empty', { role: 'status' }, 'Comparing …'));
     try {
-      const it = isServed ? (await get('compare', { base })).comparison : JSON.parse(byId('comparison').textContent);
+      const it = isServed ? (await get('compare', { base })).comparison : inFile;
       waits.replaceWith(comparison(it, base));
     } catch (err) {
       waits.textContent = `The runs cannot be compared: ${/** @type {Error} */ (err).message}`;
@@ -280,6 +317,7 @@
   /** Starts with the functions of `app.js`. @param {Json} functions */
   const start = async (functions) => {
     app = functions;
+    loadComparison();
     if (!isServed) return;
     try {
       heads = await get('heads');
@@ -288,5 +326,5 @@
       byId('overview').append(app.h('p.notes', `The history cannot be read: ${/** @type {Error} */ (err).message}`));
     }
   };
-  /** @type {any} */ (globalThis).kindlm = { open, source, start, show, caseHistory };
+  /** @type {any} */ (globalThis).kindlm = { open, source, start, show, caseHistory, compared };
 })();

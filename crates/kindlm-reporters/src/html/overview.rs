@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use kindlm_types::{
-    AnyReport, AssertionSummary, CauseTotals, ExitStatus, GateOutcome, GateResult, JudgeInfo,
-    MeasuredRate, ModelInfo, ModelTotals, Outcome, SuiteTotals, Summary, ecma,
+    AnyReport, AssertionSummary, CaseChangeKind, CauseTotals, ExitStatus, GateOutcome, GateResult,
+    JudgeInfo, MeasuredRate, ModelInfo, ModelTotals, Outcome, SuiteTotals, Summary, ecma,
 };
 use kindlm_wire::mutation::MutationReport;
 
-use super::{Look, STYLE, data, policy};
+use super::{Look, STYLE, data, distribution, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
 use crate::comparison::headline;
 use crate::plain::{head, one_line, visible};
@@ -26,7 +26,10 @@ const SKIPPED: usize = 50;
 pub(super) struct Page {
     style: &'static str,
     policy: String,
+    /// True if the page has a section for comparisons.
     has_comparison: bool,
+    /// True if the report itself has a comparison, whose changes the matrix shows.
+    is_compared: bool,
     head: String,
     title: String,
     project: String,
@@ -182,6 +185,7 @@ impl Page {
             style: STYLE,
             policy: policy(has_comparison),
             has_comparison,
+            is_compared: report.comparison.is_some(),
             head: data::head(report, summary)?,
             title,
             project,
@@ -196,7 +200,7 @@ impl Page {
             tiles: outcomes(totals)
                 .map(|(look, number)| tile(look, number, link(report, look)))
                 .collect(),
-            chips: chips(summary),
+            chips: chips(report, summary),
             compared: report
                 .comparison
                 .as_ref()
@@ -284,7 +288,7 @@ fn short(rate: MeasuredRate) -> String {
 }
 
 /// Returns the links above the list of cases. A query without cases has no link.
-fn chips(summary: &Summary) -> Vec<Chip> {
+fn chips(report: &AnyReport<'_>, summary: &Summary) -> Vec<Chip> {
     let totals = &summary.totals;
     let chip = |query, word, number: u64| Chip { query, word, count: count(number) };
     let mut chips = vec![Chip { query: "", word: "All", count: String::new() }];
@@ -299,10 +303,21 @@ fn chips(summary: &Summary) -> Vec<Chip> {
             chips.push(chip(query, word, number));
         }
     }
+    let compared = report.comparison.iter().flat_map(|it| &it.cases);
+    let changed = compared.filter(|it| is_changed(&it.kind)).count() as u64;
+    if changed > 0 {
+        chips.push(chip("s:changed", "Changed", changed));
+    }
     if summary.models.len() > 1 && open > 0 {
         chips.push(Chip { query: "s:different", word: "Models differ", count: String::new() });
     }
     chips
+}
+
+/// Returns true if the matrix marks cases with this change. `more.js` has the same list.
+fn is_changed(kind: &CaseChangeKind) -> bool {
+    use CaseChangeKind::{Changed, Fix, New, Regression};
+    matches!(kind, Regression | Fix | Changed | New)
 }
 
 fn spent(report: &AnyReport<'_>, summary: &Summary) -> String {
@@ -386,7 +401,7 @@ fn thousandths(part: u64, all: u64) -> u64 {
     clippy::cast_sign_loss,
     reason = "the value is limited to 0 to 1000"
 )]
-fn scaled(value: f64, most: f64) -> u64 {
+pub(super) fn scaled(value: f64, most: f64) -> u64 {
     if most > 0.0 { (value / most * 1000.0).clamp(0.0, 1000.0).round() as u64 } else { 0 }
 }
 
@@ -490,7 +505,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
     let name = |info: &ModelInfo| format!("{} {}", info.provider, info.name);
     let unknown = || "–".to_owned();
     let latency = it.latency_ms;
-    let tokens = it.tokens.map(|it| it.p50).filter(|it| *it > 0.0);
+    let tokens = it.tokens.map(|it| it.p50);
     Model {
         id: one_line(&it.model),
         name: known.map(name).map(|it| one_line(&it)).unwrap_or_default(),
@@ -562,6 +577,7 @@ pub(super) struct End<'a> {
     /// The comparison as JSON; empty without one.
     compared: &'a str,
     facts: Vec<(&'static str, String)>,
+    distributions: Vec<distribution::Row>,
     models: Vec<Requested>,
     judges: Vec<Judges>,
     inputs: Vec<Input>,
@@ -593,7 +609,7 @@ struct Input {
 }
 
 impl<'a> End<'a> {
-    pub(super) fn of(report: &AnyReport<'_>, totals: &SuiteTotals, compared: &'a str) -> Self {
+    pub(super) fn of(report: &AnyReport<'_>, summary: &Summary, compared: &'a str) -> Self {
         let run = &report.run;
         let mut made_by = format!("Made by KindLM {}", run.version);
         if !run.platform.is_empty() {
@@ -607,7 +623,8 @@ impl<'a> End<'a> {
         });
         Self {
             compared,
-            facts: facts(report, totals),
+            facts: facts(report, &summary.totals),
+            distributions: distribution::rows(summary),
             models: models.collect(),
             judges: report.suite.judges.iter().map(judges).collect(),
             inputs: inputs(report),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::data::{Blocks, Data};
 use super::fit::Cut;
-use super::{STYLE, end, failed, overview, policy, source_hash, view};
+use super::{STYLE, data, end, failed, overview, policy, prompts, source_hash, view};
 use crate::{RenderError, diff};
 
 /// The maximum number of reasons that are shown of one side of a case.
@@ -118,7 +118,9 @@ pub fn serve_run(
     let mut overview = overview::Page::of(report, &summary, true)?;
     overview.measure(mutation)?;
     overview.render_into(page).map_err(|err| failed(&err))?;
-    overview::End::of(report, &summary.totals, "").render_into(page).map_err(|err| failed(&err))?;
+    let compared = data::comparison(report)?;
+    let end = overview::End::of(report, &summary, &compared);
+    end.render_into(page).map_err(|err| failed(&err))?;
     write!(page, "</body>\n</html>\n")?;
     let mut data = Data::new(&summary, Cut::default());
     for position in 0..report.cases.len() {
@@ -142,11 +144,7 @@ pub fn case_difference(before: Option<&CaseResult>, after: Option<&CaseResult>) 
     json!({
         "before": before.map(side),
         "after": after.map(side),
-        "prompt": lines(|it| {
-            let messages = it.execution.input.iter();
-            let texts = messages.map(|it| format!("{}: {}", it.role.as_str(), it.content));
-            texts.collect::<Vec<_>>().join("\n")
-        }),
+        "prompt": lines(|it| prompts::text(&it.execution)),
         "output": lines(|it| it.execution.output.clone()),
     })
 }

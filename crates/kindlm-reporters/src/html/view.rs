@@ -196,7 +196,7 @@ struct Mark {
 const LINES: usize = 1_000;
 
 /// Cuts a difference that is too long to read.
-fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
+pub(super) fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
     lines.into_iter().take(LINES).map(|it| diff::elided(it, LINE)).collect()
 }
 

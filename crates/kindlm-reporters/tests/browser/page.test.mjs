@@ -92,11 +92,11 @@ const tests = {
   },
 
   async 'the matrix fits a phone'() {
-    for (const name of ['sample', 'rich', 'wide']) {
+    for (const name of ['sample', 'rich', 'wide', 'compared']) {
       const page = await open(name, '#cases', { viewport: { width: 390, height: 800 } });
       const clipped = await page.locator('.row:visible').evaluateAll((rows) => rows.filter((row) => {
         const { bottom, right } = row.getBoundingClientRect();
-        return [...row.querySelectorAll('.test, .cell, .pill, .n')].some((it) => it.getBoundingClientRect().bottom > bottom || it.getBoundingClientRect().right > right);
+        return [...row.querySelectorAll('.test, .cell, .pill, .n, .delta')].some((it) => it.getBoundingClientRect().bottom > bottom || it.getBoundingClientRect().right > right);
       }).map((row) => row.textContent));
       assert.deepEqual(clipped, [], name);
       // A cell stands below the name of its model.
@@ -207,6 +207,43 @@ const tests = {
     await page.getByText('All checks of this case').click();
     await page.waitForSelector('#detail .timeline');
     assert.deepEqual(page.trouble, []);
+  },
+
+  async 'the matrix shows the changes of a comparison'() {
+    const page = await open('compared', '#cases');
+    assert.deepEqual((await page.locator('.delta').allTextContents()).sort(), ['+50', '+50', 'new', '−50', '−50']);
+    const labels = await page.locator('.cell:has(.delta) > a, .cell > a:has(.delta)').evaluateAll((all) => all.map((it) => it.ariaLabel));
+    assert.equal(labels.filter((it) => /^[^:]+: \w+.*, [+−]50 percentage points against run `20261101`/.test(it)).length, 4, labels.join());
+    await page.selectOption('#sort', 'changed');
+    assert.equal(await page.locator('.row:visible').first().locator('.delta').count(), 2);
+    await page.fill('#query', 's:changed');
+    assert.equal(await shown(page), '3 of 9 tests');
+    assert.deepEqual(page.trouble, []);
+    const plain = await open('few', '#cases');
+    assert.equal(await plain.locator('.delta, option[value=changed]').count(), 0);
+    await plain.fill('#query', 's:changed');
+    assert.match(await shown(plain), /“s:changed” is no filter/);
+  },
+
+  async 'a comparison shows where the prompts of models differ'() {
+    const page = await open('compared', '#compare');
+    await page.getByText('The prompts and outputs before are not in this file').waitFor();
+    await page.getByRole('button', { name: /^Unchanged/ }).click();
+    const row = page.locator('#compare .change', { hasText: 'looks up the order before it answersgemini-2.5-pro' });
+    await row.locator('summary').click();
+    await row.locator('.diff').waitFor();
+    assert.match(await row.textContent(), /Difference of the prompts of gpt-4o and gemini-2\.5-pro.*\+Answer in one sentence\./s);
+    assert.deepEqual(page.trouble, []);
+  },
+
+  async 'the page of the run shows distributions without its script'() {
+    const page = await open('sample', '#run', { javaScriptEnabled: false });
+    const found = page.locator('#run .spread');
+    assert.ok((await found.count()) > 3);
+    for (const it of await found.all()) {
+      assert.equal(await it.locator('.limit').count(), 2);
+      assert.match(await it.getAttribute('aria-label'), /^Executions in 24 equal ranges from 0 to [^:]+ and above: \d+(, \d+){23}$/);
+    }
   },
 
   async 'keys walk through the cases'() {

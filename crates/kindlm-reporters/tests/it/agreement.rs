@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::sample_report;
-use kindlm_types::{AssertionResult, CaseResult, MeasuredRate, Outcome, Verdict};
+use kindlm_types::{
+    AssertionResult, CaseChange, CaseChangeKind, CaseResult, MeasuredRate, Outcome, Quantity,
+    Verdict,
+};
 use serde_json::Value;
 
 use crate::{csv, github, gitlab, render, style, tap};
@@ -356,6 +359,61 @@ fn all_reports_have_the_same_causes() {
         counted.contains_key(cause)
     };
     assert!(results.iter().filter(is_other).all(|it| it["level"] == "warning"), "{counted:?}");
+}
+
+#[test]
+fn all_reports_count_the_same_changes() {
+    let report = sample_report();
+    let comparison = report.comparison.as_ref().unwrap();
+    let is_changed = |it: &&CaseChange| {
+        use CaseChangeKind::{Changed, Fix, New, Regression};
+        matches!(it.kind, Regression | Fix | Changed | New)
+    };
+    let changed: Vec<&CaseChange> = comparison.cases.iter().filter(is_changed).collect();
+    assert!(!changed.is_empty());
+    let html = text_of(&render("html", &report, &Style::default()));
+    assert!(html.contains(&format!("Changed {}", changed.len())), "{html}");
+    let json: Value = serde_json::from_str(&render("json", &report, &Style::default())).unwrap();
+    let kinds = json["comparison"]["cases"].as_array().unwrap().iter();
+    let kinds = kinds.filter(|it| {
+        ["regression", "fix", "changed", "new"].contains(&it["kind"].as_str().unwrap())
+    });
+    assert_eq!(kinds.count(), changed.len());
+    let markdown = render("markdown", &report, &Style::default());
+    let pretty = kindlm_reporters::comparison_text(comparison);
+    // The formats escape other characters in different ways.
+    let is_plain = |it: &str| it.chars().all(|it| it.is_alphanumeric() || it == ' ');
+    for it in changed.iter().filter(|it| is_plain(&it.case)) {
+        for text in [&markdown, &pretty] {
+            assert!(text.contains(&it.case), "{} is missing in {text}", it.case);
+        }
+    }
+}
+
+#[test]
+fn percentiles_agree_with_their_distributions() {
+    let report = sample_report();
+    let summary = report.summary();
+    let html = render("html", &report, &Style::default());
+    let json: Value = serde_json::from_str(&render("json", &report, &Style::default())).unwrap();
+    let drawn = html.matches("class=\"spread\"").count();
+    assert_eq!(drawn, summary.models.iter().map(|it| it.distributions.len()).sum::<usize>());
+    assert!(drawn > 0);
+    for (at, model) in summary.models.iter().enumerate() {
+        for it in &model.distributions {
+            let key = match it.quantity {
+                Quantity::Latency => "latencyMs",
+                Quantity::Tokens => "tokens",
+                Quantity::Cost => "costUsd",
+            };
+            let wire = &json["modelTotals"][at][key];
+            let percentiles = it.percentiles;
+            assert_eq!(wire["p50"], percentiles.p50, "{key} of {}", model.model);
+            assert_eq!(wire["p95"], percentiles.p95, "{key} of {}", model.model);
+            let counts: Vec<String> = it.bins.iter().map(ToString::to_string).collect();
+            assert!(html.contains(&format!("and above: {}\"", counts.join(", "))), "{counts:?}");
+        }
+    }
 }
 
 #[test]

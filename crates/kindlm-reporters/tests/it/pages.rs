@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, installed, not_run, sample_report};
 use kindlm_types::{
-    AssertionChange, CaseChange, CaseChangeKind, ComparedRun, Comparison, ComparisonVerdict,
-    Condition, ConditionChange, Outcome, PassRate, RateChange, Report,
+    AssertionChange, CaseChange, CaseChangeKind, CaseResult, ComparedRun, Comparison,
+    ComparisonVerdict, Condition, ConditionChange, Outcome, PassRate, RateChange, Report,
 };
 
 use crate::render;
@@ -73,6 +73,11 @@ pub(crate) fn many(tests: usize, models: usize, size: usize, failing: usize) -> 
 /// Returns the sample with a comparison that has every kind of change, and hostile texts.
 fn compared() -> Report {
     let mut report = sample_report();
+    let is_other = |it: &&mut CaseResult| {
+        it.case == "looks up the order before it answers" && it.model == "gemini-2.5-pro"
+    };
+    let other = report.cases.iter_mut().find(is_other).unwrap();
+    other.executions[0].execution.input[0].content.push_str("\nAnswer in one sentence.");
     let run = |id: &str, day: u8| ComparedRun {
         name: format!("run `{id}` </script><img src=x onerror=alert(1)>"),
         run_id: Some(id.to_owned()),

@@ -94,12 +94,41 @@ pub struct ModelTotals {
     ///
     /// Replies from the response store are excluded.
     pub latency_ms: Option<Percentiles>,
-    /// The tokens of an execution; `None` without executions.
+    /// The tokens of an execution; `None` if no tokens were reported.
     pub tokens: Option<Percentiles>,
     /// The cost of an execution in US dollars; `None` if no cost is known.
     pub cost_usd: Option<Percentiles>,
+    /// The distributions of the latency, the tokens and the cost; empty if nothing was measured.
+    ///
+    /// The ranges of a quantity are the same for all models of a report.
+    pub distributions: Vec<Distribution>,
     /// The totals of the model's named scores, in order of first appearance.
     pub named_scores: Vec<NamedTotal>,
+}
+
+/// The distribution of a quantity over the executions of a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Distribution {
+    /// The quantity.
+    pub quantity: Quantity,
+    /// The end of the ranges, which start at 0.
+    pub end: f64,
+    /// The numbers of executions in ranges of equal width. The last range also has the executions above `end`.
+    pub bins: Vec<u64>,
+    /// The percentiles of the model's executions.
+    pub percentiles: Percentiles,
+}
+
+/// A quantity that is measured for each execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// The latency in milliseconds, without answers from the response store.
+    Latency,
+    /// The tokens of the prompts and answers.
+    Tokens,
+    /// The cost in US dollars, where it is known.
+    Cost,
 }
 
 /// The percentiles of a quantity, to three significant digits.

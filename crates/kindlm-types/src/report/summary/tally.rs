@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use kindlm_stats::Quantiles;
 
 use super::causes::Causes;
-use super::{Breakdown, ModelTotals, NamedTotal, Percentiles, SuiteTotals, Summary, TagTotals};
+use super::{
+    Breakdown, Distribution, ModelTotals, NamedTotal, Percentiles, Quantity, SuiteTotals, Summary,
+    TagTotals,
+};
 use crate::{
     CaseResult, ExactSum, ExecutionError, ExecutionResult, ExitStatus, FailureCode, Mean,
     ModelInfo, Outcome, ProviderErrorKind, RateSum, SkippedCase,
@@ -200,6 +203,7 @@ impl Tally {
     /// Models are in the order of the suite, followed by others such as `command`.
     fn by_model(&self, models: &[ModelInfo]) -> Vec<ModelTotals> {
         let mut seen = HashSet::new();
+        let ends = Quantity::ALL.map(|it| (it, self.range_end(it)));
         let known = models.iter().filter_map(|it| self.models.get(it.id.as_str()));
         known
             .chain(self.models.in_order())
@@ -213,10 +217,29 @@ impl Tally {
                 latency_ms: percentiles(&of.latencies),
                 tokens: percentiles(&of.tokens),
                 cost_usd: percentiles(&of.costs),
+                distributions: of.distributions(&ends),
                 named_scores: of.named.in_order().map(|(name, it)| it.total(name)).collect(),
             })
             .collect()
     }
+
+    /// Returns the end of the ranges of a quantity: the largest measurement of all models, or twice the largest 95th
+    /// percentile, so that a few extreme executions do not hide the others. It is 0 without measurements.
+    fn range_end(&self, quantity: Quantity) -> f64 {
+        let largest = |share: f64| {
+            let models = self.models.in_order();
+            let values = models.filter_map(|(_, it)| it.quantiles(quantity).quantile(share));
+            values.fold(0.0, f64::max)
+        };
+        largest(1.0).min(2.0 * largest(0.95))
+    }
+}
+
+/// The number of ranges of a distribution.
+const BINS: usize = 24;
+
+impl Quantity {
+    const ALL: [Self; 3] = [Self::Latency, Self::Tokens, Self::Cost];
 }
 
 #[derive(Clone, Debug, Default)]
@@ -232,6 +255,29 @@ struct OfModel {
 }
 
 impl OfModel {
+    /// Returns the distributions of the measured quantities, each with the end of its ranges.
+    fn distributions(&self, ends: &[(Quantity, f64)]) -> Vec<Distribution> {
+        let known = ends.iter().filter(|(_, end)| *end > 0.0);
+        let found = known.filter_map(|(quantity, end)| {
+            let quantiles = self.quantiles(*quantity);
+            Some(Distribution {
+                quantity: *quantity,
+                end: *end,
+                bins: quantiles.bins(*end, BINS),
+                percentiles: percentiles(quantiles)?,
+            })
+        });
+        found.collect()
+    }
+
+    fn quantiles(&self, of: Quantity) -> &Quantiles {
+        match of {
+            Quantity::Latency => &self.latencies,
+            Quantity::Tokens => &self.tokens,
+            Quantity::Cost => &self.costs,
+        }
+    }
+
     /// Adds the latency, tokens and cost of the executions of a case.
     #[expect(clippy::cast_precision_loss, reason = "only three digits of a percentile are shown")]
     fn measure(&mut self, case: &CaseResult) {
@@ -242,7 +288,10 @@ impl OfModel {
             if let Some(latency) = execution.latency_ms.filter(|_| !execution.spend.cached) {
                 self.latencies.add(latency);
             }
-            self.tokens.add(execution.usage.total_tokens as f64);
+            // Every answer uses tokens, so 0 means that the source did not report them.
+            if execution.usage.total_tokens > 0 {
+                self.tokens.add(execution.usage.total_tokens as f64);
+            }
             if let Some(usd) = execution.spent() {
                 self.costs.add(usd);
             }
@@ -492,6 +541,31 @@ mod tests {
         assert_eq!(summary.tags.len(), 1);
         assert_eq!(summary.tags[0].totals.failed, 1);
         assert_eq!(summary.untagged, None);
+    }
+
+    #[test]
+    fn distributions_share_their_ranges_and_miss_nothing() {
+        let with = |model: &str, latencies: &[u32]| {
+            let executions = latencies.iter().map(|it| {
+                let mut one = failing(1).executions.remove(0);
+                one.execution.latency_ms = Some(f64::from(*it));
+                one
+            });
+            CaseResult { executions: executions.collect(), ..case(model, Outcome::Passed) }
+        };
+        let mut long = vec![100; 39];
+        long.push(9_000);
+        let cases = vec![with("a", &[10, 100]), with("b", &long)];
+        let summary = Report { cases, ..Report::default() }.summary();
+        let of = |at: usize| {
+            let found = &summary.models[at].distributions;
+            let all: Vec<Quantity> = found.iter().map(|it| it.quantity).collect();
+            assert!(!all.contains(&Quantity::Tokens), "no tokens were reported: {all:?}");
+            let it = found.iter().find(|it| it.quantity == Quantity::Latency).unwrap();
+            (it.end, it.bins.len(), it.bins[1], it.bins[12], it.bins[23], it.bins.iter().sum())
+        };
+        assert_eq!(of(0), (200.0, 24, 1, 1, 0, 2_u64));
+        assert_eq!(of(1), (200.0, 24, 0, 39, 1, 40_u64));
     }
 
     #[test]
