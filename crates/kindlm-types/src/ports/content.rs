@@ -188,13 +188,12 @@ impl Media {
     /// Returns the name, media type, size and the beginning of the SHA-256 in brackets, for people and judges.
     pub fn label(&self) -> String {
         let mut facts: Vec<String> = self.media_type.iter().cloned().collect();
-        match &self.url {
-            Some(url) => facts.push(url.clone()),
-            None => {
-                facts.extend(self.size.map(|it| format!("{it} bytes")));
-                let digits = self.sha256.as_deref().and_then(|it| it.get(..SHOWN_DIGITS));
-                facts.extend(digits.map(|it| format!("sha256 {it}")));
-            }
+        if let Some(url) = &self.url {
+            facts.push(url.clone());
+        } else {
+            facts.extend(self.size.map(|it| format!("{it} bytes")));
+            let digits = self.sha256.as_deref().and_then(|it| it.get(..SHOWN_DIGITS));
+            facts.extend(digits.map(|it| format!("sha256 {it}")));
         }
         format!("[{} {}: {}]", self.kind.as_str(), self.name, facts.join(", "))
     }
