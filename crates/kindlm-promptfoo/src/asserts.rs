@@ -15,6 +15,29 @@ pub(super) fn compares(kind: &str) -> bool {
     matches!(kind, "select-best" | "max-score")
 }
 
+/// The keys of all checks, in promptfoo or in KindLM.
+const CHECK_KEYS: [&str; 19] = [
+    "$ref",
+    "assert",
+    "atLeast",
+    "contextTransform",
+    "label",
+    "metric",
+    "model",
+    "on",
+    "provider",
+    "require",
+    "rubricPrompt",
+    "scoring",
+    "severity",
+    "skip",
+    "threshold",
+    "transform",
+    "type",
+    "value",
+    "weight",
+];
+
 impl Translator<'_> {
     /// Translates the `assert` list of a test. Reports any other value except null, and returns no assertions for it.
     pub(super) fn assertions(&mut self, block: Option<&Node>) -> Vec<Node> {
@@ -43,6 +66,7 @@ impl Translator<'_> {
 
     /// Translates an assertion without a reference.
     fn translated(&mut self, node: Node) -> Node {
+        let node = self.without_ignored(node);
         let Kind::Mapping(entries) = &node.kind else { return node };
         let mut translated = Vec::with_capacity(entries.len());
         for (key, value) in entries.iter() {
@@ -71,6 +95,31 @@ impl Translator<'_> {
             translated.push((key(node.span, "decidesScore"), yes));
         }
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node }
+    }
+
+    /// Removes keys that promptfoo ignores in a check, with a warning for each. Keys that are probably misspelled stay, and
+    /// are an error later.
+    fn without_ignored(&mut self, node: Node) -> Node {
+        let kind = node.get("type").and_then(Node::text).unwrap_or_default().to_owned();
+        let is_known = |it: &str| {
+            let plain = kind.strip_prefix("not-").unwrap_or(&kind);
+            kindlm_assertions::find(it).or_else(|| kindlm_assertions::find(plain)).is_some()
+        };
+        if !is_known(&kind) {
+            return node;
+        }
+        let mut kept = Vec::with_capacity(node.entries().len());
+        for (key, value) in node.entries() {
+            let name = &*key.name;
+            let is_own = CHECK_KEYS.contains(&name) || self.keys.accept(&kind, name);
+            if is_own || kindlm_types::nearest(name, CHECK_KEYS).is_some() {
+                kept.push((key.clone(), value.clone()));
+                continue;
+            }
+            let message = format!("`{name}` has no effect on `{kind}`");
+            self.warn(key.span, message, Some("promptfoo ignores it too; remove it"));
+        }
+        Node { kind: Kind::Mapping(Rc::new(kept)), ..node }
     }
 
     /// Fills in the variables of the `env` block in a value, and returns the result.

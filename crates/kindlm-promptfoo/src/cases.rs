@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use kindlm_source::{Kind, Node, Span};
+use serde_json::Value;
 
 use super::Translator;
 use super::asserts::KnownKeys;
@@ -33,7 +34,30 @@ struct Case<'a> {
     compare: String,
 }
 
+/// A part of a case: the models that get the same prompt, variables and checks.
+struct Part {
+    made: Made,
+    models: Vec<Node>,
+    /// The group of a model with the settings of a prompt; `None` for the group of the case.
+    group: Option<Rc<Group>>,
+}
+
 impl Translator<'_> {
+    /// Returns the group of a model with the settings of a prompt, which override those of its provider.
+    ///
+    /// Adds the model if it is new. Returns `None` after an error, which is reported.
+    fn configured(
+        &mut self,
+        group: &Group,
+        place: usize,
+        prompt: &str,
+        config: &Value,
+    ) -> Option<Rc<Group>> {
+        let model = group.models.get(place).and_then(Node::text).unwrap_or_default();
+        let entry = group.entry_with(place, &format!("{model} · {prompt}"), config)?;
+        self.extra_group(&entry)
+    }
+
     /// Translates all tests of a config.
     pub(super) fn tests(&mut self, root: &Node, prompts: &Prompts) -> Node {
         let written = self.written(root);
@@ -151,13 +175,17 @@ impl Translator<'_> {
         nodes: &mut Vec<Node>,
     ) {
         let Case { span, said, prompt, group, .. } = *case;
-        let mut parts: Vec<(Made, Vec<Node>)> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         let fixed = (!self.is_dynamic(said, vars, prompt))
             .then(|| self.embraced(span, prompt, &said.prefix, &said.suffix));
         for place in &case.models {
             let Some(model) = group.models.get(*place) else { continue };
             let mut made = if let Some(prompt) = &fixed {
-                Made { vars: Vec::new(), prompt: prompt.clone(), asserts: Vec::new() }
+                Made {
+                    prompt: prompt.clone(),
+                    config: case.prompt.config.clone(),
+                    ..Made::default()
+                }
             } else {
                 let label = model.text().unwrap_or_default();
                 let asked = ProgramModel { label, id: group.written(*place) };
@@ -172,32 +200,41 @@ impl Translator<'_> {
             if !group.reads_chats(*place) {
                 made.prompt = self.in_text_form(&made.prompt, prompt);
             }
-            match parts.iter_mut().find(|(it, _)| it.is_like(&made)) {
-                Some((_, models)) => models.push(model.clone()),
-                None => parts.push((made, vec![model.clone()])),
+            if let Some(config) = made.config.take() {
+                let Some(own) = self.configured(group, *place, &prompt.name, &config) else {
+                    return;
+                };
+                parts.push(Part { made, models: own.models.clone(), group: Some(own) });
+                continue;
+            }
+            match parts.iter_mut().find(|it| it.group.is_none() && it.made.is_like(&made)) {
+                Some(part) => part.models.push(model.clone()),
+                None => parts.push(Part { made, models: vec![model.clone()], group: None }),
             }
         }
         if fixed.is_some() {
-            for (made, _) in &mut parts {
+            for Part { made, .. } in &mut parts {
                 made.vars.clone_from(vars);
                 made.asserts.clone_from(&said.asserts);
             }
         }
         let several = parts.len() > 1;
-        for (made, models) in parts {
+        for part in parts {
             let mut name = case.name.clone();
-            if several && let Some(model) = models.first().and_then(Node::text) {
+            if several && let Some(model) = part.models.first().and_then(Node::text) {
                 name = format!("{name} · {model}");
             }
             let name = unique(&name, |it| names.contains(it));
             names.insert(name.clone());
-            nodes.push(node(case, &name, made, models, &mut self.keys));
+            nodes.push(node(case, &name, part, &mut self.keys));
         }
     }
 }
 
-fn node(case: &Case<'_>, name: &str, made: Made, models: Vec<Node>, keys: &mut KnownKeys) -> Node {
-    let Case { span, said, group, .. } = *case;
+fn node(case: &Case<'_>, name: &str, part: Part, keys: &mut KnownKeys) -> Node {
+    let Case { span, said, .. } = *case;
+    let Part { made, models, group } = part;
+    let group = group.as_deref().unwrap_or(case.group);
     let vars = Node { span, used_at: None, kind: Kind::Mapping(Rc::new(made.vars)) };
     let expect = map(span, [("assert", list(span, said.checks(&made.asserts, keys)))]);
     let compares = made.asserts.iter().any(compares);
@@ -268,7 +305,7 @@ fn meant<'p>(said: &TestSettings, prompts: &'p Prompts, group: &Group) -> Vec<&'
 /// Returns the texts of a list, or a single text as a list.
 ///
 /// An object in the list is represented by its `id`. Other items are skipped.
-fn texts(node: &Node) -> Vec<String> {
+pub(super) fn texts(node: &Node) -> Vec<String> {
     match &node.kind {
         Kind::Text(text) => vec![text.to_string()],
         _ => node

@@ -12,12 +12,14 @@ use super::test_settings::TestSettings;
 use super::vars::{Vars, without_last_break};
 
 /// The parts of a test for one model, after the programs of the test have run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Made {
     pub(super) vars: Vars,
     /// The name of the prompt.
     pub(super) prompt: String,
     pub(super) asserts: Vec<Node>,
+    /// The settings of the prompt, which override those of the provider.
+    pub(super) config: Option<Value>,
 }
 
 /// The model, in the form that programs get as an argument.
@@ -70,14 +72,14 @@ impl Translator<'_> {
     ) -> Option<Made> {
         let provider = json!({"id": model.id, "label": model.label});
         let vars = self.computed(vars, prompt, &provider)?;
-        let prompt = if prompt.program.is_some() {
+        let (prompt, config) = if prompt.program.is_some() {
             self.prompted(span, said, &vars, prompt, &provider)?
         } else {
-            self.rendered(span, said, &vars, prompt)?
+            (self.rendered(span, said, &vars, prompt)?, prompt.config.clone())
         };
         let asserts = said.asserts.iter().map(|it| self.filtered_within(it, &vars));
         let asserts = asserts.collect::<Option<Vec<_>>>()?;
-        Some(Made { vars, prompt, asserts })
+        Some(Made { vars, prompt, asserts, config })
     }
 
     /// Returns the variables, with the results of programs in place of their paths.
@@ -114,7 +116,7 @@ impl Translator<'_> {
         Some(computed)
     }
 
-    /// Calls a prompt function, adds the resulting prompt, and returns its name.
+    /// Calls a prompt function, adds the resulting prompt, and returns its name and settings.
     ///
     /// Returns `None` after an error, which is reported.
     fn prompted(
@@ -124,7 +126,7 @@ impl Translator<'_> {
         vars: &Vars,
         prompt: &Prompt,
         provider: &Value,
-    ) -> Option<String> {
+    ) -> Option<(String, Option<Value>)> {
         let program = prompt.program.as_ref()?;
         let given = self.with_data(vars)?;
         let mut context = json!({"vars": given, "provider": provider});
@@ -132,12 +134,8 @@ impl Translator<'_> {
             context["config"] = config.clone();
         }
         let answer = self.call(span, program, "the prompt function", &[context])?;
-        let has_config = answer.get("config").and_then(Value::as_object);
-        if answer.get("prompt").is_some() && has_config.is_some_and(|it| !it.is_empty()) {
-            let help = "configure the provider instead";
-            self.unsupported(span, "a `config` that a prompt function returns", Some(help));
-            return None;
-        }
+        let returned = answer.get("config").filter(|_| answer.get("prompt").is_some());
+        let config = merged_config(prompt.config.as_ref(), returned);
         let text = match answer.get("prompt").unwrap_or(&answer) {
             Value::String(text) => format!("{}{text}{}", said.prefix, said.suffix),
             Value::Array(_) | Value::Object(_)
@@ -157,7 +155,7 @@ impl Translator<'_> {
             }
         };
         let node = self.template(span, &text)?;
-        Some(self.add_made(&prompt.name, node))
+        Some((self.add_made(&prompt.name, node), config))
     }
 
     /// Returns the name of the prompt for a test, and adds the prompt if it is new.
@@ -242,6 +240,15 @@ impl Translator<'_> {
             None => said.vars.clone(),
         }
     }
+}
+
+/// Returns the settings of a prompt function, overridden by those that it returned; `None` without settings.
+fn merged_config(own: Option<&Value>, returned: Option<&Value>) -> Option<Value> {
+    let mut merged = Map::new();
+    for config in [own, returned].into_iter().flatten().filter_map(Value::as_object) {
+        merged.extend(config.clone());
+    }
+    (!merged.is_empty()).then_some(Value::Object(merged))
 }
 
 /// The prompts that were made by programs or rendered with custom filters.

@@ -32,12 +32,14 @@ mod build;
 mod cases;
 mod chat;
 mod clouds;
+mod config_program;
 mod dynamic;
 mod expected;
 mod extras;
 mod files;
 mod filters;
 mod gateways;
+mod google;
 mod graders;
 mod http;
 mod keys;
@@ -66,7 +68,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kindlm_assertions::{ScriptSettings, ScriptsBlock};
-use kindlm_source::{Code, Diagnostic, Kind, Node, Source, Span};
+use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Source, Span};
 use kindlm_types::Files;
 use kindlm_types::script::RunScript;
 use serde_json::{Map, Value};
@@ -74,6 +76,7 @@ use serde_json::{Map, Value};
 use asserts::KnownKeys;
 use build::{map, text};
 pub use chat::{UnreadableChat, read_chat};
+pub use config_program::{ConfigProgram, EvaluatedConfig, evaluate_config};
 use dynamic::MadePrompts;
 use filters::OwnFilters;
 pub use keys::covered;
@@ -222,10 +225,10 @@ const READ: [&str; 16] = [
 ];
 
 /// The keys of promptfoo without an equivalent.
-const UNSUPPORTED: [&str; 4] = ["redteam", "extensions", "tracing", "outputs"];
+const UNSUPPORTED: [&str; 2] = ["redteam", "extensions"];
 
 /// The keys that have no effect in KindLM.
-const INERT: [&str; 4] = ["sharing", "writeLatestResults", "metadata", "tags"];
+const INERT: [&str; 5] = ["sharing", "writeLatestResults", "metadata", "tags", "tracing"];
 
 impl Translator<'_> {
     fn document(&mut self, root: &Node) -> Node {
@@ -237,7 +240,7 @@ impl Translator<'_> {
         for (key, _) in root.entries() {
             let name = &*key.name;
             if INERT.contains(&name) {
-                self.warn(key.span, format!("`{name}` has no effect here"), None);
+                self.warn(key.span, format!("`{name}` has no effect here"), advice(name));
             } else if UNSUPPORTED.contains(&name) {
                 self.unsupported(key.span, &format!("`{name}`"), advice(name));
             } else if !READ.contains(&name) {
@@ -376,6 +379,19 @@ impl Translator<'_> {
         self.diagnostics.push(diagnostic);
     }
 
+    /// Reports a key that promptfoo does not have, and therefore ignores.
+    ///
+    /// A key that is similar to a known key is an error, because the known key is probably meant. Any other key is a
+    /// warning.
+    fn ignored_key(&mut self, key: &Key, what: &str, known: &[&str]) {
+        let name = &*key.name;
+        let message = format!("`{name}` is not a key of {what}: it has no effect");
+        match kindlm_types::nearest(name, known.iter().copied()) {
+            Some(near) => self.error(key.span, message, Some(&format!("did you mean `{near}`?"))),
+            None => self.warn(key.span, message, Some("promptfoo ignores it too; remove it")),
+        }
+    }
+
     fn warn(&mut self, span: Span, message: String, help: Option<&str>) {
         let mut diagnostic = Diagnostic::error(Code::NO_EFFECT, message, self.source, span);
         diagnostic.help = help.map(str::to_owned);
@@ -387,6 +403,9 @@ impl Translator<'_> {
 fn advice(key: &str) -> Option<&'static str> {
     match key {
         "redteam" => Some("KindLM has no red teaming: continue to use promptfoo for it"),
+        "tracing" => Some(
+            "no receiver of traces is started, so checks of spans have no evidence and are errored",
+        ),
         "extensions" => Some("hooks are not supported: prepare their effect before the run"),
         _ => None,
     }

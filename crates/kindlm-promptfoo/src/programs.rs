@@ -37,6 +37,12 @@ impl Program {
 pub(super) fn split(named: &str) -> (&str, Option<&str>) {
     match named.rsplit_once(':') {
         Some((path, function)) if !function.contains(['/', '\\', '.']) => (path, Some(function)),
+        // A method of a class in Python: `tests.py:Maker.make`.
+        Some((path, function))
+            if path.ends_with(".py") && !function.contains(['/', '\\']) && !function.is_empty() =>
+        {
+            (path, Some(function))
+        }
         _ => (named, None),
     }
 }
@@ -47,6 +53,26 @@ impl Translator<'_> {
     /// The text is a path with an optional `file://` and `:function`. A Python program needs a function; `usual` is the
     /// default.
     pub(super) fn program(
+        &mut self,
+        span: Span,
+        named: &str,
+        usual: Option<&str>,
+    ) -> Option<Program> {
+        let program = self.program_or_file(span, named, usual)?;
+        if program.is_python && program.function.is_none() {
+            let message =
+                format!("`{}` is a Python program, but no function is named", program.path);
+            let help = format!("name it: `file://{}:function`", program.path);
+            self.error(span, message, Some(&help));
+            return None;
+        }
+        Some(program)
+    }
+
+    /// Returns the program that a text names, or `None` after an error.
+    ///
+    /// A Python program without a function is run as a whole: its output is its result.
+    pub(super) fn program_or_file(
         &mut self,
         span: Span,
         named: &str,
@@ -65,12 +91,6 @@ impl Translator<'_> {
         self.content(span, path)?;
         let is_python = extension == "py";
         let function = function.or(usual.filter(|_| is_python)).map(str::to_owned);
-        if is_python && function.is_none() {
-            let message = format!("`{path}` is a Python program, but no function is named");
-            let help = format!("name it: `file://{path}:function`");
-            self.error(span, message, Some(&help));
-            return None;
-        }
         Some(Program { is_python, path: path.to_owned(), function })
     }
 
@@ -117,9 +137,26 @@ pub(super) struct Runner {
     settings: kindlm_assertions::ScriptSettings,
 }
 
+/// Runs a whole Python program with its argument as JSON, and returns its output. Like promptfoo, it removes the last
+/// line break.
+const RUN_FILE: &str = "\
+import subprocess, sys
+ran = subprocess.run([sys.executable, path, json.dumps(context)], capture_output=True, text=True)
+if ran.returncode != 0:
+    raise RuntimeError((ran.stderr.strip().splitlines() or ['exit code %d' % ran.returncode])[-1])
+return '\\n'.join(ran.stdout.splitlines())
+";
+
 /// Runs a program and returns its result, or an error message.
 pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<Value, String> {
     let (path, function) = (program.path.clone(), program.function.clone());
+    if program.is_python && function.is_none() {
+        let params = ["path", "context"].map(str::to_owned).to_vec();
+        let source = ScriptSource::Body { params, code: RUN_FILE.into() };
+        let args: Vec<Value> =
+            std::iter::once(Value::from(path)).chain(args.iter().cloned()).collect();
+        return ask(runner, ScriptRuntime::Python, source, &args);
+    }
     let (runtime, source) = if program.is_python {
         (ScriptRuntime::Python, ScriptSource::File { path, function })
     } else {

@@ -35,7 +35,7 @@ pub(super) struct Prompt {
     pub(super) text: String,
     /// The prompt function, which makes the prompt for each test and model.
     pub(super) program: Option<Program>,
-    /// The `config` of the prompt function.
+    /// The settings that override those of the provider. A prompt function gets them too.
     pub(super) config: Option<Value>,
 }
 
@@ -121,12 +121,14 @@ impl Translator<'_> {
             return;
         }
         let text_at = |key| node.get(key).and_then(Node::text).map(str::to_owned);
-        let config = node.get("config").map(Node::to_json);
+        let config = node.get("config").map(Node::to_json).filter(Value::is_object);
         let about = About { label: text_at("label"), id: text_at("id"), config };
-        for (key, _) in node.entries() {
-            let is_for_function = &*key.name == "config" && is_function(node);
-            if !is_for_function && !matches!(&*key.name, "raw" | "label" | "id" | "display") {
-                self.unsupported(key.span, &format!("`{}` of a prompt", key.name), None);
+        for (key, value) in node.entries() {
+            match &*key.name {
+                "raw" | "label" | "id" | "display" => {}
+                "config" if matches!(value.kind, Kind::Mapping(_) | Kind::Null) => {}
+                "config" => self.error(value.span, "expected settings of the provider", None),
+                _ => self.ignored_key(key, "a prompt", &["raw", "label", "id", "config"]),
             }
         }
         match (node.get("raw"), node.get("id")) {
@@ -224,7 +226,7 @@ impl Translator<'_> {
     fn file(&mut self, prompts: &mut Prompts, span: Span, path: &str, about: &About) {
         let extension = extension(path);
         if is_script(&extension) {
-            let Some(program) = self.program(span, path, None) else { return };
+            let Some(program) = self.program_or_file(span, path, None) else { return };
             let node = super::build::node(span, Kind::Null);
             let label = about.label.as_deref().unwrap_or(path);
             let aliases = [about.label.as_deref(), about.id.as_deref(), Some(path)];
@@ -274,7 +276,8 @@ impl Translator<'_> {
         let label = about.label.as_deref().or(file).unwrap_or(written);
         let aliases = [about.label.as_deref(), about.id.as_deref(), file, Some(written)];
         let aliases = aliases.into_iter().flatten().map(str::to_owned).collect();
-        let new = New { node, text: written.to_owned(), program: None, config: None };
+        let config = about.config.clone();
+        let new = New { node, text: written.to_owned(), program: None, config };
         prompts.add(label, aliases, new);
     }
 
@@ -342,12 +345,6 @@ pub(super) fn as_text(prompt: Node) -> Node {
 /// True if the rendered text of a prompt may be a list of messages.
 fn is_chat(prompt: &Node) -> bool {
     prompt.get("template").and_then(Node::text) == Some("chat")
-}
-
-/// True if an entry names a program file.
-fn is_function(node: &Node) -> bool {
-    let named = ["raw", "id"].into_iter().find_map(|it| node.get(it).and_then(Node::text));
-    named.is_some_and(|it| is_script(&extension(it)))
 }
 
 /// True if a text is a JSON object or list.

@@ -66,6 +66,11 @@ pub(super) fn read(id: &str) -> Provider<'_> {
     if let Some(path) = id.strip_prefix("file://") {
         return script(path);
     }
+    // promptfoo takes an id that ends like a JavaScript file as its path.
+    let is_file = !id.contains(':') && super::files::extension(id) != "py";
+    if is_file && super::files::is_script(&super::files::extension(id)) {
+        return script(id);
+    }
     let (prefix, rest) = id.split_once(':').unwrap_or((id, ""));
     let known = |kind, model| Provider::Known { kind, model };
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
@@ -266,6 +271,8 @@ mod tests {
                 Provider::Unknown("`huggingface:feature-extraction`".to_owned()),
             ),
             ("google:embedding:e", Provider::Embedding { kind: "gemini", model: "e" }),
+            ("./a.js", node("./a.js", None)),
+            ("a.py", Provider::Unknown("the provider `a.py`".to_owned())),
             ("xai:image:grok-2-image", Provider::Unknown("`xai:image`".to_owned())),
             ("browser", Provider::Unknown("the provider `browser`".to_owned())),
         ] {

@@ -34,6 +34,8 @@ struct ModelIds {
     written: String,
     /// True if the API of the model takes messages. Other models get the rendered text of a prompt.
     reads_chats: bool,
+    /// The entry in the promptfoo config.
+    item: Node,
 }
 
 /// The providers that get a prompt as a text.
@@ -68,6 +70,32 @@ impl Group {
     /// True if the API of the model at an index takes messages.
     pub(super) fn reads_chats(&self, place: usize) -> bool {
         self.ids.get(place).is_some_and(|it| it.reads_chats)
+    }
+
+    /// Returns the entry of a model in the promptfoo config, with another label and with more settings.
+    ///
+    /// Returns `None` for an unknown index.
+    pub(super) fn entry_with(&self, place: usize, label: &str, config: &Value) -> Option<Node> {
+        let ids = self.ids.get(place)?;
+        let span = ids.item.span;
+        // An entry can have the id as its only key: `- openai:gpt-4o: { config: … }`.
+        let said = match (ids.item.get("id"), ids.item.entries()) {
+            (None, [(_, said)]) => said.clone(),
+            _ => ids.item.clone(),
+        };
+        let own = said.get("config").map(Node::entries).unwrap_or_default();
+        let merged = super::vars::merged(own, Node::at(span, config).entries());
+        let entry = map(span, []);
+        let kept = said
+            .entries()
+            .iter()
+            .filter(|(key, _)| matches!(&*key.name, "transform" | "delay" | "prompts"));
+        let entry =
+            kept.fold(entry, |entry, (key, it)| super::build::with(&entry, &key.name, it.clone()));
+        let entry = super::build::with(&entry, "id", text(span, &ids.written));
+        let entry = super::build::with(&entry, "label", text(span, label));
+        let config = Node { kind: Kind::Mapping(merged.into()), ..entry.clone() };
+        Some(super::build::with(&entry, "config", config))
     }
 
     /// Returns the id of a model in the promptfoo config, by its index. The id is empty for an unknown index.
@@ -223,10 +251,14 @@ fn model_of(entry: &Entry, server: Server, model: &str) -> String {
         _ => model.to_owned(),
     }
 }
+/// The keys of an entry of `providers` in promptfoo.
+const PROVIDER_KEYS: [&str; 7] = ["id", "label", "config", "prompts", "transform", "delay", "env"];
 
 /// An entry of `providers` in the config.
 struct Entry {
     id: String,
+    /// The entry as written.
+    item: Node,
     span: Span,
     label: Option<String>,
     config: Vec<(Key, Node)>,
@@ -296,6 +328,7 @@ impl Translator<'_> {
     fn entry(&mut self, item: &Node) -> Option<Entry> {
         let plain = |id: &str| Entry {
             id: id.to_owned(),
+            item: item.clone(),
             span: item.span,
             label: None,
             config: Vec::new(),
@@ -318,13 +351,13 @@ impl Translator<'_> {
                 "label" => entry.label = value.text().map(str::to_owned),
                 "config" => entry.config = value.entries().to_vec(),
                 "prompts" => {
-                    let names = value.items().iter().filter_map(Node::text).map(str::to_owned);
-                    entry.group.prompts = Some(names.collect());
+                    entry.group.prompts = Some(super::cases::texts(value));
                 }
                 "transform" => entry.group.transform = Some(value.clone()),
                 "delay" => entry.delay = Some(value.clone()),
                 "env" => self.check_env(value),
-                name => self.unsupported(key.span, &format!("`{name}` of a provider"), None),
+                "inputs" => self.unsupported(key.span, "`inputs` of a provider", None),
+                _ => self.ignored_key(key, "a provider", &PROVIDER_KEYS),
             }
         }
         Some(entry)
@@ -367,7 +400,7 @@ impl Translator<'_> {
             ..entry.group
         };
         let reads_chats = !TAKE_TEXT.contains(&kind);
-        let ids = ModelIds { label: id, written: entry.id, reads_chats };
+        let ids = ModelIds { label: id, written: entry.id, reads_chats, item: entry.item };
         self.providers.add(ids, map(span, node), how, extra.cloned());
     }
 
@@ -469,6 +502,8 @@ impl Translator<'_> {
             "bedrock" => self.bedrock(&entry.config),
             "vertex" => self.vertex(span, model, &entry.config)?,
             "replicate" => self.replicate(&entry.config),
+            // promptfoo's `echo` reads no settings.
+            "echo" => self.settings(kind, &[]),
             _ => self.settings(kind, &entry.config),
         };
         let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);

@@ -27,7 +27,8 @@ const INERT: [&str; 14] = [
 ];
 
 /// The reporters, by the extension of promptfoo's output file.
-const REPORTERS: [(&str, &str); 3] = [("json", "json"), ("xml", "junit"), ("html", "html")];
+const REPORTERS: [(&str, &str); 5] =
+    [("json", "json"), ("xml", "junit"), ("html", "html"), ("csv", "csv"), ("jsonl", "jsonl")];
 
 impl Translator<'_> {
     /// Translates `evaluateOptions` and `commandLineOptions` into `defaults`.
@@ -115,9 +116,11 @@ impl Translator<'_> {
                 }
                 Some(reporter) => reports.push((reporter.to_owned(), text(path.span, written))),
                 None => {
-                    let help = "`.json` is written with every result, `.xml` as JUnit";
-                    let what = format!("an `outputPath` that ends with `.{ending}`");
-                    self.unsupported(path.span, &what, Some(help));
+                    let help = "`.json` and `.jsonl` have every result; `.csv`, `.html` and `.xml` (JUnit) are written too";
+                    let message = format!(
+                        "the file of results `{written}` is not written: no reporter writes `.{ending}`"
+                    );
+                    self.warn(path.span, message, Some(help));
                 }
             }
         }

@@ -187,6 +187,7 @@ impl Translator<'_> {
                     settings.provider.push(("organization", value.clone()));
                 }
                 "logprobs" if is_openai => settings.provider.push(("logprobs", value.clone())),
+                "tools" if kind == "gemini" => self.google_tools(key, value, &mut settings),
                 "tools" => settings.tools = self.tools(value),
                 "cost" => settings.price = price(value),
                 "response_format" if is_openai => self.response_format(value, &mut settings),

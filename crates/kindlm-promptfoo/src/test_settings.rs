@@ -44,6 +44,21 @@ pub(super) struct TestSettings {
     pub(super) factuality: Option<Node>,
 }
 
+/// The keys of a test in promptfoo.
+const TEST_KEYS: [&str; 11] = [
+    "vars",
+    "assert",
+    "threshold",
+    "description",
+    "options",
+    "prompts",
+    "provider",
+    "providers",
+    "providerOutput",
+    "metadata",
+    "assertScoringFunction",
+];
+
 impl Translator<'_> {
     /// Reads the settings of a test and merges them over the defaults.
     pub(super) fn test_settings(&mut self, node: &Node, defaults: &TestSettings) -> TestSettings {
@@ -69,7 +84,11 @@ impl Translator<'_> {
                 "metadata" => said.metadata = Some(merged_objects(said.metadata.as_ref(), value)),
                 "assertScoringFunction" => said.scoring = Some(value.clone()),
                 "author" => {}
-                name => self.unsupported(key.span, &format!("`{name}` of a test"), None),
+                "storeOutputAs" => {
+                    let message = "`storeOutputAs` has no effect here, as in promptfoo".to_owned();
+                    self.warn(key.span, message, Some("in promptfoo it belongs into `options`"));
+                }
+                _ => self.ignored_key(key, "a test", &TEST_KEYS),
             }
         }
         let drops = node.get("options").and_then(|it| it.get("disableDefaultAsserts"));
@@ -185,9 +204,15 @@ impl TestSettings {
         let rubric = self.rubric.as_ref();
         let rubric = rubric.filter(|_| check.get("rubricPrompt").is_none());
         match rubric.filter(|_| keys.accept(kind, "rubricPrompt")) {
-            Some(rubric) => with(&check, "rubricPrompt", rubric.clone()),
-            None => check,
+            Some(rubric) => check = with(&check, "rubricPrompt", rubric.clone()),
+            None => {}
         }
+        // With a grading prompt of its own, promptfoo needs no rubric.
+        let is_rubric = plain_of(kind) == "llm-rubric" && check.get("rubricPrompt").is_some();
+        if is_rubric && check.get("value").is_none() {
+            check = with(&check, "value", super::build::text(check.span, ""));
+        }
+        check
     }
 
     /// Returns the checks for the test.

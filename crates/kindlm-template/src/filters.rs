@@ -1,14 +1,23 @@
 //! Filters and tests of nunjucks that the engine lacks or implements differently.
 
 use kindlm_types::ecma;
-use minijinja::value::ValueKind;
+use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, Error, Value as Jinja};
 
 use crate::text::{not_too_long, text};
 
 /// The names of the added filters.
-pub(crate) const ADDED: [&str; 8] =
-    ["center", "dump", "forceescape", "nl2br", "striptags", "truncate", "urlencode", "wordcount"];
+pub(crate) const ADDED: [&str; 9] = [
+    "center",
+    "dump",
+    "forceescape",
+    "load",
+    "nl2br",
+    "striptags",
+    "truncate",
+    "urlencode",
+    "wordcount",
+];
 
 /// The names of the Jinja tests (as in `{% if x is null %}`) that this crate adds.
 pub(crate) const ADDED_TESTS: [&str; 3] = ["falsy", "null", "truthy"];
@@ -17,6 +26,15 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     engine.add_filter("dump", |value: Jinja, indent: Option<usize>| {
         let value = serde_json::to_value(&value).unwrap_or_default();
         ecma::stringify_indented(&value, indent.unwrap_or(0))
+    });
+    // promptfoo adds this filter to nunjucks.
+    engine.add_filter("load", |value: Jinja| {
+        serde_json::from_str::<serde_json::Value>(&text(&value))
+            .map(|it| Jinja::from(Serde(it)))
+            .map_err(|err| {
+                let message = format!("`load` got a text that is not JSON: {err}");
+                Error::new(minijinja::ErrorKind::InvalidOperation, message)
+            })
     });
     engine.add_filter("wordcount", |value: Jinja| {
         text(&value)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_promptfoo::Inputs;
+use kindlm_promptfoo::{ConfigProgram, Inputs, evaluate_config};
 use kindlm_source::{Code, Diagnostic, Node, Source, Span, read};
 
 use super::Sources;
@@ -21,16 +21,17 @@ pub(super) struct Parsed {
 
 /// Parses the text of a config file.
 ///
-/// Fails if the file is too large, is not UTF-8 text, or is a program in JavaScript or TypeScript.
+/// A promptfoo config in JavaScript or TypeScript is run, and its value is parsed as JSON. Fails if the file is too
+/// large, is not UTF-8 text, or is a program that cannot be run.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],
     sources: &Sources<'_>,
 ) -> Result<(Parsed, Sink), Box<Diagnostic>> {
-    let source = kindlm_source::decode(name, bytes)?;
-    if let Some(diagnostic) = program(name, &source) {
-        return Err(Box::new(diagnostic));
-    }
+    let source = match evaluated(name, &kindlm_source::decode(name, bytes)?, sources)? {
+        Some(json) => json,
+        None => kindlm_source::decode(name, bytes)?,
+    };
     let tree = read(&source, 0..source.text().len());
     let mut sink = Sink::new(tree.diagnostics);
     let root = match tree.root {
@@ -50,22 +51,47 @@ pub(super) fn parse(
     Ok((Parsed { source, root: Some(translated.root), is_translated: true }, sink))
 }
 
-/// Returns the error for a config file that is a program; `None` for any other file.
-fn program(name: &str, source: &Arc<Source>) -> Option<Diagnostic> {
-    let ending = name.rsplit_once('.').map(|(_, it)| it.to_ascii_lowercase())?;
-    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
-    let help = match ending.as_str() {
-        "js" | "cjs" => format!(
-            "write it as JSON: `node -p \"JSON.stringify(require('./{file}'))\" > promptfooconfig.json`"
-        ),
-        "mjs" | "ts" | "mts" | "cts" => format!(
-            "write it as JSON: `npx tsx -e \"import('./{file}').then(it => \
-             console.log(JSON.stringify(it.default)))\" > promptfooconfig.json`"
-        ),
-        _ => return None,
-    };
-    let help = format!("{help}; functions in it must become files: `file://prompt.js`");
-    let message = "a config in JavaScript or TypeScript is not supported";
+/// Returns the value of a config file that is a program, as JSON; `None` for any other file.
+///
+/// Messages show places in this JSON, because a program has no places for its values.
+fn evaluated(
+    name: &str,
+    source: &Arc<Source>,
+    sources: &Sources<'_>,
+) -> Result<Option<Arc<Source>>, Box<Diagnostic>> {
+    let Some(program) = ConfigProgram::of_config(name) else { return Ok(None) };
     let at = source.first_line(Span::new(0, 0));
-    Some(Diagnostic::error(Code::UNSUPPORTED, message, source, at).with_help(help))
+    let error = |code, message: String, help: &str| {
+        Box::new(Diagnostic::error(code, message, source, at).with_help(help))
+    };
+    if sources.inline.is_some() {
+        let message = "a config in JavaScript or TypeScript is not run here".to_owned();
+        return Err(error(Code::UNSUPPORTED, message, "send it as YAML or JSON"));
+    }
+    let evaluated = evaluate_config(&program, &sources.scripts).map_err(|why| {
+        let message = format!("the config cannot be evaluated: {why}");
+        error(Code::PROGRAM, message, &as_json(name))
+    })?;
+    let text = serde_json::to_string_pretty(&evaluated.value).unwrap_or_default();
+    let is_config = evaluated.value.is_object();
+    if !is_config {
+        let message = "the config does not export an object".to_owned();
+        let help = "write `module.exports = { … }` or `export default { … }`";
+        return Err(error(Code::INVALID_VALUE, message, help));
+    }
+    if let Some(pointer) = evaluated.functions.first() {
+        let message = format!("the config has a function at `{pointer}`, which is not supported");
+        let help = "put the function into a file of its own, and name that: `file://file.js:name`";
+        return Err(error(Code::UNSUPPORTED, message, help));
+    }
+    Ok(Some(Arc::new(Source::new(format!("{name} (as JSON)"), text))))
+}
+
+/// Returns the advice to convert a config that is a program to JSON.
+fn as_json(name: &str) -> String {
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    format!(
+        "it runs in the sandbox, without npm packages and network; or write it as JSON: `npx tsx -e \"import('./{file}')\
+         .then(it => console.log(JSON.stringify(it.default)))\" > promptfooconfig.json`"
+    )
 }

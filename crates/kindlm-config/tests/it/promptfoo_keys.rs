@@ -807,7 +807,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "outputPath: [a.json, a.xml]",
         As(&["reports:", "json: a.json", "junit: a.xml"]),
     ),
-    ("outputPath", "outputPath: a.csv", Refused("an `outputPath` that ends with `.csv`")),
+    ("outputPath", "outputPath: a.csv", As(&["csv: a.csv"])),
+    ("outputPath", "outputPath: a.txt", Warned("the file of results `a.txt` is not written")),
     (
         "evaluateOptions.maxConcurrency",
         "evaluateOptions: { maxConcurrency: 3 }",
@@ -848,7 +849,87 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("…", "test: []", Warned("`test` is not a key of promptfoo")),
     ("redteam", "redteam: {}", Refused("`redteam`")),
     ("extensions", "extensions: [file://hook.js:all]", Refused("`extensions`")),
-    ("tracing", "tracing: { enabled: true }", Refused("`tracing`")),
+    ("tracing", "tracing: { enabled: true }", Warned("`tracing` has no effect here")),
+    (
+        "prompts[].config",
+        "prompts: [{ raw: a, label: p, config: { temperature: 0.5 } }, b]\nproviders: [{ id: 'openai:gpt-4o', config: { seed: 1 } }]",
+        As(&[
+            "id: openai:gpt-4o · p provider: openai model: gpt-4o params: seed: 1 temperature: 0.5",
+            "prompt: p models: - openai:gpt-4o · p",
+            "prompt: b models: - openai:gpt-4o vars",
+        ]),
+    ),
+    (
+        "prompts[].config",
+        "prompts: ['file://returns.js']\nproviders: ['openai:gpt-4o']",
+        As(&["params: temperature: 0.25", "user: with settings"]),
+    ),
+    (
+        "prompts[].config",
+        "prompts: [{ raw: a, config: x }]",
+        Refused("expected settings of the provider"),
+    ),
+    (
+        "prompts[].…",
+        "prompts: [{ raw: a, colour: x }]",
+        Warned("`colour` is not a key of a prompt"),
+    ),
+    ("prompts[].…", "prompts: [{ raw: a, lable: x }]", Refused("`lable` is not a key of a prompt")),
+    ("prompts: file://prompt.py", "prompts: ['file://whole.py']", As(&["user: printed"])),
+    (
+        "providers[].…",
+        "providers: [{ id: echo, colour: x }]",
+        Warned("`colour` is not a key of a provider"),
+    ),
+    (
+        "providers[].…",
+        "providers: [{ id: echo, lable: x }]",
+        Refused("`lable` is not a key of a provider"),
+    ),
+    (
+        "providers[].prompts",
+        "prompts: [{ raw: a, label: p }, b]\nproviders: [{ id: echo, prompts: p }]",
+        As(&["prompt: p"]),
+    ),
+    ("providers: file://provider.js", "providers: [./provider.js]", As(&["file: provider.js"])),
+    (
+        "providers: echo",
+        "providers: [{ id: echo, config: { output_format: x } }]",
+        As(&["id: echo"]),
+    ),
+    ("tests[].…", "tests: [{ matrix: x }]", Warned("`matrix` is not a key of a test")),
+    ("tests[].…", "tests: [{ storeOutputAs: x }]", Warned("`storeOutputAs` has no effect here")),
+    ("tests[].…", "tests: [{ asert: [] }]", Refused("`asert` is not a key of a test")),
+    (
+        "tests[].assert[].…",
+        "tests: [{ assert: [{ type: equals, value: a, reason: b }] }]",
+        Warned("`reason` has no effect on `equals`"),
+    ),
+    (
+        "tests[].assert[].…",
+        "tests: [{ assert: [{ type: equals, value: a, weigth: 2 }] }]",
+        Refused("unknown key `weigth`"),
+    ),
+    (
+        "tests[].assert[].…",
+        "tests: [{ assert: [{ type: llm-rubric, value: a, config: { k: 1 } }] }]",
+        Warned("`config` has no effect on `llm-rubric`"),
+    ),
+    (
+        "options.rubricPrompt",
+        "tests: [{ options: { rubricPrompt: 'Grade {{ output }}' }, assert: [{ type: llm-rubric }] }]",
+        As(&["type: llm-rubric", "value: ''"]),
+    ),
+    (
+        "config.tools",
+        "providers: [{ id: 'google:gemini-2.5-flash', config: { tools: [{ googleSearch: {} }, { functionDeclarations: [{ name: f }] }] } }]",
+        As(&["hostedTools: - googleSearch: {}", "name: f"]),
+    ),
+    (
+        "tests: file://tests.js:fn",
+        "tests: ['file://made.py:Maker.make']",
+        As(&["x: made.py Maker.make"]),
+    ),
 ];
 
 fn files() -> Memory {
@@ -876,6 +957,9 @@ fn files() -> Memory {
         ("tests.js", "x"),
         ("var.js", "x"),
         ("filter.js", "x"),
+        ("returns.js", "x"),
+        ("made.py", "x"),
+        ("whole.py", "x"),
         ("score.js", "x"),
         ("provider.js", "x"),
         ("provider.py", "x"),
@@ -894,6 +978,7 @@ fn answer(question: &ScriptQuestion) -> Value {
         ScriptSource::File { path, function } => {
             (path.as_str(), function.clone().unwrap_or_default())
         }
+        ScriptSource::Body { params, .. } if params[0] == "path" => return json!("printed"),
         ScriptSource::Body { .. } => return json!({"y": "transformed"}),
     };
     match path {
@@ -903,6 +988,8 @@ fn answer(question: &ScriptQuestion) -> Value {
         }
         "var.js" => json!({"output": format!("value of {}", args[0].as_str().unwrap())}),
         "filter.js" => json!("filtered"),
+        "returns.js" => json!({"prompt": "with settings", "config": {"temperature": 0.25}}),
+        "made.py" => json!([{"vars": {"x": format!("{path} {name}")}}]),
         other => panic!("nobody should run {other}"),
     }
 }
@@ -926,7 +1013,7 @@ fn imported(row: &str) -> Imported {
             let outcome = ScriptOutcome::Returned(ScriptValue::from(answer(question)));
             Ok(ScriptAnswer { outcome, console: Vec::new() })
         }),
-        reporters: vec!["json", "junit"],
+        reporters: vec!["csv", "json", "junit"],
         ..Sources::new(&files, &env)
     };
     import_with("promptfooconfig.yaml", config.as_bytes(), &sources)

@@ -53,6 +53,10 @@ struct Config {
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
+    /// Tools that Google runs, such as `{ google_search: {} }`. They are sent beside the functions of the test.
+    #[serde(default)]
+    #[schemars(with = "Vec<std::collections::BTreeMap<String, Value>>")]
+    hosted_tools: Vec<Map<String, Value>>,
 }
 
 const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
@@ -79,14 +83,20 @@ struct Gemini {
     address: Address,
     key: String,
     body: Map<String, Value>,
+    hosted: Vec<Map<String, Value>>,
 }
 
 impl Gemini {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
+        for (at, tool) in config.hosted_tools.iter().enumerate() {
+            let help = "requests are stored, and the key with them: use a tool that needs none";
+            settings::check_secrets(&format!("/hostedTools/{at}"), tool, help)?;
+        }
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", "/models");
-        Ok(Self { address, key: config.api_key_env, body: config.body })
+        let hosted = config.hosted_tools;
+        Ok(Self { address, key: config.api_key_env, body: config.body, hosted })
     }
 
     fn request(&self, model: &str, verb: &str, body: Value) -> HttpRequest {
@@ -113,9 +123,15 @@ impl Codec for Gemini {
         chat::put(&mut body, "contents", Some(contents(prompt)?));
         chat::put(&mut body, "generationConfig", Some(generation_config(prompt)));
         chat::put(&mut body, "systemInstruction", system(prompt)?);
+        let mut tools: Vec<Value> = self.hosted.iter().cloned().map(Value::Object).collect();
         if !prompt.tools.is_empty() {
             let declarations: Vec<Value> = prompt.tools.iter().map(schema::declaration).collect();
-            chat::put(&mut body, "tools", Some(json!([{"functionDeclarations": declarations}])));
+            tools.push(json!({"functionDeclarations": declarations}));
+        }
+        if !tools.is_empty() {
+            chat::put(&mut body, "tools", Some(Value::Array(tools)));
+        }
+        if !prompt.tools.is_empty() {
             chat::put(&mut body, "toolConfig", prompt.tool_choice.as_ref().map(tool_config));
         }
         settings::add_body(&mut body, &self.body, prompt);

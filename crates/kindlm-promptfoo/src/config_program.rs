@@ -1,0 +1,84 @@
+//! Configs that are programs in JavaScript or TypeScript.
+
+use std::sync::Arc;
+
+use kindlm_types::script::{
+    RunScript, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptRuntime, ScriptSource,
+    ScriptValue,
+};
+use serde_json::Value;
+
+use super::files::extension;
+
+/// Imports the config, and returns its value and the places of functions in it.
+///
+/// JSON has no functions, so they would be missing without a message.
+const EVALUATE: &str = r#"
+const module = await import(file);
+let value = module.default ?? module;
+if (value && value.__esModule && value.default) value = value.default;
+if (typeof value === "function") value = await value();
+const functions = [];
+const seen = new Set();
+const visit = (it, pointer) => {
+  if (typeof it === "function") functions.push(pointer);
+  if (!it || typeof it !== "object" || seen.has(it)) return;
+  seen.add(it);
+  for (const [key, part] of Object.entries(it)) visit(part, pointer ? `${pointer}.${key}` : key);
+};
+visit(value, "");
+return { value, functions };
+"#;
+
+/// A config file that is a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigProgram {
+    file: String,
+}
+
+impl ConfigProgram {
+    /// Returns the program at the path of a config; `None` if it is no file of JavaScript or TypeScript.
+    pub fn of_config(path: &str) -> Option<Self> {
+        let is_program =
+            matches!(extension(path).as_str(), "js" | "mjs" | "cjs" | "ts" | "mts" | "cts");
+        let file = path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned();
+        is_program.then_some(Self { file })
+    }
+}
+
+/// The value of a config that is a program.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct EvaluatedConfig {
+    /// The value that the program exports.
+    pub value: Value,
+    /// The places of functions in the value, such as `tests.0.assert.0.value`. The value does not have them.
+    pub functions: Vec<String>,
+}
+
+/// Runs a config in the sandbox, without permissions.
+///
+/// Returns the reason if it throws, does not end, or needs more than the sandbox has.
+pub fn evaluate_config(
+    program: &ConfigProgram,
+    scripts: &Arc<RunScript>,
+) -> Result<EvaluatedConfig, String> {
+    let file = Value::from(format!("./{}", program.file)).to_string();
+    let question = ScriptQuestion {
+        runtime: ScriptRuntime::QuickJs,
+        source: ScriptSource::Body { params: vec!["file".to_owned()], code: EVALUATE.into() },
+        args: vec![file.into()],
+        permissions: Arc::new(ScriptPermissions::default()),
+        timeout: None,
+    };
+    let value = match scripts(&question).map_err(|err| err.message)?.outcome {
+        ScriptOutcome::Returned(ScriptValue::Json(value)) => value,
+        ScriptOutcome::Returned(_) => return Err("it has no value that can be JSON".to_owned()),
+        ScriptOutcome::Threw { message, thrown, .. } => {
+            return Err(format!("it threw `{}`", message.unwrap_or(thrown)));
+        }
+    };
+    let functions = value.get("functions").and_then(Value::as_array).into_iter().flatten();
+    let functions = functions.filter_map(Value::as_str).map(str::to_owned).collect();
+    Ok(EvaluatedConfig { value: value.get("value").cloned().unwrap_or_default(), functions })
+}
