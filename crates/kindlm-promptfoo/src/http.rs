@@ -26,6 +26,7 @@ impl Translator<'_> {
         url: &str,
         config: &[(Key, Node)],
     ) -> Option<Settings> {
+        let config = &self.without_env_defaults(config);
         let mut provider = Vec::new();
         let (mut headers, mut query) = (Vec::new(), Vec::new());
         if !url.is_empty() {
@@ -94,6 +95,32 @@ impl Translator<'_> {
             provider.push(("responsePath", text(span, "")));
         }
         Some(Settings { provider, ..Settings::default() })
+    }
+
+    /// Replaces variables of the environment with a default, such as `{{ env.REGION | default('eu') }}`: by the default, or
+    /// by the variable alone if it is set. The value of a variable is only inserted when the request is sent.
+    fn without_env_defaults(&self, config: &[(Key, Node)]) -> Vec<(Key, Node)> {
+        let replaced = |(key, value): &(Key, Node)| {
+            let is_code = matches!(&*key.name, "transformResponse" | "responseParser");
+            let value = if is_code { value.clone() } else { self.with_env_defaults(value) };
+            (key.clone(), value)
+        };
+        config.iter().map(replaced).collect()
+    }
+
+    fn with_env_defaults(&self, node: &Node) -> Node {
+        let kind = match &node.kind {
+            Kind::Text(text) => {
+                let is_set = |name: &str| self.env_value(name).is_some();
+                Kind::Text(env_defaults(text, is_set).as_str().into())
+            }
+            Kind::List(items) => Kind::List(
+                items.iter().map(|it| self.with_env_defaults(it)).collect::<Vec<_>>().into(),
+            ),
+            Kind::Mapping(entries) => Kind::Mapping(self.without_env_defaults(entries).into()),
+            other => other.clone(),
+        };
+        Node { kind, ..node.clone() }
     }
 
     /// Returns the entries of a mapping as texts. Values that are not texts become JSON.
@@ -191,6 +218,35 @@ impl Translator<'_> {
     }
 }
 
+/// Replaces each `{{ env.NAME | default('text') }}` by `{{env.NAME}}` or by the text.
+fn env_defaults(text: &str, is_set: impl Fn(&str) -> bool) -> String {
+    let mut replaced = String::new();
+    let mut rest = text;
+    while let Some((before, (inside, after))) =
+        rest.split_once("{{").and_then(|(before, it)| Some((before, it.split_once("}}")?)))
+    {
+        replaced.push_str(before);
+        match env_default(inside) {
+            Some((name, _)) if is_set(name) => replaced.push_str(&["{{env.", name, "}}"].concat()),
+            Some((_, default)) => replaced.push_str(default),
+            None => replaced.push_str(&["{{", inside, "}}"].concat()),
+        }
+        rest = after;
+    }
+    replaced + rest
+}
+
+/// Returns the name and the default of `env.NAME | default('text')`; `None` for any other expression.
+fn env_default(inside: &str) -> Option<(&str, &str)> {
+    let (name, filter) = inside.trim().strip_prefix("env.")?.split_once('|')?;
+    let name = name.trim();
+    let default = filter.trim().strip_prefix("default(")?.strip_suffix(')')?.trim();
+    let quote = default.chars().next().filter(|it| matches!(it, '"' | '\''))?;
+    let default = default.strip_prefix(quote)?.strip_suffix(quote)?;
+    let is_name = name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+    (is_name && !default.contains([quote, '\\', '{'])).then_some((name, default))
+}
+
 /// Converts an expression such as `json.a.b[0]` to the path `a.b.0`. Returns `None` for other code.
 fn path_of(text: &str) -> Option<String> {
     let rest = text.trim().strip_prefix("json")?;
@@ -204,6 +260,23 @@ fn path_of(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn defaults_of_the_environment_are_inserted() {
+        for (text, expected) in [
+            (
+                "a.{{ env.NONE | default(\"eu\") }}.b/{{ env.SET | default('x') }}",
+                "a.eu.b/{{env.SET}}",
+            ),
+            (
+                "{{env.NONE}} {{ x }} {{ env.NONE | upper }}",
+                "{{env.NONE}} {{ x }} {{ env.NONE | upper }}",
+            ),
+            ("{{ env.NONE | default(y) }} {{", "{{ env.NONE | default(y) }} {{"),
+        ] {
+            assert_eq!(env_defaults(text, |it| it == "SET"), expected, "{text}");
+        }
+    }
 
     #[test]
     fn reads_paths() {

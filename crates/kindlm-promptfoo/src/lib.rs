@@ -19,6 +19,7 @@
 //!     files: &NoFiles,
 //!     env: &|_| None,
 //!     scripts: Arc::new(|_: &ScriptQuestion| unreachable!("the config names no program")),
+//!     network: None,
 //!     reporters: &[],
 //! };
 //! let translated = translate(&source, &root, &inputs);
@@ -41,10 +42,12 @@ mod filters;
 mod gateways;
 mod google;
 mod graders;
+mod hooks;
 mod http;
 mod keys;
 mod media;
 mod nested;
+mod network;
 mod packages;
 mod plain;
 mod prices;
@@ -79,6 +82,7 @@ pub use chat::{UnreadableChat, read_chat};
 pub use config_program::{ConfigProgram, EvaluatedConfig, evaluate_config};
 use dynamic::MadePrompts;
 use filters::OwnFilters;
+use hooks::Hook;
 pub use keys::covered;
 use programs::Program;
 use providers::Providers;
@@ -133,6 +137,8 @@ pub struct Inputs<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The runner of programs that generate prompts, tests and variables, or implement filters.
     pub scripts: Arc<RunScript>,
+    /// The runner of scripts that read tests from the network; `None` if tests must not be read from there.
+    pub network: Option<Arc<RunScript>>,
     /// The ids of the known reporters; empty if any id is valid.
     pub reporters: &'a [&'static str],
 }
@@ -166,6 +172,7 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         reads_chats: false,
         embraced: Vec::new(),
         made: MadePrompts::default(),
+        hooks: Vec::new(),
         broken: HashSet::new(),
         diagnostics: Vec::new(),
     };
@@ -199,13 +206,15 @@ struct Translator<'a> {
     /// Variants of prompts by name: with the prefix or suffix of a test, or in text form.
     embraced: Vec<(String, Node)>,
     made: MadePrompts,
+    /// The functions of `extensions` that run before tests.
+    hooks: Vec<Hook>,
     /// Programs that have failed. They are not run again.
     broken: HashSet<Program>,
     diagnostics: Vec<Diagnostic>,
 }
 
 /// The keys that other modules read or that have no meaning in the suite.
-const READ: [&str; 16] = [
+const READ: [&str; 17] = [
     "$schema",
     "description",
     "prompts",
@@ -221,11 +230,12 @@ const READ: [&str; 16] = [
     "commandLineOptions",
     "nunjucksFilters",
     "outputPath",
+    "extensions",
     "scripts",
 ];
 
 /// The keys of promptfoo without an equivalent.
-const UNSUPPORTED: [&str; 2] = ["redteam", "extensions"];
+const UNSUPPORTED: [&str; 1] = ["redteam"];
 
 /// The keys that have no effect in KindLM.
 const INERT: [&str; 5] = ["sharing", "writeLatestResults", "metadata", "tags", "tracing"];
@@ -250,6 +260,8 @@ impl Translator<'_> {
                 self.warn(key.span, message, help.as_deref());
             }
         }
+        self.hooks = self.hooks(root);
+        let root = &self.before_all(root, &self.hooks.clone());
         let span = root.span;
         let name = suite_name(root);
         self.delay = Self::pause(root);
@@ -406,7 +418,6 @@ fn advice(key: &str) -> Option<&'static str> {
         "tracing" => Some(
             "no receiver of traces is started, so checks of spans have no evidence and are errored",
         ),
-        "extensions" => Some("hooks are not supported: prepare their effect before the run"),
         _ => None,
     }
 }

@@ -105,10 +105,24 @@ impl Translator<'_> {
         what: &str,
         args: &[Value],
     ) -> Option<Value> {
-        if self.broken.contains(program) {
-            return None;
-        }
-        match self.run(program, args) {
+        let answer = self.call_if_intact(program, args)?;
+        self.reported(span, program, what, answer)
+    }
+
+    /// Runs a program; returns `None` if it has failed before.
+    fn call_if_intact(&self, program: &Program, args: &[Value]) -> Option<Result<Value, String>> {
+        (!self.broken.contains(program)).then(|| self.run(program, args))
+    }
+
+    /// Returns the result of a program, or reports its error.
+    fn reported(
+        &mut self,
+        span: Span,
+        program: &Program,
+        what: &str,
+        answer: Result<Value, String>,
+    ) -> Option<Value> {
+        match answer {
             Ok(value) => Some(value),
             Err(why) => {
                 self.broken.insert(program.clone());
@@ -117,6 +131,20 @@ impl Translator<'_> {
                 self.diagnostics.push(diagnostic);
                 None
             }
+        }
+    }
+
+    /// Runs a program that may return nothing, which is null. Returns `None` after an error, which is reported.
+    pub(super) fn call_hook(
+        &mut self,
+        span: Span,
+        program: &Program,
+        what: &str,
+        args: &[Value],
+    ) -> Option<Value> {
+        match self.call_if_intact(program, args)? {
+            Err(why) if why == NOTHING => Some(Value::Null),
+            answer => self.reported(span, program, what, answer),
         }
     }
 
@@ -136,6 +164,9 @@ pub(super) struct Runner {
     scripts: Arc<kindlm_types::script::RunScript>,
     settings: kindlm_assertions::ScriptSettings,
 }
+
+/// The error of a program that returned `undefined`.
+const NOTHING: &str = "it returned nothing";
 
 /// Runs a whole Python program with its argument as JSON, and returns its output. Like promptfoo, it removes the last
 /// line break.
@@ -199,7 +230,7 @@ fn ask(
         ScriptOutcome::Returned(ScriptValue::Number(number)) => Number::from_f64(number)
             .map(|it| kindlm_schema::normalise_numbers(Value::Number(it)))
             .ok_or_else(|| format!("it returned {}, which is not a number", ecma::number(number))),
-        ScriptOutcome::Returned(ScriptValue::Undefined) => Err("it returned nothing".to_owned()),
+        ScriptOutcome::Returned(ScriptValue::Undefined) => Err(NOTHING.to_owned()),
         ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
             Err(format!("it returned a {type_name}"))
         }

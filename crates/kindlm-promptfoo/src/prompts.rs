@@ -1,6 +1,8 @@
 //! Prompts: texts, files, chats and prompt functions.
 
-use kindlm_source::{Kind, Node, Span};
+use std::sync::Arc;
+
+use kindlm_source::{Kind, Node, Span, rows};
 use kindlm_types::{ContentPart, Message};
 use serde_json::Value;
 
@@ -10,12 +12,12 @@ use super::chat::{UnreadableChat, messages};
 use super::files::{extension, is_script, path};
 use super::programs::Program;
 
-/// The separator of prompts in a text file.
-const SEPARATOR: &str = "\n---\n";
+/// The line that separates prompts in a text file.
+const SEPARATOR: &str = "---";
 
 /// The extensions by which a text can be a path without `file://`. Other texts are never read as a path.
-const PATHS: [&str; 12] =
-    ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py"];
+const PATHS: [&str; 13] =
+    ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py", "csv"];
 
 /// The beginnings of prompts that promptfoo gets from a store of prompts.
 const STORES: [&str; 3] = ["langfuse://", "portkey://", "helicone://"];
@@ -40,6 +42,15 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
+    /// Returns the prompt as hooks get it.
+    pub(super) fn for_hooks(&self) -> Value {
+        let mut prompt = serde_json::json!({"raw": self.text, "label": self.name});
+        if let Some(config) = &self.config {
+            prompt["config"] = config.clone();
+        }
+        prompt
+    }
+
     /// True if a filter selects this prompt, by one of its names or as a group.
     pub(super) fn is_called(&self, name: &str) -> bool {
         // The filter `group` also selects `group:one`.
@@ -256,11 +267,73 @@ impl Translator<'_> {
                 self.add(prompts, span, &text, about, Some(path));
             }
             "txt" => {
-                for part in content.split(SEPARATOR).map(str::trim).filter(|it| !it.is_empty()) {
-                    self.add(prompts, span, part, about, Some(path));
+                let about = &self.without_config(span, about, path);
+                for part in parts(&content) {
+                    self.add(prompts, span, &part, about, Some(path));
                 }
             }
+            "csv" => self.prompt_table(prompts, (span, path), &content, about),
+            "md" => {
+                let about = &self.without_config(span, about, path);
+                self.add(prompts, span, content.trim_end(), about, Some(path));
+            }
             _ => self.add(prompts, span, content.trim_end(), about, Some(path)),
+        }
+    }
+
+    /// Removes the settings of a prompt in a file of text or Markdown, as promptfoo does, with a warning.
+    fn without_config(&mut self, span: Span, about: &About, path: &str) -> About {
+        if about.config.is_some() {
+            let message =
+                format!("`config` has no effect on the prompts of `{path}`, as in promptfoo");
+            self.warn(span, message, Some("write the text as `raw`"));
+        }
+        About { config: None, ..about.clone() }
+    }
+
+    /// Adds the prompts of a CSV file: those of its column `prompt`, with labels in the column `label`, or one in each line.
+    fn prompt_table(
+        &mut self,
+        prompts: &mut Prompts,
+        (span, path): (Span, &str),
+        content: &str,
+        about: &About,
+    ) {
+        if !content.contains(',') {
+            let lines = content.lines().map(str::trim).filter(|it| !it.is_empty());
+            let is_header =
+                |(at, it): &(usize, &str)| *at == 0 && it.eq_ignore_ascii_case("prompt");
+            for (_, line) in lines.enumerate().filter(|it| !is_header(it)) {
+                self.add(prompts, span, line, about, Some(path));
+            }
+            return;
+        }
+        let source = Arc::new(self.source.beside(path, content));
+        let mut records: Vec<Vec<String>> = Vec::new();
+        for read in rows(&source, b',') {
+            match read {
+                Ok(record) => {
+                    records.push(record.cells().map(|it| it.trim().to_owned()).collect());
+                }
+                Err(problem) => return self.diagnostics.push(*problem),
+            }
+        }
+        let headers = records.first().cloned().unwrap_or_default();
+        let column = |name: &str| headers.iter().position(|it| it == name);
+        let Some(prompt) = column("prompt") else {
+            let help = "the first line names the columns: `prompt` and, if wanted, `label`";
+            let message = format!("`{path}` has no column `prompt`");
+            return self.error(span, message, Some(help));
+        };
+        let label = column("label");
+        for record in records.iter().skip(1) {
+            let cell =
+                |at: Option<usize>| at.and_then(|it| record.get(it)).filter(|it| !it.is_empty());
+            let Some(written) = cell(Some(prompt)) else { continue };
+            let label = cell(label).cloned().or_else(|| about.label.clone());
+            let about =
+                About { label: Some(label.unwrap_or_else(|| written.clone())), ..about.clone() };
+            self.add(prompts, span, written, &about, Some(path));
         }
     }
 
@@ -330,6 +403,13 @@ fn content(span: Span, message: &Message) -> Node {
         part => map(span, [("text", text(span, &part.label()))]),
     };
     list(span, message.parts.iter().map(part))
+}
+
+/// Returns the prompts of a text file. A line of three dashes separates them.
+fn parts(content: &str) -> Vec<String> {
+    let lines: Vec<&str> = content.lines().collect();
+    let parts = lines.split(|it| it.trim() == SEPARATOR).map(|it| it.join("\n").trim().to_owned());
+    parts.filter(|it| !it.is_empty()).collect()
 }
 
 /// Returns a prompt whose text is never read as a list of messages, for models that get a text. A prompt that cannot be

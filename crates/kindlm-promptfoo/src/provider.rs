@@ -25,7 +25,7 @@ pub(super) enum Provider<'a> {
     Http(&'a str),
     /// A command line to run.
     Exec(&'a str),
-    /// A program in JavaScript, TypeScript or Python, with its function to call.
+    /// A program in JavaScript, TypeScript, Python or Ruby, with its function to call.
     Script { runtime: Runtime, path: &'a str, function: Option<&'a str> },
     /// An unsupported id, as a description for error messages.
     Unknown(String),
@@ -36,6 +36,7 @@ pub(super) enum Provider<'a> {
 pub(super) enum Runtime {
     JavaScript,
     Python,
+    Ruby,
 }
 
 /// Kinds of endpoints other than chats, in the ids of compatible servers.
@@ -67,7 +68,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         return script(path);
     }
     // promptfoo takes an id that ends like a JavaScript file as its path.
-    let is_file = !id.contains(':') && super::files::extension(id) != "py";
+    let is_file = !id.contains(':') && !matches!(super::files::extension(id).as_str(), "py" | "rb");
     if is_file && super::files::is_script(&super::files::extension(id)) {
         return script(id);
     }
@@ -95,7 +96,8 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         (
             "openai",
             "completion" | "embedding" | "embeddings" | "responses" | "assistant" | "image"
-            | "moderation" | "realtime" | "agents" | "codex" | "chat" | "video" | "transcription",
+            | "moderation" | "realtime" | "agents" | "codex" | "chat" | "video" | "transcription"
+            | "codex-sdk" | "codex-app-server" | "chatkit" | "speech" | "tts",
         ) => Provider::Unknown(format!("`openai:{part}`")),
         ("openai", _) if !rest.is_empty() => known("openai", rest),
         ("anthropic", "messages") if !model.is_empty() => known("anthropic", model),
@@ -208,6 +210,7 @@ fn script(path: &str) -> Provider<'_> {
     match extension.as_str() {
         "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => script_of(Runtime::JavaScript, path),
         "py" => script_of(Runtime::Python, path),
+        "rb" => script_of(Runtime::Ruby, path),
         _ => Provider::Unknown(format!("a provider in a `.{extension}` file")),
     }
 }
@@ -242,6 +245,7 @@ mod tests {
                 "ollama:embeddings:nomic:latest",
                 Provider::Embedding { kind: "ollama", model: "nomic:latest" },
             ),
+            ("openai:codex-sdk", Provider::Unknown("`openai:codex-sdk`".to_owned())),
             ("openai:embeddings", Provider::Unknown("`openai:embeddings`".to_owned())),
             ("google:gemini-2.5-flash", known("gemini", "gemini-2.5-flash")),
             ("https://a.example/x", Provider::Http("https://a.example/x")),

@@ -589,7 +589,7 @@ impl Translator<'_> {
         let span = entry.span;
         let program = self.content(span, path)?;
         self.check_packages(span, path, runtime, &program);
-        let function = function.or((runtime == Runtime::Python).then_some("call_api"));
+        let function = function.or((runtime != Runtime::JavaScript).then_some("call_api"));
         let mut provider = vec![("file", text(span, path.trim_start_matches("./")))];
         if let Some(function) = function {
             provider.push(("function", text(span, function)));

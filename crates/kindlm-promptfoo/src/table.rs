@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use kindlm_source::{Code, Diagnostic, Node, Source, Span, rows};
+use kindlm_source::{Code, Diagnostic, Kind, Node, Source, Span, rows};
 use serde_json::Value;
 
 use super::Translator;
 use super::asserts::expected;
 use super::build::with;
-use super::build::{entries, key, number, text};
+use super::build::{entries, key, list, map, number, text};
 use super::expected::ignores_threshold;
-use super::test_settings::TestSettings;
-use super::vars::merged;
 
 /// The prefix of columns with assertions.
 const EXPECTED: &str = "__expected";
@@ -48,8 +46,12 @@ impl RowPlace<'_> {
 }
 
 /// A row while its cells are read.
+#[derive(Default)]
 struct Row {
-    said: TestSettings,
+    /// The entries of the test, except those below.
+    test: Vec<(&'static str, Node)>,
+    /// The entries of its options.
+    options: Vec<(&'static str, Node)>,
     vars: Vec<(kindlm_source::Key, Node)>,
     /// Assertions by the number of their column, starting at 1.
     asserts: Vec<(usize, Node)>,
@@ -63,14 +65,8 @@ struct Row {
 
 impl Translator<'_> {
     /// Reads the tests of a CSV file.
-    pub(super) fn table(
-        &mut self,
-        span: Span,
-        file: &str,
-        defaults: &TestSettings,
-        tests: &mut Vec<(Span, TestSettings)>,
-    ) {
-        let Some(content) = self.content(span, file) else { return };
+    pub(super) fn table(&mut self, span: Span, (file, content): (&str, &str)) -> Vec<Node> {
+        let mut tests = Vec::new();
         let source = Arc::new(self.source.beside(file, content));
         let mut headers: Option<Vec<String>> = None;
         let mut index = 0;
@@ -90,21 +86,14 @@ impl Translator<'_> {
                 continue;
             };
             index += 1;
-            let mut said = defaults.clone();
-            said.description = Some(format!("Row #{index}"));
-            let mut row = Row {
-                said,
-                vars: Vec::new(),
-                asserts: Vec::new(),
-                about: Vec::new(),
-                metric: None,
-                metadata: Vec::new(),
-            };
+            let description = text(span, &format!("Row #{index}"));
+            let mut row = Row { test: vec![("description", description)], ..Row::default() };
             for (column, cell) in headers.iter().zip(record.cells()) {
                 self.cell(place, column, cell, &mut row);
             }
-            tests.push((span, self.row_settings(span, row, defaults)));
+            tests.push(row.into_test(span));
         }
+        tests
     }
 
     /// Reports columns that are probably typos.
@@ -139,24 +128,27 @@ impl Translator<'_> {
         let is_given = !cell.trim().is_empty();
         let trimmed = cell.trim();
         match column {
-            "__prefix" => cell.clone_into(&mut row.said.prefix),
-            "__suffix" => cell.clone_into(&mut row.said.suffix),
+            "__prefix" => row.options.push(("prefix", text(span, cell))),
+            "__suffix" => row.options.push(("suffix", text(span, cell))),
             _ if !column.starts_with("__") => {
                 row.vars.push((key(span, column), text(span, cell)));
             }
             _ if !is_given => {}
-            "__description" => row.said.description = Some(cell.to_owned()),
+            "__description" => {
+                row.test.retain(|(it, _)| *it != "description");
+                row.test.push(("description", text(span, cell)));
+            }
             "__metric" => row.metric = Some(trimmed.to_owned()),
             "__threshold" => {
                 if let Ok(threshold) = trimmed.parse::<f64>() {
-                    row.said.threshold = Some(number(span, threshold));
+                    row.test.push(("threshold", number(span, threshold)));
                 } else {
                     let message = format!("the column `__threshold` has `{trimmed}`");
                     let help = "write a number, such as 0.5";
                     self.diagnostics.push(place.error_at(message, Some(help)));
                 }
             }
-            "__providerOutput" => row.said.output = Some(text(span, cell)),
+            "__providerOutput" => row.test.push(("providerOutput", text(span, cell))),
             _ => self.special_cell(place, column, trimmed, row),
         }
     }
@@ -207,27 +199,35 @@ impl Translator<'_> {
             self.unsupported(span, &format!("the column `{column}`"), None);
         }
     }
+}
 
-    /// Makes the settings of a test from a row and the settings of the default test.
-    fn row_settings(&mut self, span: Span, row: Row, defaults: &TestSettings) -> TestSettings {
-        let mut said = row.said;
-        let asserts = row.asserts.into_iter().map(|(number, mut check)| {
-            for (target, key, value) in &row.about {
+impl Row {
+    /// Makes the test of a row.
+    fn into_test(self, span: Span) -> Node {
+        let Self { mut test, options, vars, asserts, about, metric, metadata } = self;
+        let asserts = asserts.into_iter().map(|(number, mut check)| {
+            for (target, key, value) in &about {
                 if *target == 0 || *target == number {
                     check = with(&check, key, value.clone());
                 }
             }
-            if let Some(metric) = &row.metric {
-                check = with(&check, "metric", text(span, metric));
+            match &metric {
+                Some(metric) => with(&check, "metric", text(span, metric)),
+                None => check,
             }
-            self.assertion(&check)
         });
-        said.asserts.extend(asserts);
-        said.vars = merged(&defaults.vars, &row.vars);
-        if !row.metadata.is_empty() {
-            said.metadata = Some(entries(span, row.metadata));
+        let asserts: Vec<Node> = asserts.collect();
+        test.push(("vars", Node { kind: Kind::Mapping(vars.into()), ..map(span, []) }));
+        if !asserts.is_empty() {
+            test.push(("assert", list(span, asserts)));
         }
-        said
+        if !options.is_empty() {
+            test.push(("options", map(span, options)));
+        }
+        if !metadata.is_empty() {
+            test.push(("metadata", entries(span, metadata)));
+        }
+        map(span, test)
     }
 }
 

@@ -8,120 +8,135 @@ use super::dynamic::is_list;
 use super::files::{extension, is_script, path};
 use super::test_settings::TestSettings;
 
+/// The endings of files with tests.
+const CONTENTS: [&str; 6] = ["csv", "jsonl", "ndjson", "json", "yaml", "yml"];
+
 /// The function that promptfoo calls in a Python program that generates tests.
 const GENERATE: &str = "generate_tests";
 
 impl Translator<'_> {
     /// Reads all tests with their places, before they are expanded.
     pub(super) fn written(&mut self, root: &Node) -> Vec<(Span, TestSettings)> {
-        let defaults = self.default_test(root);
+        let default = self.default_test(root);
+        let defaults = match &default {
+            Some(node) => self.test_settings(node, &TestSettings::default()),
+            None => TestSettings::default(),
+        };
         let mut written: Vec<(Span, TestSettings)> = Vec::new();
-        match root.get("tests") {
-            Some(block) => self.list_of(block, &defaults, &mut written),
+        let tests = match root.get("tests") {
+            Some(block) => self.list_of(block),
             // Without tests, promptfoo sends each prompt once.
-            None if root.get("scenarios").is_none() => {
-                written.push((root.span, defaults.clone()));
+            None if root.get("scenarios").is_none() => vec![super::build::map(root.span, [])],
+            None => Vec::new(),
+        };
+        let hooks = self.hooks.clone();
+        for test in tests {
+            match self.before_each(&hooks, &test, default.as_ref()) {
+                // The changed tests have the entries of the default test.
+                Some(changed) => {
+                    for test in changed {
+                        written
+                            .push((test.span, self.test_settings(&test, &TestSettings::default())));
+                    }
+                }
+                None => written.push((test.span, self.test_settings(&test, &defaults))),
             }
-            None => {}
         }
         if let Some(block) = root.get("scenarios") {
+            if !hooks.is_empty() && !block.items().is_empty() {
+                let help = "write the tests under `tests`";
+                self.unsupported(block.span, "`extensions` beside `scenarios`", Some(help));
+            }
             self.scenarios(block, &defaults, &mut written);
         }
         written
     }
 
-    fn default_test(&mut self, root: &Node) -> TestSettings {
-        let Some(node) = root.get("defaultTest") else { return TestSettings::default() };
+    /// Returns the default test; `None` without one, or after an error, which is reported.
+    fn default_test(&mut self, root: &Node) -> Option<Node> {
+        let node = root.get("defaultTest")?;
         match node.text().map(|it| path(it).unwrap_or(it).to_owned()) {
-            Some(file) => match self.document_of(node.span, &file) {
-                Some(read) => self.test_settings(&read, &TestSettings::default()),
-                None => TestSettings::default(),
-            },
-            None => self.test_settings(node, &TestSettings::default()),
+            Some(file) => self.document_of(node.span, &file),
+            None => Some(node.clone()),
         }
     }
 
     /// Reads the tests of a block: a list of tests and files, or one file.
-    fn list_of(
-        &mut self,
-        block: &Node,
-        defaults: &TestSettings,
-        tests: &mut Vec<(Span, TestSettings)>,
-    ) {
+    pub(super) fn list_of(&mut self, block: &Node) -> Vec<Node> {
         match &block.kind {
-            Kind::Text(file) => self.tests_of_file(block.span, file, None, defaults, tests),
+            Kind::Text(file) => self.tests_of_file(block.span, file, None),
             Kind::List(items) => {
+                let mut tests = Vec::new();
                 for item in items.iter() {
                     match (item.text(), item.get("path").and_then(Node::text)) {
-                        (Some(file), _) => {
-                            self.tests_of_file(item.span, file, None, defaults, tests);
-                        }
+                        (Some(file), _) => tests.extend(self.tests_of_file(item.span, file, None)),
                         (None, Some(file)) => {
-                            let config = item.get("config");
-                            self.tests_of_file(item.span, file, config, defaults, tests);
+                            tests.extend(self.tests_of_file(item.span, file, item.get("config")));
                         }
-                        (None, None) => {
-                            let said = self.test_settings(item, defaults);
-                            tests.push((item.span, said));
-                        }
+                        (None, None) => tests.push(item.clone()),
                     }
                 }
+                tests
             }
             Kind::Mapping(_) if block.get("path").is_some() => {
-                let file = block.get("path").and_then(Node::text).unwrap_or_default().to_owned();
-                self.tests_of_file(block.span, &file, block.get("config"), defaults, tests);
+                let file = block.get("path").and_then(Node::text).unwrap_or_default();
+                self.tests_of_file(block.span, file, block.get("config"))
             }
-            Kind::Null => {}
+            Kind::Null => Vec::new(),
             _ => {
                 self.error(block.span, "expected a list of tests, or the file that has them", None);
+                Vec::new()
             }
         }
     }
 
-    fn tests_of_file(
-        &mut self,
-        span: Span,
-        written: &str,
-        config: Option<&Node>,
-        defaults: &TestSettings,
-        tests: &mut Vec<(Span, TestSettings)>,
-    ) {
+    fn tests_of_file(&mut self, span: Span, written: &str, config: Option<&Node>) -> Vec<Node> {
         let written = path(written).unwrap_or(written);
         if written.contains("://") {
-            let help = "save them beside the config, as CSV, JSONL or YAML";
-            self.unsupported(span, "tests from the network", Some(help));
-            return;
+            return self.tests_of_network(span, written);
         }
+        let mut tests = Vec::new();
         for file in self.paths(span, written) {
             let extension = extension(&file);
             if is_script(&extension) {
-                self.generated(span, &file, config, defaults, tests);
+                tests.extend(self.generated(span, &file, config));
                 continue;
             }
-            match extension.as_str() {
-                "csv" => self.table(span, &file, defaults, tests),
-                "jsonl" | "ndjson" => {
-                    let Some(content) = self.content(span, &file) else { continue };
-                    for line in content.lines().filter(|it| !it.trim().is_empty()) {
-                        let Some(value) = self.parse(span, &file, line) else { return };
-                        let said = self.test_settings(&Node::at(span, &value), defaults);
-                        tests.push((span, said));
-                    }
+            if !CONTENTS.contains(&extension.as_str()) {
+                let message = format!("`{file}` has no tests that can be read");
+                let help = "tests are read from .csv, .jsonl, .json and .yaml files, and made by .js, .ts and .py programs";
+                self.file_error(span, message, help);
+                continue;
+            }
+            let Some(content) = self.content(span, &file) else { continue };
+            tests.extend(self.tests_of_content(span, (&file, &extension), &content));
+        }
+        tests
+    }
+
+    /// Reads tests from the content of a file, which has a name and an ending.
+    pub(super) fn tests_of_content(
+        &mut self,
+        span: Span,
+        (name, ending): (&str, &str),
+        content: &str,
+    ) -> Vec<Node> {
+        match ending {
+            "csv" => self.table(span, (name, content)),
+            "jsonl" | "ndjson" => {
+                let lines = content.lines().filter(|it| !it.trim().is_empty());
+                lines
+                    .map_while(|line| Some(Node::at(span, &self.parse(span, name, line)?)))
+                    .collect()
+            }
+            _ => {
+                let Some(value) = self.parse(span, name, content) else { return Vec::new() };
+                let document = Node::at(span, &value);
+                if matches!(document.kind, Kind::Mapping(_)) {
+                    vec![document]
+                } else {
+                    self.list_of(&document)
                 }
-                "json" | "yaml" | "yml" => {
-                    let Some(document) = self.document_of(span, &file) else { continue };
-                    if matches!(document.kind, Kind::Mapping(_)) {
-                        let said = self.test_settings(&document, defaults);
-                        tests.push((span, said));
-                    } else {
-                        self.list_of(&document, defaults, tests);
-                    }
-                }
-                _ => self.file_error(
-                    span,
-                    format!("`{file}` has no tests that can be read"),
-                    "tests are read from .csv, .jsonl, .json and .yaml files, and made by .js, .ts and .py programs",
-                ),
             }
         }
     }
@@ -129,32 +144,22 @@ impl Translator<'_> {
     /// Reads the tests that a program generates.
     ///
     /// A function is called with the `config`. Another export is the list of tests itself.
-    fn generated(
-        &mut self,
-        span: Span,
-        file: &str,
-        config: Option<&Node>,
-        defaults: &TestSettings,
-        tests: &mut Vec<(Span, TestSettings)>,
-    ) {
-        let Some(program) = self.program(span, file, Some(GENERATE)) else { return };
+    fn generated(&mut self, span: Span, file: &str, config: Option<&Node>) -> Vec<Node> {
+        let Some(program) = self.program(span, file, Some(GENERATE)) else { return Vec::new() };
         let args: Vec<Value> = config.map(Node::to_json).into_iter().collect();
         let Some(made) = self.call(span, &program, "the program that makes tests", &args) else {
-            return;
+            return Vec::new();
         };
         let made = Node::at(span, &made);
         if is_list(&made) {
-            self.list_of(&made, defaults, tests);
-        } else {
-            let help = "return a list of tests: objects with `vars` and `assert`";
-            let kind = json!(made.to_json()).to_string();
-            let kind: String = kind.chars().take(40).collect();
-            self.error(
-                span,
-                format!("`{file}` returned `{kind}`, not a list of tests"),
-                Some(help),
-            );
+            return self.list_of(&made);
         }
+        let help = "return a list of tests: objects with `vars` and `assert`";
+        let kind = json!(made.to_json()).to_string();
+        let kind: String = kind.chars().take(40).collect();
+        let message = format!("`{file}` returned `{kind}`, not a list of tests");
+        self.error(span, message, Some(help));
+        Vec::new()
     }
 
     /// Combines each config of a scenario with each of its tests.
@@ -178,7 +183,11 @@ impl Translator<'_> {
             for config in self.listed(configs) {
                 let said = self.test_settings(&config, defaults);
                 match scenario.get("tests") {
-                    Some(block) => self.list_of(block, &said, tests),
+                    Some(block) => {
+                        for test in self.list_of(block) {
+                            tests.push((test.span, self.test_settings(&test, &said)));
+                        }
+                    }
                     None => tests.push((config.span, said)),
                 }
             }

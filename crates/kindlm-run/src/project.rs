@@ -12,6 +12,7 @@ use kindlm_engine::{Model, Suite};
 use kindlm_providers::{ClientOptions, Scripts};
 use kindlm_store::{Folder, MAX_FILE_BYTES};
 use kindlm_types::Files;
+use kindlm_types::script::RunScript;
 use serde_json::Map;
 
 use sha2::{Digest as _, Sha256};
@@ -24,6 +25,10 @@ use crate::{Failure, World};
 
 /// The default name of the config file.
 pub const CONFIG: &str = "kindlm.yaml";
+
+/// The usual names of promptfoo configs.
+const PROMPTFOO: [&str; 4] =
+    ["promptfooconfig.yaml", "promptfooconfig.json", "promptfooconfig.js", "promptfooconfig.ts"];
 
 /// The suite to open, and the permissions of its files and programs.
 #[derive(Clone, Debug)]
@@ -38,12 +43,19 @@ pub struct OpenOptions {
     ///
     /// These programs generate prompts, tests and variables.
     pub allow_programs: bool,
+    /// True if a promptfoo config may read tests from the network.
+    pub allow_network: bool,
 }
 
 impl OpenOptions {
     /// Creates options without additional permissions.
     pub fn new(config: impl Into<PathBuf>) -> Self {
-        Self { config: config.into(), allow_outside: false, allow_programs: false }
+        Self {
+            config: config.into(),
+            allow_outside: false,
+            allow_programs: false,
+            allow_network: false,
+        }
     }
 }
 
@@ -92,7 +104,7 @@ impl Project {
         purpose: Purpose,
     ) -> Result<Self, Failure> {
         let place = SuiteFolder::new(world, &options.config);
-        let opened = load_text(world, place, text, options.allow_outside, purpose)?;
+        let opened = load_text(world, place, text, options, purpose)?;
         Self::of_loaded(world, opened, options.allow_outside)
     }
 
@@ -183,6 +195,8 @@ impl SuiteFolder {
             "kindlm.yml",
             "promptfooconfig.yaml",
             "promptfooconfig.json",
+            "promptfooconfig.js",
+            "promptfooconfig.ts",
         ]) {
             Some(other) => failure.with_help(format!("there is a `{other}`: use `-c {other}`")),
             None => failure.with_help(
@@ -194,7 +208,7 @@ impl SuiteFolder {
     /// Returns the failure of an import whose config file does not exist.
     fn nothing_to_import(&self) -> Failure {
         let failure = Failure::input(format!("there is no `{}`", self.name));
-        match self.beside(&["promptfooconfig.yaml", "promptfooconfig.json"]) {
+        match self.beside(&PROMPTFOO) {
             Some(other) => failure
                 .with_help(format!("there is a `{other}`: `kindlm import {other}` converts it")),
             None => failure.with_help("name the promptfoo config: `kindlm import <file>`"),
@@ -222,7 +236,7 @@ pub fn load(
 ) -> Result<(SuiteFolder, Folder, Loaded), Failure> {
     let place = SuiteFolder::new(world, &args.config);
     let bytes = place.read()?;
-    load_text(world, place, &bytes, args.allow_outside, purpose)
+    load_text(world, place, &bytes, args, purpose)
 }
 
 /// Loads a suite from the text of its config file.
@@ -230,14 +244,15 @@ fn load_text(
     world: &World,
     place: SuiteFolder,
     text: &[u8],
-    allow_outside: bool,
+    args: &OpenOptions,
     purpose: Purpose,
 ) -> Result<(SuiteFolder, Folder, Loaded), Failure> {
     let files = Folder::open(&place.folder)
         .map_err(|err| Failure::input(err.to_string()))?
-        .allow_outside(allow_outside);
+        .allow_outside(args.allow_outside);
     let env = |name: &str| (world.env)(name);
-    let sources = sources(world, &files, &env, purpose)?;
+    let mut sources = sources(world, &files, &env, purpose)?;
+    sources.network = network(world, &files, args)?;
     let mut loaded = kindlm_config::load_with(&place.name, text, &sources);
     if let Some(suite) = &mut loaded.suite {
         suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(text)));
@@ -261,9 +276,22 @@ pub fn import(world: &World, args: &OpenOptions) -> Result<(SuiteFolder, Importe
         .map_err(|err| Failure::input(err.to_string()))?
         .allow_outside(args.allow_outside);
     let env = |name: &str| (world.env)(name);
-    let sources = sources(world, &files, &env, Purpose::look(args.allow_programs))?;
+    let mut sources = sources(world, &files, &env, Purpose::look(args.allow_programs))?;
+    sources.network = network(world, &files, args)?;
     let imported = kindlm_config::import_with(&place.name, &bytes, &sources);
     Ok((place, imported))
+}
+
+/// Returns the runner of scripts that read tests from the network; `None` if the user has not allowed it.
+fn network(
+    world: &World,
+    files: &Folder,
+    args: &OpenOptions,
+) -> Result<Option<Arc<RunScript>>, Failure> {
+    if !args.allow_network {
+        return Ok(None);
+    }
+    Ok(Some(programs::runner(world, files.root(), Purpose::Run)?.0))
 }
 
 /// Returns the files, environment and registries for reading a config.

@@ -13,7 +13,7 @@ use clap::Args;
     after_help = "Examples:\n  kindlm import promptfooconfig.yaml\n  kindlm import promptfooconfig.yaml --output - | less"
 )]
 pub(crate) struct ImportArgs {
-    /// The promptfoo config: YAML or JSON
+    /// The promptfoo config: YAML, JSON, JavaScript or TypeScript
     #[arg(value_name = "FILE", default_value = "promptfooconfig.yaml")]
     pub(crate) file: PathBuf,
 
@@ -33,4 +33,8 @@ pub(crate) struct ImportArgs {
     /// permits it
     #[arg(long)]
     pub(crate) allow_programs: bool,
+
+    /// Let a promptfoo config read tests from the network: files, Google Sheets, datasets of Hugging Face
+    #[arg(long)]
+    pub(crate) allow_network: bool,
 }

@@ -168,6 +168,10 @@ pub(crate) struct ConfigArgs {
     /// and use the network, if the suite permits it
     #[arg(long)]
     pub(crate) allow_programs: bool,
+
+    /// Let a promptfoo config read tests from the network: files, Google Sheets, datasets of Hugging Face
+    #[arg(long)]
+    pub(crate) allow_network: bool,
 }
 
 impl ConfigArgs {
@@ -177,6 +181,7 @@ impl ConfigArgs {
             config: self.config.clone(),
             allow_outside: self.allow_outside,
             allow_programs: self.allow_programs,
+            allow_network: self.allow_network,
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) fn run(args: &ImportArgs, io: &mut Io) -> Outcome {
         config: args.file.clone(),
         allow_outside: args.allow_outside,
         allow_programs: args.allow_programs,
+        allow_network: args.allow_network,
     };
     let (place, imported) = project::import(io, &config)?;
     opening::show_all(io, &imported.diagnostics, &imported.warnings);

@@ -149,7 +149,9 @@ fn by_kindlm(folder: &Path, config: &str) -> Rows {
     let row = |it: &Value| {
         let test = it["test"].as_str().unwrap();
         let test = test.split(" (").next().unwrap();
-        let name = format!("{test} on {}", it["model"].as_str().unwrap());
+        // A prompt with settings has a model of its own, which is named after both.
+        let model = it["model"].as_str().unwrap().split(" · ").next().unwrap();
+        let name = format!("{test} on {model}");
         // The threshold of a test has a result of its own in KindLM only.
         let parts = it["results"].as_array().unwrap().iter().filter(|it| it["type"] != "threshold");
         let parts = parts.map(|it| json!([it["type"], it["status"] == "passed"]));
@@ -220,7 +222,7 @@ fn configs_have_the_same_results_in_promptfoo() {
     let mut unused: BTreeSet<(&str, &str, &str)> = ON_PURPOSE.iter().copied().collect();
     let mut names: Vec<PathBuf> =
         std::fs::read_dir(folder()).unwrap().map(|it| it.unwrap().path()).collect();
-    names.retain(|it| it.extension().is_some_and(|it| it == "yaml"));
+    names.retain(|it| it.extension().is_some_and(|it| it == "yaml" || it == "js"));
     names.sort();
     assert!(names.len() > 10, "{names:?}");
     for path in names {
@@ -228,11 +230,13 @@ fn configs_have_the_same_results_in_promptfoo() {
         let server = MockServer::answering(answer).unwrap();
         let work = tempfile::tempdir().unwrap();
         let text = std::fs::read_to_string(&path).unwrap().replace("URL", &server.url());
-        std::fs::write(work.path().join("promptfooconfig.yaml"), text).unwrap();
+        let config = path.extension().unwrap().to_str().unwrap();
+        let config = format!("promptfooconfig.{config}");
+        std::fs::write(work.path().join(&config), text).unwrap();
         std::fs::copy(folder().join("table.csv"), work.path().join("table.csv")).unwrap();
-        let theirs = by_promptfoo(work.path(), "promptfooconfig.yaml", &server.url());
+        let theirs = by_promptfoo(work.path(), &config, &server.url());
         let sent = server.count();
-        let ours = by_kindlm(work.path(), "promptfooconfig.yaml");
+        let ours = by_kindlm(work.path(), &config);
         let mut found: Vec<(String, String)> = Vec::new();
         for row in theirs.keys().chain(ours.keys().filter(|it| !theirs.contains_key(*it))) {
             if theirs.get(row) != ours.get(row) {

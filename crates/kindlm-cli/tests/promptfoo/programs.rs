@@ -148,6 +148,39 @@ const MAKES: &[Makes] = &[
         &["Hi Ada"],
     ),
     (
+        "settings that a prompt and its function have",
+        &[
+            (
+                CONFIG,
+                "prompts: [{ id: file://p.js, label: p, config: { a: 1, b: 1 } }, { raw: plain, label: q, config: { b: 3 } }]\nproviders: [{ id: file://provider.js, config: { b: 0, c: 0 } }]\ntests: [{ vars: { x: 1 } }]\n",
+            ),
+            (
+                "p.js",
+                "module.exports = ({ config }) => ({ prompt: `asks ${config.b}`, config: { b: 2 } });",
+            ),
+            (
+                "provider.js",
+                "module.exports = class { constructor(options) { this.config = options.config } callApi(prompt) { return { output: `${prompt} ${JSON.stringify(this.config)}` } } };",
+            ),
+        ],
+        &["asks 1 {\"b\":2,\"c\":0,\"a\":1}", "plain {\"b\":3,\"c\":0}"],
+    ),
+    (
+        "a prompt that a whole Python program prints, and a method that makes tests",
+        &[
+            (
+                CONFIG,
+                "prompts: [file://p.py]\nproviders: [echo]\ntests: 'file://t.py:Maker.make'\n",
+            ),
+            ("p.py", "import json, sys\nprint('Hi ' + json.loads(sys.argv[1])['vars']['name'])\n"),
+            (
+                "t.py",
+                "class Maker:\n    @staticmethod\n    def make():\n        return [{'vars': {'name': 'Ada'}}]\n",
+            ),
+        ],
+        &["Hi Ada"],
+    ),
+    (
         "outputs that are there already",
         &[
             (
@@ -372,4 +405,80 @@ fn reports_are_written_to_the_configured_paths() {
     let ran = kindlm(folder.path(), &["test", "-c", CONFIG]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
     assert!(ran.stderr.contains("outside the folder of the config file"), "{}", ran.stderr);
+}
+
+/// A config that is a program, its helper, and the output of its only test.
+const CONFIGS: &[(&str, &str, &str)] = &[
+    (
+        "promptfooconfig.js",
+        "const { ask } = require('./lib.js');\nmodule.exports = { prompts: [ask], providers: ['echo'], tests: [{ vars: { name: 'Ada' } }] };",
+        "Hi Ada",
+    ),
+    (
+        "promptfooconfig.ts",
+        "import type { UnifiedConfig } from 'promptfoo';\nimport lib from './lib.js';\nconst config: UnifiedConfig = { prompts: [lib.ask], providers: ['echo'], tests: [{ vars: { name: 'Bob' } }] };\nexport default config;",
+        "Hi Bob",
+    ),
+    (
+        "promptfooconfig.mjs",
+        "export default async () => ({ prompts: ['{{n}}'], providers: ['echo'], tests: [1].map((n) => ({ vars: { n } })) });",
+        "1",
+    ),
+];
+
+#[test]
+fn a_config_may_be_a_program() {
+    for (name, text, expected) in CONFIGS {
+        let folder = folder(&[(name, text), ("lib.js", "exports.ask = 'Hi {{name}}';")]);
+        let (ran, rows) = rows(folder.path(), name, &[]);
+        assert_eq!(ran.code, 0, "{name}: {}{}", ran.stdout, ran.stderr);
+        assert_eq!(rows.len(), 1, "{name}");
+        assert_eq!(rows[0]["output"], *expected, "{name}");
+        let imported = kindlm(folder.path(), &["import", name, "--output", "-"]);
+        assert!(imported.stdout.contains("provider: echo"), "{name}: {}", imported.stderr);
+    }
+}
+
+#[test]
+fn a_config_that_cannot_be_run_says_why() {
+    for (text, expected) in [
+        ("throw new Error('no idea')", "the config cannot be evaluated: it threw `no idea`"),
+        ("require('lodash')", "the config cannot be evaluated: Cannot find module 'lodash'"),
+        ("module.exports = [1]", "the config does not export an object"),
+        (
+            "module.exports = { prompts: ['x'], providers: [() => 1] }",
+            "the config has a function at `providers.0`, which is not supported",
+        ),
+        (
+            "module.exports = { prompts: ['x'], providers: ['echo'], tests: [{ vars: 1 }] }",
+            "promptfooconfig.js (as JSON):10:15",
+        ),
+        ("module.exports = { a: 1 }", "this is not a promptfoo config"),
+    ] {
+        let folder = folder(&[("promptfooconfig.js", text)]);
+        let ran = kindlm(folder.path(), &["import", "promptfooconfig.js", "--output", "-"]);
+        assert_eq!(ran.code, 2, "{text}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains(expected), "{text}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn tests_are_read_from_the_network_only_if_allowed() {
+    let server = kindlm_testing::MockServer::answering(|_| {
+        kindlm_testing::MockReply::json(&json!([{"vars": {"name": "Ada"}}]))
+    })
+    .unwrap();
+    let url = format!("{}/tests.json?key=secret", server.url());
+    let config = format!("prompts: ['Hi {{{{name}}}}']\nproviders: [echo]\ntests: '{url}'\n");
+    let folder = folder(&[(CONFIG, &config)]);
+    let refused = kindlm(folder.path(), &["test", "-c", CONFIG]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("`--allow-network` lets KindLM read them"), "{refused:?}");
+    assert_eq!(server.count(), 0);
+    let args = ["test", "-c", CONFIG, "--allow-network", "--reporter", "json=-"];
+    let ran = kindlm(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("Hi Ada"), "{ran:?}");
+    let looked = kindlm(folder.path(), &["validate", "-c", CONFIG, "--allow-network"]);
+    assert_eq!((looked.code, server.count()), (0, 2), "{looked:?}");
 }

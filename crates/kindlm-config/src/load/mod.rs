@@ -60,6 +60,8 @@ pub struct Sources<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The runner of programs that generate parts of a promptfoo config, such as prompts, tests and variables.
     pub scripts: Arc<RunScript>,
+    /// The runner of scripts that read the tests of a promptfoo config from the network; `None` if it must not.
+    pub network: Option<Arc<RunScript>>,
     /// The compiler of the scripts of checks. If `None`, syntax errors in scripts are found only when they run.
     pub compile_script: Option<Arc<CompileScript>>,
     /// The ids of the reporters that `reports` may name. An empty list accepts any id.
@@ -90,6 +92,7 @@ impl<'a> Sources<'a> {
             files,
             env,
             scripts: Arc::new(|_| Err(no_scripts())),
+            network: None,
             compile_script: None,
             reporters: Vec::new(),
             assertions: kindlm_assertions::built_in(),

@@ -44,6 +44,7 @@ pub(super) fn parse(
         files: sources.files,
         env: sources.env,
         scripts: Arc::clone(&sources.scripts),
+        network: sources.network.clone(),
         reporters: &sources.reporters,
     };
     let translated = kindlm_promptfoo::translate(&source, &root, &inputs);

@@ -68,6 +68,23 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Refused("a prompt from `helicone://`"),
     ),
     ("prompts: exec:…", "prompts: ['exec:./p.sh']", Refused("a prompt that a command writes")),
+    (
+        "prompts[].config",
+        "prompts: [{ id: file://p.txt, config: { seed: 1 } }]",
+        Warned("`config` has no effect on the prompts of `p.txt`"),
+    ),
+    (
+        "prompts",
+        "prompts: [file://p.csv, file://dos.txt, file://lines.csv]",
+        As(&[
+            "first: template: jinja user: Say one",
+            "Say two: template",
+            "user: three",
+            "user: four",
+            "user: five",
+        ]),
+    ),
+    ("prompts", "prompts: [file://wide.csv]", Refused("`wide.csv` has no column `prompt`")),
     ("providers", "providers: echo", As(&["id: echo"])),
     ("providers", "targets: [{ echo: { label: e } }]", As(&["id: e"])),
     (
@@ -588,7 +605,37 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "tests: ['file://tests.js:fn', { path: file://tests.js, config: { a: 1 } }]",
         As(&["x: tests.js fn []", r#"x: tests.js [{"a":1}]"#]),
     ),
-    ("tests: https://…", "tests: 'https://docs.google.com/x'", Refused("tests from the network")),
+    (
+        "tests: https://…",
+        "tests: 'https://docs.google.com/spreadsheets/d/1/edit'",
+        As(&["x: from https://docs.google.com/spreadsheets/d/1/export?format=csv"]),
+    ),
+    (
+        "tests: https://…",
+        "tests: ['https://a.example/t.yaml?key=1']",
+        As(&["x: from https://a.example/t.yaml?key=1"]),
+    ),
+    (
+        "tests: https://…",
+        "tests: ['huggingface://datasets/a/b?limit=2']",
+        As(&["x: row 0", "x: row 1"]),
+    ),
+    (
+        "tests: https://…",
+        "tests: ['https://a.example/gone.csv']",
+        Refused("`https://a.example/gone.csv` cannot be read"),
+    ),
+    (
+        "tests: https://…",
+        "tests: ['https://a.example/page.csv']",
+        Refused("is a page, not a file of tests"),
+    ),
+    (
+        "tests: https://…",
+        "tests: ['huggingface://datasets/a/large']",
+        Refused("has 30000 rows, and at most 20000 are read"),
+    ),
+    ("tests: https://…", "tests: ['s3://a/b.csv']", Refused("tests at such an address")),
     (
         "tests[].vars",
         "tests: [{ vars: { name: Ada, x: 'Hello {{ name | upper }}', y: '{{ nobody }}' } }]",
@@ -848,7 +895,47 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("tags", "tags: { a: b }", Warned("`tags` has no effect here")),
     ("…", "test: []", Warned("`test` is not a key of promptfoo")),
     ("redteam", "redteam: {}", Refused("`redteam`")),
-    ("extensions", "extensions: [file://hook.js:all]", Refused("`extensions`")),
+    (
+        "extensions",
+        "extensions: ['file://hook.js:beforeAll']\ntests: [{ vars: { x: 1 } }, { vars: { x: 2 } }]",
+        As(&["x: 1", "x: added by beforeAll", "x: 2"]),
+    ),
+    (
+        "extensions",
+        "extensions: ['file://hook.js:beforeEach']\ndefaultTest: { assert: [{ type: equals, value: a }] }\ntests: [{ vars: { x: [b, c] } }]",
+        As(&["x: b once", "x: c once", "value: a"]),
+    ),
+    (
+        "extensions",
+        "extensions: ['file://hook.js:every']\ntests: [{ vars: { x: b } }]",
+        As(&["x: b with beforeEach", "user: asked by beforeAll"]),
+    ),
+    (
+        "extensions",
+        "extensions: ['file://hook.js:afterAll']",
+        Warned("`afterAll` of `hook.js` is not run"),
+    ),
+    ("extensions", "extensions: ['file://hook.js']", Refused("expected an extension")),
+    (
+        "extensions",
+        "extensions: ['file://hook.js:wrong']",
+        Refused("`beforeAll` of the extension returned no `suite`"),
+    ),
+    (
+        "extensions",
+        "extensions: ['file://hook.js:every']\nprompts: [file://prompt.js]",
+        Refused("a `beforeAll` that changes prompts beside prompt functions"),
+    ),
+    (
+        "extensions",
+        "extensions: ['file://hook.js:beforeEach']\nscenarios: [{ config: [{ vars: { x: 1 } }] }]",
+        Refused("`extensions` beside `scenarios`"),
+    ),
+    (
+        "providers: file://provider.js",
+        "providers: [file://provider.rb]",
+        As(&["file: provider.rb", "function: call_api"]),
+    ),
     ("tracing", "tracing: { enabled: true }", Warned("`tracing` has no effect here")),
     (
         "prompts[].config",
@@ -935,6 +1022,10 @@ const ROWS: &[(&str, &str, Comes)] = &[
 fn files() -> Memory {
     Memory::of([
         ("p.txt", "one\n---\ntwo\n"),
+        ("p.csv", "label,prompt\nfirst,Say one\n,Say two\n"),
+        ("wide.csv", "a,b\nc,d\n"),
+        ("lines.csv", "Prompt\nfive\n"),
+        ("dos.txt", "three\r\n --- \r\nfour\r\n"),
         ("p.md", "md\n"),
         ("chat.json", r#"[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]"#),
         ("providers.yaml", "- { id: echo, label: from file }\n"),
@@ -958,6 +1049,8 @@ fn files() -> Memory {
         ("var.js", "x"),
         ("filter.js", "x"),
         ("returns.js", "x"),
+        ("hook.js", "x"),
+        ("provider.rb", "x"),
         ("made.py", "x"),
         ("whole.py", "x"),
         ("score.js", "x"),
@@ -965,6 +1058,65 @@ fn files() -> Memory {
         ("provider.py", "x"),
         ("image.png", "x"),
     ])
+}
+
+/// Replaces the functions of `extensions`.
+fn hook(function: &str, args: &[Value]) -> Value {
+    match function {
+        "beforeAll" => {
+            assert_eq!(args[1], json!({"hookName": "beforeAll"}));
+            let mut context = args[0].clone();
+            let test = json!({"vars": {"x": "added by beforeAll"}});
+            context["suite"]["tests"].as_array_mut().unwrap().insert(1, test);
+            context
+        }
+        "beforeEach" => {
+            let mut context = args[0].clone();
+            context["test"]["vars"]["x"] =
+                json!(format!("{} once", args[0]["test"]["vars"]["x"].as_str().unwrap_or("one")));
+            context
+        }
+        "every" => {
+            let mut context = args[1].clone();
+            if args[0] == "beforeAll" {
+                context["suite"]["prompts"] = json!([{"raw": "asked by beforeAll", "label": "p"}]);
+            } else {
+                let x = context["test"]["vars"]["x"].as_str().unwrap_or_default().to_owned();
+                context["test"]["vars"]["x"] =
+                    json!(format!("{x} with {}", args[0].as_str().unwrap()));
+            }
+            context
+        }
+        _ => json!({"a": 1}),
+    }
+}
+
+/// Replaces the network: returns the content at the address of a question.
+fn content(question: &ScriptQuestion) -> ScriptOutcome {
+    let url: String = serde_json::from_str(&question.args[0]).unwrap();
+    let host = url.split('/').nth(2).unwrap();
+    assert!(
+        question.permissions.net.iter().any(|it| it == host),
+        "{url}: {:?}",
+        question.permissions
+    );
+    let rows = |total: u32| {
+        let rows: Vec<Value> =
+            (0..2).map(|it| json!({"row": {"x": format!("row {it}")}})).collect();
+        json!({"rows": rows, "num_rows_total": total}).to_string()
+    };
+    let content = match url.as_str() {
+        it if it.contains("gone") => {
+            let (message, stack) = (Some("status 404".to_owned()), String::new());
+            return ScriptOutcome::Threw { message, stack, thrown: String::new() };
+        }
+        it if it.contains("page") => "<!DOCTYPE html>".to_owned(),
+        it if it.contains("large") => rows(30_000),
+        it if it.contains("huggingface") => rows(3),
+        it if it.contains("yaml") => format!("- vars: {{ x: 'from {it}' }}"),
+        it => format!("x\nfrom {it}\n"),
+    };
+    ScriptOutcome::Returned(ScriptValue::Json(json!(content)))
 }
 
 /// Replaces the script host: returns the result of the program that a row of [`ROWS`] names.
@@ -988,6 +1140,7 @@ fn answer(question: &ScriptQuestion) -> Value {
         }
         "var.js" => json!({"output": format!("value of {}", args[0].as_str().unwrap())}),
         "filter.js" => json!("filtered"),
+        "hook.js" => hook(&name, &args),
         "returns.js" => json!({"prompt": "with settings", "config": {"temperature": 0.25}}),
         "made.py" => json!([{"vars": {"x": format!("{path} {name}")}}]),
         other => panic!("nobody should run {other}"),
@@ -1013,6 +1166,9 @@ fn imported(row: &str) -> Imported {
             let outcome = ScriptOutcome::Returned(ScriptValue::from(answer(question)));
             Ok(ScriptAnswer { outcome, console: Vec::new() })
         }),
+        network: Some(Arc::new(|question| {
+            Ok(ScriptAnswer { outcome: content(question), console: Vec::new() })
+        })),
         reporters: vec!["csv", "json", "junit"],
         ..Sources::new(&files, &env)
     };

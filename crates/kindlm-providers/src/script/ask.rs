@@ -55,10 +55,15 @@ impl Config {
         let options = json!({"id": format!("file://{}", self.file), "config": self.config});
         let said = json!(prompt_text(prompt));
         let context = context(prompt, &self.config);
-        let (runtime, source, args) = if self.ending() == "py" {
+        let interpreter = match self.ending().as_str() {
+            "py" => Some(ScriptRuntime::Python),
+            "rb" => Some(ScriptRuntime::Ruby),
+            _ => None,
+        };
+        let (runtime, source, args) = if let Some(runtime) = interpreter {
             let function = self.function.clone().or_else(|| Some("call_api".to_owned()));
             let source = ScriptSource::File { path: self.file.clone(), function };
-            (ScriptRuntime::Python, source, vec![said, options, context])
+            (runtime, source, vec![said, options, context])
         } else {
             let (path, name) = (self.file.clone(), self.function.clone());
             let source = ScriptSource::Export { path, name, usage: ExportUse::Provider };

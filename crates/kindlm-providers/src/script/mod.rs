@@ -1,4 +1,4 @@
-//! `script`: a program in JavaScript or Python as the model.
+//! `script`: a program in JavaScript, Python or Ruby as the model.
 
 #[cfg(feature = "http")]
 mod ask;
@@ -23,7 +23,7 @@ use crate::{Kind, Meta, Registration};
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "script",
-        summary: "A program in JavaScript or Python as the model, in the form of promptfoo's custom providers.",
+        summary: "A program in JavaScript, Python or Ruby as the model, in the form of promptfoo's custom providers.",
         since: "0.1.0",
         key_variable: None,
         shorthand: false,
@@ -40,11 +40,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[schemars(rename = "ScriptConfig")]
 #[expect(clippy::struct_field_names, reason = "the keys of the configuration")]
 pub(crate) struct Config {
-    /// The file, relative to the folder of the config file: `.js`, `.mjs`, `.cjs`, `.ts`, `.mts`, `.cts` or `.py`.
+    /// The file, relative to the folder of the config file: `.js`, `.mjs`, `.cjs`, `.ts`, `.mts`, `.cts`, `.py` or `.rb`.
     #[schemars(length(min = 1))]
     file: String,
     /// The export to call: a class or an object with `callApi`, or a function. By default the default export; in
-    /// Python the function `call_api`.
+    /// Python and Ruby the function `call_api`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
@@ -68,9 +68,9 @@ impl Config {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
         let ending = read.ending();
-        if ending != "py" && !JAVASCRIPT.contains(&ending.as_str()) {
+        if !matches!(ending.as_str(), "py" | "rb") && !JAVASCRIPT.contains(&ending.as_str()) {
             let message = format!("`{}` is not a supported program", read.file);
-            let help = "programs are .js, .mjs, .cjs, .ts, .mts, .cts and .py files";
+            let help = "programs are .js, .mjs, .cjs, .ts, .mts, .cts, .py and .rb files";
             return Err(vec![Problem::new("/file", message).with_help(help)]);
         }
         Ok(read)
@@ -140,6 +140,9 @@ mod tests {
     fn a_program_is_of_a_kind_that_is_known() {
         let read = Config::read(&json!({"file": "p.exe"}));
         assert_eq!(read.unwrap_err()[0].pointer, "/file");
+        for file in ["p.js", "p.mts", "p.py", "p.rb"] {
+            assert!(Config::read(&json!({"file": file})).is_ok(), "{file}");
+        }
     }
 
     #[test]

@@ -1,0 +1,233 @@
+//! `extensions`: programs that change the suite before it runs.
+//!
+//! `beforeAll` and `beforeEach` run while the config is read. `afterEach` and `afterAll` get results, which do not exist
+//! then, so they are not run.
+
+use kindlm_source::{Kind, Node, Span};
+use serde_json::{Map, Value, json};
+
+use super::Translator;
+use super::build::{list, map, with};
+use super::files::path;
+use super::programs::{Program, split};
+use super::vars::{Vars, merged};
+
+/// The names of promptfoo's hooks. A function of such a name is called for this hook only, and gets the context first.
+const HOOKS: [&str; 4] = ["beforeAll", "beforeEach", "afterEach", "afterAll"];
+
+/// The parts of the suite that `beforeAll` may change.
+const PARTS: [&str; 5] = ["tests", "scenarios", "defaultTest", "nunjucksFilters", "derivedMetrics"];
+
+/// A function of `extensions`.
+#[derive(Clone, Debug)]
+pub(super) struct Hook {
+    span: Span,
+    program: Program,
+    /// The hook after which the function is named; `None` if it is called for every hook.
+    name: Option<&'static str>,
+}
+
+impl Translator<'_> {
+    /// Reads `extensions`. Warns of hooks that are not run.
+    pub(super) fn hooks(&mut self, root: &Node) -> Vec<Hook> {
+        let Some(block) = root.get("extensions") else { return Vec::new() };
+        let mut hooks = Vec::new();
+        for item in block.items() {
+            let named = item.text().and_then(path).map(|it| (it.to_owned(), split(it)));
+            let Some((written, (file, Some(function)))) =
+                named.as_ref().map(|(written, (file, function))| (written, (*file, *function)))
+            else {
+                let help = "name a file and a function of it: `file://hooks.js:beforeAll`";
+                self.error(item.span, "expected an extension", Some(help));
+                continue;
+            };
+            let name = HOOKS.into_iter().find(|it| *it == function);
+            let later = match name {
+                Some(name) => name.starts_with("after").then_some(name),
+                None => {
+                    let content = self.inputs.files.read(file.trim_start_matches("./"));
+                    let content = content.unwrap_or_default();
+                    ["afterEach", "afterAll"].into_iter().find(|it| content.contains(it))
+                }
+            };
+            if let Some(later) = later {
+                let message = format!("`{later}` of `{file}` is not run");
+                let help = "results are in the report: `--reporter json=FILE`; a named score is the `metric` of a check";
+                self.warn(item.span, message, Some(help));
+            }
+            if name.is_some_and(|it| it.starts_with("after")) {
+                continue;
+            }
+            if let Some(program) = self.program(item.span, written, None) {
+                hooks.push(Hook { span: item.span, program, name });
+            }
+        }
+        if !matches!(block.kind, Kind::List(_) | Kind::Null) {
+            self.error(block.span, "expected a list of extensions", None);
+        }
+        hooks
+    }
+
+    /// Calls all functions for a hook, one after another, and returns the last context with the place of its function.
+    ///
+    /// `part` is the only entry of a context. Returns `None` if no function returned a context, or after an error, which
+    /// is reported.
+    fn run_hooks(
+        &mut self,
+        hooks: &[Hook],
+        name: &'static str,
+        part: &str,
+        value: Value,
+    ) -> Option<(Span, Value)> {
+        let mut context = json!({part: value});
+        let mut changed = None;
+        for hook in hooks.iter().filter(|it| it.name.is_none_or(|it| it == name)) {
+            let args = match hook.name {
+                Some(_) => [context.clone(), json!({"hookName": name})],
+                None => [json!(name), context.clone()],
+            };
+            let what = format!("`{name}` of the extension");
+            let returned = self.call_hook(hook.span, &hook.program, &what, &args)?;
+            if returned.is_null() {
+                continue;
+            }
+            if !returned[part].is_object() {
+                let message = format!("`{name}` of the extension returned no `{part}`");
+                let help = "return the context, or nothing";
+                self.error(hook.span, message, Some(help));
+                return None;
+            }
+            context = returned;
+            changed = Some(hook.span);
+        }
+        changed.map(|span| (span, context[part].take()))
+    }
+
+    /// Runs `beforeAll`, and returns the config with the parts that it changed.
+    pub(super) fn before_all(&mut self, root: &Node, hooks: &[Hook]) -> Node {
+        if !hooks.iter().any(|it| it.name.is_none_or(|it| it == "beforeAll")) {
+            return root.clone();
+        }
+        let mut root = root.clone();
+        if let Some(block) = root.get("tests").cloned() {
+            let tests = self.list_of(&block);
+            root = with(&root, "tests", list(block.span, tests));
+        }
+        // The prompts are read again later, with the same problems.
+        let count = self.diagnostics.len();
+        let prompts = self.prompts(&root);
+        self.diagnostics.truncate(count);
+        let has_functions = prompts.iter().any(|it| it.program.is_some());
+        let prompts: Vec<Value> = prompts.iter().map(|it| it.for_hooks()).collect();
+        let mut suite = Map::new();
+        suite.insert("prompts".to_owned(), Value::from(prompts.clone()));
+        for key in PARTS.into_iter().chain(["providers", "targets", "extensions"]) {
+            suite.extend(root.get(key).map(|it| (key.to_owned(), it.to_json())));
+        }
+        let Some((span, changed)) = self.run_hooks(hooks, "beforeAll", "suite", suite.into())
+        else {
+            return root;
+        };
+        for key in PARTS {
+            let old = root.get(key).cloned();
+            let new = &changed[key];
+            if old.as_ref().map(Node::to_json).unwrap_or_default() != *new {
+                root = with(&root, key, changed_node(span, old.as_ref(), new));
+            }
+        }
+        if changed["prompts"] != Value::from(prompts) {
+            if has_functions {
+                let help = "change the prompts in the prompt functions";
+                let what = "a `beforeAll` that changes prompts beside prompt functions";
+                self.unsupported(span, what, Some(help));
+            }
+            root = with(&root, "prompts", Node::at(span, &changed["prompts"]));
+        }
+        root
+    }
+
+    /// Runs `beforeEach` for a test, with each of its combinations of variables.
+    ///
+    /// Returns the tests in the place of this test, which then have the settings of the default test too. Returns `None` if
+    /// the hook changes nothing.
+    pub(super) fn before_each(
+        &mut self,
+        hooks: &[Hook],
+        test: &Node,
+        default: Option<&Node>,
+    ) -> Option<Vec<Node>> {
+        if !hooks.iter().any(|it| it.name.is_none_or(|it| it == "beforeEach")) {
+            return None;
+        }
+        let whole = self.with_default(test, default);
+        let vars = whole.get("vars").map(|it| it.entries().to_vec()).unwrap_or_default();
+        let expands = whole.get("options").and_then(|it| it.get("disableVarExpansion"));
+        let expands = expands.is_none_or(|it| it.to_json() != Value::Bool(true));
+        let mut tests = Vec::new();
+        let mut is_changed = false;
+        for vars in self.combinations(&vars, expands) {
+            let own =
+                with(&whole, "vars", Node { kind: Kind::Mapping(vars.into()), ..whole.clone() });
+            let given = own.to_json();
+            match self.run_hooks(hooks, "beforeEach", "test", given.clone()) {
+                Some((span, changed)) if changed != given => {
+                    is_changed = true;
+                    tests.push(changed_node(span, Some(&own), &changed));
+                }
+                _ => tests.push(own),
+            }
+        }
+        is_changed.then_some(tests)
+    }
+
+    /// Returns a test with the entries of the default test, merged as promptfoo does.
+    fn with_default(&mut self, test: &Node, default: Option<&Node>) -> Node {
+        let empty = map(test.span, []);
+        let default = default.unwrap_or(&empty);
+        let mut whole = merged(default.entries(), test.entries());
+        let drops = test.get("options").and_then(|it| it.get("disableDefaultAsserts"));
+        let drops = drops.is_some_and(|it| it.to_json() == Value::Bool(true));
+        for (key, value) in &mut whole {
+            let (first, second) = (default.get(&key.name), test.get(&key.name));
+            let both = match &*key.name {
+                "vars" => {
+                    let vars: Vars = merged(&self.vars(first), &self.vars(second));
+                    Kind::Mapping(vars.into())
+                }
+                "options" | "metadata" => {
+                    let entries =
+                        |it: Option<&Node>| it.map(Node::entries).unwrap_or_default().to_vec();
+                    Kind::Mapping(merged(&entries(first), &entries(second)).into())
+                }
+                "assert" if !drops => {
+                    let items = [first, second].into_iter().flatten().flat_map(Node::items);
+                    Kind::List(items.cloned().collect::<Vec<_>>().into())
+                }
+                _ => continue,
+            };
+            *value = Node { kind: both, ..value.clone() };
+        }
+        Node { kind: Kind::Mapping(whole.into()), ..test.clone() }
+    }
+}
+
+/// Returns the node of a changed value. Its unchanged parts keep their places.
+fn changed_node(span: Span, old: Option<&Node>, new: &Value) -> Node {
+    let Some(old) = old else { return Node::at(span, new) };
+    if old.to_json() == *new {
+        return old.clone();
+    }
+    match new {
+        Value::Array(items) => {
+            let item = |(at, it): (usize, &Value)| changed_node(span, old.items().get(at), it);
+            list(old.span, items.iter().enumerate().map(item))
+        }
+        Value::Object(entries) => {
+            let changed = entries.iter();
+            let changed =
+                changed.map(|(key, it)| (key.clone(), changed_node(span, old.get(key), it)));
+            super::build::entries(old.span, changed)
+        }
+        other => Node::at(span, other),
+    }
+}

@@ -1,0 +1,269 @@
+//! Tests that are read from the network: files, Google Sheets, and datasets of Hugging Face.
+//!
+//! A script in the sandbox sends the requests. It may only reach the hosts that the address needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_source::{Code, Diagnostic, Node, Span};
+use kindlm_types::ecma::encode_uri_component;
+use kindlm_types::script::{
+    RunScript, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptRuntime, ScriptSource,
+    ScriptValue,
+};
+use serde_json::{Value, json};
+
+use super::Translator;
+use super::files::extension;
+
+/// Sends a request, with the first of these environment variables that is set as its token.
+const DOWNLOAD: &str = "
+const token = names.map((name) => process.env[name]).find(Boolean);
+const response = await fetch(url, token ? { headers: { Authorization: `Bearer ${token}` } } : {});
+if (!response.ok) throw new Error(`the server answered with status ${response.status}`);
+return await response.text();
+";
+
+/// The time limit of a request.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The most rows that are read from a dataset. Each of them is a test.
+const MOST_ROWS: u64 = 20_000;
+
+/// The rows of a request to Hugging Face, which answers with at most so many.
+const PAGE: u64 = 100;
+
+const HUGGING_FACE: &str = "huggingface://datasets/";
+const ROWS: &str = "https://datasets-server.huggingface.co/rows";
+const SHEETS: &str = "https://docs.google.com/spreadsheets/";
+
+/// The environment variables of Hugging Face's token, in promptfoo's order.
+const TOKENS: [&str; 3] = ["HF_TOKEN", "HF_API_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+
+impl Translator<'_> {
+    /// Reads tests from an address. Returns no tests after an error, which is reported.
+    pub(super) fn tests_of_network(&mut self, span: Span, address: &str) -> Vec<Node> {
+        self.tests_at(span, address).unwrap_or_default()
+    }
+
+    fn tests_at(&mut self, span: Span, address: &str) -> Option<Vec<Node>> {
+        let is_dataset = address.starts_with(HUGGING_FACE);
+        let is_web = address.starts_with("https://") || address.starts_with("http://");
+        if !is_dataset && !is_web {
+            let help = "save them beside the config, as CSV, JSONL or YAML";
+            self.unsupported(span, "tests at such an address", Some(help));
+            return None;
+        }
+        if self.inputs.network.is_none() {
+            let message = format!("tests from `{}` are not read", short(address));
+            let help = "`--allow-network` lets KindLM read them; or save them beside the config";
+            self.error(span, message, Some(help));
+            return None;
+        }
+        if is_dataset {
+            return self.dataset(span, address);
+        }
+        let (url, ending, hosts) = if address.starts_with(SHEETS) {
+            let hosts = vec!["docs.google.com".to_owned(), "*.googleusercontent.com".to_owned()];
+            (sheet(address), "csv".to_owned(), hosts)
+        } else {
+            let path = address.split(['?', '#']).next().unwrap_or(address);
+            (address.to_owned(), extension(path), host(address).into_iter().collect())
+        };
+        if !matches!(ending.as_str(), "csv" | "json" | "jsonl" | "yaml" | "yml") {
+            let help = "the address of a file ends with .csv, .json, .jsonl or .yaml";
+            self.unsupported(span, "tests at such an address", Some(help));
+            return None;
+        }
+        let content = self.download(span, &url, hosts, &[])?;
+        if content.trim_start().to_ascii_lowercase().starts_with("<!doctype html") {
+            let message = format!("`{}` is a page, not a file of tests", short(address));
+            let help = "a sheet must be readable for everyone who has its link";
+            self.error(span, message, Some(help));
+            return None;
+        }
+        Some(self.tests_of_content(span, (&short(address), &ending), &content))
+    }
+
+    /// Reads the rows of a dataset of Hugging Face. Each row has the variables of a test.
+    fn dataset(&mut self, span: Span, address: &str) -> Option<Vec<Node>> {
+        let mut tests = Vec::new();
+        let Some((base, limit)) = dataset(address) else {
+            let help = "write `huggingface://datasets/OWNER/NAME?split=test`";
+            self.error(span, format!("`{address}` is no dataset"), Some(help));
+            return None;
+        };
+        let mut most = limit.unwrap_or(u64::MAX);
+        let mut offset = 0;
+        while offset < most {
+            let length = PAGE.min(most - offset);
+            let url = format!("{base}&offset={offset}&length={length}");
+            let hosts = vec!["datasets-server.huggingface.co".to_owned()];
+            let content = self.download(span, &url, hosts, &TOKENS)?;
+            let page: Value = serde_json::from_str(&content).unwrap_or_default();
+            let (rows, total) = (page["rows"].as_array(), page["num_rows_total"].as_u64());
+            let (Some(rows), Some(total)) = (rows, total) else {
+                let message = format!("the answer for `{}` has no rows", short(address));
+                let help = "check the name and the split of the dataset";
+                self.error(span, message, Some(help));
+                return None;
+            };
+            most = most.min(total);
+            if most > MOST_ROWS {
+                let message = format!(
+                    "`{}` has {most} rows, and at most {MOST_ROWS} are read",
+                    short(address)
+                );
+                self.error(span, message, Some("add `&limit=1000` to its address"));
+                return None;
+            }
+            if rows.is_empty() && offset < most {
+                let message = format!("`{}` ends after {offset} of {most} rows", short(address));
+                self.error(span, message, Some("try again later"));
+                return None;
+            }
+            for row in rows {
+                let test = json!({"vars": row["row"], "options": {"disableVarExpansion": true}});
+                tests.push(Node::at(span, &test));
+            }
+            offset += rows.len() as u64;
+        }
+        Some(tests)
+    }
+
+    /// Returns the content at an address. Returns `None` after an error, which is reported.
+    fn download(
+        &mut self,
+        span: Span,
+        url: &str,
+        hosts: Vec<String>,
+        tokens: &[&str],
+    ) -> Option<String> {
+        let network = Arc::clone(self.inputs.network.as_ref()?);
+        match download(&network, url, hosts, tokens) {
+            Ok(content) => Some(content),
+            Err(why) => {
+                let message = format!("`{}` cannot be read: {why}", short(url));
+                let diagnostic = Diagnostic::error(Code::FILE, message, self.source, span);
+                self.diagnostics.push(diagnostic.with_help("check the address and the network"));
+                None
+            }
+        }
+    }
+}
+
+fn download(
+    network: &Arc<RunScript>,
+    url: &str,
+    hosts: Vec<String>,
+    tokens: &[&str],
+) -> Result<String, String> {
+    let env: Vec<String> = tokens.iter().map(|&it| it.to_owned()).collect();
+    let question = ScriptQuestion {
+        runtime: ScriptRuntime::QuickJs,
+        source: ScriptSource::Body {
+            params: vec!["url".to_owned(), "names".to_owned()],
+            code: DOWNLOAD.into(),
+        },
+        args: [json!(url), json!(tokens)].map(|it| it.to_string().into()).to_vec(),
+        permissions: Arc::new(ScriptPermissions {
+            net: hosts,
+            env,
+            ..ScriptPermissions::default()
+        }),
+        timeout: Some(TIMEOUT),
+    };
+    match network(&question).map_err(|err| err.message)?.outcome {
+        ScriptOutcome::Returned(ScriptValue::Json(Value::String(content))) => Ok(content),
+        ScriptOutcome::Returned(_) => Err("the answer is not text".to_owned()),
+        ScriptOutcome::Threw { message, thrown, .. } => Err(message.unwrap_or(thrown)),
+    }
+}
+
+/// Returns the host of an address, with its port.
+fn host(address: &str) -> Option<String> {
+    let rest = address.split_once("://")?.1;
+    let host = rest.split(['/', '?', '#']).next()?;
+    (!host.is_empty() && !host.contains('@')).then(|| host.to_owned())
+}
+
+/// Returns an address without its query, which may have a secret.
+fn short(address: &str) -> String {
+    address.split(['?', '#']).next().unwrap_or(address).to_owned()
+}
+
+/// Returns the address of a Google Sheet as CSV, as promptfoo does.
+fn sheet(address: &str) -> String {
+    let base = address.split(['?', '#']).next().unwrap_or(address);
+    let base = base.split("/edit").next().unwrap_or(base);
+    let query = address.split_once('?').map_or("", |(_, it)| it).split('#').next().unwrap_or("");
+    let gid = query.split('&').find_map(|it| it.strip_prefix("gid="));
+    let gid = gid.map(|it| format!("&gid={it}")).unwrap_or_default();
+    format!("{base}/export?format=csv{gid}")
+}
+
+/// Returns the address of the rows of a dataset, and the most rows that the config asks for.
+///
+/// Returns `None` if the owner or the name is missing, or the limit is no number.
+fn dataset(address: &str) -> Option<(String, Option<u64>)> {
+    let rest = address.strip_prefix(HUGGING_FACE)?;
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (owner, name) = path.split_once('/')?;
+    if owner.is_empty() || name.is_empty() || name.contains('/') {
+        return None;
+    }
+    let mut pairs = vec![("split", "test"), ("config", "default")];
+    for (key, value) in query.split('&').filter_map(|it| it.split_once('=')) {
+        match pairs.iter_mut().find(|(it, _)| *it == key) {
+            Some(pair) => pair.1 = value,
+            None => pairs.push((key, value)),
+        }
+    }
+    let limit = pairs.iter().find(|(key, _)| *key == "limit");
+    let limit = limit.map(|(_, it)| it.parse::<u64>()).transpose().ok()?;
+    let query: String = pairs.iter().map(|(key, it)| format!("&{key}={it}")).collect();
+    let dataset = encode_uri_component(&format!("{owner}/{name}"));
+    Some((format!("{ROWS}?dataset={dataset}{query}"), limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_become_those_of_their_rows() {
+        for (address, expected) in [
+            (
+                "https://docs.google.com/spreadsheets/d/1a/edit?usp=sharing",
+                "https://docs.google.com/spreadsheets/d/1a/export?format=csv",
+            ),
+            (
+                "https://docs.google.com/spreadsheets/d/1a/edit?gid=7#gid=7",
+                "https://docs.google.com/spreadsheets/d/1a/export?format=csv&gid=7",
+            ),
+        ] {
+            assert_eq!(sheet(address), expected);
+        }
+        for (address, expected) in [
+            (
+                "huggingface://datasets/a/b",
+                Some(("?dataset=a%2Fb&split=test&config=default", None)),
+            ),
+            (
+                "huggingface://datasets/a/b?split=train&limit=5",
+                Some(("?dataset=a%2Fb&split=train&config=default&limit=5", Some(5))),
+            ),
+            ("huggingface://datasets/a", None),
+            ("huggingface://datasets/a/b?limit=many", None),
+        ] {
+            let expected = expected.map(|(query, limit)| (format!("{ROWS}{query}"), limit));
+            assert_eq!(dataset(address), expected, "{address}");
+        }
+        for (address, expected) in [
+            ("https://a.example:8443/x?y=1", Some("a.example:8443")),
+            ("https://user:key@a.example/x", None),
+        ] {
+            assert_eq!(host(address).as_deref(), expected, "{address}");
+        }
+    }
+}
