@@ -18,6 +18,8 @@ pub(super) fn path(text: &str) -> Option<&str> {
 /// Returns the extension of a path in lower case. A function name behind the extension is ignored.
 pub(super) fn extension(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
+    // The name of a method in Python has a dot: `tests.py:Maker.make`.
+    let file = file.split_once(".py:").map_or(file, |_| "program.py");
     let extension = file.rsplit_once('.').map_or("", |(_, it)| it);
     extension.split(':').next().unwrap_or_default().to_ascii_lowercase()
 }
