@@ -57,3 +57,18 @@ pub(super) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
         .find(|it| !taken(it))
         .unwrap_or_else(|| name.to_owned())
 }
+
+/// Returns the texts of a list, or a single text as a list.
+///
+/// An object in the list is represented by its `id`. Other items are skipped.
+pub(super) fn texts(node: &Node) -> Vec<String> {
+    match &node.kind {
+        Kind::Text(text) => vec![text.to_string()],
+        _ => node
+            .items()
+            .iter()
+            .filter_map(|it| it.text().or_else(|| it.get("id").and_then(Node::text)))
+            .map(str::to_owned)
+            .collect(),
+    }
+}

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Translator;
 use super::asserts::KnownKeys;
-use super::build::{list, map, text, unique};
+use super::build::{list, map, text, texts, unique};
 use super::dynamic::{Made, ProgramModel};
 use super::prompts::{Prompt, Prompts};
 use super::providers::Group;
@@ -300,19 +300,4 @@ fn meant<'p>(said: &TestSettings, prompts: &'p Prompts, group: &Group) -> Vec<&'
         by(&filter) && by(&group.prompts)
     };
     prompts.iter().filter(is_meant).collect()
-}
-
-/// Returns the texts of a list, or a single text as a list.
-///
-/// An object in the list is represented by its `id`. Other items are skipped.
-pub(super) fn texts(node: &Node) -> Vec<String> {
-    match &node.kind {
-        Kind::Text(text) => vec![text.to_string()],
-        _ => node
-            .items()
-            .iter()
-            .filter_map(|it| it.text().or_else(|| it.get("id").and_then(Node::text)))
-            .map(str::to_owned)
-            .collect(),
-    }
 }

@@ -7,7 +7,7 @@ use kindlm_types::script::ScriptRuntime;
 use serde_json::Value;
 
 use super::Translator;
-use super::build::{key, map, number, text, unique};
+use super::build::{key, map, number, text, texts, unique};
 use super::clouds::dialect_at_vertex;
 use super::dynamic::is_list;
 use super::files::{extension, path};
@@ -351,7 +351,7 @@ impl Translator<'_> {
                 "label" => entry.label = value.text().map(str::to_owned),
                 "config" => entry.config = value.entries().to_vec(),
                 "prompts" => {
-                    entry.group.prompts = Some(super::cases::texts(value));
+                    entry.group.prompts = Some(texts(value));
                 }
                 "transform" => entry.group.transform = Some(value.clone()),
                 "delay" => entry.delay = Some(value.clone()),
