@@ -67,8 +67,8 @@ pub use shared::{pattern, template};
 
 /// The assertions of this crate by group.
 ///
-/// The order is that in which an `expect` block evaluates them. To add an assertion, create its folder. Then add a
-/// `mod` line and an entry in `REGISTRY` to the `mod.rs` of its group.
+/// An `expect` block evaluates them in this order. To add an assertion, create its folder. Then add a `mod` line and an
+/// entry in `REGISTRY` to the `mod.rs` of its group.
 pub static REGISTRY: &[Group] = &[
     Group {
         name: "agent",

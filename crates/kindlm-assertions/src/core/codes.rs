@@ -20,7 +20,7 @@ pub const VALUE_MISSING: FailureCode = FailureCode::new("VALUE_MISSING");
 /// The score is below the `threshold` of the list entry.
 pub const SCORE_BELOW_THRESHOLD: FailureCode = FailureCode::new("SCORE_BELOW_THRESHOLD");
 
-/// A check in list form that has no more specific code did not hold.
+/// A check in list form did not hold, and its assertion has no more specific code.
 pub const ASSERTION_FAILED: FailureCode = FailureCode::new("ASSERTION_FAILED");
 
 /// The entry has `not-`, and the check without `not-` held, so the entry fails.

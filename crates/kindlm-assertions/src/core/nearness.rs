@@ -124,7 +124,7 @@ impl Similar {
         }
     }
 
-    /// Returns the measure of a failure with its limit, and without `not-` also the difference of the texts.
+    /// Returns the measure of a failure with its limit; without `not-`, also the difference of the texts.
     fn evidence(&self, actual: f64, text: &str, output: &str) -> Vec<ResultEvidence> {
         let is_far = self.metric == Metric::Euclidean;
         let bound = if is_far == self.negate { Bound::AtLeast } else { Bound::AtMost };

@@ -34,7 +34,7 @@ pub(crate) fn explained<I: IntoIterator<Item = ResultEvidence>>(
     results.into_iter().map(|it| it.with_failure_evidence(&evidence)).collect()
 }
 
-/// Returns a text other than the output, by its name.
+/// Identifies a checked text other than the output by its name.
 pub(crate) fn other(name: impl Into<String>) -> CheckedText {
     CheckedText::Other { name: name.into() }
 }
@@ -126,7 +126,7 @@ pub(crate) fn json_diff(expected: &Value, actual: &Value) -> ResultEvidence {
     ResultEvidence::Diff { format: DiffFormat::Json, expected, actual }
 }
 
-/// Returns the difference of an expected value and an output that may be no JSON.
+/// Returns the difference of an expected value and an output that may not be JSON.
 pub(crate) fn output_diff(
     expected: &Value,
     output: &str,
@@ -258,7 +258,7 @@ pub(crate) fn is_tool_call(evidence: &ResultEvidence) -> bool {
     matches!(evidence, ResultEvidence::ToolCall { .. })
 }
 
-/// Returns the reason of a script, a service or a judge.
+/// Returns the evidence with the reason of a script, a service or a judge.
 pub(crate) fn reason(text: impl Into<String>) -> ResultEvidence {
     ResultEvidence::Reason { text: text.into() }
 }

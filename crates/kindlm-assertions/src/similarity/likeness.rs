@@ -60,7 +60,9 @@ impl Limit {
         if self.negate { 1.0 - measure } else { measure }
     }
 
-    /// Returns the evidence of a failure: the measure, and without `not-` the difference from a single reference text.
+    /// Returns the evidence of a failure: the measure.
+    ///
+    /// Without `not-`, the difference from a single reference text follows.
     pub(crate) fn evidence(
         self,
         name: &str,

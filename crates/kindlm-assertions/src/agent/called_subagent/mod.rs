@@ -22,7 +22,6 @@ use crate::{
 
 const ID: &str = "called-subagent";
 
-/// The registration of `called-subagent`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "called-tool";
 
-/// The registration of `called-tool`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

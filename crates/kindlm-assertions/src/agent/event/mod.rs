@@ -17,7 +17,6 @@ use crate::{
 
 const ID: &str = "event";
 
-/// The registration of `event`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

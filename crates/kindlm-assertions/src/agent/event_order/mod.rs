@@ -17,7 +17,6 @@ use crate::{
 
 const ID: &str = "event-order";
 
-/// The registration of `event-order`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "events-satisfy";
 
-/// The registration of `events-satisfy`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

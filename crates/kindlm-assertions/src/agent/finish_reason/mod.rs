@@ -17,7 +17,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "finish-reason";
 
-/// The registration of `finish-reason`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 const ID: &str = "is-valid-function-call";
 const LABEL: &str = "Function call";
 
-/// The registration of `is-valid-function-call`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 const ID: &str = "is-valid-openai-function-call";
 const LABEL: &str = "OpenAI function call";
 
-/// The registration of `is-valid-openai-function-call`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -21,7 +21,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 const ID: &str = "is-valid-openai-tools-call";
 const LABEL: &str = "OpenAI tools call";
 
-/// The registration of `is-valid-openai-tools-call`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -87,7 +86,7 @@ impl Assertion for IsValidOpenaiToolsCall {
         }
         let value = output.get("tool_calls").unwrap_or(&output);
         let nothing = "OpenAI did not return a valid-looking tools response";
-        // Checks of such a test see calls in the form of another vendor, which is not OpenAI's.
+        // The checks of this test see calls in the form of Anthropic or Gemini, which is not valid here.
         if is_other_form(execution) {
             let own = EntryOptions { negate: self.negate, threshold: None };
             let reason = format!("{nothing}: {}", ecma::stringify(value));

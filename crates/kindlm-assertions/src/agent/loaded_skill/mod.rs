@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "loaded-skill";
 
-/// The registration of `loaded-skill`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "max-tool-calls";
 
-/// The registration of `max-tool-calls`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

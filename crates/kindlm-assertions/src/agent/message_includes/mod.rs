@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "message-includes";
 
-/// The registration of `message-includes`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -73,7 +72,7 @@ impl Assertion for MessageIncludes {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let Facts { said, answers, .. } = Facts::of(&events);
-        // A program without any recorded act may not have asked a model at all.
+        // A program without a recorded answer may not have asked a model at all.
         if answers == 0 && evidence.execution.exit_code().is_some() {
             return missing(ID, &self.label, SILENT);
         }

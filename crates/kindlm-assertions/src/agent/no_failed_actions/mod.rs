@@ -19,7 +19,6 @@ use crate::{
 
 const ID: &str = "no-failed-actions";
 
-/// The registration of `no-failed-actions`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -73,7 +72,7 @@ impl Assertion for NoFailedActions {
         let failed = calls.iter().filter(|it| it.2);
         let failed: Vec<&str> = failed.map(|it| it.0.unwrap_or("(unknown)")).collect();
         let pending = calls.iter().filter(|it| it.1 == ActionState::Pending).count();
-        // Incomplete calls of other agents matter only if such a call was recorded.
+        // Missing calls of other agents matter only if at least one such call was recorded.
         let incomplete =
             [(Channel::Actions, true), (Channel::Subagents, !facts.subagents.is_empty())];
         let incomplete = incomplete.into_iter().filter(|(_, matters)| *matters).map(|(it, _)| it);

@@ -17,7 +17,6 @@ use crate::{
 
 const ID: &str = "parked";
 
-/// The registration of `parked`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -23,7 +23,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "skill-used";
 
-/// The registration of `skill-used`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -222,7 +221,7 @@ impl Used {
 impl Expected {
     /// Returns the evidence of a failure: the expected and the used skills.
     ///
-    /// If the number of uses is limited, and without `not-`, the number comes first.
+    /// For a counted skill without `not-`, the number of uses comes first.
     fn evidence(&self, skills: &[Skill], negate: bool) -> Vec<ResultEvidence> {
         let used = skills.iter().map(|it| it.name.as_str());
         let wanted = match self {

@@ -21,7 +21,6 @@ use crate::{
 
 const ID: &str = "succeeded";
 
-/// The registration of `succeeded`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -72,7 +71,7 @@ impl Assertion for Succeeded {
         let events = execution.events();
         let facts = Facts::of(&events);
         let obstacle = obstacle(execution, &facts);
-        // An agent without any recorded act has neither succeeded nor failed.
+        // An agent without any recorded activity has neither succeeded nor failed.
         let alive = !events.is_empty() || execution.exit_code().is_some() || execution.requests > 0;
         // The missing evidence may contain an error.
         if let (None, Some(gap)) = (&obstacle, execution.completeness.gaps.first()) {

@@ -21,7 +21,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "tool-call-f1";
 
-/// The registration of `tool-call-f1`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -109,7 +108,7 @@ fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
     }
 }
 
-/// The harmonic mean of precision and recall.
+/// Precision, recall, and the F1 score, which is their harmonic mean.
 ///
 /// Source: van Rijsbergen, "Information Retrieval", 1979.
 struct F1 {

@@ -79,7 +79,7 @@ pub(super) fn in_value(value: &Value) -> BTreeSet<String> {
 
 /// Returns the name in an item of a list, if there is a name.
 ///
-/// It is in Gemini's `functionCall`, in OpenAI's `function`, or in the item itself.
+/// The name is in Gemini's `functionCall`, in OpenAI's `function`, or in the item itself.
 fn in_item(item: &Value) -> Option<String> {
     let is_use = item["type"] == "tool_use" && item["name"].is_string();
     let nested = ["functionCall", "function"].iter().find(|key| item[**key].is_object());

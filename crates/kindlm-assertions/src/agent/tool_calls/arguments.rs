@@ -34,7 +34,7 @@ pub(super) fn closest<'a>(
     best
 }
 
-/// Returns one line for each expected argument that is missing or differs; for invalid JSON, a single line.
+/// Returns one line per expected argument that is missing or differs; a single line if the arguments are not JSON.
 pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<String> {
     if let Some(raw) = &call.malformed_arguments {
         return vec![unreadable(raw)];
@@ -50,7 +50,7 @@ pub(super) fn mismatches(call: &ToolCall, expected: &Map<String, Value>) -> Vec<
         .collect()
 }
 
-/// Returns one line for each violation of the schema by the call's arguments; for invalid JSON, a single line.
+/// Returns one line per schema violation of the call's arguments; a single line if the arguments are not JSON.
 ///
 /// At most [`NAMED`] violations are named.
 pub(super) fn violations(call: &ToolCall, schema: &Schema) -> Vec<String> {
@@ -87,7 +87,7 @@ fn unreadable_mismatch(call: &ToolCall) -> Option<Vec<Mismatch>> {
     Some(vec![mismatch("", "valid JSON", Some(&raw))])
 }
 
-/// Returns the arguments for the metadata; invalid JSON stays the original text.
+/// Returns the arguments for the metadata; arguments that are not JSON stay a text.
 pub(super) fn as_sent(call: &ToolCall) -> Value {
     call.malformed_arguments.clone().map_or_else(|| call.arguments.clone(), Value::from)
 }

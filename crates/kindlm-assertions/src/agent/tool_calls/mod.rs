@@ -31,7 +31,6 @@ const RESPONSE_MISMATCH: FailureCode = FailureCode::new("TOOL_RESPONSE_MISMATCH"
 /// The highest number of characters of the tools' results in a failure message.
 const SHOWN: usize = 200;
 
-/// The registration of `tool-calls`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -93,7 +92,7 @@ struct Config {
     response_contains: Option<String>,
 }
 
-/// The maximum number of calls before the expected one that the evidence of an order has.
+/// The highest number of calls before the expected call that the evidence names.
 const NAMED_BEFORE: u32 = 100;
 
 #[derive(Debug)]

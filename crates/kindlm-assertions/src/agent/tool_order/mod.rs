@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "tool-order";
 
-/// The registration of `tool-order`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

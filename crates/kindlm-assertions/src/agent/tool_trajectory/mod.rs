@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "tool-trajectory";
 
-/// The registration of `tool-trajectory`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -20,7 +20,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "trace-error-spans";
 
-/// The registration of `trace-error-spans`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -152,7 +151,9 @@ fn described(span: &Span) -> String {
 }
 
 impl TraceErrorSpans {
-    /// Returns the number and the share of failed spans that violate their limits, and without `not-` the failed spans.
+    /// Returns the number and the share of failed spans if they violate their limits.
+    ///
+    /// Without `not-`, the failed spans follow.
     fn evidence(&self, trace: &Trace) -> Vec<ResultEvidence> {
         let meant = || trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         let errors: Vec<String> = meant().filter(|it| failed(it)).map(described).collect();

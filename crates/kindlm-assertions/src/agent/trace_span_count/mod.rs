@@ -18,7 +18,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "trace-span-count";
 
-/// The registration of `trace-span-count`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -19,7 +19,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "trace-span-duration";
 
-/// The registration of `trace-span-duration`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -99,7 +98,8 @@ fn took(span: &Span) -> Option<f64> {
 
 /// Returns the percentile of sorted values by the nearest-rank method.
 ///
-/// See <https://en.wikipedia.org/wiki/Percentile#The_nearest-rank_method>.
+/// `share` is in percent. Without values, the result is 0. See
+/// <https://en.wikipedia.org/wiki/Percentile#The_nearest-rank_method>.
 fn percentile(sorted: &[Took<'_>], share: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "traces have far fewer than 2^52 spans")]
     let rank = (share / 100.0 * sorted.len() as f64).ceil();

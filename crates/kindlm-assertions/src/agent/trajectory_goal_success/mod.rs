@@ -18,7 +18,6 @@ use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setu
 
 const ID: &str = "trajectory:goal-success";
 
-/// The registration of `trajectory:goal-success`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

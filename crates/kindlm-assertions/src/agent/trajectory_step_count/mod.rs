@@ -19,7 +19,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "trajectory:step-count";
 
-/// The registration of `trajectory:step-count`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -25,7 +25,6 @@ const NO_ARGUMENTS: &str = "the spans lack the arguments of a call of the tool: 
 
 const ID: &str = "trajectory:tool-args-match";
 
-/// The registration of `trajectory:tool-args-match`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -149,7 +148,7 @@ type Stripped<'a> = (Cow<'a, Value>, Vec<&'a str>);
 
 /// Removes members from an object; returns the rest and the removed names.
 ///
-/// Any other value does not change.
+/// Any other value is returned unchanged.
 fn strip(value: &Value, out: impl Fn(&str, &Value) -> bool) -> Stripped<'_> {
     let Value::Object(map) = value else { return (Cow::Borrowed(value), Vec::new()) };
     let (gone, left): (Vec<_>, Vec<_>) = map.iter().partition(|(key, value)| out(key, value));
@@ -238,7 +237,7 @@ impl ToolArgsMatch {
 }
 
 impl ToolArgsMatch {
-    /// Returns the differences between the expected arguments and the first call of the tool whose arguments are known.
+    /// Returns the differences between the expected arguments and those of the first call with known arguments.
     ///
     /// Without such a call, and with `not-`, the evidence is the names of all steps.
     fn evidence(&self, steps: &[Step]) -> ResultEvidence {

@@ -18,7 +18,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "trajectory:tool-sequence";
 
-/// The registration of `trajectory:tool-sequence`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

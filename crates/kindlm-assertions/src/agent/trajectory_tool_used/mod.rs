@@ -19,7 +19,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "trajectory:tool-used";
 
-/// The registration of `trajectory:tool-used`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,6 @@ use crate::{
 
 const ID: &str = "used-no-tools";
 
-/// The registration of `used-no-tools`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

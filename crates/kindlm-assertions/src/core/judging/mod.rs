@@ -93,7 +93,7 @@ pub(crate) use data_rule;
 pub(crate) struct Inquiry {
     /// The model id of the judge; `None` for the suite's default judge.
     pub(crate) model: Option<String>,
-    /// The instructions. KindLM's own are equal for all questions of a kind, so that prompt caches hit.
+    /// The instructions. KindLM's own instructions are equal for all questions of a kind, so that prompt caches hit.
     pub(crate) system: Cow<'static, str>,
     /// The question itself.
     pub(crate) user: String,

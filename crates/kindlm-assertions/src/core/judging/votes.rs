@@ -13,7 +13,7 @@ pub(super) enum VoteRule {
     /// The median of the scores, compared with the check's own threshold. If the check derives no verdict from a score
     /// alone, the majority of the votes decides.
     Median,
-    /// The mean of the scores, with the same rules.
+    /// The mean of the scores. The mean becomes a verdict as described for `Median`.
     Mean,
     /// The verdict of more than half of the votes.
     Majority,
@@ -295,10 +295,10 @@ fn share(part: usize, all: usize) -> f64 {
 
 /// Returns the mean; `None` for an empty list.
 fn mean(scores: &[f64]) -> Option<f64> {
-    /// The precision to which the mean is rounded: 1/10^12.
+    /// The mean is rounded to a multiple of 1 / `EXACT`.
     ///
     /// In floating point, the mean of 0.7, 0.8 and 0.9 is slightly below 0.8. `judge` compares scores with its limit
-    /// exactly, so the mean would miss a limit that it meets.
+    /// exactly, so an unrounded mean would miss the limit 0.8.
     const EXACT: f64 = 1e12;
     let count = u32::try_from(scores.len()).ok().filter(|it| *it > 0)?;
     Some((scores.iter().sum::<f64>() / f64::from(count) * EXACT).round() / EXACT)

@@ -118,7 +118,7 @@ pub enum Runtime {
 /// The runtime of scripts and their permissions. By default, scripts may only compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptSettings {
-    /// The runtime: that of JavaScript, unless the check has a script in another language.
+    /// The runtime of JavaScript, or the interpreter if the check has a script in another language.
     pub runtime: ScriptRuntime,
     /// The permissions of scripts beyond computing.
     pub permissions: Arc<ScriptPermissions>,
@@ -162,7 +162,7 @@ impl ScriptSettings {
         Some(json!({"runtime": runtime, "net": net, "read": read, "env": env}))
     }
 
-    /// Returns these settings, overridden by a block. A list replaces the whole list.
+    /// Returns these settings, overridden by a block. A list of the block replaces the whole list of the settings.
     #[must_use]
     pub fn with(&self, block: &ScriptsBlock) -> Self {
         let mut permissions = (*self.permissions).clone();

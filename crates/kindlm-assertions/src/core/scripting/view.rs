@@ -77,7 +77,7 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Viewed {
 
 /// Returns the execution with its tool calls as the output; `None` if the output stays the same.
 ///
-/// The older `function_call` of OpenAI is already the structured output. Then only the text is added.
+/// OpenAI's older `function_call` is already the structured output. Its JSON then becomes the text of the output.
 fn with_calls(form: CallForm, before: &Execution) -> Option<Execution> {
     let value = match &before.output_json {
         Some(value) if before.output.is_empty() => value.clone(),

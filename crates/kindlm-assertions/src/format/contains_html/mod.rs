@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "contains-html";
 
-/// The registration of `contains-html`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -22,7 +22,6 @@ use std::ops::Range;
 
 const ID: &str = "contains-json";
 
-/// The registration of `contains-json`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

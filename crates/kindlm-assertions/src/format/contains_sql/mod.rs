@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "contains-sql";
 
-/// The registration of `contains-sql`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

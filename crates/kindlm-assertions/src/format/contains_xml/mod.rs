@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "contains-xml";
 
-/// The registration of `contains-xml`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "is-html";
 
-/// The registration of `is-html`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

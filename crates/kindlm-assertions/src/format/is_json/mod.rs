@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "is-json";
 
-/// The registration of `is-json`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

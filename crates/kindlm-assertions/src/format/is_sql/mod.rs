@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "is-sql";
 
-/// The registration of `is-sql`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

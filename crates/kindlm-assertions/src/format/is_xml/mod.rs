@@ -19,7 +19,6 @@ use crate::{
 
 const ID: &str = "is-xml";
 
-/// The registration of `is-xml`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

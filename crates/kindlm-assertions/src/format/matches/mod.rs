@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "matches";
 
-/// The registration of `matches`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -19,7 +19,6 @@ use crate::{
 
 const ID: &str = "output-equals";
 
-/// The registration of `output-equals`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -19,7 +19,6 @@ use crate::{
 
 const ID: &str = "output-matches";
 
-/// The registration of `output-matches`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

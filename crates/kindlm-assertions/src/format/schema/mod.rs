@@ -32,7 +32,6 @@ const KEPT: usize = 200;
 /// The highest number of characters of an unparsable output in the metadata.
 const PREVIEW: usize = 200;
 
-/// The registration of `schema`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

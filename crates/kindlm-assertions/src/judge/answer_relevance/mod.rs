@@ -26,7 +26,6 @@ use crate::{
 
 const ID: &str = "answer-relevance";
 
-/// The registration of `answer-relevance`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -17,7 +17,6 @@ use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setu
 
 const ID: &str = "classifier";
 
-/// The registration of `classifier`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

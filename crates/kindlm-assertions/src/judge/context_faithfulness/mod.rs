@@ -21,7 +21,6 @@ use reply::{read_statements, read_verdicts};
 
 const ID: &str = "context-faithfulness";
 
-/// The registration of `context-faithfulness`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -19,7 +19,6 @@ use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setu
 
 const ID: &str = "context-relevance";
 
-/// The registration of `context-relevance`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -167,7 +166,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
     let lines = reply.lines().map(|it| unmarked(it).to_owned());
     let lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
-    // If the first line consists of the words `INSUFFICIENT` only, all further lines are reasons, not quotes.
+    // If the first line is the phrase `INSUFFICIENT` alone, all further lines are reasons, not quotes.
     if lines.first().is_some_and(|it| is_insufficient(it)) {
         return Ok(Vec::new());
     }
@@ -179,7 +178,7 @@ fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     }
 }
 
-/// Returns true if a line consists of the words [`INSUFFICIENT`] only.
+/// Returns true if a line is the phrase [`INSUFFICIENT`], apart from case and punctuation.
 fn is_insufficient(line: &str) -> bool {
     line.trim_matches(|it: char| !it.is_alphanumeric()).eq_ignore_ascii_case(INSUFFICIENT)
 }

@@ -23,7 +23,6 @@ use crate::{
 
 const ID: &str = "conversation-relevance";
 
-/// The registration of `conversation-relevance`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

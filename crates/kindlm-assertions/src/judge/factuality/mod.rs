@@ -10,7 +10,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "factuality";
 
-/// The registration of `factuality`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "g-eval";
 
-/// The registration of `g-eval`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

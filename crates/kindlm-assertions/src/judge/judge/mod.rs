@@ -20,7 +20,6 @@ const ID: &str = "judge";
 const BELOW_THRESHOLD: FailureCode = FailureCode::new("JUDGE_BELOW_THRESHOLD");
 const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 
-/// The registration of `judge`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

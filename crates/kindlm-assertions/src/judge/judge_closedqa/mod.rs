@@ -10,7 +10,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "judge:closedQA";
 
-/// The registration of `judge:closedQA`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -10,7 +10,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "judge:factuality";
 
-/// The registration of `judge:factuality`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

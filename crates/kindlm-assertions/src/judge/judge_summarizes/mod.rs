@@ -18,7 +18,6 @@ use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setu
 
 const ID: &str = "judge:summarizes";
 
-/// The registration of `judge:summarizes`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

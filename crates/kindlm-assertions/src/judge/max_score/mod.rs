@@ -25,7 +25,6 @@ const ID: &str = "max-score";
 const LABEL: &str = "Highest score";
 const NO_SCORE: FailureCode = FailureCode::new("MAX_SCORE_UNKNOWN");
 
-/// The registration of `max-score`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -149,8 +148,8 @@ impl MaxScore {
                 let (label, name) = (&result.label, &candidate.name);
                 return Err(format!("`{label}` could not be judged on `{name}`: {message}"));
             }
-            // With `decidesScore`, the checks of a set count beside it, and a weight of a check does not count, as in
-            // promptfoo.
+            // With `decidesScore`, the checks of a set count in addition to the set, and the `weight` of a check is
+            // ignored, as in promptfoo.
             let parts = if self.decides_score { result.parts() } else { &[] };
             for result in std::iter::once(result).chain(parts) {
                 let Some(score) = result.score else { continue };

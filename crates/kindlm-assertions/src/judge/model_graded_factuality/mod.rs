@@ -10,7 +10,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "model-graded-factuality";
 
-/// The registration of `model-graded-factuality`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

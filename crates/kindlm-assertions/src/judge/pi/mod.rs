@@ -26,13 +26,12 @@ use crate::{
 const ID: &str = "pi";
 const SCORER_FAILED: FailureCode = FailureCode::new("SCORER_FAILED");
 
-/// The service of Pi Labs.
+/// The default URL, which is that of Pi Labs.
 const URL: &str = "https://api.withpi.ai/v1/scoring_system/score";
 const KEY_ENV: &str = "WITHPI_API_KEY";
 const KEY_HEADER: &str = "x-api-key";
 const THRESHOLD: f64 = 0.5;
 
-/// The registration of `pi`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

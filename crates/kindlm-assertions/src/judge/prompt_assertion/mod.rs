@@ -37,7 +37,6 @@ const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 /// It bounds the token limit of an answer, which grows with the number of rules.
 const MOST_RULES: usize = 100;
 
-/// The registration of `prompt-assertion`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

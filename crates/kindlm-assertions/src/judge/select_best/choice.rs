@@ -54,7 +54,7 @@ pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     }
     let (place, reason) = match chosen {
         Some(chosen) => chosen,
-        // Other numbers in the reply do not mean a choice.
+        // A reply with JSON objects must have `best`; numbers in its prose are not a choice.
         None if !objects.is_empty() => return Err("`best` is missing".into()),
         None => (in_text(reply, order.len())?, String::new()),
     };

@@ -26,7 +26,6 @@ use choice::Choice;
 
 const ID: &str = "select-best";
 
-/// The registration of `select-best`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

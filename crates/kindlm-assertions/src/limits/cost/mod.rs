@@ -24,7 +24,6 @@ use crate::{
 const ID: &str = "cost";
 const BUDGET_EXCEEDED: FailureCode = FailureCode::new("BUDGET_EXCEEDED");
 
-/// The registration of `cost`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -78,8 +77,8 @@ fn build(
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_usd, own.threshold) {
-        // With `maxUsd`, a `threshold` applies to the score, as in most assertions. Without it, `threshold` is the
-        // limit.
+        // With `maxUsd`, a `threshold` applies to the score, as in most assertions. Without `maxUsd`, `threshold` is
+        // the limit.
         (Some(max_usd), threshold) => {
             Ok(Arc::new(Cost { max_usd, threshold, negate: own.negate }))
         }

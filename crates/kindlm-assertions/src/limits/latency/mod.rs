@@ -22,7 +22,6 @@ use crate::{
 
 const ID: &str = "latency";
 
-/// The registration of `latency`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -76,8 +75,8 @@ fn build(
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     let config: Config = read(config)?;
     match (config.max_ms, own.threshold) {
-        // With `maxMs`, a `threshold` applies to the score, as in most assertions. Without it, `threshold` is the
-        // limit.
+        // With `maxMs`, a `threshold` applies to the score, as in most assertions. Without `maxMs`, `threshold` is
+        // the limit.
         (Some(max_ms), threshold) => {
             Ok(Arc::new(Latency { max_ms, threshold, negate: own.negate }))
         }

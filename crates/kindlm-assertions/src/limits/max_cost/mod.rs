@@ -16,7 +16,6 @@ use crate::{
 
 const ID: &str = "max-cost";
 
-/// The registration of `max-cost`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

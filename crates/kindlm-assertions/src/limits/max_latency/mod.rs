@@ -16,7 +16,6 @@ use crate::{
 
 const ID: &str = "max-latency";
 
-/// The registration of `max-latency`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

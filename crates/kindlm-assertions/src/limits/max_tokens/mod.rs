@@ -16,7 +16,6 @@ use crate::{
 
 const ID: &str = "max-tokens";
 
-/// The registration of `max-tokens`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -16,7 +16,6 @@ use crate::{
 
 const ID: &str = "max-turns";
 
-/// The registration of `max-turns`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "perplexity";
 
-/// The registration of `perplexity`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -16,7 +16,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "guardrails";
 
-/// The registration of `guardrails`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

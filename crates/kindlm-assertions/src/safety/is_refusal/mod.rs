@@ -18,7 +18,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "is-refusal";
 
-/// The registration of `is-refusal`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

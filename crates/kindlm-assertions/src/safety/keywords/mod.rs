@@ -23,7 +23,6 @@ const ID: &str = "keywords";
 const KEYWORD_DENIED: FailureCode = FailureCode::new("KEYWORD_DENIED");
 const KEYWORD_MISSING: FailureCode = FailureCode::new("KEYWORD_MISSING");
 
-/// The registration of `keywords`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

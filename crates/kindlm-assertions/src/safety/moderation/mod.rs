@@ -19,7 +19,6 @@ use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setu
 
 const ID: &str = "moderation";
 
-/// The registration of `moderation`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

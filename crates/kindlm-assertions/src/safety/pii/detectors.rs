@@ -53,7 +53,7 @@ struct Candidate<'a> {
 type Accepts = fn(&Candidate<'_>) -> bool;
 
 struct Spec {
-    /// The id: its name in configurations.
+    /// The id: the name in configurations.
     id: &'static str,
     /// The name in results.
     name: &'static str,

@@ -32,7 +32,6 @@ const ID: &str = "pii";
 const PII_DETECTED: FailureCode = FailureCode::new("PII_DETECTED");
 const INVALID_PATTERN: FailureCode = FailureCode::new("INVALID_PATTERN");
 
-/// The registration of `pii`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::detectors::{Detector, DetectorName};
 use crate::shared::pattern::PatternError;
 
-/// Replaces personal data with its kind: `[e-mail address]`. It finds what all detectors of the check `pii` find.
+/// Replaces personal data with its kind: `[e-mail address]`. It uses all detectors of the check `pii`.
 #[derive(Debug)]
 pub struct Redactor {
     detectors: Vec<Detector>,

@@ -28,7 +28,6 @@ const LABEL: &str = "Set";
 const PART_ERRORED: FailureCode = FailureCode::new("SET_PART_ERRORED");
 const SCORING_FAILED: FailureCode = FailureCode::new("SET_SCORING_FAILED");
 
-/// The registration of `assert-set`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

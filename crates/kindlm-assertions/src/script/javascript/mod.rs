@@ -22,7 +22,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 
 const ID: &str = "javascript";
 
-/// The registration of `javascript`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Meta, Registration, Setup};
 static LANGUAGE: Language =
     Language { id: "python", name: "Python", endings: &[".py"], runtime: ScriptRuntime::Python };
 
-/// The registration of `python`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: LANGUAGE.id,

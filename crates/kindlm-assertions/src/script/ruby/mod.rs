@@ -14,7 +14,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Meta, Registration, Setup};
 static LANGUAGE: Language =
     Language { id: "ruby", name: "Ruby", endings: &[".rb"], runtime: ScriptRuntime::Ruby };
 
-/// The registration of `ruby`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: LANGUAGE.id,

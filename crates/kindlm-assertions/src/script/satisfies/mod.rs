@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "satisfies";
 
-/// The registration of `satisfies`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

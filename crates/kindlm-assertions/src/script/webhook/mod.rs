@@ -23,7 +23,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, 
 const ID: &str = "webhook";
 const WEBHOOK_FAILED: FailureCode = FailureCode::new("WEBHOOK_FAILED");
 
-/// The registration of `webhook`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "bleu";
 
-/// The registration of `bleu`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -26,7 +26,6 @@ const DRIFT_PARSE_ERROR: FailureCode = FailureCode::new("DRIFT_PARSE_ERROR");
 const DRIFT_FIELD_UNKNOWN: FailureCode = FailureCode::new("DRIFT_FIELD_UNKNOWN");
 const BASELINE_MISSING: FailureCode = FailureCode::new("BASELINE_MISSING");
 
-/// The registration of `drift`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

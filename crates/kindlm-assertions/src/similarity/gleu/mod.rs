@@ -17,7 +17,6 @@ use crate::{
 
 const ID: &str = "gleu";
 
-/// The registration of `gleu`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

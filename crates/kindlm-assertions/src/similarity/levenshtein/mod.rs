@@ -23,7 +23,6 @@ const ID: &str = "levenshtein";
 /// The default threshold: the highest distance that passes.
 const DEFAULT: f64 = 5.0;
 
-/// The registration of `levenshtein`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,
@@ -91,7 +90,7 @@ impl Levenshtein {
 }
 
 impl Levenshtein {
-    /// Returns the distance with its limit, and without `not-` also the difference of the texts.
+    /// Returns the distance with its limit; without `not-`, also the difference of the texts.
     fn evidence(&self, distance: &Distance, output: &str) -> Vec<ResultEvidence> {
         #[expect(clippy::cast_precision_loss, reason = "no text has 2^53 letters")]
         let actual = match distance {
@@ -99,7 +98,7 @@ impl Levenshtein {
             Distance::MoreThan(_) | Distance::Unknown => f64::NAN,
         };
         if self.negate {
-            // A distance is a whole number, so the next one is far enough.
+            // A distance is a whole number, so the next number above the threshold is far enough.
             let limit = (self.threshold.floor() + 1.0, Bound::AtLeast);
             return vec![measure("distance", actual, limit, None)];
         }

@@ -21,7 +21,6 @@ use crate::{
 
 const ID: &str = "meteor";
 
-/// The registration of `meteor`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

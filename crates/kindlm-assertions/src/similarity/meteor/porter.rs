@@ -32,7 +32,7 @@ const DERIVED: [(&str, &str); 21] = [
     ("logi", "log"),
 ];
 
-/// The suffixes of step 3, with the same rule as in step 2.
+/// The suffixes of step 3, with their replacements. The condition is the same as in step 2.
 const NESTED: [(&str, &str); 7] = [
     ("icate", "ic"),
     ("ative", ""),

@@ -22,7 +22,6 @@ use treebank::tokens;
 
 const ID: &str = "rouge-n";
 
-/// The registration of `rouge-n`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

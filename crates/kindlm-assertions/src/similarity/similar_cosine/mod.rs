@@ -11,7 +11,6 @@ use crate::{Assertion, Build, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "similar:cosine";
 
-/// The registration of `similar:cosine`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

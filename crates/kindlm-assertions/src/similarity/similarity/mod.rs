@@ -22,7 +22,6 @@ const DEFAULT: f64 = 0.6;
 
 const ID: &str = "similarity";
 
-/// The registration of `similarity`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "contains";
 
-/// The registration of `contains`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

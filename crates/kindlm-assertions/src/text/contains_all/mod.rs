@@ -14,7 +14,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "contains-all";
 
-/// The registration of `contains-all`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -14,7 +14,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "contains-any";
 
-/// The registration of `contains-any`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

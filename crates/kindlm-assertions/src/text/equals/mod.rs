@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "equals";
 
-/// The registration of `equals`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "excludes";
 
-/// The registration of `excludes`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

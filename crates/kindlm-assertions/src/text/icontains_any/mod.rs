@@ -14,7 +14,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "icontains-any";
 
-/// The registration of `icontains-any`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -15,7 +15,6 @@ use crate::{Build, Built, Code, EntryOptions, Meta, Registration, Setup};
 
 const ID: &str = "includes";
 
-/// The registration of `includes`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

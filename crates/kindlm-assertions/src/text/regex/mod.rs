@@ -22,7 +22,6 @@ use crate::{
 
 const ID: &str = "regex";
 
-/// The registration of `regex`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

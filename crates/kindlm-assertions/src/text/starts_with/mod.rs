@@ -19,7 +19,6 @@ use crate::{
 
 const ID: &str = "starts-with";
 
-/// The registration of `starts-with`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

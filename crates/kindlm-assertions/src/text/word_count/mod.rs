@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "word-count";
 
-/// The registration of `word-count`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

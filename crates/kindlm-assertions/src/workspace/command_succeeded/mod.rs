@@ -22,7 +22,6 @@ use crate::{
 const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
 const ID: &str = "command-succeeded";
 
-/// The registration of `command-succeeded`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

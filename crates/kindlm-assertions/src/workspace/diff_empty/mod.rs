@@ -17,7 +17,6 @@ use crate::{
 
 const ID: &str = "diff-empty";
 
-/// The registration of `diff-empty`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

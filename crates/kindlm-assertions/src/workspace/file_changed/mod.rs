@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "file-changed";
 
-/// The registration of `file-changed`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

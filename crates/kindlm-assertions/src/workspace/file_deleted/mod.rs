@@ -18,7 +18,6 @@ use crate::{
 
 const ID: &str = "file-deleted";
 
-/// The registration of `file-deleted`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

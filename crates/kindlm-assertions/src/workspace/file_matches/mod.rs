@@ -19,7 +19,6 @@ use crate::{
 
 const ID: &str = "file-matches";
 
-/// The registration of `file-matches`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -21,7 +21,6 @@ use crate::{
 
 const ID: &str = "in-diff";
 
-/// The registration of `in-diff`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -20,7 +20,6 @@ use crate::{
 
 const ID: &str = "no-failed-shell-commands";
 
-/// The registration of `no-failed-shell-commands`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -33,7 +33,6 @@ const PROTECTED_FILE_CHANGED: FailureCode = FailureCode::new("PROTECTED_FILE_CHA
 const TESTS_UNRELIABLE: FailureCode = FailureCode::new("TESTS_UNRELIABLE");
 const ID: &str = "tests";
 
-/// The registration of `tests`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: ID,

@@ -62,7 +62,7 @@ pub struct Check {
     pub traits: Arc<Traits>,
     /// The options of this check.
     pub options: Options,
-    /// True if the check must not hold, whether the assertion or the check applies `not-`.
+    /// True if the check must not hold. Either the assertion or the check itself applies `not-`.
     pub is_negated: bool,
     /// The changes to the output before the assertion sees it, in order.
     pub views: Vec<View>,

@@ -18,7 +18,7 @@ use crate::core::judging::Instructions;
     reason = "each is a trait by itself, and any two may go together"
 )]
 pub struct Traits {
-    /// The label of the result; `None` if only the evaluation gives it.
+    /// The label of the result; `None` if the label is known only after the evaluation.
     pub label: Option<String>,
     /// The part of the evidence that the assertion judges.
     pub looks_at: LooksAt,
