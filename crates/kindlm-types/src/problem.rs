@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(suggest(word, "known keys", known), help);
         }
         assert_eq!(suggest("x", "prompts", []), "there are no prompts");
-        // The limit counts characters: each of these has three bytes.
+        // The limit counts characters: each character here has three bytes.
         assert_eq!(nearest("東京都", ["大阪府"]), None);
         assert_eq!(nearest("東京都", ["東京府"]), Some("東京府"));
         assert_eq!(nearest_few("東京都", ["大阪府"], 3), [""; 0]);

@@ -86,7 +86,7 @@ pub struct SuiteInfo {
     pub tests: Vec<TestInfo>,
     /// The judges of the suite's checks.
     pub judges: Vec<JudgeInfo>,
-    /// The instructions of the judges, once each.
+    /// The instructions of the judges, without duplicates.
     pub instructions: Vec<InstructionsInfo>,
 }
 
@@ -216,7 +216,9 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     pub skipped: Vec<SkippedCase>,
     /// The gates, in their fixed order.
     pub gates: Vec<GateResult>,
-    /// The metrics that the suite derives from named scores, in the order of the suite; for a shard, over the shard.
+    /// The metrics that the suite derives from named scores, in the order of the suite.
+    ///
+    /// The metrics of a shard cover only the shard.
     pub derived: Vec<DerivedMetric>,
     /// The system under test, as described in the suite.
     pub compliance: Option<ComplianceInfo>,

@@ -152,8 +152,8 @@ impl fmt::Display for FailureCode {
 /// The verdict of a check.
 ///
 /// Misbehaviour of the model is [`Fail`](Verdict::Fail). A check that cannot be decided is
-/// [`Errored`](Verdict::Errored): the judge's reply was unreadable, or evidence is missing. It is never a pass and
-/// never a 0.
+/// [`Errored`](Verdict::Errored): the judge's reply was unreadable, or evidence is missing. An errored check is never
+/// a pass, and never has score 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The expectation held.

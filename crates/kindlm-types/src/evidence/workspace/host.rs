@@ -37,7 +37,8 @@ pub trait Workspaces: Send + Sync {
 pub trait OpenWorkspace: Send + Sync {
     /// Returns the path of the folder.
     ///
-    /// A program that works in it must be isolated: see [`command`](Self::command) and [`for_agent`](Self::for_agent).
+    /// A program that works in the folder must be isolated: see [`command`](Self::command) and
+    /// [`for_agent`](Self::for_agent).
     fn folder(&self) -> &Path;
 
     /// Builds an isolated command of the agent that runs in this folder.
@@ -50,7 +51,7 @@ pub trait OpenWorkspace: Send + Sync {
 
     /// Returns the reason why the isolation did not start the agent's command.
     ///
-    /// Returns `None` if it did.
+    /// Returns `None` if the command was started.
     ///
     /// Without this check, a sandbox that does not start looks like an agent that did nothing. Such an agent would pass
     /// every check that something is absent.

@@ -193,7 +193,7 @@ pub struct Summary {
     pub assertions: Vec<AssertionSummary>,
     /// The causes why cases did not hold, the most frequent first; at most 500.
     ///
-    /// Of more causes, those of the cases that finished first are listed.
+    /// If there are more than 500, the causes of the cases that finished first are listed.
     pub causes: Vec<CauseTotals>,
     /// The number of failures of further causes. A case counts once for each of these causes.
     pub failures_left_out: u64,
