@@ -303,7 +303,7 @@ impl FinishReason {
 
     /// Returns the reason why an answer is incomplete. At the token limit, it has advice.
     ///
-    /// Returns `None` if [`broke_off`](Self::broke_off) returns `None`, and for a refusal. A refusal counts as a complete
+    /// Returns `None` if [`broke_off`](Self::broke_off) does, and for a refusal. A refusal counts as a complete
     /// answer.
     pub fn cut(&self) -> Option<String> {
         let advice = match self.meant() {
@@ -344,7 +344,7 @@ impl FinishReason {
             && !NONE.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// Converts a provider's or framework's name of a finish reason, such as `end_turn`; an unknown name becomes `Other`.
+    /// Converts the name that a provider or framework uses, such as `end_turn`. An unknown name becomes `Other`.
     pub fn of_vendor(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "stop" | "end_turn" | "stop_sequence" | "complete" => Self::Stop,
