@@ -10,7 +10,7 @@ impl Tally {
     ///
     /// The intervals after each output all hold at the same time, so every stopping rule is allowed. Other intervals
     /// are wrong after such an end. This is the confidence sequence of the beta-binomial mixture with a = b = 1/2. For k
-    /// passes in n outputs and the level 1 − α, it has the rates `p` with
+    /// passes in n outputs and the level 1 − α, it contains the rates `p` with
     /// `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) < 1 / α` (Robbins 1970, *Ann. Math. Stat.* 41:1397; Howard et al.
     /// 2021, *Ann. Stat.* 49:1055).
     pub fn anytime(self, confidence: Confidence) -> Interval {

@@ -16,9 +16,9 @@ const STEPS: u64 = 20_000_000;
 pub struct ChangePoint {
     /// The index of the first tally with the new rate, from 1.
     pub at: usize,
-    /// The sum of the tallies from the change before to this one.
+    /// The sum of the tallies from the previous change, or the start, to this change.
     pub before: Tally,
-    /// The sum of the tallies from this change to the next one.
+    /// The sum of the tallies from this change to the next change, or the end.
     pub after: Tally,
     /// The p value of the change, adjusted for the number of possible places.
     pub p_value: f64,

@@ -10,7 +10,7 @@ const FALLS: [f64; 4] = [0.97, 0.9, 0.75, 0.5];
 /// The level of the one-sided bound below the reference.
 const LEVEL: f64 = 0.95;
 
-/// A detector of a fall of a pass rate below that of a reference, which are the first results.
+/// Detects that a pass rate has fallen below the pass rate of a reference. The first results are the reference.
 ///
 /// The limit is the one-sided 95% Clopper–Pearson lower bound of the reference. A fall that does not lead below the
 /// limit is not detected, so a larger reference detects smaller falls.
@@ -65,7 +65,7 @@ impl Detector {
 
     /// Creates a detector from a stored state.
     ///
-    /// Fails if the state is of no detector: counts that contradict each other, or a value that is negative or not finite.
+    /// Fails if `size` is 0, if the counts contradict each other, or if a value is negative or not finite.
     pub fn from_state(state: DetectorState) -> Result<Self, Undefined> {
         let DetectorState { size, passed, total, values } = state;
         if size == 0 {
@@ -95,7 +95,7 @@ impl Detector {
         self.limit
     }
 
-    /// Adds a result, to the reference until it is complete.
+    /// Adds a result. Until the reference is complete, the result becomes a part of the reference.
     pub fn add(&mut self, passed: bool) {
         let Some(limit) = self.limit else {
             self.state.passed += u64::from(passed);
@@ -128,7 +128,7 @@ impl Detector {
         self.state.values = [0.0; FALLS.len()];
     }
 
-    /// Returns how many of these results, the newest ones, are most likely after the fall. The newest result is last.
+    /// Returns the number of results that most likely came after the fall. The newest result is last in `results`.
     ///
     /// This is the maximum likelihood estimate of the change. Returns 0 if the reference is not complete.
     pub fn results_after_fall(&self, results: &[bool]) -> usize {

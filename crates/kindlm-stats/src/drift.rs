@@ -16,8 +16,9 @@ const INCREASES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 ///
 /// Without a change, the evidence ever reaches 20 with a probability of at most 1 in 20, however often the judge is
 /// watched (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So it may be looked at after each watch.
-/// That also holds if some outputs are noisier than others, if the noise is right on average. The weighted mean is an
-/// e-process, because each of its terms is one (Shin, Ramdas, Rinaldo (2023), *New England J. Stat. Data Sci.* 2:229).
+/// The bound also holds if some outputs are noisier than others, if the noise is right on average. The weighted mean is
+/// an e-process, because each of its terms is an e-process (Shin, Ramdas, Rinaldo (2023), *New England J. Stat. Data
+/// Sci.* 2:229).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
     noise: f64,

@@ -207,7 +207,7 @@ impl Spread {
     }
 }
 
-/// Returns the share of sign flips whose sum is at least the sum as observed.
+/// Returns the share of sign flips whose sum is at least the observed sum.
 ///
 /// The mid-p value counts equal sums half. `is_settled` gets the weight and the number of the random flips so far, and
 /// returns true to end them.
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn random_sums_have_the_distribution_of_the_exact_ones() {
-        // Of 14 unequal sizes, all flips are counted; the same sizes among zeros are drawn.
+        // All flips of 14 unequal sizes are counted, and compared with random flips of the same sizes.
         let sums: Vec<f64> =
             (1..=14_u32).map(|it| f64::from(it) * [1.0, -0.5][usize::from(it % 2 == 0)]).collect();
         let observed: f64 = sums.iter().sum();

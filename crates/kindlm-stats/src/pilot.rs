@@ -28,8 +28,8 @@ pub struct PilotCase<'a> {
 /// 73:805), with one additional case of which nothing is known (Jeffreys' prior). The possible rates of a case follow
 /// from this distribution and from the repeats of the case (empirical Bayes; Efron 2014, *Stat. Sci.* 29:285).
 ///
-/// One repeat of each case does not show how the rates differ. Then all cases have the same rate, which needs the largest
-/// size.
+/// One repeat of each case does not show how the rates differ. The estimate is then the same rate for all cases, which
+/// needs the largest size.
 #[derive(Clone, Debug)]
 pub struct Pilot {
     /// The clusters, each with the kinds of its cases.
@@ -44,7 +44,7 @@ pub struct Pilot {
 /// The possible pass rates of a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    /// The possible rates with the probability that the rate is at most this one.
+    /// Each possible rate, with the probability that the true rate is at most this rate.
     cumulative: Vec<(f64, f64)>,
 }
 
@@ -147,7 +147,7 @@ impl Pilot {
     }
 }
 
-/// Returns the same rate for all kinds: the pooled one, with half a pass and half a failure more (Jeffreys' prior).
+/// Returns the same rate for all kinds: the pooled rate, with half a pass and half a failure more (Jeffreys' prior).
 fn same_rate(tallies: &[(Tally, f64)]) -> Vec<Rates> {
     let passed: f64 = tallies.iter().map(|(tally, count)| tally.rate() * count).sum();
     let cases: f64 = tallies.iter().map(|(_, count)| count).sum();

@@ -132,7 +132,7 @@ impl Sprt {
         })
     }
 
-    /// Returns the smallest fixed number of repeats with the same errors, and the passes that it needs.
+    /// Returns the smallest fixed number of repeats with the same error rates, and the number of passes required in it.
     ///
     /// Returns `None` if more than `limit` repeats are necessary.
     pub fn fixed_design(&self, limit: u32) -> Option<(u32, u32)> {

@@ -56,13 +56,13 @@ impl Coverage {
         self.hits += u32::from(interval.low <= truth && truth <= interval.high);
     }
 
-    /// The share in percent.
+    /// Returns the share in percent.
     pub(crate) fn percent(self) -> f64 {
         100.0 * f64::from(self.hits) / f64::from(self.intervals.max(1))
     }
 }
 
-/// The coverage of the textbook intervals and of those for few outputs.
+/// The coverage of the textbook intervals and of the intervals for few outputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfIndependent {
     pub(crate) kappa_textbook: Coverage,
@@ -78,7 +78,7 @@ impl Independent {
         (human, human == (random.f64() < right))
     }
 
-    /// Returns the true kappa.
+    /// Returns the true kappa, computed from the rates.
     pub(crate) fn kappa(&self) -> f64 {
         let Self { base_rate, sensitivity, specificity, .. } = *self;
         let judge = base_rate * sensitivity + (1.0 - base_rate) * (1.0 - specificity);
@@ -214,12 +214,12 @@ pub(crate) enum Noise {
     Verdicts,
 }
 
-/// The upper end of the one-sided 95% interval.
+/// Returns the upper end of the one-sided 95% interval.
 fn upper(differ: u64, total: u64) -> f64 {
     Tally::new(differ, total).expect("some are asked").wilson(Confidence::P90).high
 }
 
-/// The chance that the judge passes an output, and its first verdict.
+/// Returns the probability that the judge passes an output, and the judge's first verdict on it.
 fn verdict(random: &mut Rng) -> (f64, bool) {
     let pass = match random.u8(0..100) {
         0..20 => random.f64(),
@@ -237,13 +237,13 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// The share of years with an alarm, in percent.
+    /// Returns the share of years with an alarm, in percent.
     pub(crate) fn percent(&self) -> f64 {
         let weeks = u32::try_from(self.weeks.len()).expect("few years");
         100.0 * f64::from(weeks) / f64::from(self.years)
     }
 
-    /// The median week of the alarms.
+    /// Returns the median week of the alarms; `None` without alarms.
     pub(crate) fn median_week(&self) -> Option<u32> {
         let mut weeks = self.weeks.clone();
         weeks.sort_unstable();

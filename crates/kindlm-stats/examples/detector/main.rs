@@ -9,10 +9,10 @@ use fastrand::Rng;
 
 use simulation::{MEAN, Reference, detector, simulate};
 
-/// The most results of a stream without a fall.
+/// The highest number of results of a stream without a fall.
 const UNCHANGED: u64 = 100_000;
 
-/// The most results of a stream after a fall.
+/// The highest number of results of a stream after a fall.
 const FALLEN: u64 = 10_000;
 
 /// Returns the nominal delay of an alarm, `ln(4 · MEAN)` over the mean evidence of a result; `None` if it is negative.
@@ -31,7 +31,7 @@ fn cell(
     streams: u32,
     random: &mut Rng,
 ) -> String {
-    // The nominal delay is that of a reference without chance.
+    // For the nominal delay, the reference has exactly the pass rate `before`.
     let limit = match reference {
         Reference::Drawn(size) => {
             #[expect(

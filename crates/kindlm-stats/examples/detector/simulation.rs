@@ -21,7 +21,7 @@ impl Lengths {
         f64::from(self.alarms) / f64::from(self.streams)
     }
 
-    /// Returns the mean number of results. A stream without an alarm counts with its limit, so this is a lower bound.
+    /// Returns the mean number of results. A stream without an alarm counts with its length, so this is a lower bound.
     #[expect(clippy::cast_precision_loss, reason = "a few million results")]
     pub(crate) fn mean(self) -> f64 {
         self.results as f64 / f64::from(self.streams)
@@ -31,9 +31,9 @@ impl Lengths {
 /// The results before a stream begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reference {
-    /// So many results of the pass rate. Each stream has its own.
+    /// This number of random results with the pass rate. Each stream has its own reference.
     Drawn(u64),
-    /// A million results, so that the limit is the pass rate: the most false alarms that are possible.
+    /// A million results, so that the limit is nearly the pass rate. The number of false alarms is then the highest.
     Exact,
 }
 

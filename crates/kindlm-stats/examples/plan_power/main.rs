@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-/// Returns the cells of pilots of one size.
+/// Returns the table cells for pilots of one size.
 fn small(row: Row, pilot: (u64, u32), pilots: u32, seed: u128) -> String {
     let mut cases = Vec::new();
     let mut powers = Vec::new();

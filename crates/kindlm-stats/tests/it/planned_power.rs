@@ -13,7 +13,7 @@ fn a_pilot_that_shows_the_true_rates_gives_the_power() {
     for (row, seed) in ROWS.into_iter().zip(1..) {
         let size = row.plan((1_000, 20), seed);
         let power = row.measure(size.clusters, 2_000, seed + 100);
-        // 2 points for the plan, and two standard errors of 2,000 rounds.
+        // The tolerance is 2 points for the plan, plus two standard errors of 2,000 rounds.
         assert!(
             (power - row.power).abs() <= 0.038,
             "{} × {}: {size:?}: {power}",

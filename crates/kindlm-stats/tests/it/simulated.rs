@@ -26,7 +26,7 @@ fn intervals_for_few_outputs_contain_the_true_value() {
         textbook_fails += u32::from(!is_covered(found.kappa_textbook.percent()));
         textbook_fails += u32::from(!is_covered(found.rate_textbook.percent()));
     }
-    // The simulation can tell a good interval from a bad one.
+    // The simulation must find that the textbook intervals are too narrow.
     assert!(textbook_fails >= 8, "the textbook intervals fail in {textbook_fails} of 18 settings");
 }
 
