@@ -28,7 +28,7 @@ impl Inside {
         Ok(Self { dir, at: folder.to_path_buf() })
     }
 
-    /// Fails if the folder was removed, or if another folder is at the path now. Commands would use that folder.
+    /// Fails if the folder was removed, or if another folder is at the path now. Commands would use the other folder.
     pub(crate) fn is_in_place(&self) -> Result<(), String> {
         let at = self.at.display();
         match is_same(&self.dir, &self.at) {
@@ -169,7 +169,7 @@ impl Inside {
 
     /// Makes the path free: creates its parent folders, and removes its entry.
     ///
-    /// Parents that are no folders are replaced.
+    /// Parents that are not folders are replaced by folders.
     fn make_way(&self, path: &Path) -> io::Result<()> {
         let parts: Vec<Component<'_>> =
             path.components().filter(|it| *it != Component::CurDir).collect();
@@ -178,7 +178,7 @@ impl Inside {
             at.push(part);
             match self.dir.symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
-                // A link would lead to a different folder, and other entries are no folders, so replace the entry.
+                // A link would lead to a different folder, and other entries are not folders, so replace the entry.
                 Ok(_) => {
                     self.dir.remove_file(&at)?;
                     self.dir.create_dir(&at)?;

@@ -119,7 +119,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Returns true if the agent's file displaces no file of the starting state that stays.
+    /// Returns true if the agent's file would not displace a file of the starting state that must stay.
     ///
     /// For example, a link named `node_modules` would displace all ignored files in that folder.
     fn has_room(&self, path: &str, removed: &HashSet<&str>) -> bool {

@@ -131,7 +131,7 @@ impl Bubblewrap {
         masked
     }
 
-    /// Returns the error message of `bwrap` if the sandbox did not start; `None` if it did.
+    /// Returns the error message of `bwrap` if the sandbox did not start; `None` if the sandbox started.
     ///
     /// `bwrap` has no special exit code for this error, so the message must be the first line of stderr.
     pub(super) fn not_started(exit_code: Option<i32>, stderr: &str) -> Option<String> {

@@ -88,7 +88,7 @@ impl Boxed {
         self.container.env.iter().any(|it| it == name)
     }
 
-    /// Returns an error message if the container did not start; `None` if it did.
+    /// Returns an error message if the container did not start; `None` if the container started.
     ///
     /// Exit code 125 is reserved for this error.
     ///

@@ -169,7 +169,7 @@ impl Wrap {
 
     /// Ends the remaining processes of an abandoned folder.
     ///
-    /// It does not wait until a container is removed.
+    /// This function does not wait until a container is removed.
     pub(crate) fn abandon(&self, folder: &Path) {
         match &self.kind {
             Kind::Plain => kindlm_process::end_marked(WORKSPACE, folder.as_os_str()),
@@ -181,7 +181,7 @@ impl Wrap {
 
 /// The variables that git sets for its hooks.
 ///
-/// If a hook starts KindLM, they would make git use the user's repository and index from any folder.
+/// If a hook starts KindLM, these variables would make git use the user's repository and index from any folder.
 ///
 /// `git rev-parse --local-env-vars` lists these variables and [`GIT_SETTINGS`].
 const GIT_PLACES: [&str; 13] = [
@@ -210,7 +210,9 @@ fn own_git() -> Vec<String> {
     GIT_PLACES.into_iter().chain(GIT_SETTINGS).map(str::to_owned).collect()
 }
 
-/// Searches for a program in the folders of `path`, a value such as that of `PATH`. Returns `None` if no folder has it.
+/// Searches for a program in the folders of `path`, which has the format of the variable `PATH`.
+///
+/// Returns `None` if no folder has the program.
 fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|it| it.join(name)).find(|it| is_program(it))
 }

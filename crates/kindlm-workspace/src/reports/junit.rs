@@ -199,7 +199,7 @@ fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
 
 /// Returns the message of a failure, joined with the element's text.
 ///
-/// If one is empty, or the text contains the message, only the longer one is returned.
+/// If one of the two is empty, or the text contains the message, only the longer one is returned.
 fn words(bad: Node<'_, '_>) -> String {
     let message = bad.attribute("message").unwrap_or_default().trim();
     let text = bad.text().unwrap_or_default().trim();
