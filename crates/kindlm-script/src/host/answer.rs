@@ -119,8 +119,8 @@ fn broken(what: &str, console: Vec<String>) -> ScriptError {
     ScriptError { kind: ScriptErrorKind::Internal, message, console }
 }
 
-/// Parses a result. A JavaScript text may hold a lone surrogate, which is not valid Unicode; it becomes U+FFFD. Fails
-/// if the result is not JSON, or nests too deeply.
+/// Parses a result. A JavaScript text may hold a lone surrogate, which is not valid Unicode. The surrogate becomes
+/// U+FFFD. Fails if the result is not JSON, or nests too deeply.
 fn json(bytes: &[u8]) -> serde_json::Result<serde_json::Value> {
     match serde_json::from_slice(bytes) {
         Err(err) if bytes.windows(3).any(|it| it == b"\\ud") => {

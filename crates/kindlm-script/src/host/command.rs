@@ -83,14 +83,14 @@ pub(crate) fn command(runtime: ScriptRuntime, options: &HostOptions) -> Command 
     command
 }
 
-/// Returns the command that converts TypeScript to JavaScript. It is the worker program with an additional argument.
+/// Returns the command that converts TypeScript to JavaScript: the worker program with an additional argument.
 pub(crate) fn typescript(options: &HostOptions) -> Vec<String> {
     let program = options.program.to_string_lossy().into_owned();
     let args = options.args.iter().map(|it| it.to_string_lossy().into_owned());
     std::iter::once(program).chain(args).chain([TYPESCRIPT.to_owned()]).collect()
 }
 
-/// Returns the error message for a command that does not start. It has advice if an interpreter is not found.
+/// Returns the error message for a command that does not start. The message has advice if an interpreter is not found.
 pub(crate) fn not_found(runtime: ScriptRuntime, program: &str, err: &io::Error) -> String {
     let install = match runtime {
         ScriptRuntime::QuickJs => return format!("`{program}`: {err}"),

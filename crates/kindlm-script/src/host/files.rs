@@ -80,7 +80,7 @@ impl Files {
                 ),
             ));
         };
-        // A symbolic link may point outside.
+        // A symbolic link may point to a file outside of the permitted folders.
         let found = found.canonicalize().map_err(|err| disk(&found, &err))?;
         if !self.is_inside(&found, &folders) {
             return Err(outside());

@@ -36,8 +36,8 @@ pub struct HostOptions {
     pub args: Vec<OsString>,
     /// The base folder of files. Scripts can only load files inside of this folder, unless permissions allow more.
     pub root: PathBuf,
-    /// True if scripts of the sandbox may load modules. If false, they load no file, and do not learn the name of the base
-    /// folder. Interpreters read files themselves, so this does not limit them.
+    /// True if scripts of the sandbox may load modules. If false, these scripts load no file, and do not learn the name
+    /// of the base folder. Interpreters read files themselves, so this option does not limit them.
     pub loads_files: bool,
     /// The programs that run scripts outside the sandbox.
     pub interpreters: Interpreters,

@@ -289,7 +289,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the reason why the process ended during a call. It is a lack of memory, or the exit status with stderr.
+    /// Returns the reason why the process ended during a call: a lack of memory, or the exit status with stderr.
     async fn ended(&mut self) -> Lost {
         let why = self.last_words().await;
         // Error messages of Rust's allocator begin with this text.

@@ -131,8 +131,8 @@ impl Shared {
             .map_err(drive::not_compiled)
     }
 
-    /// Returns the bytecode of a built-in module, from the cache or newly compiled. It is a function with the
-    /// parameters `module`, `exports`, `require` and `native`. `native` gives access to the Rust functions.
+    /// Returns the bytecode of a built-in module, from the cache or newly compiled. The bytecode returns a function
+    /// with the parameters `module`, `exports`, `require` and `native`. `native` gives access to the Rust functions.
     pub(crate) fn builtin(&self, name: &'static str) -> Result<Bytecode, Problem> {
         let head = Head {
             prefix: "",

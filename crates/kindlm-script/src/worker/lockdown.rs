@@ -69,7 +69,7 @@ fn system_calls() -> Result<(), String> {
 
 /// The system calls that send signals or set signal handlers, as `abort` and fault handlers do.
 ///
-/// Each kills the process. If it only failed, the process could retry it forever.
+/// Each of these calls kills the process. If a call only failed, the process could retry the call forever.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const FATAL: &[i64] = &[
     libc::SYS_kill,
@@ -80,7 +80,7 @@ const FATAL: &[i64] = &[
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-/// The system calls that a worker needs. It uses its pipes, allocates memory, reads the clock, waits for its own
+/// The system calls that a worker needs. A worker uses its pipes, allocates memory, reads the clock, waits for its own
 /// threads, gets random numbers, and exits.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED: &[i64] = &[

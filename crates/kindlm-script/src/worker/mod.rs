@@ -70,7 +70,7 @@ fn to_javascript(path: &str) -> u8 {
     }
 }
 
-/// Writes the reason for the worker's end to stderr. The host reads it. Returns the exit code.
+/// Writes the reason for the worker's end to stderr. The host reads stderr. Returns the exit code.
 fn complain(message: &str) -> u8 {
     use std::io::Write as _;
     // If stderr is closed, nothing can be reported; the exit code still shows the failure.

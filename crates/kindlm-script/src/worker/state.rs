@@ -1,4 +1,4 @@
-//! The state of a worker outside of the engine's memory. It holds the pipes, the loaded modules and the current call.
+//! The state of a worker outside of the engine's memory: the pipes, the loaded modules and the current call.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::compile::{Bytecode, Compiler, Head, Problem};
 use crate::frame::{self, Ask, Call, Format, Frame, FromWorker, Loaded, Refusal, ToWorker};
 
-/// The maximum number of console lines of a call. Further lines are only counted, also after `CONSOLE_BYTES` bytes.
+/// The maximum number of console lines of a call. After this number of lines, or after `CONSOLE_BYTES` bytes, further
+/// lines are only counted.
 const CONSOLE_LINES: usize = 200;
 const CONSOLE_BYTES: usize = 64 << 10;
 
@@ -99,8 +100,9 @@ pub(crate) enum Unit {
 }
 
 impl Source {
-    /// Compiles the file on first use. If the name does not determine the format, the code does, as in Node. A file is
-    /// an ES module if it does not compile as CommonJS but looks like a module. Fails if the file does not compile.
+    /// Compiles the file on first use. If the name does not determine the format, the code determines it, as in Node.
+    /// Such a file is an ES module if it does not compile as CommonJS but looks like a module. Fails if the file does
+    /// not compile.
     pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let compile = || match self.format {
             Format::Json => Ok(Unit::Json),
@@ -158,7 +160,7 @@ impl State {
         self.start.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// Returns a random number in `[0, 1)` (xorshift64*, Vigna 2016). Its state is not rolled back.
+    /// Returns a random number in `[0, 1)` (xorshift64*, Vigna 2016). A rollback keeps the state of the generator.
     pub(crate) fn random(&self) -> f64 {
         let mut state = self.random.get();
         state ^= state >> 12;

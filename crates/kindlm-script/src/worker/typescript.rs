@@ -17,8 +17,8 @@ fn javascript(path: &str, _text: &str) -> Result<String, String> {
     ))
 }
 
-/// Removes types, and converts TypeScript's own constructs to code, as `tsc` does. These are enums, namespaces and
-/// parameter properties.
+/// Removes types, and converts TypeScript's own constructs to code, as `tsc` does. The constructs are enums, namespaces
+/// and parameter properties.
 #[cfg(feature = "typescript")]
 fn javascript(path: &str, text: &str) -> Result<String, String> {
     use std::path::Path;

@@ -1,5 +1,5 @@
-//! Tests of scripts in Node.js, Python and Ruby. They behave like scripts in QuickJS, but run without a sandbox. A test
-//! is skipped with a note if its interpreter is not installed.
+//! Tests of scripts in Node.js, Python and Ruby. These scripts behave like scripts in QuickJS, but run without a
+//! sandbox. A test is skipped with a note if its interpreter is not installed.
 
 use std::sync::Arc;
 use std::time::Duration;
