@@ -28,7 +28,7 @@ pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Valu
 
 /// Returns the execution without the tool call at an index.
 ///
-/// Returns `None` if there is no such call, or if events are recorded and they do not show it.
+/// Returns `None` if there is no such call, or if there are recorded events that do not show the call.
 pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
     execution.tool_calls.get(at)?;
@@ -49,7 +49,7 @@ pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution
 
 /// Returns the execution with `call` instead of the tool call at an index.
 ///
-/// Returns `None` if there is no such call, or if events are recorded and they do not show it.
+/// Returns `None` if there is no such call, or if there are recorded events that do not show the call.
 pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Option<Execution> {
     let mut mutant = execution.clone();
     let old = mutant.tool_calls.get_mut(at)?;
@@ -95,7 +95,7 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
 
 /// Returns the execution with two neighbouring tool calls in the other order.
 ///
-/// Returns `None` if there are no such calls, or if events are recorded and they do not show both.
+/// Returns `None` if there are no such calls, or if there are recorded events that do not show both calls.
 pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
     execution.tool_calls.get(first + 1)?;
@@ -131,7 +131,7 @@ fn earlier_calls(execution: &Execution, at: usize) -> usize {
 
 /// Returns the position of the event of the tool call at an index.
 ///
-/// Returns `None` if the events do not show as many calls with its id as the tool calls.
+/// Returns `None` if the events and the tool calls do not have the same number of calls with the call's id.
 fn position_of_call(execution: &Execution, at: usize) -> Option<usize> {
     let id = &execution.tool_calls.get(at)?.id;
     let found = positions_of_calls(execution, at);
@@ -141,8 +141,8 @@ fn position_of_call(execution: &Execution, at: usize) -> Option<usize> {
 
 /// Returns the positions of the results of the tool call at an index.
 ///
-/// They are before the event of the next call with its id, and after the event of the call if an earlier call has its
-/// id.
+/// The results are before the event of the next call with the same id. If an earlier call has the same id, the results
+/// are also after the event of the call.
 fn positions_of_results(execution: &Execution, at: usize) -> Vec<usize> {
     let Some(call) = execution.tool_calls.get(at) else { return Vec::new() };
     let calls = positions_of_calls(execution, at);

@@ -3,9 +3,9 @@
 use kindlm_types::{Channel, Event, Execution, Speaker, ToolCall};
 use kindlm_wire::mutation::MutatedEvidence;
 
-/// Returns the reason why evidence cannot be changed; `None` if it can.
+/// Returns the reason why evidence cannot be changed; `None` if the evidence can be changed.
 ///
-/// Incomplete evidence is not changed: a mutant of it would say nothing about the complete evidence.
+/// Incomplete evidence is not changed: a mutant of such evidence would say nothing about the complete evidence.
 pub fn unusable(evidence: MutatedEvidence, execution: &Execution) -> Option<String> {
     match evidence {
         MutatedEvidence::Text | MutatedEvidence::Json => unusable_answer(execution),

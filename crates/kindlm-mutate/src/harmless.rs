@@ -1,4 +1,4 @@
-//! Harmless operators: their mutants are as good as the original. A check that fails on one is too strict.
+//! Harmless operators: their mutants are as good as the original. A check that fails on such a mutant is too strict.
 //!
 //! The operators on texts change only prose with at least two sentences. A label or a single value may have to be
 //! exact.
@@ -96,7 +96,7 @@ fn sentence_order(original: &Original<'_>, choice: &mut Choice) -> Option<Execut
 
 fn markdown(original: &Original<'_>, _: &mut Choice) -> Option<Execution> {
     let (text, _) = text_of(original)?;
-    // The longest number is mostly an identifier, which stands alone.
+    // The longest number is mostly an identifier. An identifier stands alone.
     let number = numbers(text).into_iter().rev().max_by_key(ExactSizeIterator::len)?;
     let is_marked = text.get(..number.start)?.ends_with(['*', '_', '`']);
     let bold = format!("**{}**", text.get(number.clone())?);

@@ -54,7 +54,7 @@ pub(crate) static JSON: [Operator; 4] = [
     ),
 ];
 
-/// Replaces one value of the answer for which `fits` returns true; `None` if there is none.
+/// Replaces one value of the answer for which `fits` returns true; `None` if there is no such value.
 fn replace(
     original: &Original<'_>,
     choice: &mut Choice,
@@ -105,7 +105,7 @@ fn other_type(value: &Value) -> Value {
     }
 }
 
-/// Returns another value of the same type; for a text, that of another case if there is one.
+/// Returns another value of the same type; for null, a text. A text becomes the text of another case if there is one.
 pub(crate) fn other_value(
     value: &Value,
     place: &str,

@@ -11,14 +11,15 @@ use crate::evidence::unusable;
 pub struct Original<'a> {
     /// The execution. Its `tools` are those that the test case offers.
     pub execution: &'a Execution,
-    /// The executions of all cases, from which names, values and whole outputs are taken. It may contain `execution`.
+    /// The executions of all cases. Operators take names, values and whole outputs from them. The list may contain
+    /// `execution`.
     pub others: &'a [Execution],
     /// The seed of all choices, normally the digest of the test case.
     pub seed: &'a str,
 }
 
 impl<'a> Original<'a> {
-    /// Returns the executions of other cases, starting at a chosen one.
+    /// Returns the executions of other cases, starting at a chosen execution.
     pub(crate) fn other_cases(&self, choice: &mut Choice) -> impl Iterator<Item = &'a Execution> {
         let (others, own) = (self.others, self.execution);
         let (before, after) = others.split_at(choice.index(others.len()).min(others.len()));
@@ -37,8 +38,8 @@ pub struct Operator {
     pub evidence: MutatedEvidence,
     /// The change, as a sentence.
     pub summary: &'static str,
-    /// For a harmful operator, the kind of check that notices the change. For a harmless one, the way to make a check
-    /// less strict.
+    /// For a harmful operator, the kind of check that notices the change. For a harmless operator, the way to make a
+    /// check less strict.
     pub advice: &'static str,
     pub(crate) change: Change,
 }

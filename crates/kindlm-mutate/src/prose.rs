@@ -80,7 +80,7 @@ pub(crate) fn replaced(text: &str, part: &Range<usize>, new: &str) -> String {
     changed
 }
 
-/// Returns a number with another last digit.
+/// Returns a number with another last digit. A text without digits stays unchanged.
 pub(crate) fn other_number(number: &str) -> String {
     let mut chars: Vec<char> = number.chars().collect();
     let last = chars.iter_mut().rev().find_map(|it| it.to_digit(10).map(|digit| (it, digit)));

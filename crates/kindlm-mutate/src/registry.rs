@@ -7,7 +7,7 @@ use crate::operator::Operator;
 use crate::text::TEXT;
 use crate::tools::TOOLS;
 
-/// All operators, by family and kind of evidence. Their order is that of reports.
+/// All operators, by family and kind of evidence. Reports list the operators in this order.
 pub static OPERATORS: [&[Operator]; 5] = [&TEXT, &JSON, &TOOLS, &FILES, &HARMLESS];
 
 /// Returns the operator with this id, if there is one.

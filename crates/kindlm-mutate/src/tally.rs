@@ -26,8 +26,8 @@ pub enum Verdict {
 impl Verdict {
     /// Returns the verdict of a judged mutant; `None` if it was not judged.
     ///
-    /// `threshold` is the minimum mean score of the test case. Without one, a failed check decides, even if another
-    /// check could not be decided.
+    /// `threshold` is the minimum mean score of the test case. Without a threshold, a failed check kills the mutant,
+    /// even if another check could not be decided.
     pub fn of(result: &ExecutionResult, threshold: Option<f64>) -> Option<Self> {
         let is_failed = threshold.is_none() && result.results.iter().any(fails);
         Some(match result.outcome {
@@ -54,7 +54,7 @@ struct CaseTally {
     model: String,
     threshold: Option<f64>,
     checks: Vec<CheckScore>,
-    /// `Ok` if the original holds, or else the reason why it does not; `None` if it was not judged.
+    /// `Ok` if the original holds, or else the reason why the original does not hold; `None` if it was not judged.
     original: Option<Result<(), String>>,
     mutants: Vec<Mutant>,
 }
@@ -129,7 +129,7 @@ impl Tally {
         };
     }
 
-    /// Adds a judged mutant: the one of the operator at this index, made from `original`.
+    /// Adds a judged mutant: the operator at this index made the mutant from `original`.
     pub fn add_mutant(
         &mut self,
         case: usize,

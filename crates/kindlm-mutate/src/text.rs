@@ -110,7 +110,7 @@ fn drop_sentence(original: &Original<'_>, choice: &mut Choice) -> Option<Executi
     Some(with_output(original.execution, &text, None))
 }
 
-/// The verbs after which `not` makes the opposite.
+/// The verbs after which `not` turns a sentence into its opposite.
 const VERBS: [&str; 12] = [
     " has ", " have ", " is ", " are ", " was ", " were ", " can ", " will ", " must ", " should ",
     " may ", " does ",
@@ -121,7 +121,7 @@ fn negate(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let mut negated = Vec::new();
     for sentence in sentences(text) {
         let statement = text.get(sentence.clone())?;
-        // The opposite of a question asks for the same.
+        // The opposite of a question asks for the same thing.
         if statement.ends_with('?') {
             continue;
         }
@@ -165,7 +165,7 @@ fn change_name(original: &Original<'_>, choice: &mut Choice) -> Option<Execution
 /// Returns `None` if the text has no value of a variable, or if no other case has another value.
 fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
     let own = &original.execution.vars;
-    // Numbers have an operator of their own.
+    // Another operator changes numbers.
     let is_used =
         |it: &str| it.len() > 1 && it.chars().any(char::is_alphabetic) && text.contains(it);
     let used: Vec<(&String, &str)> = own
@@ -178,7 +178,7 @@ fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> O
     Some(text.replace(value, other))
 }
 
-/// Replaces a name by one that only the answer of another case has; `None` if there is none.
+/// Replaces a name by a name that only the answer of another case has; `None` if there is no such name.
 fn other_name(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
     let place = choice.of(&names(text))?.clone();
     let name = text.get(place)?;

@@ -93,7 +93,7 @@ fn change_argument(original: &Original<'_>, choice: &mut Choice) -> Option<Execu
 
 fn add_call(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let execution = original.execution;
-    // Without tools, an agent cannot call one.
+    // An agent without tools cannot call a tool.
     if execution.tools.is_empty() && execution.tool_calls.is_empty() {
         return None;
     }
