@@ -6,7 +6,7 @@
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
-/// The maximum size of a process's arguments and environment, in bytes. It applies to a stack limit of 8 MiB, the
+/// The maximum size of a process's arguments and environment, in bytes, for a stack limit of 8 MiB. This limit is the
 /// default of Linux (execve(2)). A larger environment is only read up to this size. Unused buffer takes no memory.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;

@@ -195,8 +195,8 @@ impl Pipe {
         Ended::Stopped
     }
 
-    /// Waits for the end of the process, and returns its exit code; `None` if it has none. Keeps reading the pipes,
-    /// because a full pipe would block the process.
+    /// Waits for the end of the process, and returns its exit code; `None` if there is no exit code. Keeps reading the
+    /// pipes, because a full pipe would block the process.
     async fn exit(&mut self, tail: &mut Tail) -> Option<i32> {
         loop {
             let Self { child, stdout, stderr, buffers, .. } = self;
