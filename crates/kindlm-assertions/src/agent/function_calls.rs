@@ -69,7 +69,7 @@ impl Call {
 pub(crate) struct InOutput<'a> {
     /// The part of the output that should contain calls.
     pub(crate) value: &'a Value,
-    /// The parsed calls; `None` if there are none.
+    /// The parsed calls; `None` if the output has no calls.
     pub(crate) calls: Option<Vec<Call>>,
     /// The start of the failure message if there are no calls.
     pub(crate) nothing: &'a str,

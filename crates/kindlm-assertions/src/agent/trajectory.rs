@@ -85,12 +85,12 @@ pub(crate) fn labels<'a>(steps: impl IntoIterator<Item = &'a Step>) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Steps {
     pub(crate) seen: Vec<Step>,
-    /// The reason why there may be further tool calls; `None` if all are known.
+    /// The reason why there may be further tool calls; `None` if all tool calls are known.
     pub(crate) missing: Option<String>,
 }
 
 impl Steps {
-    /// Returns the highest possible number of steps of a kind; `None` if it is unknown.
+    /// Returns the highest possible number of steps of a kind; `None` if this number is unknown.
     ///
     /// `seen` is the number of known steps of this kind.
     pub(crate) fn most(&self, seen: usize) -> Option<usize> {
@@ -106,7 +106,7 @@ impl Steps {
 
 /// Returns the steps of an execution, or the reason why they are unknown.
 ///
-/// They are unknown if nothing is recorded about them, or if the evidence is incomplete.
+/// The steps are unknown if nothing is recorded about them, or if the evidence is incomplete.
 pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     if let Some(gap) = execution.completeness.gaps.first() {
         return Err(format!("the agent's steps are incomplete: {gap}"));

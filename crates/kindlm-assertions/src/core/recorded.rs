@@ -58,7 +58,7 @@ pub(crate) fn reported<'a>(execution: &'a Execution, key: &str) -> Option<&'a Va
 
 /// Returns a value of the metadata; `None` if it is missing or `null`.
 ///
-/// The metadata of the execution takes precedence over that of the provider's response.
+/// The metadata of the execution takes precedence over the metadata of the provider's response.
 pub(crate) fn metadata<'a>(execution: &'a Execution, key: &str) -> Option<&'a Value> {
     let own = execution.metadata.get(key).filter(|it| !it.is_null());
     own.or_else(|| reported(execution, "metadata")?.get(key).filter(|it| !it.is_null()))
@@ -104,7 +104,7 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
     Some(format!("`{kind}`{at} has an unsupported type, so any evidence may be missing"))
 }
 
-/// Returns the reason why evidence of a kind is missing; `None` if none is known.
+/// Returns the reason why evidence of a kind is missing; `None` if no reason is known.
 ///
 /// If the reason is known, the source cannot declare the evidence complete.
 pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<String> {
@@ -178,7 +178,8 @@ pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
 
 /// Returns true if the tool calls of an execution are known.
 ///
-/// They are known if some are recorded, or if the source is a provider or a program that would record them.
+/// The tool calls are known if at least one is recorded, or if the source is a provider or a program that would record
+/// tool calls.
 pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
     !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code().is_some()
 }

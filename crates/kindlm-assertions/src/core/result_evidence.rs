@@ -162,7 +162,7 @@ pub(crate) fn measure(
     ResultEvidence::Measure { name: name.to_owned(), actual, limit, bound, unit }
 }
 
-/// Returns the evidence that a count is outside a range; with `negate`, that it is inside.
+/// Returns the evidence that a count is outside a range; with `negate`, that the count is inside the range.
 #[expect(clippy::cast_precision_loss, reason = "no count reaches 2^53")]
 pub(crate) fn counted(
     name: &str,

@@ -30,7 +30,7 @@ pub(crate) fn distance<T: HashableChar + Copy + PartialEq>(
     within(left, right, limit, MOST_CELLS)
 }
 
-/// Does the same as [`distance`], with at most this number of cells.
+/// Computes the distance like [`distance`], with at most this number of cells.
 fn within<T: HashableChar + Copy + PartialEq>(
     left: &[T],
     right: &[T],

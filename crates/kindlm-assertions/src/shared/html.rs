@@ -151,14 +151,14 @@ const VOID: &[&str] = &[
     "track", "wbr",
 ];
 
-/// Returns true if the name is that of an HTML element or of a custom element.
+/// Returns true if the name is the name of an HTML element or of a custom element.
 pub(crate) fn is_known(name: &str) -> bool {
     ELEMENTS.contains(&name) || is_custom(name)
 }
 
 /// Returns true if the name has the form of a custom element's name.
 ///
-/// It starts with a lower-case letter and has a hyphen.
+/// Such a name starts with a lower-case letter and has a hyphen.
 fn is_custom(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.contains('-')
 }

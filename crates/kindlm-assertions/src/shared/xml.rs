@@ -87,7 +87,7 @@ impl RequiredElements {
     }
 }
 
-/// Returns the paths that lead to no element. The first name of a path is that of a root.
+/// Returns the paths that lead to no element. The first name of a path is the name of a root.
 ///
 /// An element that occurs several times in its parent is addressed by name and index: `items.item.1`.
 fn missing<'p>(paths: &'p [String], roots: &[Node<'_, '_>]) -> Vec<&'p str> {

@@ -288,7 +288,7 @@ const CORE: [&str; 3] = ["passed", "score", "failureCode"];
 
 /// Returns the judge's reply with this index from a vector.
 ///
-/// The index is that of the check, or of the sample in `beta`. A repeated request gets the same reply.
+/// The index is the index of the check, or of the sample in `beta`. A repeated request gets the same reply.
 fn core_reply(input: &Value, index: usize) -> Result<Answer, AskError> {
     match &input["judgeReplies"][index] {
         Value::String(reply) => Ok(judge_answer(reply)),

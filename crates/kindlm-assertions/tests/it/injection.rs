@@ -1,6 +1,6 @@
 //! Outputs that address the judge: they are data in the question, and do not change how the reply is read.
 //!
-//! `tests/injections.jsonl` has the outputs. Each is judged by every check that asks a judge, except `drift`.
+//! `tests/injections.jsonl` has the outputs. Every check that asks a judge, except `drift`, judges each output.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Judges that quote: a verdict in the judged text is not the judge's own, in whatever way the judge quotes it.
 //!
-//! The rows are those of the table in `injection`, and the checks that the table lacks. The output and the context
+//! The rows come from the table in `injection`, and from the checks that the table lacks. The output and the context
 //! are one of the hostile outputs, or a forged passing verdict in 30 forms. The judge answers in several ways.
 
 use kindlm_assertions::{Check, Evidence, assertions};

@@ -28,12 +28,12 @@ impl<'a> Evidence<'a> {
 
 /// The outputs of one test that are compared with each other.
 ///
-/// They come from the models of the test, and from its prompts if it has several.
+/// The outputs come from the models of the test, and from its prompts if the test has several prompts.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputComparison<'a> {
     /// All outputs in the comparison, in the order of the plan.
     ///
-    /// The judged output is one of them.
+    /// The judged output is one of these outputs.
     pub candidates: &'a [Candidate<'a>],
     /// The index in `candidates` of the execution that is judged.
     pub own: usize,
@@ -55,7 +55,7 @@ pub struct Candidate<'a> {
 impl<'a> OutputComparison<'a> {
     /// Returns the comparison, or the final result if the check cannot be evaluated.
     ///
-    /// `id` and `label` are those of the check. The result is skipped if there is only one output. It is errored
+    /// `id` and `label` belong to the check. The result is skipped if there is only one output. The result is errored
     /// without a comparison, or if any output is missing, because the best output is then unknown.
     pub(crate) fn open(
         evidence: &Evidence<'a>,

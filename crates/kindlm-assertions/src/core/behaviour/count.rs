@@ -66,7 +66,7 @@ impl Count {
         self.0.surely_holds(least, most)
     }
 
-    /// Returns the evidence of a count outside the required range; with `negate`, of a count inside it.
+    /// Returns the evidence of a count outside the required range; with `negate`, of a count inside the range.
     pub(crate) fn evidence(self, name: &str, count: usize, negate: bool) -> ResultEvidence {
         counted(name, count, self.0, negate)
     }

@@ -43,10 +43,10 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// Returns the finding for something that must occur in the evidence of a channel.
+    /// Returns the finding for an event that must occur in the evidence of a channel.
     ///
-    /// A recorded occurrence proves that it happened. A missing record proves the opposite only if the source records
-    /// all evidence of the channel.
+    /// A recorded occurrence proves that the event happened. A missing record proves the opposite only if the source
+    /// records all evidence of the channel.
     pub(crate) fn occurs(
         execution: &Execution,
         channel: Channel,
@@ -58,9 +58,7 @@ impl Finding {
         Self { holds, reason: reason.into(), gap: Gap::incomplete(execution, channel) }
     }
 
-    /// Returns the finding for something that must not occur.
-    ///
-    /// It is the opposite of [`Self::occurs`].
+    /// Returns the finding for an event that must not occur: the opposite of [`Self::occurs`].
     pub(crate) fn does_not_occur(
         execution: &Execution,
         channel: Channel,

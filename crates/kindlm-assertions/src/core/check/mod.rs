@@ -77,7 +77,7 @@ impl Check {
         })
     }
 
-    /// Returns the questions of the transforms, else those of the assertion.
+    /// Returns the questions of the transforms, or else the questions of the assertion.
     ///
     /// The questions of the assertion follow when the transforms have their answers. See
     /// [`Assertion::questions`](crate::Assertion::questions).
@@ -157,7 +157,7 @@ impl Check {
 
     /// Judges the evidence and applies the options: the threshold, then `not-`, then the others.
     ///
-    /// Without `not-`, the results are those of the assertion. With `not-`, there is one result for the whole check,
+    /// Without `not-`, the assertion's results are returned. With `not-`, there is one result for the whole check,
     /// because "not all of these" is a single statement. Errored and skipped results that leave this statement
     /// undecided are returned unchanged. A check of weight 0 reports its score but does not fail, unless it is a set. A
     /// skipped check is not evaluated.
@@ -327,7 +327,7 @@ fn name_gap(gap: &str, result: &mut AssertionResult) {
 
 /// Compares the score with the threshold, and sets the verdict accordingly.
 ///
-/// A result without a score does not change. The same holds for errored and skipped results.
+/// Errored and skipped results, and results without a score, do not change.
 pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
     let Some(score) = result.score else { return };
     let held = score.get() >= threshold - TOLERANCE;
@@ -363,7 +363,7 @@ pub(crate) fn negate(id: &str, results: Vec<AssertionResult>) -> Vec<AssertionRe
     negate_unless(|_| false, id, results)
 }
 
-/// Does the same as [`negate`], except that a tie stays a failure.
+/// Negates results like [`negate`], but a tie stays a failure.
 fn negate_unless(
     is_tie: impl Fn(&AssertionResult) -> bool,
     id: &str,

@@ -38,7 +38,7 @@ pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) 
     compile_with(expect, setup, &Map::new())
 }
 
-/// Does the same as [`compile`], with variables for the templates of the checks.
+/// Compiles a block like [`compile`], with variables for the templates of the checks.
 ///
 /// If [`Setup::has_templates`] is false for the block, the checks do not depend on the variables.
 pub fn compile_with(

@@ -1,6 +1,7 @@
 //! The templates of a check that `Compiler::value` does not render.
 //!
-//! These are texts in prompts for judges, and all texts of a [`Build::Plain`] assertion except those in [`AS_WRITTEN`].
+//! Such templates are texts in prompts for judges, and all texts of a [`Build::Plain`] assertion outside of
+//! [`AS_WRITTEN`].
 
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ const AS_WRITTEN: [&str; 6] =
     ["schema", "schemaFile", "argsSchema", "argsSchemaResolved", "run", "report"];
 
 impl Compiler<'_> {
-    /// Renders the templates that this module describes, except those in rules, and reports missing variables.
+    /// Renders the templates that this module describes, except templates in rules, and reports missing variables.
     pub(super) fn render_outer(&mut self, build: Build, config: &mut Value, at: &str) {
         if let (Build::Plain(_), Some(map)) = (build, config.as_object_mut()) {
             let texts = map.iter_mut().filter(|(key, _)| !AS_WRITTEN.contains(&key.as_str()));

@@ -1,7 +1,7 @@
 //! A parser of relaxed JSON, as people and models write it.
 //!
-//! It accepts keys and texts without quotes or in single quotes, comments, trailing commas, and keys without values.
-//! promptfoo accepts the same with a YAML parser.
+//! The parser accepts keys and texts without quotes or in single quotes, comments, trailing commas, and keys without
+//! values. promptfoo accepts such texts with a YAML parser.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ const ENDS: &[char] = &[',', '{', '}', '[', ']'];
 
 /// Parses a text that is a single object; returns `None` for any other text.
 ///
-/// It recurses for each level, so the caller must limit the nesting.
+/// The function recurses for each level, so the caller must limit the nesting.
 pub(super) fn object(text: &str) -> Option<Value> {
     let mut reader = Reader { rest: text };
     let object = reader.object()?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use roxmltree::{Error, TextPos};
 
-/// Returns `line:column: message.`; the column is that of the last character that was read.
+/// Returns `line:column: message.`; the column belongs to the last character that was read.
 pub(super) fn describe(text: &str, error: &Error) -> String {
     let end = |pos: &TextPos, until: char| end(text, *pos, until);
     let (pos, message) = match error {

@@ -26,7 +26,7 @@ use crate::{
 const ID: &str = "pi";
 const SCORER_FAILED: FailureCode = FailureCode::new("SCORER_FAILED");
 
-/// The default URL, which is that of Pi Labs.
+/// The default URL: the service of Pi Labs.
 const URL: &str = "https://api.withpi.ai/v1/scoring_system/score";
 const KEY_ENV: &str = "WITHPI_API_KEY";
 const KEY_HEADER: &str = "x-api-key";

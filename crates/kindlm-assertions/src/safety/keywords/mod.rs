@@ -96,7 +96,7 @@ struct Plain {
     lower: String,
     /// The text with plain letters and without invisible characters.
     ///
-    /// It is `None` if this changes nothing.
+    /// The value is `None` if this text is equal to `lower`.
     folded: Option<String>,
 }
 

@@ -151,8 +151,8 @@ impl Pattern {
 
     /// Returns the matches in a text as byte ranges.
     ///
-    /// They are those of JavaScript's `match` with the flag `g`. The iterator ends after the first error. After an
-    /// empty match, it moves on by one character.
+    /// JavaScript's `match` with the flag `g` finds the same matches. The iterator ends after the first error. After an
+    /// empty match, the iterator moves on by one character.
     pub fn find_iter<'p, 't>(&'p self, text: &'t str) -> Matches<'p, 't> {
         Matches { pattern: self, text, at: Some(0) }
     }

@@ -38,7 +38,7 @@ impl Scanner {
 
     /// Reads the number whose first digit was just read, if it is at most `most`.
     ///
-    /// If it is larger, nothing more is read, and the result is `None`.
+    /// If the number is larger, the scanner reads nothing more and returns `None`.
     pub(super) fn number_up_to(&mut self, most: usize) -> Option<usize> {
         let start = self.at.checked_sub(1)?;
         let digits: String =

@@ -19,7 +19,7 @@ const JOINED: [(&str, usize); 10] = [
 
 /// Returns the tokens of a text, in lower case.
 ///
-/// The rules are those of Robert MacIntyre's `tokenizer.sed` for the Penn Treebank (1995), without the distinction of
+/// The rules come from Robert MacIntyre's `tokenizer.sed` for the Penn Treebank (1995), without the distinction of
 /// opening and closing quotes. Commas and single quotes count as punctuation only at the end of a word, and a full stop
 /// only at the end of a line.
 pub(super) fn tokens(text: &str) -> Vec<String> {
@@ -79,7 +79,7 @@ fn piece(piece: &str, tokens: &mut Vec<String>) {
     tokens.extend(marks.into_iter().rev());
 }
 
-/// Returns the index of the second part of a contraction, if the word is one.
+/// Returns the index of the second part of a contraction; `None` if the word is not a contraction.
 fn second_part(word: &str) -> Option<usize> {
     let joined = JOINED.iter().find(|(joined, _)| *joined == word).map(|&(_, at)| at);
     let ending = |it: &&str| -> Option<usize> {

@@ -1,4 +1,4 @@
-//! The prompt of a graded check: KindLM's own, or one of the user.
+//! The prompt of a graded check: KindLM's own prompt, or a prompt of the user.
 
 mod replaced;
 
@@ -54,7 +54,7 @@ const JUDGED: [&str; 8] = [
 pub(crate) struct Slot {
     /// The JSON pointer from the check.
     at: &'static str,
-    /// The names of the variables that the check adds to those of the test.
+    /// The names of the variables that the check adds to the variables of the test.
     gives: &'static [&'static str],
 }
 
