@@ -95,7 +95,7 @@ pub fn text(value: &Value) -> String {
 /// Serializes a value like `JSON.stringify(value, null, indent)` of ECMAScript.
 ///
 /// `indent` is the number of spaces per level; above 10, it is 10. Each entry is on its own line. With an indent of 0,
-/// the output is that of [`stringify()`].
+/// the output is equal to the output of [`stringify()`].
 pub fn stringify_indented(value: &Value, indent: usize) -> String {
     if indent == 0 {
         return stringify(value);

@@ -8,7 +8,7 @@ pub trait Registered: 'static {
     fn id(&self) -> &'static str;
 }
 
-/// An ordered list of entries with unique ids: the built-in ones, and those of the caller.
+/// An ordered list of entries with unique ids: the built-in entries, and the caller's entries.
 pub struct Registry<T: 'static>(Vec<&'static T>);
 
 /// The error for an entry whose id is already taken.
@@ -17,7 +17,7 @@ pub struct Registry<T: 'static>(Vec<&'static T>);
 pub struct DuplicateId(pub &'static str);
 
 impl<T: Registered> Registry<T> {
-    /// Creates a registry from entries, whose ids must be unique. This is not checked.
+    /// Creates a registry from entries, whose ids must be unique. The ids are not checked.
     pub fn new(entries: &[&'static T]) -> Self {
         Self(entries.to_vec())
     }

@@ -280,9 +280,9 @@ impl Execution {
 
     /// Returns the money spent on the execution in US dollars.
     ///
-    /// Returns `None` if it is not known.
+    /// Returns `None` if this amount is not known.
     ///
-    /// This is [`Spend::cost_usd`], less the cost of replies from the response store, plus that of earlier attempts.
+    /// This is [`Spend::cost_usd`] without the cost of replies from the response store, plus the cost of earlier attempts.
     /// Checks use the recorded cost of a stored reply, although the run does not pay for the reply again.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.spend.earlier_usd)
@@ -290,7 +290,7 @@ impl Execution {
 
     /// Returns the money spent on this attempt, without earlier attempts.
     ///
-    /// Returns `None` if it is not known.
+    /// Returns `None` if this amount is not known.
     fn spent_now(&self) -> Option<f64> {
         if self.spend.cached { self.spend.paid_usd } else { self.spend.cost_usd }
     }

@@ -114,7 +114,7 @@ pub struct AgentStart {
     pub system: Option<String>,
     /// The workspace of the execution; `None` without a workspace.
     ///
-    /// It replaces the working folder of the suite.
+    /// This folder replaces the working folder of the suite.
     pub folder: Option<AgentFolder>,
     /// The time limit for the start.
     pub timeout: Duration,
@@ -129,7 +129,7 @@ pub struct AgentFolder {
     ///
     /// The agent's command line is appended as one quoted word.
     pub before: Option<String>,
-    /// Environment variables to set, in addition to those of the agent.
+    /// Environment variables to set, in addition to the agent's variables.
     pub env: Vec<(String, String)>,
     /// The names of KindLM's environment variables that are not passed on.
     ///
@@ -137,7 +137,7 @@ pub struct AgentFolder {
     pub without: Vec<String>,
     /// True if the agent gets only the variables that `before` names.
     ///
-    /// The isolating program itself may need all variables, so they are not removed from its environment.
+    /// The isolating program itself may need all variables, so its environment keeps them.
     pub names_env: bool,
 }
 

@@ -132,7 +132,7 @@ pub struct JurorSample {
 impl JurorSample {
     /// Redirects a question to this juror.
     ///
-    /// Only questions to judges change. A question that names a judge keeps it.
+    /// Only questions to judges change. A question that names a judge keeps this judge.
     #[must_use]
     pub fn put(&self, question: Question) -> Question {
         match question {

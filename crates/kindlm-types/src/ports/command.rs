@@ -14,9 +14,9 @@ pub struct CommandSpec {
     pub command_line: String,
     /// The time limit.
     pub timeout: Duration,
-    /// The working folder; that of the suite if absent.
+    /// The working folder; the suite's folder if absent.
     pub folder: Option<PathBuf>,
-    /// Environment variables to set, in addition to those of KindLM.
+    /// Environment variables to set, in addition to KindLM's variables.
     pub env: Vec<(String, String)>,
     /// The setting that raises the time limit, for error messages.
     pub raise: &'static str,
@@ -64,8 +64,8 @@ pub struct CommandOutput {
 impl CommandOutput {
     /// Returns the reason why a command with this exit code did not do its work.
     ///
-    /// The shell could not start the command, or a signal ended it. `None` for any other exit code, which the command
-    /// itself chose.
+    /// The reason is that the shell could not start the command, or that a signal ended the command. Returns `None` for
+    /// any other exit code, which the command itself chose.
     pub fn broken_off(exit_code: Option<i32>) -> Option<String> {
         let Some(code) = exit_code else {
             return Some("a signal ended the command before it was done".to_owned());
@@ -82,7 +82,7 @@ impl CommandOutput {
 
     /// Returns the signal that an exit code represents.
     ///
-    /// Returns `None` if it represents no signal.
+    /// Returns `None` if the exit code represents no signal.
     ///
     /// A shell exits with 128 plus the signal that ended its command.
     pub fn signal(exit_code: i32) -> Option<i32> {

@@ -220,7 +220,7 @@ fn is_first(sample: &u32) -> bool {
     *sample == 0
 }
 
-/// Returns true if a model's name is that of a reasoning model of OpenAI.
+/// Returns true if the name belongs to a reasoning model of OpenAI.
 ///
 /// Prefixes such as `openai/` or `ft:` are accepted.
 pub fn reasons(model: &str) -> bool {

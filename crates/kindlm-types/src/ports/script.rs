@@ -22,7 +22,7 @@ pub struct ScriptQuestion {
     pub args: Vec<Arc<str>>,
     /// The permissions for network, files and environment variables.
     pub permissions: Arc<ScriptPermissions>,
-    /// The time limit; that of the host if absent.
+    /// The time limit; the host's limit if absent.
     pub timeout: Option<Duration>,
 }
 

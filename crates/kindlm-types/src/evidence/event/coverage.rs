@@ -96,7 +96,7 @@ impl Coverage {
         self.complete_for().is_none_or(|it| it.contains(&channel))
     }
 
-    /// Returns the kinds that are recorded in full; `None` if all kinds are.
+    /// Returns the kinds that are recorded in full; `None` if all kinds are recorded in full.
     pub fn complete_for(&self) -> Option<&BTreeSet<Channel>> {
         match self {
             Self::Complete => None,
@@ -116,7 +116,7 @@ impl Coverage {
     /// Returns the default coverage for a source that declares nothing.
     ///
     /// A kind is complete if at least one event of this kind was recorded. A log without tool calls may come from a
-    /// source that never records them.
+    /// source that never records tool calls.
     pub fn of_events(events: &[Event]) -> Self {
         events.iter().map(Event::channel).collect()
     }

@@ -52,7 +52,7 @@ impl ToolKind {
 
     /// Returns the kind of a tool by its name; `Unknown` for other names.
     ///
-    /// The names are those of Claude Code, Codex, Gemini CLI, `OpenCode` and common APIs.
+    /// The names come from Claude Code, Codex, Gemini CLI, `OpenCode` and common APIs.
     pub fn of_name(name: &str) -> Self {
         match name {
             "Read" | "NotebookRead" | "read_file" | "read_many_files" | "read" | "view"

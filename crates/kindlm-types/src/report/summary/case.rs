@@ -68,9 +68,9 @@ impl ExecutionResult {
 
     /// Returns the share of checks that passed, from 0 to 1.
     ///
-    /// Returns `None` if all checks were skipped, or there are none.
+    /// Returns `None` if all checks were skipped, or if there are no checks.
     ///
-    /// Errored checks count as not passed; skipped ones are not counted.
+    /// Errored checks count as not passed; skipped checks are not counted.
     pub fn passed_share(&self) -> Option<f64> {
         let counted = |it: &&AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
         let checks = || self.results.iter().filter(|it| it.is_check());
@@ -139,9 +139,9 @@ impl CaseResult {
         findings
     }
 
-    /// Returns the findings that explain why the case did not hold; none if it held.
+    /// Returns the findings that explain why the case did not hold; no findings if the case held.
     ///
-    /// Soft checks that failed are left out, because they do not fail the case. Any errored check makes it errored.
+    /// Failed soft checks are left out, because they do not fail the case. Any errored check makes the case errored.
     pub fn failing_findings(&self) -> Vec<Finding<'_>> {
         let mut findings = if self.outcome.held() { Vec::new() } else { self.findings() };
         findings.retain(|it| {
@@ -153,7 +153,7 @@ impl CaseResult {
 
     /// Returns the checks that were skipped in a repeat, without duplicates.
     ///
-    /// They are in order of first appearance.
+    /// The checks are in order of first appearance.
     pub fn not_applied(&self) -> Vec<&AssertionResult> {
         let mut found: Vec<&AssertionResult> = Vec::new();
         let results = self.executions.iter().flat_map(|it| &it.results);
