@@ -28,8 +28,8 @@ pub struct ChangePoint {
 ///
 /// This is binary segmentation (Scott and Knott 1974, *Biometrics* 30:507). The place with the smallest p value of
 /// [`fisher_exact`] divides the series; each part is divided again. The p value of a division is the probability that any
-/// place has such a small value, if the rate is constant. It is exact, because the order of the outputs is then random
-/// for the given totals. For very long series, it is Bonferroni's bound instead.
+/// place has such a small value, if the rate is constant. This p value is exact, because the order of the outputs is
+/// then random for the given totals. For very long series, Bonferroni's bound is used instead.
 ///
 /// A series with a constant rate has a change point with probability `alpha` (0 to 1) at most.
 ///

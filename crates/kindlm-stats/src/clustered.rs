@@ -88,12 +88,13 @@ impl Clustered {
     /// Returns the interval of the mean: Wilson's, with the effective number of scores.
     ///
     /// The effective number is `m (1 − m) / SE²` for the mean `m` and the [standard error](Self::standard_error) `SE`:
-    /// the number of independent passes and failures with the same standard error. It is limited to the range from the
-    /// number of clusters to the number of scores.
+    /// the number of independent passes and failures with the same standard error. The effective number is limited to
+    /// the range from the number of clusters to the number of scores.
     ///
     /// - At a mean of 0 or 1, it is the number of clusters, because nothing shows that repeats add information.
     /// - At any other mean, if all clusters have the same mean, it is the number of scores.
-    /// - A single cluster has no standard error, because nothing shows how clusters differ. It counts as one score.
+    /// - A single cluster has no standard error, because nothing shows how clusters differ. The cluster counts as one
+    ///   score.
     ///
     /// If each cluster has one score that is 0 or 1, this is exactly [`Tally::wilson`](crate::Tally::wilson). For
     /// scores between 0 and 1 the interval is wider than necessary. Fails without scores.

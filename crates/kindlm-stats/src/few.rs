@@ -94,11 +94,10 @@ fn student_t(confidence: Confidence, freedom: f64) -> Result<f64, Undefined> {
 
 /// Estimates the pass rate that people would find, for few labelled outputs.
 ///
-/// The estimate is that of [`prediction_powered`](crate::prediction_powered) with [`Tuning::Power`](crate::Tuning). The
-/// variances are those of counts with one more output in each cell of the table of judge and human verdicts, and with
-/// one more pass and failure in `observed`. Few outputs often have equal verdicts, and without the additional ones a
-/// variance would then be 0. The interval of [`prediction_powered`](crate::prediction_powered) is valid for large
-/// samples only.
+/// The estimate is equal to [`prediction_powered`](crate::prediction_powered) with [`Tuning::Power`](crate::Tuning).
+/// For the variances, each cell of the table of judge and human verdicts counts one more output, and `observed` counts
+/// one more pass and failure. Few outputs often have equal verdicts, so a variance could be 0 without the additional
+/// outputs. The interval of [`prediction_powered`](crate::prediction_powered) is valid for large samples only.
 ///
 /// Fails if `labelled` is empty.
 pub fn prediction_powered_rate(

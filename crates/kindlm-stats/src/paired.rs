@@ -79,10 +79,10 @@ pub struct Paired {
 impl PairedTest {
     /// Compares the rates of the same cases before and after.
     ///
-    /// The p value is that of a sign-flip test: without an effect, the difference of each cluster is as probable as its
+    /// The p value comes from a sign-flip test: without an effect, the difference of each cluster is as probable as its
     /// opposite. A cluster has changed if its differences do not add up to 0. Up to 14 changed clusters, all flips are
-    /// enumerated; for more, 9,999 random flips are drawn. If each case has one repeat in both runs, it is the mid-p
-    /// value, because only few sums are possible.
+    /// enumerated; for more clusters, 9,999 random flips are drawn. If each case has one repeat in both runs, the mid-p
+    /// value is used, because only few sums are possible.
     ///
     /// Fails without differences.
     pub fn compare(&self, differences: &[Difference<'_>]) -> Result<Paired, Undefined> {
@@ -113,7 +113,7 @@ impl PairedTest {
         Ok(mean < 0.0 && sign_flip(&sums, is_single, self.seed, is_settled) <= self.alpha)
     }
 
-    /// Returns the smallest detectable fall; `None` for fewer than [`FEW`] clusters, or if it is not below 1.
+    /// Returns the smallest detectable fall; `None` for fewer than [`FEW`] clusters, or if the fall is not below 1.
     ///
     /// It solves `δ² = (t₁₋α + t_power)² (SE² + δ(1 − δ)/R)` with R judged repeats (Miller, section 5). The second term is
     /// the variance that a case without failures gets when its rate falls by δ. Without it, the power is too low.

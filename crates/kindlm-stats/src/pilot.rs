@@ -122,7 +122,7 @@ impl Pilot {
 
     /// Returns the estimated pass rate, from 0 to 1.
     ///
-    /// It is a little nearer to one half than the observed rate.
+    /// The estimate is a little nearer to one half than the observed rate.
     pub fn rate(&self) -> f64 {
         self.mean(|rate| rate)
     }

@@ -110,8 +110,8 @@ pub struct Size {
     pub repeats: u32,
     /// The share of simulated comparisons that show the fall, from 0 to 1.
     ///
-    /// It is from 0.5 percentage points below the wanted power to 1.5 above, or higher if no number of clusters is that
-    /// near.
+    /// The power is from 0.5 percentage points below the wanted power to 1.5 above. The power is higher if no number of
+    /// clusters is in this range.
     pub power: f64,
 }
 

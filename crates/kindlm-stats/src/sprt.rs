@@ -7,8 +7,8 @@ const TOLERANCE: f64 = 1e-9;
 
 /// Wald's sequential probability ratio test of a pass rate (1945), *Ann. Math. Stat.* 16:117.
 ///
-/// After each repeat, the test asks if the true pass rate is rather `pass` or rather `fail`. It ends as soon as the
-/// evidence suffices. The evidence is the sum of the logarithms of the likelihood ratios of all repeats.
+/// After each repeat, the test asks if the true pass rate is rather `pass` or rather `fail`. The test ends as soon as
+/// the evidence suffices. The evidence is the sum of the logarithms of the likelihood ratios of all repeats.
 ///
 /// ```
 /// use kindlm_stats::{Decision, Sprt};
@@ -57,10 +57,10 @@ pub struct Characteristics {
 }
 
 impl Sprt {
-    /// Creates a test of a pass rate of at most `fail` against one of at least `pass`.
+    /// Creates a test of a pass rate of at most `fail` against a pass rate of at least `pass`.
     ///
-    /// `alpha` is the nominal probability of a wrong pass at the rate `fail`, and `beta` that of a wrong failure at the
-    /// rate `pass`. The thresholds are Wald's approximations, so the true probabilities are at most
+    /// `alpha` is the nominal probability of a wrong pass at the rate `fail`. `beta` is the nominal probability of a
+    /// wrong failure at the rate `pass`. The thresholds are Wald's approximations, so the true probabilities are at most
     /// `alpha / (1 - beta)` and `beta / (1 - alpha)`: 5.3% with 0.05 for both (Wald 1945, *Ann. Math. Stat.* 16:117, section 3.2).
     ///
     /// Fails unless `0 < fail < pass < 1`, and both probabilities are above 0 and below 0.5.
@@ -132,7 +132,7 @@ impl Sprt {
         })
     }
 
-    /// Returns the smallest fixed number of repeats with the same error rates, and the number of passes required in it.
+    /// Returns the smallest fixed number of repeats with the same error rates, and the required number of passes.
     ///
     /// Returns `None` if more than `limit` repeats are necessary.
     pub fn fixed_design(&self, limit: u32) -> Option<(u32, u32)> {

@@ -15,11 +15,11 @@ pub struct BestThreshold {
     pub threshold: f64,
     /// The counts of answers with this threshold.
     ///
-    /// They are counted on the outputs that were used to choose the threshold.
+    /// The counts are from the outputs that were used to choose the threshold.
     pub confusion: Confusion,
     /// The kappa on these outputs, from -1 to 1.
     ///
-    /// It is too optimistic, because the threshold was chosen on these outputs.
+    /// This value is too optimistic, because the threshold was chosen on these outputs.
     pub kappa: f64,
     /// The kappa by ten-fold cross-validation.
     ///
@@ -30,7 +30,7 @@ pub struct BestThreshold {
 
 /// Finds the threshold with the highest kappa.
 ///
-/// If several have the highest kappa, the highest agreement wins, then the strictest threshold.
+/// If several thresholds have the highest kappa, the highest agreement wins, then the strictest threshold.
 ///
 /// Each pair has the judge's score from 0 to 1, and `true` if people passed the output.
 ///

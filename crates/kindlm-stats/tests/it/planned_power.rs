@@ -1,4 +1,4 @@
-//! The power of planned runs, by simulation with a fixed seed. `examples/plan_power` prints the same with more rounds.
+//! The power of planned runs, by simulation with a fixed seed. `examples/plan_power` simulates more rounds.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../../examples/plan_power/simulation.rs"]

@@ -1,6 +1,6 @@
 //! The intervals contain the true value as often as they promise, and an unchanged judge causes few alarms.
 //!
-//! `examples/coverage` prints the same with more rounds.
+//! `examples/coverage` simulates more rounds.
 
 #[path = "../../examples/coverage/simulation.rs"]
 mod simulation;

@@ -201,7 +201,7 @@ fn kappa_intervals_for_few_outputs_agree_with_numpy() {
 
 #[test]
 fn jackknife_intervals_agree_with_numpy() {
-    // The standard error of independent verdicts is larger than that of the jackknife.
+    // The standard error of independent verdicts is larger than the standard error of the jackknife.
     let even = [
         table(3, 1, 0, 0),
         table(2, 0, 1, 1),
