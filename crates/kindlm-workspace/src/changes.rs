@@ -14,7 +14,7 @@ use similar::udiff::UnifiedHunkHeader;
 use crate::inside::Inside;
 use crate::tree::{Entry, FolderEntry, Limits, Tree, walk};
 
-/// The time limit for the smallest diff of one file.
+/// The time limit for computing the smallest diff of one file.
 ///
 /// After the limit, a longer diff is used.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The number of unchanged lines before and after each change of a diff.
 const CONTEXT: usize = 3;
 
-/// The number of bytes of a large file that decide if it is text.
+/// The number of bytes of a large file that decide if the file is text.
 const SAMPLE: usize = 8 * 1024;
 
 /// Compiles path globs such as `node_modules/**`. Fails for an invalid glob.

@@ -1,4 +1,4 @@
-//! Copies a folder, and refuses symbolic links that lead out of it.
+//! Copies a folder, and refuses symbolic links that lead out of the folder.
 
 use std::fs;
 use std::io;
@@ -74,7 +74,7 @@ fn cannot(what: &str, path: &Path, err: &io::Error) -> String {
 
 /// Copies a symbolic link. Fails if the link leads out of the folder.
 ///
-/// Both its text and its real target must stay inside the folder.
+/// Both the text and the real target of the link must stay inside the folder.
 fn copy_link(root: &Path, relative: &Path, target: &Path) -> Result<(), String> {
     let source = root.join(relative);
     let leads_to = fs::read_link(&source).map_err(|err| cannot("read", &source, &err))?;

@@ -45,14 +45,14 @@ impl Folders {
 
     /// Returns the parent of the kept workspaces.
     ///
-    /// Returns `None` if workspaces are removed, or if none was created.
+    /// Returns `None` if workspaces are not kept, or if no workspace was created.
     pub fn kept(&self) -> Option<PathBuf> {
         let root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         root.as_ref().filter(|_| self.options.keep).map(|it| it.path().to_path_buf())
     }
 
-    /// Returns the path of the source folder, with symbolic links resolved. Fails if it is not a folder, or is outside
-    /// the suite's folder without permission.
+    /// Returns the path of the source folder, with symbolic links resolved. Fails if the path is not a folder, or is
+    /// outside the suite's folder without permission.
     pub(crate) fn source(&self, spec: &WorkspaceSpec) -> Result<PathBuf, WorkspaceError> {
         let source = resolve(&self.options, &spec.from, "workspace.from")?;
         if source.is_dir() {

@@ -1,10 +1,10 @@
 //! Reads and writes files in a folder that an agent has modified, without leaving the folder.
 //!
-//! All paths are resolved by `cap-std` inside an open folder, so `..`, absolute paths and links cannot lead out of it.
+//! `cap-std` resolves all paths inside an open folder, so `..`, absolute paths and links cannot lead out of the folder.
 //! A write replaces the entry at its path.
 //!
-//! The folder is opened before agents and checks run in it, and stays open. So a folder that later replaces it is not
-//! used by mistake.
+//! The folder is opened before agents and checks run in it, and stays open. So another folder that is later at the same
+//! path is not used by mistake.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -51,7 +51,7 @@ impl Inside {
         self.dir.symlink_metadata(path)
     }
 
-    /// Returns the target of a link, as the link states it.
+    /// Returns the target of a link, as written in the link.
     pub(crate) fn link(&self, path: &Path) -> io::Result<PathBuf> {
         self.dir.read_link_contents(path)
     }
@@ -61,7 +61,7 @@ impl Inside {
         self.dir.open(path)
     }
 
-    /// Returns the text of a file; `None` if it does not exist.
+    /// Returns the text of a file; `None` if the file does not exist.
     ///
     /// Fails for more than `limit` bytes, for text that is not UTF-8, and for entries that are not files.
     pub(crate) fn text(&self, path: &str, limit: u64) -> Result<Option<String>, String> {
@@ -167,7 +167,7 @@ impl Inside {
         self.dir.set_permissions(path, Permissions::from_std(without_setuid(permissions)))
     }
 
-    /// Makes the path free: creates its parent folders, and removes its entry.
+    /// Makes the path free: creates its parent folders, and removes the entry at the path.
     ///
     /// Parents that are not folders are replaced by folders.
     fn make_way(&self, path: &Path) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! [`Folders`] gives each execution a workspace: a separate copy of a folder of the suite. After the agent has
 //! finished, the workspace reports the changes, and the results of commands and tests ([`reports`]).
 //!
-//! KindLM's own file access never leaves the workspace, even if the agent creates links that lead out.
+//! KindLM's own file access never leaves the workspace, even if the agent creates links that lead out of it.
 //!
 //! ```
 //! use kindlm_types::workspace::{TestFormat, TestStatus};

@@ -39,8 +39,8 @@ pub(crate) struct Open {
     timeout: Duration,
     /// The readable part of folder names, which names the execution.
     name: String,
-    /// The temporary folder of the workspace; `None` after it was removed. It is declared before its parent `root`, so
-    /// that it is dropped first.
+    /// The temporary folder of the workspace; `None` after [`Self::remove`]. This field is declared before `root`, so
+    /// that the folder is dropped before its parent.
     work: Option<TempDir>,
     root: Arc<TempDir>,
 }

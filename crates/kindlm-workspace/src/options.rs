@@ -14,7 +14,7 @@ pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
 /// The options of workspace folders.
 #[derive(Clone, Debug, Default)]
 pub struct FoldersOptions {
-    /// The folder of the suite. Paths in the suite are relative to it.
+    /// The folder of the suite. Paths in the suite are relative to this folder.
     pub suite: PathBuf,
     /// The hidden files and folders of all tests, relative to the suite's folder.
     ///
@@ -34,7 +34,7 @@ pub struct FoldersOptions {
 
 /// Creates a temporary folder whose name begins with `prefix`.
 ///
-/// With `keep`, it is not removed on drop.
+/// With `keep`, the folder is not removed on drop.
 pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir, WorkspaceError> {
     let mut made = tempfile::Builder::new().prefix(prefix).tempdir_in(within).map_err(|err| {
         WorkspaceError(format!("cannot make a folder in `{}`: {err}", within.display()))

@@ -1,4 +1,4 @@
-//! The starting states of workspaces. Each is created once, and copied for each agent.
+//! The starting states of workspaces. Each starting state is created once, and copied for each agent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Start {
             let checkout = made.path().join("worktree");
             let folder = found.check_out(&checkout, commands).await?;
             prepare(spec, &folder, wrap, timeout, commands).await?;
-            // This folder does not need its repository any more.
+            // After the setup, the starting state does not need its repository.
             at = found.make_plain(&checkout, &at).await?;
             worktrees = Some(found);
         } else {
@@ -132,7 +132,7 @@ impl Start {
 
     /// Fails if the starting state was modified after its creation.
     ///
-    /// Agents' folders are copied from it and compared with it.
+    /// Agents' folders are copied from the starting state, and compared with it.
     ///
     /// Ignored paths count too. Their changes are not reported, but all agents work with these files.
     ///
@@ -186,7 +186,7 @@ async fn prepare(
     prepared
 }
 
-/// A guard for the commands in a starting state. It ends their processes if it is dropped early.
+/// A guard for the commands in a starting state. If the guard is dropped early, it ends the commands' processes.
 struct Watched<'a> {
     wrap: &'a Wrap,
     folder: &'a Path,
@@ -196,7 +196,7 @@ struct Watched<'a> {
 impl Watched<'_> {
     /// Marks the commands as finished. After a failure, the remaining processes are ended.
     ///
-    /// After a success, they keep running, because the agents may need them.
+    /// After a success, the processes keep running, because the agents may need them.
     async fn over(mut self, has_failed: bool, commands: &dyn Commands) {
         if has_failed {
             self.wrap.end(self.folder, commands).await;

@@ -12,7 +12,7 @@ use crate::inside::Inside;
 /// The entries of a folder at any depth, except folders, by their relative paths with `/` as separator.
 pub(crate) type Tree = BTreeMap<String, FolderEntry>;
 
-/// An entry in a folder. Its stamp reveals a write even if the file times were reset.
+/// An entry in a folder. On Unix, the stamp shows a write even if the file times were reset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FolderEntry {
     pub(crate) entry: Entry,
@@ -24,7 +24,7 @@ pub(crate) struct FolderEntry {
 pub(crate) enum Entry {
     /// A regular file.
     File { bytes: u64, executable: bool },
-    /// A symbolic link. The path is its target, as the link states it.
+    /// A symbolic link to this path, as written in the link.
     Link(PathBuf),
     /// A pipe, a socket or a device.
     Other,
@@ -115,7 +115,7 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
             let path = format!("{prefix}{}", name.to_string_lossy());
             let at = folder.join(name);
             let failed = |err| WalkError::Io(at.clone(), err);
-            // This is the metadata of the link, not of its target.
+            // For a link, this is the metadata of the link, not of its target.
             let metadata = root.entry(&at).map_err(failed)?;
             let kind = metadata.file_type();
             let entry = if kind.is_dir() {
@@ -135,7 +135,7 @@ pub(crate) fn walk(root: &Inside, limits: Limits) -> Result<Tree, WalkError> {
     Ok(tree)
 }
 
-/// Returns a path that differs between two listings; `None` if they are equal.
+/// Returns a path that differs between two listings; `None` if there is no such path.
 ///
 /// Paths for which `ignore` returns true may differ.
 pub(crate) fn written_at<'a>(

@@ -13,7 +13,7 @@ pub(crate) const NAME: &str = "the start of the workspace";
 
 /// Runs a command that must succeed, and returns its stdout.
 ///
-/// `what` is its name in error messages, and `wrap` its isolation.
+/// `what` is the name of the command in error messages. `wrap` is the isolation of the command.
 pub(crate) async fn run(
     command: &CommandSpec,
     what: &str,

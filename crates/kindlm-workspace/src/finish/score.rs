@@ -53,7 +53,7 @@ const GIT_STATE: [&str; 10] = [
 ];
 /// The file that points to the objects of the user's repository.
 ///
-/// It is not copied, because the fresh checkout already has this file.
+/// The agent's file is not copied, because the fresh checkout already has this file.
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
 /// The data that makes up a fresh copy.
@@ -128,7 +128,7 @@ impl Parts {
         let below = self.start.tree.range(within.clone()..).map(|(it, _)| it.as_str());
         let has_below = below.take_while(|it| it.starts_with(&within)).any(stays);
         let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
-        // No real file has this name, so it stands for any file in the folder.
+        // No real file has this name, so the name stands for any file in the folder.
         let is_ignored_folder = self.ignore.is_match(format!("{within}\u{1}"));
         !has_below && !above.any(stays) && !is_ignored_folder
     }
@@ -272,7 +272,7 @@ impl<'a> Score<'a> {
         let command = wrap.command(&self.folder, line, timeout, spec.network, env);
         let command = CommandSpec { raise, ..command };
         let ran = CommandRan { run: line.to_owned(), timeout_ms, ..CommandRan::default() };
-        // An earlier command may have moved the folder away. No command may run in a folder that replaced it.
+        // An earlier command may have moved the copy away. No command may run in a folder that replaced the copy.
         if let Err(problem) = self.inside.is_in_place() {
             return (CommandRan { problem: Some(problem), ..ran }, String::new());
         }
@@ -299,7 +299,8 @@ impl<'a> Score<'a> {
         }
     }
 
-    /// Runs tests, and parses their report. A missing or invalid report is a problem in the result.
+    /// Runs tests, and parses their report. A missing or invalid report is a problem in the result. Fails only if the
+    /// old report cannot be removed.
     pub(crate) async fn tests(
         &self,
         tests: TestsToRun<'_>,
@@ -361,7 +362,7 @@ impl Drop for Score<'_> {
 
 /// Fails if a hidden file was modified.
 ///
-/// The tested code, or a process of the agent, may have replaced it by tests that pass.
+/// The tested code, or a process of the agent, may have replaced the file by tests that pass.
 fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), String> {
     for (to, from) in hidden {
         let at = to.display();
@@ -376,7 +377,7 @@ fn are_as_put(copy: &Inside, hidden: &BTreeMap<PathBuf, PathBuf>) -> Result<(), 
     Ok(())
 }
 
-/// Returns the end of a text, because commands print errors last.
+/// Returns a note and the last [`KEPT`] bytes of a text, because commands print errors last.
 ///
 /// A short text is returned unchanged.
 fn end_of(text: &str) -> String {

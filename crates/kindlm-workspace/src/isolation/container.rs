@@ -139,7 +139,7 @@ impl Boxed {
         // Use a separate process group, so that the removal continues after Ctrl-C and after the end of KindLM.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        // Once it has started, the process completes even if KindLM ends.
+        // After its start, the process completes even if KindLM ends.
         if let Ok(mut child) = command.spawn() {
             std::thread::spawn(move || child.wait());
         }
@@ -148,7 +148,7 @@ impl Boxed {
 
 /// Returns the container name of a folder.
 ///
-/// It combines the names of the folder and its parent, because a name such as `work` alone is not unique.
+/// The name combines the names of the folder and its parent, because a name such as `work` alone is not unique.
 fn name(folder: &Path) -> String {
     let within = folder.parent().and_then(Path::file_name).unwrap_or_default();
     let (within, own) = (within.to_string_lossy(), folder.file_name().unwrap_or_default());

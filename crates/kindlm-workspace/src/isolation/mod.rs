@@ -150,7 +150,7 @@ impl Wrap {
         }
     }
 
-    /// Ends the remaining processes of commands in a folder. With `bwrap`, there are none.
+    /// Ends the remaining processes of commands in a folder. With `bwrap`, there are no remaining processes.
     pub(crate) async fn end(&self, folder: &Path, commands: &dyn Commands) {
         match &self.kind {
             Kind::Plain => {
@@ -230,7 +230,7 @@ fn is_program(path: &Path) -> bool {
 
 /// Searches for a required program.
 ///
-/// If it is not installed, the error message contains `help`.
+/// If the program is not installed, the error message contains `help`.
 fn installed(
     name: &str,
     options: &FoldersOptions,

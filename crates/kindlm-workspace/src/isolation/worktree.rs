@@ -1,8 +1,8 @@
 //! Creates git checkouts for agents, without the user's uncommitted changes.
 //!
-//! Each agent has a separate repository. It reads the objects of the user's repository, and stores new objects itself.
-//! `git worktree` would share branches, tags, the stash, hooks and settings, so the agent's changes to these would
-//! remain.
+//! Each agent has a separate repository. This repository reads the objects of the user's repository, and stores new
+//! objects itself. `git worktree` would share branches, tags, the stash, hooks and settings, so the agent's changes to
+//! them would remain.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) struct Worktrees {
     format: String,
     /// All refs of the user's repository in the `packed-refs` format.
     ///
-    /// These are branches, tags, and the remote branches as they were last fetched.
+    /// The refs are branches, tags, and the remote branches as they were last fetched.
     refs: String,
     /// The files and folders to hide from agents, relative to the repository's root.
     hidden: Vec<PathBuf>,
@@ -216,7 +216,7 @@ impl Worktrees {
 
 /// Makes a repository use the objects and refs of another repository.
 ///
-/// If the other repository is shallow, its boundary is copied too.
+/// If the other repository is shallow, its `shallow` file is copied too.
 ///
 /// The remote branches are included, so that `git diff origin/main` works. A push by the agent goes to the remotes of
 /// the user's repository, not to the user's repository.
