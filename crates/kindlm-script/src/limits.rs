@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The memory of the engine, in bytes: 128 MiB.
 pub const MEMORY: usize = 128 << 20;
-/// The memory of a worker process beside the engine's, in bytes: 512 MiB. It holds messages and copies of texts.
+/// The memory of a worker process beside the engine's memory, in bytes: 512 MiB, for messages and copies of texts.
 pub const PROCESS: usize = 512 << 20;
 /// The stack of the engine, in bytes: 1 MiB.
 pub const STACK: usize = 1 << 20;

@@ -9,7 +9,8 @@ use tokio::process::Command;
 use super::HostOptions;
 use crate::worker::TYPESCRIPT;
 
-/// The environment variables that interpreters and their packages need. Interpreters always get them if they are set.
+/// The environment variables that interpreters and their packages need. Interpreters always get the variables that are
+/// set.
 const BASIC: [&str; 15] = [
     "PATH",
     "HOME",

@@ -17,7 +17,7 @@ const REDIRECTS: usize = 10;
 /// A client that sends HTTP requests for scripts.
 ///
 /// Implementations must not follow redirects, because each redirect is checked against the script's permissions first.
-/// They must not add credentials, and must respect the request's timeout.
+/// Implementations must not add credentials, and must respect the request's timeout.
 pub trait Fetch: Send + Sync {
     /// Sends the request. The error is a message for the script's author.
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>>;

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::frame::{Format, Loaded, Look, Refusal};
 use crate::limits;
 
-/// The file extensions that are tried, in order, if no file has the exact path. They are also tried for the `index`
-/// file of a folder.
+/// The file extensions that are tried, in order, if no file has the exact path. These extensions are also tried for
+/// the `index` file of a folder.
 const ENDINGS: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts"];
 /// TypeScript imports use the JavaScript file names, so these extensions are mapped.
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];

@@ -30,7 +30,7 @@ pub type ReadEnv = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The settings of a [`ScriptHost`].
 pub struct HostOptions {
-    /// The program that runs [`worker::main`](crate::worker::main), usually the current one.
+    /// The program that runs [`worker::main`](crate::worker::main), usually the current program.
     pub program: PathBuf,
     /// The arguments that start the worker.
     pub args: Vec<OsString>,

@@ -5,8 +5,8 @@
 //! no garbage. A fresh context on a live runtime guarantees less. The rollback is also much cheaper: it copies some
 //! hundred kilobytes instead of building and freeing all globals.
 //!
-//! The allocator is a bump pointer with a free list for each size class. It never merges free blocks, because they only
-//! live for one call.
+//! The allocator is a bump pointer with a free list for each size class. Free blocks are never merged, because they
+//! only live for one call.
 // perf: calls, 91 % less CPU time for a short check than with a fresh runtime (24 µs, 272 µs)
 #![expect(
     unsafe_code,
@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use rquickjs::allocator::Allocator;
 
-/// The number of bytes before each allocation, which store its size.
+/// The number of bytes before each allocation, which store the size of the allocation.
 const HEADER: usize = 8;
 /// The number of free lists for small sizes, one for each multiple of 16.
 const SMALL: usize = 33;

@@ -309,8 +309,8 @@ impl<'js> Driver<'_, 'js> {
         Ok(Some(text))
     }
 
-    /// Returns the outcome of a call with an uncaught error. The error is an exception of the script, or a limit that
-    /// caused it.
+    /// Returns the outcome of a call with an uncaught error. The outcome is the script's exception, or the limit that
+    /// stopped the call.
     fn thrown(&self, err: &Error, loading: bool) -> (Ending, Vec<u8>) {
         if let Some(halt) = self.stopped() {
             return stop(halt);

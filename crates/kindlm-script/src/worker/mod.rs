@@ -28,8 +28,8 @@ pub(crate) const TYPESCRIPT: &str = "typescript";
 /// Runs a worker until its stdin ends or it should be replaced, and returns the exit code for the process.
 ///
 /// The program must call this function for the arguments that [`HostOptions::args`](crate::HostOptions::args) defines.
-/// It must not have printed to stdout or opened files before. With the argument `typescript`, the function converts
-/// TypeScript from stdin instead.
+/// The program must not print to stdout or open files before this call. With the argument `typescript`, the function
+/// converts TypeScript from stdin instead.
 pub fn main() -> u8 {
     lockdown::close_inherited();
     let mut args = std::env::args().skip_while(|it| it != TYPESCRIPT).skip(1);

@@ -1,4 +1,4 @@
-//! Tests of malicious or faulty scripts. Each is stopped with a reason, and does not affect later calls.
+//! Tests of malicious or faulty scripts. Each script is stopped with a reason, and does not affect later calls.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

@@ -16,8 +16,8 @@ use crate::support::{body, folder, options, shown};
 /// The limit after which an expected event counts as missing.
 const NEVER: Duration = Duration::from_mins(1);
 
-/// Scripts that start one program in the worker's group and one outside of it. They write the ids of the programs to a
-/// file.
+/// Scripts that start one program in the worker's group and one program outside of the group. The scripts write the
+/// ids of the programs to a file.
 const SCRIPTS: [(ScriptRuntime, &str, &str, &str); 3] = [
     (
         ScriptRuntime::Node,
