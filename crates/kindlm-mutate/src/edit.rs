@@ -166,7 +166,7 @@ fn close_gap(range: &mut Range<usize>, at: usize) {
 
 /// Adapts a range of a list to `count` items that were inserted before `at`.
 ///
-/// The range grows if the items are inserted inside it or at its start. It does not grow if it ends at `at`.
+/// The range grows if the items are inserted inside the range or at its start. A range that ends at `at` does not grow.
 fn open_gap(range: &mut Range<usize>, at: usize, count: usize) {
     if range.start > at {
         range.start += count;

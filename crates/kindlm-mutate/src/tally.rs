@@ -24,7 +24,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict of a judged mutant; `None` if it was not judged.
+    /// Returns the verdict of a judged mutant; `None` if the mutant was not judged.
     ///
     /// `threshold` is the minimum mean score of the test case. Without a threshold, a failed check kills the mutant,
     /// even if another check could not be decided.
@@ -54,7 +54,7 @@ struct CaseTally {
     model: String,
     threshold: Option<f64>,
     checks: Vec<CheckScore>,
-    /// `Ok` if the original holds, or else the reason why the original does not hold; `None` if it was not judged.
+    /// `Ok` if the original holds, or else the reason why it does not hold; `None` if the original was not judged.
     original: Option<Result<(), String>>,
     mutants: Vec<Mutant>,
 }
