@@ -24,7 +24,7 @@ pub struct Ran {
     pub stdout: String,
     /// The text on stderr, followed by notes of KindLM.
     pub stderr: String,
-    /// The exit code; `None` if the command has none, for example after a signal.
+    /// The exit code; `None` without an exit code, for example after a signal.
     pub exit_code: Option<i32>,
     /// The duration of the command, in milliseconds.
     pub latency_ms: f64,
@@ -268,7 +268,7 @@ enum OnOverflow {
     Cut,
 }
 
-/// The bytes captured from a pipe, up to the size limit. They remain available if reading is cancelled.
+/// The bytes captured from a pipe, up to the size limit. The bytes remain available if reading is cancelled.
 #[derive(Default)]
 struct Capture {
     bytes: Vec<u8>,

@@ -17,7 +17,7 @@ pub const GRACE: Duration = Duration::from_secs(1);
 /// program.
 pub const MARK: &str = "KINDLM_PROCESS";
 
-/// A program and all processes that it started. They are killed when the group is dropped, or when KindLM is killed.
+/// A program and all processes that it started. All are killed when the group is dropped, or when KindLM is killed.
 #[derive(Debug)]
 pub struct Group {
     #[cfg(unix)]
@@ -52,7 +52,7 @@ impl Group {
         self.signal(Signal::Kill);
         let mark = self.mark.clone();
         // The call blocks until the processes end, for at most a second. If the runtime shuts down first, `drop`
-        // ends them.
+        // ends the processes.
         let ended = tokio::task::spawn_blocking(move || end_marked(MARK, &mark)).await;
         self.is_ended = ended.is_ok();
     }

@@ -28,7 +28,7 @@ pub struct Pipe {
     pending: Vec<u8>,
     /// The position in `pending` at which the search for the next line end continues.
     searched: usize,
-    /// The number of further bytes of stdout that are accepted. Each input resets it.
+    /// The number of further bytes of stdout that are accepted. Each input resets this number.
     room: usize,
     buffers: (Vec<u8>, Vec<u8>),
 }
@@ -111,7 +111,8 @@ impl Pipe {
         }
     }
 
-    /// Returns the next complete line that has already been read. Returns `None` if more input is needed.
+    /// Returns the next complete line that has already been read. Returns `None` if more of stdout is needed. Fails if
+    /// the line is not UTF-8.
     fn take_line(&mut self) -> Result<Option<String>, Fault> {
         loop {
             let end = self
@@ -169,7 +170,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Waits until the process ends. The rest of stdout is discarded. Stops the process at the deadline.
+    /// Closes stdin, and waits until the process ends. Discards the rest of stdout. Stops the process at the deadline.
     pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {
@@ -277,7 +278,8 @@ impl Tail {
         }
     }
 
-    /// Returns the last lines for an error message; `None` if all lines are blank.
+    /// Returns the last lines that are not blank, for an error message: at most 5 lines and 500 characters. Returns
+    /// `None` if all lines are blank.
     pub fn last_lines(&self) -> Option<String> {
         const LINES: usize = 5;
         const CHARS: usize = 500;
