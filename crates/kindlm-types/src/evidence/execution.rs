@@ -282,7 +282,7 @@ impl Execution {
     ///
     /// Returns `None` if this amount is not known.
     ///
-    /// This is [`Spend::cost_usd`] without the cost of replies from the response store, plus the cost of earlier attempts.
+    /// This is [`Spend::cost_usd`] without the cost of stored replies, plus the cost of earlier attempts.
     /// Checks use the recorded cost of a stored reply, although the run does not pay for the reply again.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.spend.earlier_usd)
