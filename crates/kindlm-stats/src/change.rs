@@ -75,7 +75,7 @@ fn division(part: &[Tally]) -> Option<(usize, f64)> {
         let (before, after) = (sum(before)?, sum(after)?);
         Some((at, fisher_exact(before, after), log_likelihood(before) + log_likelihood(after)))
     });
-    // Very small p values are rounded to 0, so the likelihood decides between equal ones.
+    // Very small p values are rounded to 0, so the likelihood decides between equal p values.
     let (at, least, _) =
         places.min_by(|one, other| one.1.total_cmp(&other.1).then(other.2.total_cmp(&one.2)))?;
     let all = sum(part)?;

@@ -45,9 +45,9 @@ pub struct Detector {
 pub struct DetectorState {
     /// The number of results of a complete reference.
     pub size: u64,
-    /// The results of the reference that passed.
+    /// The number of passed results in the reference.
     pub passed: u64,
-    /// The results of the reference so far.
+    /// The number of results in the reference so far.
     pub total: u64,
     /// The value of `M` for each assumed pass rate.
     pub values: [f64; FALLS.len()],

@@ -9,8 +9,8 @@ const INCREASES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 ///
 /// Every watch asks the judge about outputs of the calibration again, and counts the different answers. For a change
 /// before a given watch, the evidence is the likelihood ratio of an increased share of different answers against the
-/// judge's own noise: the product over this watch and all later ones, averaged over four increases. The evidence as a
-/// whole is the weighted mean over all watches before which the judge may have changed. The weight of watch `t` is
+/// judge's own noise: the product over this watch and all later watches, averaged over four increases. The evidence as
+/// a whole is the weighted mean over all watches before which the judge may have changed. The weight of watch `t` is
 /// `1 / (t (t + 1))`; the weights sum to 1, and a watch in the future has the evidence 1. So watches without a
 /// difference do not hide a later change, as they would in one product over all watches.
 ///
@@ -35,8 +35,8 @@ impl Drift {
 
     /// Creates a process without evidence.
     ///
-    /// `noise` is the share of outputs on which an unchanged judge answers differently if it is asked again. It must be
-    /// above 0 and below 1. For a share that was measured, pass the upper end of its interval.
+    /// `noise` is the share of outputs on which an unchanged judge answers differently if it is asked again. Fails if
+    /// `noise` is not above 0 and below 1. For a share that was measured, pass the upper end of its interval.
     pub fn new(noise: f64) -> Result<Self, Undefined> {
         if noise > 0.0 && noise < 1.0 {
             Ok(Self { noise, watches: 0.0, sums: [0.0; INCREASES.len()] })

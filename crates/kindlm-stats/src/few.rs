@@ -56,10 +56,10 @@ impl Confusion {
 /// Returns an interval for the kappa of outputs that were judged by several rules each.
 ///
 /// `outputs` has the counts of each output over its rules. Verdicts about one output depend on each other, so the
-/// interval of [`Confusion::kappa_interval`] is too narrow for their sum. This one leaves out one output at a time
-/// (delete-one jackknife; Efron & Stein (1981), *Ann. Stat.* 9:586). It is computed on the scale of Fisher's `atanh`,
-/// with one more output in each cell, a quantile of Student's t with one degree of freedom less than outputs, and at
-/// least the standard error of independent verdicts.
+/// interval of [`Confusion::kappa_interval`] is too narrow for their sum. This method leaves out one output at a time
+/// (delete-one jackknife; Efron & Stein (1981), *Ann. Stat.* 9:586). The interval is computed on the scale of Fisher's
+/// `atanh`, with one more output in each cell, and with a quantile of Student's t with one degree of freedom less than
+/// outputs. The standard error is at least the standard error of independent verdicts.
 ///
 /// Fails if kappa is undefined for the sum of the counts, if one rater gave the same answer everywhere, or if there
 /// are fewer than two outputs.

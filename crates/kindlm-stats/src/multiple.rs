@@ -25,8 +25,8 @@ pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
 
 /// Returns the two-sided p value of Fisher's exact test for two pass rates.
 ///
-/// It is the probability of all tables with the same totals that are at most as probable as this one. Source: Fisher
-/// (1935), *The Design of Experiments*, chapter 2.
+/// The p value is the probability of all tables with the same totals that are at most as probable as this table.
+/// Source: Fisher (1935), *The Design of Experiments*, chapter 2.
 pub fn fisher_exact(one: Tally, other: Tally) -> f64 {
     let passed = one.passed() + other.passed();
     let log = |of_one: u64| {

@@ -28,7 +28,7 @@ const TOLERANCE: f64 = 1e-9;
 /// With 5 clusters of 20 repeats, the formula gives a fall of 13 points, which is detected in 48 of 100 comparisons.
 const FEW: f64 = 20.0;
 
-/// The probability with which [`Paired::detectable`] is detected.
+/// The probability with which a run detects a fall of [`Paired::detectable`].
 pub const POWER: f64 = 0.8;
 
 /// The difference of one case between two runs.
@@ -36,9 +36,9 @@ pub const POWER: f64 = 0.8;
 pub struct Difference<'a> {
     /// The key of the cluster. Cases of a cluster depend on each other, such as questions about one document.
     pub cluster: &'a str,
-    /// The repeats that passed before, of those that were judged.
+    /// The number of passes among the judged repeats before.
     pub before: Tally,
-    /// The repeats that passed after, of those that were judged.
+    /// The number of passes among the judged repeats after.
     pub after: Tally,
 }
 
@@ -71,7 +71,7 @@ pub struct Paired {
     pub p_value: f64,
     /// The smallest fall that such runs detect with probability [`POWER`].
     ///
-    /// `None` for fewer than 20 clusters, because the formula is not good enough for them, and if the formula gives no
+    /// `None` for fewer than 20 clusters, because the formula is then too inexact. Also `None` if the formula gives no
     /// fall below 1.
     pub detectable: Option<f64>,
 }
@@ -102,8 +102,8 @@ impl PairedTest {
 
     /// Returns true if the comparison shows a fall: the mean is below 0, and the p value is at most `alpha`.
     ///
-    /// It is the decision of [`compare`](Self::compare), by the same flips, and much faster for many clusters: the random
-    /// flips end as soon as the others can change the decision only with a probability below 1 in 100,000.
+    /// The decision is equal to the decision by [`compare`](Self::compare), but faster for many clusters: the random
+    /// flips end as soon as further flips can change the decision only with a probability below 1 in 100,000.
     ///
     /// Fails without differences.
     pub fn shows_fall(&self, differences: &[Difference<'_>]) -> Result<bool, Undefined> {
@@ -140,7 +140,7 @@ struct Clusters {
     cases: f64,
     /// The mean difference of the cases.
     mean: f64,
-    /// The number of judged repeats of all cases, on the side with fewer.
+    /// The judged repeats of all cases. Each case counts with the run that has fewer repeats.
     repeats: f64,
     /// True if each case has one repeat on both sides.
     is_single: bool,

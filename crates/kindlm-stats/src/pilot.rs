@@ -9,7 +9,7 @@ use crate::{Tally, Undefined, float};
 /// The number of steps between the possible pass rates 0 and 1.
 const STEPS: u32 = 100;
 
-/// The iterations of the estimate. More do not change the moments of the rates.
+/// The number of iterations of the estimate. More iterations do not change the moments of the rates.
 const ITERATIONS: u32 = 500;
 
 /// A case of the pilot.
@@ -17,7 +17,7 @@ const ITERATIONS: u32 = 500;
 pub struct PilotCase<'a> {
     /// The key of the cluster; see [`Difference::cluster`](crate::Difference::cluster).
     pub cluster: &'a str,
-    /// The repeats that passed, of those that were judged.
+    /// The number of passes among the judged repeats.
     pub passed: Tally,
 }
 
@@ -195,7 +195,7 @@ fn estimate(tallies: &[(Tally, f64)]) -> Vec<Rates> {
         .collect()
 }
 
-/// Returns the probability of the passes at a rate, relative to that at the observed rate.
+/// Returns the probability of the passes at a rate, relative to their probability at the observed rate.
 fn likelihood(tally: Tally, rate: f64) -> f64 {
     let part = |count: u64, share: f64, observed: f64| {
         if count == 0 { 0.0 } else { float(count) * (share / observed).ln() }

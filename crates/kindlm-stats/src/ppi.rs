@@ -26,7 +26,7 @@ pub struct Unlabelled {
 pub enum Tuning {
     /// The weight with the smallest variance.
     ///
-    /// It is near 0 if the judge's answers hardly predict the answers of people.
+    /// This weight is near 0 if the judge's answers hardly predict the answers of people.
     Power,
     /// A fixed weight, from 0 (ignore the judge) to 1 (full weight).
     Fixed(f64),
@@ -121,8 +121,8 @@ fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
 /// Unlike [`rogan_gladen`](crate::rogan_gladen), the estimate is valid for any judge, even a useless one. The labelled
 /// outputs must be a random sample of the same outputs.
 ///
-/// The interval is valid for large samples. For few labelled outputs, or if nearly all pass, it is too narrow. For pass
-/// and fail answers, use [`prediction_powered_rate`](crate::prediction_powered_rate) then.
+/// The interval is valid for large samples. For few labelled outputs, or if nearly all pass, the interval is too
+/// narrow. For pass and fail answers, use [`prediction_powered_rate`](crate::prediction_powered_rate) then.
 ///
 /// Fails if a fixed weight is not from 0 to 1.
 pub fn prediction_powered(

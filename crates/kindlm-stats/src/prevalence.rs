@@ -47,8 +47,8 @@ pub fn rogan_gladen_rate(
 /// The interval uses the delta method, with the variances of `observed` and of both error rates. For these variances,
 /// one hit and one miss are added to each count. A judge without errors in five outputs may still err in the sixth.
 ///
-/// Fails if `judged` has no output that people passed or none that they failed, or for a judge that is not better than
-/// chance.
+/// Fails if `judged` has no output that people passed, or no output that people failed. Also fails for a judge that is
+/// not better than chance.
 pub fn rogan_gladen(
     observed: Tally,
     judged: &Confusion,

@@ -60,8 +60,9 @@ impl Sprt {
     /// Creates a test of a pass rate of at most `fail` against a pass rate of at least `pass`.
     ///
     /// `alpha` is the nominal probability of a wrong pass at the rate `fail`. `beta` is the nominal probability of a
-    /// wrong failure at the rate `pass`. The thresholds are Wald's approximations, so the true probabilities are at most
-    /// `alpha / (1 - beta)` and `beta / (1 - alpha)`: 5.3% with 0.05 for both (Wald 1945, *Ann. Math. Stat.* 16:117, section 3.2).
+    /// wrong failure at the rate `pass`. The thresholds are Wald's approximations. So the true probabilities are at
+    /// most `alpha / (1 - beta)` and `beta / (1 - alpha)`: 5.3% with 0.05 for both (Wald 1945, *Ann. Math. Stat.*
+    /// 16:117, section 3.2).
     ///
     /// Fails unless `0 < fail < pass < 1`, and both probabilities are above 0 and below 0.5.
     pub fn new(fail: f64, pass: f64, alpha: f64, beta: f64) -> Result<Self, Undefined> {

@@ -92,7 +92,7 @@ fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
     best
 }
 
-/// Returns the counts if each output is judged with a threshold chosen without it.
+/// Returns the counts if each output is judged with a threshold that was chosen without this output.
 ///
 /// Returns `None` if there are too few outputs, or if a threshold cannot be chosen.
 fn held_out(scored: &[(f64, bool)]) -> Option<Confusion> {
