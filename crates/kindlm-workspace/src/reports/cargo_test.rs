@@ -83,7 +83,7 @@ fn header(line: &str) -> Option<&str> {
 
 /// Parses the counts in a text such as `ok. 3 passed; 0 failed; 1 ignored; …`.
 ///
-/// Returns the passed, failed and ignored counts, or `None` if one is missing.
+/// Returns the passed, failed and ignored counts, or `None` if a count is missing.
 fn counts(rest: &str) -> Option<[usize; 3]> {
     let of = |word: &str| {
         let part = rest.split([';', '.']).map(str::trim).find_map(|it| it.strip_suffix(word))?;

@@ -50,7 +50,7 @@ fn uncounted(suite: Node<'_, '_>, cases: &[Node<'_, '_>]) -> usize {
 
 /// Returns true if a test may not have run.
 ///
-/// It took no time, and has no status and no child element.
+/// Such a test took no time, and has no status and no child element.
 fn may_be_todo(case: Node<'_, '_>) -> bool {
     let time = case.attribute("time").map(str::trim);
     let took_no_time = time.is_none_or(|it| it.parse() == Ok(0.0_f64));

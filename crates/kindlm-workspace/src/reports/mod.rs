@@ -19,8 +19,8 @@ const MESSAGE: usize = 4000;
 
 /// Parses a report, and returns its tests.
 ///
-/// The path `folder` is removed from names and messages. `is_file` returns true if a path in `folder` is a file. It is
-/// needed because Node.js names a test after its file if no test ran in the file.
+/// The path `folder` is removed from names and messages. `is_file` returns true if a path in `folder` is a file. This
+/// check is needed because Node.js reports a test with the name of the file if no test ran in the file.
 ///
 /// # Errors
 ///

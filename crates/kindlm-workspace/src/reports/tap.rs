@@ -174,7 +174,7 @@ fn has_script_ending(path: &str) -> bool {
 
 /// Returns true if a directive excuses a failure.
 ///
-/// The directive begins with `skip`, `skipped` or `todo`.
+/// Such a directive begins with the word `skip`, `skipped` or `todo`.
 fn is_excuse(directive: &str) -> bool {
     let directive = directive.trim_start();
     let end = directive.find(|it: char| !it.is_alphanumeric() && it != '_');
