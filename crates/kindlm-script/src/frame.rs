@@ -21,8 +21,8 @@ pub(crate) enum ToWorker {
     Hello {
         /// The absolute path of the root folder.
         root: String,
-        /// The command that converts TypeScript to JavaScript, if the interpreter cannot. The worker adds the path as
-        /// the last argument, and writes the source to stdin.
+        /// The command that converts TypeScript to JavaScript, if the interpreter cannot convert TypeScript itself. The
+        /// worker adds the path as the last argument, and writes the source to stdin.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         typescript: Vec<String>,
     },

@@ -116,8 +116,8 @@ fn internal(message: impl Into<String>) -> Halt {
 }
 
 impl Shared {
-    /// Returns the bytecode of inline code, from the cache or newly compiled. Fails if the code does not compile, or a
-    /// parameter is not a name.
+    /// Returns the bytecode of inline code, from the cache or newly compiled. Fails if the code is not UTF-8 or does
+    /// not compile, or if a parameter is not a name.
     fn body(&self, params: &[String], code: &[u8]) -> Result<Bytecode, Halt> {
         let Ok(code) = str::from_utf8(code) else {
             return Err(internal("the code is not UTF-8"));

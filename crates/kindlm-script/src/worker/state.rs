@@ -66,11 +66,11 @@ pub(crate) struct Current {
 pub(crate) struct Modules {
     /// The absolute path of the root folder.
     pub(crate) root: String,
-    /// The modules by permission set. Calls with different permissions must not share modules.
+    /// The modules, by the id of the set of readable folders. Calls with different sets must not share modules.
     scopes: HashMap<u64, Scope>,
 }
 
-/// The modules that calls with one permission set have loaded.
+/// The modules that calls with the same readable folders have loaded.
 #[derive(Debug, Default)]
 struct Scope {
     /// The resolved paths, by importing folder and specifier.
@@ -316,7 +316,7 @@ impl State {
         Ok(path)
     }
 
-    /// Returns a file that a call with the same permissions has loaded. Fails if the file is not loaded.
+    /// Returns a file that a call with the same readable folders has loaded. Fails if the file is not loaded.
     pub(crate) fn source(&self, path: &str) -> rquickjs::Result<Rc<Source>> {
         let scope = self.call.borrow().scope;
         let modules = self.modules.borrow();
