@@ -62,7 +62,7 @@ pub(crate) fn numbers(text: &str) -> Vec<Range<usize>> {
     all.filter(|it| !dates.iter().any(|date| date.start < it.end && it.start < date.end)).collect()
 }
 
-/// Returns the places of words with a capital inside a sentence, which are mostly names.
+/// Returns the places of capitalized words inside a sentence, except months in dates. Such words are mostly names.
 pub(crate) fn names(text: &str) -> Vec<Range<usize>> {
     let starts: Vec<usize> = sentences(text).iter().map(|it| it.start).collect();
     let all = NAMES.iter().flat_map(|it| it.find_iter(text)).map(|it| it.range());

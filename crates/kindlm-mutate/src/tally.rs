@@ -226,7 +226,7 @@ impl Tally {
 }
 
 impl CaseTally {
-    /// Returns the index of the check of a result, which is added if it is new.
+    /// Returns the index of the check of a result. A new check is added.
     fn check(&mut self, result: &AssertionResult) -> usize {
         let assertion = result.written_id();
         let is_same = |it: &CheckScore| {
@@ -326,7 +326,7 @@ fn count(counts: &mut MutantCounts, verdict: Option<Verdict>) {
     } += 1;
 }
 
-/// Returns true if a result is of a check that can fail an execution, and the check was not skipped.
+/// Returns true if the check of a result can fail an execution, and was not skipped.
 fn decides(result: &AssertionResult) -> bool {
     result.is_check()
         && result.severity == kindlm_types::Severity::Gate

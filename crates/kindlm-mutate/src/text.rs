@@ -184,7 +184,7 @@ fn other_name(original: &Original<'_>, choice: &mut Choice, text: &str) -> Optio
     let name = text.get(place)?;
     let other = original.other_cases(choice).find_map(|it| {
         let other = it.output.as_str();
-        // A name in both answers belongs to neither case.
+        // A name in both answers does not distinguish the cases.
         if other.contains(name) {
             return None;
         }
