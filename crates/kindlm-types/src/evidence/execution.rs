@@ -135,7 +135,7 @@ impl CommandEnd {
 /// The parts of the evidence that were recorded, and those that are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Completeness {
-    /// The reason why the output is only a part of the answer; `None` if it is complete.
+    /// The reason why the output is only a part of the answer; `None` if the output is complete.
     ///
     /// Either the rest is of an unsupported type, or an earlier answer was cut off. See
     /// [`incomplete_output`](Execution::incomplete_output).
@@ -197,8 +197,8 @@ impl Execution {
 
     /// Derives the events of a plain conversation.
     ///
-    /// They are in this order: the user's messages, the usage, the tool calls and their results, and the output. A call
-    /// without a response has no result event.
+    /// The events are in this order: the user's messages, the usage, the tool calls and their results, and the output.
+    /// A call without a response has no result event.
     fn conversation(&self) -> Vec<Event> {
         let user = self.input.iter().filter(|it| it.role == Role::User);
         let mut events: Vec<Event> = user
@@ -214,8 +214,8 @@ impl Execution {
 
     /// Returns true if the source recorded all events of a kind.
     ///
-    /// The source reports that it does, or the suite declares it. If evidence of this kind is known to be missing, the
-    /// result is false in spite of a declaration.
+    /// Either the source reports this, or the suite declares the evidence complete. If evidence of this kind is known
+    /// to be missing, the result is false in spite of a declaration.
     pub fn is_complete_for(&self, channel: Channel) -> bool {
         self.known_missing(channel).is_none()
             && (self.completeness.coverage.includes(channel)
@@ -244,7 +244,7 @@ impl Execution {
 
     /// Returns the reason why [`output`](Self::output) is incomplete.
     ///
-    /// Returns `None` if it is complete.
+    /// Returns `None` if the output is complete.
     ///
     /// Reasons are an unsupported part, a cut-off answer, and a failure that stopped the model.
     pub fn incomplete_output(&self) -> Option<Cow<'_, str>> {
@@ -398,8 +398,8 @@ impl ExecutionResult {
 
     /// Returns true if all evidence is present, but the judgement is incomplete.
     ///
-    /// The provider of a judge failed, the run stopped before all questions were answered, or an output to compare with
-    /// is missing.
+    /// Possible reasons: the provider of a judge failed, the run stopped before all questions were answered, or an
+    /// output to compare with is missing.
     pub fn is_unjudged(&self) -> bool {
         match &self.error {
             None => {
@@ -414,7 +414,7 @@ impl ExecutionResult {
 
     /// Returns true if a provider failed after all retries.
     ///
-    /// This may be the provider of the tested model, or that of a judge.
+    /// This may be the provider of the tested model, or the provider of a judge.
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))
             || self.results.iter().any(AssertionResult::failed_by_provider)

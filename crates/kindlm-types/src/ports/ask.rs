@@ -67,7 +67,7 @@ pub struct JudgeQuestion {
     pub system: String,
     /// The user message with the question itself.
     pub user: String,
-    /// The format of the answer, for providers that can enforce one.
+    /// The format of the answer, for providers that can enforce a format.
     pub response_format: Option<ResponseFormat>,
     /// The maximum number of tokens of the answer.
     pub max_tokens: u32,
@@ -93,7 +93,7 @@ pub struct EmbeddingQuestion {
 impl Question {
     /// Returns a key that identifies the question.
     ///
-    /// It ignores [`JudgeQuestion::shared`] and the name of the response format.
+    /// The key ignores [`JudgeQuestion::shared`] and the name of the response format.
     pub fn key(&self) -> String {
         match self {
             Self::Judge(q) => serde_json::json!([
@@ -125,7 +125,7 @@ pub struct JurorSample {
     pub sample: u32,
     /// The number of answers of each juror, at least 1.
     pub samples: u32,
-    /// The temperature, if the question has none.
+    /// The temperature, for a question without a temperature.
     pub temperature: Option<f64>,
 }
 
@@ -157,9 +157,9 @@ pub enum Answer {
         text: String,
         /// The id of the judge in the suite.
         model: String,
-        /// The vendor's name of the model that answered, if it differs from the requested one.
+        /// The vendor's name of the model that answered, if it differs from the requested name.
         answered: Option<String>,
-        /// The provider's name of the model's configuration; `None` without one.
+        /// The provider's name of the model's configuration; `None` if the provider gives no name.
         fingerprint: Option<String>,
         /// The reason why the reply ended. A reply that was cut off may lack the judge's verdict.
         finish_reason: FinishReason,
@@ -204,7 +204,7 @@ pub enum AskError {
         /// The error message with the budget, the money spent and the maximum cost.
         message: String,
     },
-    /// No model can answer the question, because none is configured or the named one is unknown.
+    /// No model can answer the question, because no model is configured, or the named model is unknown.
     #[error("{message}")]
     NobodyToAsk {
         /// The error message with the reason and the advice.

@@ -210,7 +210,7 @@ pub struct Prompt {
     pub is_chat: bool,
     /// The length in bytes of the start of the last message that is equal in other requests.
     ///
-    /// Providers whose prompt cache needs a marker use this length. It does not change the request otherwise.
+    /// Providers whose prompt cache needs a marker use this length. Otherwise, the length does not change the request.
     #[serde(skip)]
     pub shared: usize,
 }
@@ -252,7 +252,7 @@ pub enum FinishReason {
 }
 
 impl FinishReason {
-    /// Returns the name: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's own.
+    /// Returns the name: `stop`, `length`, `tool_calls`, `content_filter`, `refusal`, or the provider's own name.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Stop => "stop",
@@ -266,7 +266,7 @@ impl FinishReason {
 
     /// Returns the reason why an answer with this finish reason is incomplete.
     ///
-    /// Returns `None` if it is complete, or if the name of the finish reason is unknown.
+    /// Returns `None` if the answer is complete, or if the name of the finish reason is unknown.
     ///
     /// The names that vendors and frameworks use for failures are included.
     pub fn broke_off(&self) -> Option<String> {
@@ -301,10 +301,10 @@ impl FinishReason {
         }
     }
 
-    /// Returns the reason why an answer is incomplete. At the token limit, it has advice.
+    /// Returns the reason why an answer is incomplete. At the token limit, the reason has advice.
     ///
-    /// Returns `None` if [`broke_off`](Self::broke_off) does, and for a refusal. A refusal counts as a complete
-    /// answer.
+    /// Returns `None` if [`broke_off`](Self::broke_off) returns `None`, and for a refusal. A refusal counts as a
+    /// complete answer.
     pub fn cut(&self) -> Option<String> {
         let advice = match self.meant() {
             Self::Refusal => return None,
@@ -377,9 +377,9 @@ impl From<String> for FinishReason {
 /// One answer of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// The text; empty if there is none.
+    /// The text; empty if the answer has no text.
     pub text: String,
-    /// The answer as a value, if the source reports one. `text` then holds this value as JSON text.
+    /// The answer as a value, if the source reports a value. `text` then holds this value as JSON text.
     pub output_json: Option<Value>,
     /// The requested tool calls, in order.
     ///
@@ -400,9 +400,9 @@ pub struct Reply {
     pub finish_reason: FinishReason,
     /// The name of the model that answered, as the provider reports it.
     pub model: String,
-    /// The provider's name of the model's configuration, such as `system_fingerprint` of OpenAI; `None` without one.
+    /// The provider's name of the model's configuration, such as OpenAI's `system_fingerprint`; `None` without a name.
     pub fingerprint: Option<String>,
-    /// The text of the model's refusal, if the provider marks one.
+    /// The text of the model's refusal, if the provider marks a refusal.
     pub refusal: Option<String>,
     /// The log probabilities of the answer's tokens (natural logarithms), if requested.
     pub log_probs: Option<Vec<f64>>,

@@ -40,7 +40,7 @@ pub struct AssertionResult {
     pub weight: f64,
     /// True for a comparison that decides the score of the execution; see [`deciding_score`](Self::deciding_score).
     ///
-    /// Scripts cannot set it.
+    /// Scripts cannot set this field.
     pub decides_score: bool,
     /// The named score that this check contributes to.
     pub metric: Option<String>,
@@ -170,8 +170,8 @@ impl AssertionResult {
 
     /// Returns the checks of a set; empty for all other results.
     ///
-    /// It is also empty for a negated set, because a failure of one of its parts has no clear meaning. The components
-    /// that a script reports are not checks, whatever their types.
+    /// The list is also empty for a negated set, because a failure of one of its parts has no clear meaning. The
+    /// components that a script reports are not checks, whatever their types.
     pub fn parts(&self) -> &[AssertionResult] {
         let is_set = self.set.as_ref().is_some_and(|it| !it.is_negated);
         if is_set { &self.components } else { &[] }
@@ -192,8 +192,8 @@ impl AssertionResult {
 
     /// Lets the comparison decide the score of the execution.
     ///
-    /// It then has no share in the mean score. An output that it does not select fails and scores 0, whatever the
-    /// threshold of the test.
+    /// The comparison then has no share in the mean score. An output that the comparison does not select fails and
+    /// scores 0, whatever the threshold of the test.
     #[must_use]
     pub fn deciding_score(self) -> Self {
         Self { weight: 0.0, decides_score: true, ..self }
@@ -211,7 +211,8 @@ impl AssertionResult {
 
     /// Returns true if a provider failure, after all retries, made the check undecidable.
     ///
-    /// The code or the `cause` of an errored result shows this, or a check of an errored set.
+    /// The code or the `cause` of the errored result shows this. For an errored set, a check in the set may also show
+    /// it.
     pub fn failed_by_provider(&self) -> bool {
         const CODES: [FailureCode; 3] = [
             FailureCode::PROVIDER_TIMEOUT,

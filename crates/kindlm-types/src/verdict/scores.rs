@@ -22,8 +22,8 @@ pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
 /// Returns the weighted mean of each named score, in order of first appearance.
 ///
 /// `weight` is the sum of the weights. A check contributes its score to its `metric`. It also contributes its named
-/// scores, with the weight of the name times its own weight. If both have the same name, the metric counts. A name
-/// without a finite mean, such as one whose weights are all 0, is left out.
+/// scores, with the weight of the name times the weight of the check. If a named score has the name of the metric, the
+/// metric counts. A name without a finite mean, for example if all weights are 0, is left out.
 pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     let mut names: Vec<(&str, Mean)> = Vec::new();
     let mut add = |name, score: Score, weight: f64| {
@@ -66,7 +66,7 @@ impl Mean {
 
     fn get(self) -> Option<f64> {
         let mean = (self.weights > 0.0).then(|| self.sum / self.weights);
-        // A sum that overflows has no finite mean. `None` ensures that no check passes because of it.
+        // A sum that overflows has no finite mean. `None` ensures that no check passes because of the overflow.
         mean.filter(|it| it.is_finite())
     }
 }

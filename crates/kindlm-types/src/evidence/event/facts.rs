@@ -48,7 +48,7 @@ pub struct Action<'e> {
     pub kind: ToolKind,
     /// The arguments; `Null` if only the result of the call is known.
     pub input: &'e Value,
-    /// The output of the tool.
+    /// The output of the tool; `None` if no output was recorded.
     pub output: Option<&'e Value>,
     /// The state of the call.
     pub state: ActionState,
@@ -64,7 +64,7 @@ pub struct SubagentCall<'e> {
     pub name: Option<&'e str>,
     /// The address of the other agent, if it runs elsewhere.
     pub remote_url: Option<&'e str>,
-    /// The output of the other agent.
+    /// The output of the other agent; `None` if no output was recorded.
     pub output: Option<&'e Value>,
     /// The state of the call.
     pub state: ActionState,
@@ -156,7 +156,7 @@ impl<'e> Facts<'e> {
     /// Derives the facts from events in order.
     pub fn of(events: &'e [Event]) -> Self {
         let mut facts = Self::default();
-        // Results are matched to calls by id. If two calls share an id, a result belongs to the later one.
+        // Results are matched to calls by id. If two calls share an id, a result belongs to the later call.
         let mut actions: HashMap<&str, usize> = HashMap::new();
         let mut subagents: HashMap<&str, usize> = HashMap::new();
         for event in events {

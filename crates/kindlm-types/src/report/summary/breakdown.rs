@@ -33,7 +33,7 @@ pub struct AssertionSummary {
     pub failing: Vec<FailingCase>,
     /// The number of cases that violated the rule.
     pub failing_cases: u64,
-    /// The reason or the message of the first violation; without violations, that of the first missing verdict.
+    /// The reason or the message of the first violation. Without violations, the message of the first missing verdict.
     pub example: Option<String>,
 }
 
@@ -78,7 +78,7 @@ struct Entry {
     skipped: u64,
     /// The first [`NAMED_FAILURES`] cases by position.
     ///
-    /// The order in which they finish does not matter.
+    /// The order in which cases finish does not matter.
     failing: BTreeMap<usize, FailingCase>,
     failing_cases: u64,
     /// The position of the case that was last counted as failing.
@@ -141,7 +141,7 @@ impl Breakdown {
     }
 }
 
-/// Collects the results of prompt assertions with their ids, including those inside sets.
+/// Collects the results of prompt assertions with their ids, including results inside sets.
 fn collect<'a>(result: &'a AssertionResult, rules: &mut Vec<(&'a str, &'a AssertionResult)>) {
     result.parts().iter().for_each(|it| collect(it, rules));
     // Skip verdicts on ids that the judge was not asked about.
@@ -153,7 +153,7 @@ fn collect<'a>(result: &'a AssertionResult, rules: &mut Vec<(&'a str, &'a Assert
 
 /// Returns the id in the metadata of a prompt assertion's result, or else the label of the result.
 ///
-/// The label alone does not identify the assertion, because the user may define it.
+/// The label alone does not identify the assertion, because the user may define the label.
 pub fn prompt_assertion_id(result: &AssertionResult) -> &str {
     result.metadata.get("id").and_then(Value::as_str).unwrap_or(&result.label)
 }

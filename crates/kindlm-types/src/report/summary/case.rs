@@ -191,7 +191,7 @@ impl CaseResult {
 
     /// Returns the first repeat that was refused, filtered or cut off, or that reached `maxTurns`.
     ///
-    /// Returns `None` without such a repeat. Its checks may have passed only because the answer is short.
+    /// Returns `None` without such a repeat. The repeat's checks may have passed only because the answer is short.
     pub fn curtailed(&self) -> Option<&ExecutionResult> {
         self.executions.iter().find(|it| {
             it.execution.completeness.truncated
@@ -222,11 +222,11 @@ impl CaseResult {
 
     /// Returns the repeat that best explains the outcome; `None` if all repeats passed.
     ///
-    /// This is the first repeat that did not pass, preferably one without an execution error.
+    /// This is the first repeat that did not pass, preferably a repeat without an execution error.
     pub fn explaining_execution(&self) -> Option<&ExecutionResult> {
         let mut candidates = self.executions.iter().filter(|it| it.outcome != Outcome::Passed);
         let first = candidates.next();
-        // Prefer a repeat with findings over one that could not be executed.
+        // Prefer a repeat with findings over a repeat that could not be executed.
         std::iter::once(first).flatten().chain(candidates).find(|it| it.error.is_none()).or(first)
     }
 

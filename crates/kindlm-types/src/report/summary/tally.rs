@@ -17,8 +17,8 @@ use crate::{
 /// The totals over cases, updated while they finish.
 ///
 /// Cases may be observed in any order, each with its position in the plan. Sums are exact, and lists in order of first
-/// appearance follow the plan. If there are more than 500 causes of failures, the order decides which of them are
-/// listed; the failures of the others are counted.
+/// appearance follow the plan. If there are more than 500 causes of failures, the order decides which causes are
+/// listed; the failures of the other causes are counted.
 ///
 /// The size depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes, of which
 /// at most 500 are kept. For the intervals of rates, it also depends on the number of clusters, unless the cases are
@@ -200,7 +200,7 @@ impl Tally {
 
     /// Returns the totals by model.
     ///
-    /// Models are in the order of the suite, followed by others such as `command`.
+    /// Models are in the order of the suite, followed by other names such as `command`.
     fn by_model(&self, models: &[ModelInfo]) -> Vec<ModelTotals> {
         let mut seen = HashSet::new();
         let ends = Quantity::ALL.map(|it| (it, self.range_end(it)));
@@ -374,7 +374,7 @@ impl Totals {
 /// The position of a case in the plan, and an index within the case.
 type CasePosition = (usize, usize);
 
-/// A small map whose entries are sorted by their first appearance in the plan.
+/// A small map that lists its entries in the order of their first appearance in the plan.
 #[derive(Clone, Debug)]
 struct OrderedMap<K, V>(Vec<(CasePosition, K, V)>);
 
@@ -385,7 +385,7 @@ impl<K, V> Default for OrderedMap<K, V> {
 }
 
 impl<K: Eq, V: Default> OrderedMap<K, V> {
-    /// Returns the entry of `key`, which is created if missing. Moves its first appearance to `place` if that is
+    /// Returns the entry of `key`, which is created if missing. Moves its first appearance to `place` if `place` is
     /// earlier.
     fn entry<Q>(&mut self, place: CasePosition, key: &Q) -> &mut V
     where
