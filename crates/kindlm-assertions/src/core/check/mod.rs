@@ -19,7 +19,7 @@ mod evidence;
 
 /// The tolerance when a measure is compared with its limit.
 ///
-/// It absorbs rounding errors in sums of floating-point numbers.
+/// The tolerance absorbs rounding errors in sums of floating-point numbers.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// The metadata keys that can hold the required score.
@@ -155,12 +155,12 @@ impl Check {
         Ok(then(&Evidence { execution, comparison, ..*evidence }))
     }
 
-    /// Judges the evidence and applies the options: the threshold, then `not-`, then the others.
+    /// Judges the evidence and applies the options: the threshold, then `not-`, then the other options.
     ///
     /// Without `not-`, the assertion's results are returned. With `not-`, there is one result for the whole check,
     /// because "not all of these" is a single statement. Errored and skipped results that leave this statement
-    /// undecided are returned unchanged. A check of weight 0 reports its score but does not fail, unless it is a set. A
-    /// skipped check is not evaluated.
+    /// undecided are returned unchanged. A check of weight 0 reports its score but does not fail, unless the check is a
+    /// set or decides the score. A skipped check is not evaluated.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(reason) = &self.options.skip {
             return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
@@ -349,13 +349,14 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
 impl Check {
     /// Returns true if the check has a weight in the mean of scores.
     ///
-    /// Both its own weight and the weight of a score inside it must differ from 0. `skip` does not matter here.
+    /// Both the weight of the check and the weight of a score inside the check must differ from 0. `skip` does not
+    /// matter here.
     pub fn weighs(&self) -> bool {
         self.options.weight != 0.0 && self.traits.weighs
     }
 }
 
-/// Returns the opposite of "all of these hold": fails if all hold, passes if one does not.
+/// Returns the opposite of "all of these hold": fails if all results hold, passes if one result does not hold.
 ///
 /// If no result failed but some are errored, only the errored results are returned, because an errored check might not
 /// hold. If all results are skipped, they are returned unchanged.

@@ -108,7 +108,7 @@ fn one(
     let judging = result.judging_mut();
     judging.panel = Some(panel);
     if jurors.len() > 1 || several_samples {
-        // The votes name their judges. The combined verdict comes from several requests, so it names none.
+        // The votes name their judges. The combined verdict comes from several requests, so it names no judge.
         judging.model = None;
         judging.answered = None;
         judging.fingerprint = None;
@@ -134,7 +134,7 @@ fn fold_one(votes: &[&AssertionResult]) -> AssertionResult {
 
 /// Combines several results of the same check.
 ///
-/// `asked` is the number of requested votes. It is larger than the number of `votes` if some votes lack this result.
+/// `asked` is the number of requested votes. There are fewer `votes` than `asked` if some votes lack this result.
 fn fold(
     votes: &[&AssertionResult],
     asked: usize,
@@ -172,8 +172,8 @@ fn fold(
         VoteRule::All => scores.iter().copied().reduce(f64::min),
         _ => median(&side_scores),
     });
-    // The result starts as a copy of one vote: among those with the combined verdict, the one whose score is nearest
-    // to the combined score.
+    // The result starts as a copy of one vote. This vote has the combined verdict, and the score that is nearest to the
+    // combined score.
     //
     // If a median or mean gives a verdict that no vote has, all readable votes are candidates.
     let speakers = if side.is_empty() { &readable } else { &side };
@@ -209,7 +209,7 @@ fn measured(score: Option<f64>, decide: Decide<'_>) -> (Option<f64>, Option<Verd
 
 /// Returns the result for too few readable votes: a copy of an errored vote, else of a skipped vote.
 ///
-/// If all votes are readable, but too few of them have this result, it is errored.
+/// If all votes are readable, but too few of them have this result, the result is errored.
 fn uncounted(
     votes: &[&AssertionResult],
     asked: usize,
@@ -232,7 +232,7 @@ fn uncounted(
     let Some(vote) = skipped.or(votes.first()) else { return fold_one(votes) };
     let mut result = (*vote).clone();
     if is_readable(&result) {
-        // The judges' answers are readable, so one of them must not stand for the votes that are missing.
+        // The judges' answers are readable, so one answer must not stand for the missing votes.
         let message = format!("{counted}: the other answers of the judges lack this result");
         result.verdict = Verdict::Errored { code: PARSE_ERROR, message };
         result.score = None;

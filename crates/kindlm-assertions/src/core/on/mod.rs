@@ -76,7 +76,7 @@ impl fmt::Display for Selector {
 }
 
 impl Selector {
-    /// Parses a path such as `json.order.id`. Pointers of problems start at its text.
+    /// Parses a path such as `json.order.id`. Pointers of problems start at the text of the path.
     pub fn new(written: &str) -> Result<Self, Problem> {
         let (word, steps) = read(written)?;
         let Some(root) = ROOTS.into_iter().find(|it| *it == word) else {
@@ -189,7 +189,7 @@ impl Selector {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
 
-    /// Returns the reason why facts of a selected call are unknown, if any are.
+    /// Returns the reason why facts of a selected call are unknown; `None` if all facts are known.
     ///
     /// The tool is unknown if only the result was recorded. The arguments are unknown if spans do not show them.
     fn missing_facts(&self, execution: &Execution) -> Option<String> {
