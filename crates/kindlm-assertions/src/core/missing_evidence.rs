@@ -28,7 +28,7 @@ pub(crate) fn is_output_missing(execution: &Execution) -> bool {
             && !execution.is_complete_for(Channel::Messages))
 }
 
-/// Returns the reason why tool calls may be missing; `None` if all are recorded.
+/// Returns the reason why tool calls may be missing; `None` if all tool calls are recorded.
 ///
 /// Without a complete record, the absence of a call proves nothing.
 pub(crate) fn missing_calls(execution: &Execution) -> Option<String> {
@@ -45,7 +45,7 @@ pub(crate) fn missing_calls(execution: &Execution) -> Option<String> {
 
 /// Returns true if spans show a tool call without its arguments.
 ///
-/// `input` is the input of the call's event. Instrumentations record arguments only if they are configured to.
+/// `input` is the input of the call's event. Instrumentations record arguments only if the user enables this.
 pub(crate) fn is_input_missing(execution: &Execution, input: &Value) -> bool {
     execution.trace.is_some() && input.is_null()
 }
@@ -113,7 +113,7 @@ pub(crate) fn did_nothing(execution: &Execution) -> bool {
 
 /// Returns the reason why no check of the output can pass, if a program ended without any act.
 ///
-/// Without this, every negative check would hold. The exit code is not an output.
+/// Without this rule, every negative check would hold. The exit code is not an output.
 pub(crate) fn no_act_reason(execution: &Execution) -> Option<String> {
     let code = execution.exit_code().filter(|_| did_nothing(execution))?;
     let last = execution.stderr().trim().lines().next_back().unwrap_or_default();

@@ -132,7 +132,7 @@ impl Needles {
 }
 
 impl Needles {
-    /// Returns the places of the texts if they must not occur, else the texts that do not occur.
+    /// Returns the places of the texts if the texts must not occur. Otherwise, returns the texts that do not occur.
     fn failure(&self, output: &str) -> ResultEvidence {
         let places = |text: &String| {
             let ranges = if self.ignore_case {

@@ -9,7 +9,7 @@ use crate::core::result_evidence::other;
 use crate::shared::comments::without_comments;
 use crate::{Assertion, Evidence, Traits};
 
-/// A check that a phrase occurs in a value, or that it does not.
+/// A check that a phrase occurs in a value, or does not occur.
 #[derive(Debug)]
 pub(crate) struct Occurs {
     pub(crate) id: &'static str,

@@ -28,9 +28,9 @@ impl Range {
         self.missed(count).is_none()
     }
 
-    /// Returns true or false if the count is certainly inside or outside the range.
+    /// Returns true if the count is certainly inside the range, and false if the count is certainly outside.
     ///
-    /// The count is at least `least`, and at most `most` if that is known. Returns `None` if the exact count would
+    /// The count is at least `least`, and at most `most` if `most` is known. Returns `None` if the exact count would
     /// decide.
     pub(crate) fn surely_holds(self, least: usize, most: Option<usize>) -> Option<bool> {
         let Self { min, max } = self;
@@ -56,7 +56,7 @@ impl Range {
         }
     }
 
-    /// Returns the whole range as text; `None` if it has no limits.
+    /// Returns the whole range as text; `None` if the range has no limits.
     pub(crate) fn expected(self) -> Option<String> {
         match (self.min, self.max) {
             (Some(min), Some(max)) => Some(format!("{min}-{max}")),

@@ -17,8 +17,8 @@ pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<Assert
 
 /// Returns all texts that the agent wrote for the user. An answer that equals an earlier text is left out.
 ///
-/// Each text has the label of its turn, if it has a turn. The texts are those beside tool calls, the answers, and
-/// structured output.
+/// Each text has the label of its turn, if it has a turn. The texts are the texts beside tool calls, the answers, and
+/// the structured output.
 pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_, str>)> {
     let turns = &execution.turns;
     let mut texts: Vec<(Option<&str>, Cow<'_, str>)> = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) fn metadata<'a>(execution: &'a Execution, key: &str) -> Option<&'a Va
     own.or_else(|| reported(execution, "metadata")?.get(key).filter(|it| !it.is_null()))
 }
 
-/// Returns the log probabilities of the answer's tokens; `None` without any.
+/// Returns the log probabilities of the answer's tokens; `None` without log probabilities.
 pub(crate) fn log_probs(execution: &Execution) -> Option<Cow<'_, [f64]>> {
     let own = execution.log_probs.as_deref().map(Cow::Borrowed);
     let probs = own.or_else(|| {
@@ -121,7 +121,7 @@ pub(crate) fn missing_evidence_advice(execution: &Execution, channel: Channel) -
     format!("; {}", Source::of(execution).declares(channel))
 }
 
-/// The source of the evidence. It decides who can declare the evidence complete.
+/// The source of the evidence, which decides who can declare the evidence complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A program that a test runs, which uses the protocol of `command`.

@@ -185,7 +185,7 @@ pub(crate) fn counted(
     measure(name, count as f64, side.unwrap_or((0.0, Bound::AtLeast)), None)
 }
 
-/// Returns the evidence that the recorded actions are not the expected ones.
+/// Returns the evidence that the recorded actions are not the expected actions.
 pub(crate) fn trajectory<E: Into<String>, A: Into<String>>(
     expected: impl IntoIterator<Item = E>,
     actual: impl IntoIterator<Item = A>,

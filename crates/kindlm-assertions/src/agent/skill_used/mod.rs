@@ -182,7 +182,7 @@ impl Skill {
 struct Used {
     /// The recorded skills, in order.
     skills: Vec<Skill>,
-    /// The reason why there may be further skills; `None` if all are recorded.
+    /// The reason why there may be further skills; `None` if all skills are recorded.
     more: Option<String>,
 }
 

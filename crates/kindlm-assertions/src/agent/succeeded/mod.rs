@@ -109,7 +109,7 @@ impl Assertion for Succeeded {
     }
 }
 
-/// Returns the reason why the agent did not succeed; `None` if none is recorded.
+/// Returns the reason why the agent did not succeed; `None` if no reason is recorded.
 fn obstacle(execution: &Execution, facts: &Facts<'_>) -> Option<String> {
     if let Some(request) = facts.input_requests.last().filter(|_| facts.parked) {
         let prompt = request.prompt.as_deref().or(request.action.as_deref());

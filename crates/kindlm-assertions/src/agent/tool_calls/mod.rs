@@ -166,7 +166,7 @@ struct Calls<'a> {
     complete: &'a [&'a ToolCall],
     /// True if there are further calls with unknown arguments.
     has_missing: bool,
-    /// The reason why further calls may be unrecorded; `None` if all are recorded.
+    /// The reason why further calls may be unrecorded; `None` if all calls are recorded.
     missing: Option<&'a str>,
 }
 

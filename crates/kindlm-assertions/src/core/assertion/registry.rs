@@ -43,7 +43,7 @@ pub(crate) struct Shapes {
     pub(crate) listed: OnceLock<Shape>,
 }
 
-/// The error for an assertion whose id or place in `expect` is already taken. It holds the id.
+/// The error for an assertion whose id or place in `expect` is already taken. The error holds the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateAssertion(pub &'static str);
 
@@ -56,7 +56,7 @@ impl fmt::Display for DuplicateAssertion {
 impl std::error::Error for DuplicateAssertion {}
 
 impl Registry {
-    /// Adds assertions after the existing ones.
+    /// Adds assertions after the existing assertions.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ impl<'a> Compiler<'a> {
         check
     }
 
-    /// Builds the check of an entry; `None` if a problem prevents it.
+    /// Builds the check of an entry; `None` if a problem prevents the check.
     fn check(&mut self, entry: &Map<String, Value>, at: &str) -> Option<Check> {
         let (known, negate) = self.which(entry, at)?;
         let registration = known.registration;
@@ -166,7 +166,7 @@ impl<'a> Compiler<'a> {
 
     /// Removes `on` and `transform` from the entry, and returns them as views.
     ///
-    /// `on` selects a value, and then the script of `transform` changes it.
+    /// `on` selects a value, and then the script of `transform` changes this value.
     fn views(&mut self, map: &mut Map<String, Value>, at: &str) -> Vec<View> {
         let mut views = Vec::new();
         for key in [ON, "transform"] {

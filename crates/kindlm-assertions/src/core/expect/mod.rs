@@ -32,8 +32,8 @@ pub(crate) const JUDGING: &str = "judging";
 /// Returns the checks of a whole `expect` block, and all of its problems.
 ///
 /// Checks come in the order of the [`Registry`]. Checks in list form come last, in the order of the file. Problems come
-/// in the order of the file, except those of `judging`. Their pointers start at the block. A check with a problem is
-/// left out, unless [all of its problems are warnings](kindlm_types::ProblemKind::is_warning).
+/// in the order of the file, except the problems of `judging`. The pointers of problems start at the block. A check
+/// with a problem is left out, unless [all of its problems are warnings](kindlm_types::ProblemKind::is_warning).
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
     compile_with(expect, setup, &Map::new())
 }
@@ -75,7 +75,7 @@ struct Compiler<'a> {
     vars: &'a Map<String, Value>,
     /// The variables as templates see them, created when the first template needs them.
     variables: OnceCell<Variables>,
-    /// The judging options of the suite and the block, for those that a check does not set.
+    /// The judging options of the suite and the block, for the options that a check does not set.
     judging: JudgeBlock,
     /// True while the entries of a set are compiled.
     in_set: bool,
@@ -255,7 +255,7 @@ fn unknown_type(registry: &Registry, id: &str) -> Problem {
     Problem::new("/type", format!("there is no assertion `{id}`")).with_help(help)
 }
 
-/// Returns true if the place of some assertion is below this one.
+/// Returns true if the place of some assertion is below this place.
 fn is_container(registry: &Registry, pointer: &str) -> bool {
     registry
         .iter()

@@ -84,7 +84,7 @@ impl JudgeBlock {
         self.model.is_some() || self.models.is_some()
     }
 
-    /// Returns this block, with `below` for the options that it does not set.
+    /// Returns this block, with the options of `below` that this block does not set.
     ///
     /// `model` and `models` count as one option here. If this block names judges, `jury` and `quorum` of `below` do not
     /// apply.

@@ -132,7 +132,7 @@ pub(crate) fn choice_schema(key: &str, kinds: &[Kind]) -> Value {
 /// The reason why a reply with several letters has no verdict.
 const SEVERAL: &str = "it chooses several different letters";
 
-/// Reads the letter in a reply: in JSON under one of `keys`, else with `text`.
+/// Reads the letter in a reply: in JSON under one of `keys`, or else with `text`.
 ///
 /// A reply whose JSON names an unknown letter, or several different letters, has no verdict.
 pub(crate) fn read_choice(
@@ -162,8 +162,8 @@ pub(crate) fn read_choice(
 
 /// Returns the letter in round brackets, as in `(C) the same`.
 ///
-/// Fails if there is no such letter. Several different letters give no verdict. The same holds for a letter that also
-/// stands in brackets in a `judged` text, because it may be a quotation.
+/// Fails if there is no such letter, or if there are several different letters. Also fails if a `judged` text has the
+/// letter in brackets, because the letter may be a quotation.
 pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let mut chosen: Option<Choice> = None;
     for (start, _) in reply.match_indices('(') {
@@ -190,8 +190,8 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Resul
 
 /// Returns the letter at the end of a reply, if the letter is a separate word.
 ///
-/// A letter that occurs in the same form in a `judged` text gives no verdict, because it may be a quotation. The form
-/// is a whole line if the letter has a line of its own in the reply, else a word.
+/// A letter that occurs in the same form in a `judged` text gives no verdict, because the letter may be a quotation.
+/// The form is a whole line if the letter has a line of its own in the reply, or else a word.
 pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let text = reply.trim_end();
     let ends = |letter: &str| {

@@ -40,7 +40,7 @@ pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> Fenced {
     Fenced { text, mark }
 }
 
-/// Adds a property for the mark to the JSON Schema of an answer, before the others.
+/// Adds a property for the mark to the JSON Schema of an answer, before the other properties.
 ///
 /// The schema does not contain the mark itself, for two reasons. Providers can cache the schema, because it is equal
 /// for all questions of a kind. A schema that dictates the mark would also put it into an answer that only repeats the

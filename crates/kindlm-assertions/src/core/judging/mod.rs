@@ -127,7 +127,7 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Returns the model that gave the reply. `asked` is the number of requests to it.
+    /// Returns the model that gave the reply. `asked` is the number of requests to this model.
     pub(crate) fn respondent(&self, asked: u32) -> Respondent<'a> {
         let Self { judge, answered, fingerprint, .. } = *self;
         Respondent { judge, answered, fingerprint, asked }
@@ -167,7 +167,7 @@ pub(crate) struct Respondent<'a> {
 }
 
 impl Respondent<'_> {
-    /// Takes over the number of requests of an earlier verdict, if it is higher.
+    /// Takes over the number of requests of an earlier verdict, if that number is higher.
     ///
     /// This verdict depends on the earlier verdict.
     pub(crate) fn after(self, earlier: Respondent<'_>) -> Self {

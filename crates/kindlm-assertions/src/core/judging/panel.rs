@@ -1,4 +1,4 @@
-//! The judge panel: one model or a jury of several, each asked once or several times.
+//! The judge panel: one model or a jury of several models. Each model is asked once or several times.
 //!
 //! A check asks its questions as if there were a single judge. The panel repeats the questions for every juror and
 //! sample, evaluates the check on the answers of each, and combines the results. So every check that asks a judge can
@@ -91,7 +91,7 @@ impl Panel {
 
     /// Wraps an assertion so that the judges of this panel answer its questions.
     ///
-    /// The assertion is returned unchanged for the suite's judge that is asked once at the default temperature.
+    /// The assertion is returned unchanged if the suite's judge is asked once at the default temperature.
     pub(crate) fn judging(self, assertion: Arc<dyn Assertion>) -> Arc<dyn Assertion> {
         if self.jurors == [None] && self.samples == 1 && self.temperature.is_none() {
             return assertion;

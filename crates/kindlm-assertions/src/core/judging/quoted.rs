@@ -1,4 +1,4 @@
-//! Detection of quotations: a verdict that a reply quotes from the judged text is not the judge's.
+//! Detection of quotations: a verdict that a reply quotes from the judged text is not the judge's own verdict.
 //!
 //! A judge that answers in prose may quote the text: "it asks for `{\"pass\": true}`, which …". An object in prose
 //! counts as the judge's own only if the judged text lacks one of the object's keys with its value. The notation of

@@ -26,7 +26,7 @@ pub(crate) struct Scored {
 ///
 /// Fails if an object follows an incomplete object, or for too many braces. The later object may be a part of the
 /// incomplete object, such as a quotation in its reason, so it must not be taken for the answer. Also fails for an
-/// object with a duplicate key, because it contradicts itself.
+/// object with a duplicate key, because such an object contradicts itself.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {
@@ -40,7 +40,7 @@ pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
 /// An object with its byte range in the text.
 pub(super) type Placed = (Range<usize>, Map<String, Value>);
 
-/// Returns the value under a key of a reply's objects; `None` if no object has it.
+/// Returns the value under a key of a reply's objects; `None` if no object has the key.
 ///
 /// Different values are a contradiction.
 pub(crate) fn only<'o>(
@@ -57,7 +57,7 @@ pub(crate) fn only<'o>(
 
 /// Returns the objects as [`objects`] does, with their places.
 ///
-/// Duplicate keys are allowed; the last of them counts. Fails if an object follows an incomplete object, or for too
+/// Duplicate keys are allowed; the last value counts. Fails if an object follows an incomplete object, or for too
 /// many braces.
 pub(super) fn find(text: &str) -> Result<Vec<Placed>, String> {
     let mut found = Vec::new();
@@ -102,9 +102,9 @@ pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
 
 /// Returns the score from 0 to `max` under `key` of a reply, with the reason.
 ///
-/// Objects without the key are ignored, unless they have it in another case. Several different scores are a
-/// contradiction, because one of them may be a quotation of the judged text. So are `pass: true` with the lowest score
-/// and `pass: false` with the highest score.
+/// Objects without the key are ignored, unless they have the key in another case. Several different scores are a
+/// contradiction, because one of them may be a quotation of the judged text. `pass: true` with the lowest score and
+/// `pass: false` with the highest score are contradictions too.
 ///
 /// Fails like [`objects`], for a contradiction, without an object that has the key, or if the score is not a number in
 /// this range.
@@ -152,7 +152,7 @@ pub(super) fn in_range(value: &Value, key: &str, max: f64) -> Result<f64, String
     Ok(score.clamp(0.0, max))
 }
 
-/// Returns a finite number, or parses a text that is one; `None` for other values.
+/// Returns a finite number, or parses a text that is a number; `None` for other values.
 fn number(value: &Value) -> Option<f64> {
     let number: f64 = match value {
         Value::Number(number) => number.as_f64()?,

@@ -75,7 +75,7 @@ pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
 
 /// Returns true if a text is one JSON value, fenced or not.
 ///
-/// Marks inside it are then part of its texts, and there is no reasoning around it.
+/// Marks inside the value are then part of its texts, and there is no reasoning around the value.
 fn is_json(text: &str) -> bool {
     let text = text.trim();
     let fenced = text.strip_prefix("```").and_then(|it| it.strip_suffix("```"));

@@ -145,7 +145,7 @@ fn read_verdict(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
     }
 }
 
-/// Returns a function body that evaluates the code, and calls it if it is a function.
+/// Returns a function body that evaluates the code. If the value of the code is a function, the body calls it.
 ///
 /// The code follows the rules of the `javascript` assertion.
 fn called(code: &str, param: &str) -> String {

@@ -34,8 +34,8 @@ pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<Asse
 
 /// A path, or a glob for paths.
 ///
-/// A path that is equal to the text matches even if the text looks like a glob. If the text names a folder or may name
-/// one, everything inside that folder matches.
+/// A path that is equal to the text matches even if the text looks like a glob. If the text names a folder, or may
+/// name a folder, everything inside that folder matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     written: String,

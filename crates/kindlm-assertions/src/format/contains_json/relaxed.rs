@@ -101,7 +101,7 @@ impl Reader<'_> {
         Some(serde_json::from_str(whole).unwrap_or_else(|_| whole[1..end].to_owned()))
     }
 
-    /// Reads a text without quotes; `None` if it is empty.
+    /// Reads a text without quotes; `None` if the text is empty.
     ///
     /// A key ends at a colon. A value ends at a colon only if white space follows.
     fn plain(&mut self, key: bool) -> Option<String> {

@@ -47,7 +47,7 @@ pub(super) fn find(text: &str) -> Vec<&str> {
     found.into_iter().filter_map(|(start, end)| text.get(start..end)).collect()
 }
 
-/// Closes the innermost open element with this name; records it if it is intact.
+/// Closes the innermost open element with this name; records the element if it is intact.
 fn close<'t>(
     name: &str,
     end: usize,

@@ -128,7 +128,7 @@ fn build(
 }
 
 impl PromptAssertion {
-    /// Returns for each rule whether it applies, in order.
+    /// Returns each rule with the result of its condition, in order.
     fn applies(&self, evidence: &Evidence<'_>) -> Vec<(&Rule, Applies)> {
         self.rules.iter().map(|(rule, when)| (rule, when.applies(evidence))).collect()
     }

@@ -2,7 +2,7 @@
 
 /// Checks digits by the Luhn algorithm (ISO/IEC 7812-1, annex B).
 ///
-/// It doubles every second digit from the right.
+/// The algorithm doubles every second digit from the right.
 pub(super) fn luhn(digits: &[u8]) -> bool {
     let sum: u32 = digits
         .iter()

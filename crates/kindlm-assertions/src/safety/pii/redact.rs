@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::detectors::{Detector, DetectorName};
 use crate::shared::pattern::PatternError;
 
-/// Replaces personal data with its kind: `[e-mail address]`. It uses all detectors of the check `pii`.
+/// Replaces personal data with its kind: `[e-mail address]`. All detectors of the check `pii` are used.
 #[derive(Debug)]
 pub struct Redactor {
     detectors: Vec<Detector>,

@@ -85,7 +85,7 @@ impl Assertion for StartsWith {
         })]
     }
 
-    /// The result stays valid if the recorded part already decides it.
+    /// The result stays valid if the recorded part of the output already decides the check.
     fn stays_valid(&self, _: &AssertionResult, execution: &Execution) -> bool {
         let output = execution.output.as_str();
         only_end_is_missing(execution)

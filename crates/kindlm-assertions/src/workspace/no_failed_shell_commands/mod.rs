@@ -67,7 +67,7 @@ impl Assertion for NoFailedShellCommands {
         let events = execution.events();
         let facts = Facts::of(&events);
         let shells = || facts.actions.iter().filter(|it| it.kind == ToolKind::Shell);
-        // A call without a recorded tool may be a shell command. It only matters if it may have failed.
+        // A call without a recorded tool may be a shell command. The call only matters if it may have failed.
         let unnamed = facts.actions.iter().filter(|it| it.name.is_none());
         let may_have_failed =
             |it: &&Action<'_>| it.has_failed() || it.state == ActionState::Pending;
