@@ -84,7 +84,7 @@ pub enum FileError {
     },
     /// The path leads outside the suite's folder.
     ///
-    /// It leaves the folder with `..`, is absolute, or follows a symbolic link out of the folder.
+    /// The path leaves the folder with `..`, is absolute, or follows a symbolic link out of the folder.
     #[error("`{path}` is outside the folder of the config file")]
     Outside {
         /// The path as written.
