@@ -72,7 +72,7 @@ pub(crate) struct Alarms {
     pub(crate) sign_flip: f64,
     /// The share of pairs whose 95% interval contains the true difference.
     pub(crate) covered: f64,
-    /// The mean of the detectable fall, over the pairs that have one.
+    /// The mean of the detectable fall, over the pairs that have a detectable fall.
     pub(crate) detectable: f64,
 }
 

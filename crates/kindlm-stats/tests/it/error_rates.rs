@@ -5,7 +5,7 @@ mod simulation;
 
 use simulation::{ALPHA, Effect, ROWS, WITHOUT_CLUSTER, simulate};
 
-/// The number of rounds. For a rate of 5%, it gives a standard error of about 1 percentage point.
+/// The number of rounds. For a rate of 5%, this number gives a standard error of about 1 percentage point.
 const ROUNDS: u32 = 500;
 
 #[test]
