@@ -16,7 +16,7 @@ struct Point {
     message: String,
     /// True if the point has the name of a test file. Node.js adds such a point for a file without tests.
     is_file: bool,
-    /// The nested tests. If there are any, the point is a group.
+    /// The nested tests. A point with nested tests is a group.
     within: Vec<TestRan>,
 }
 
