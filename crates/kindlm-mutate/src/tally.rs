@@ -17,9 +17,9 @@ use crate::registry::OPERATORS;
 pub enum Verdict {
     /// A check failed the execution, or the mean score is below the threshold.
     Killed,
-    /// The checks did not fail the execution, and all could be decided.
+    /// The checks did not fail the execution, and all checks could be decided.
     Survived,
-    /// The checks did not fail the execution, but at least one could not be decided.
+    /// The checks did not fail the execution, but at least one check could not be decided.
     Errored,
 }
 
