@@ -178,8 +178,8 @@ pub(crate) fn perplexity(log_probs: &[f64]) -> f64 {
 
 /// Returns true if the tool calls of an execution are known.
 ///
-/// The tool calls are known if at least one is recorded, or if the source is a provider or a program that would record
-/// tool calls.
+/// The tool calls are known if at least one call is recorded. They are also known if the source is a provider or a
+/// program, because such a source would record a call.
 pub(crate) fn knows_tool_calls(execution: &Execution) -> bool {
     !execution.tool_calls.is_empty() || execution.requests > 0 || execution.exit_code().is_some()
 }

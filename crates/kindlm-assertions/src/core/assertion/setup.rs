@@ -105,8 +105,8 @@ impl Setup<'_> {
 
     /// Returns a setup for untrusted configuration: scripts only compute in the sandbox.
     ///
-    /// A check is a problem if it needs the network or an interpreter outside of the sandbox, or if its `scripts` block
-    /// sets permissions or a time limit. Templates read no environment variable. Files are read from
+    /// A check that needs the network or an interpreter outside of the sandbox is a problem. A `scripts` block that
+    /// sets permissions or a time limit is a problem too. Templates read no environment variable. Files are read from
     /// [`files`](Self::files).
     #[must_use]
     pub fn sandboxed(self) -> Self {

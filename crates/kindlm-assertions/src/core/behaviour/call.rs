@@ -151,8 +151,8 @@ impl Tool {
 impl Call {
     /// Compiles the pattern. `at` is its place in the configuration.
     ///
-    /// Fails if a name is written as a regular expression, if a part of the pattern is invalid, or if the call in
-    /// `before` or `after` has such a constraint itself.
+    /// Fails if a name is written as a regular expression, or if a part of the pattern is invalid. Also fails if the
+    /// call in `before` or `after` has `before` or `after` itself.
     pub(crate) fn pattern(self, at: &str, setup: &Setup<'_>) -> Result<CallPattern, Vec<Problem>> {
         let wanted = |value: Option<Value>, key: &str| {
             value.map(|it| Wanted::new(&it, &format!("{at}/{key}"), setup)).transpose()

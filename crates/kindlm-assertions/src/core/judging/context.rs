@@ -105,7 +105,7 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "JudgeInput")]
 pub(crate) enum TaskSource {
-    /// The variable `query`; without this variable, the last message of the user.
+    /// The variable `query`, or the last message of the user without such a variable.
     #[default]
     Query,
     /// The whole prompt: the text of the user, or all messages as JSON.

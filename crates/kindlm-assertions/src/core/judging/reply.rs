@@ -24,9 +24,9 @@ pub(crate) struct Scored {
 
 /// Returns the outermost JSON objects in a text: bare, in code fences, in arrays or in prose.
 ///
-/// Fails if an object follows an incomplete object, or for too many braces. The later object may be a part of the
-/// incomplete object, such as a quotation in its reason, so it must not be taken for the answer. Also fails for an
-/// object with a duplicate key, because such an object contradicts itself.
+/// Fails if an object follows an incomplete object, or for too many braces. The later object must not be taken for the
+/// answer: it may be a part of the incomplete object, such as a quotation in the reason. Also fails for an object with
+/// a duplicate key, because such an object contradicts itself.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;
     for (place, _) in &found {

@@ -43,7 +43,7 @@ type Vote = (JurorSample, Vec<AssertionResult>);
 /// Combines all results: first the samples of each juror, then the jurors.
 ///
 /// A check may have several results; results with the same label belong together. A result that is not in more than
-/// half of the votes is left out, such as the result for an id that a judge made up.
+/// half of the votes is left out. An example is the result for an id that a judge made up.
 pub(super) fn combine(
     jurors: Vec<Vec<Vote>>,
     by_juror: &Ballot,
