@@ -11,8 +11,8 @@ impl Confusion {
     /// One output is added to each cell of the table of judge and human verdicts. Kappa and its large-sample standard
     /// error are then computed from these counts (Agresti & Coull (1998), *Am. Stat.* 52:119, do so for proportions).
     /// So the middle of the interval is closer to 0 than the value of [`kappa`](Self::kappa). The interval of
-    /// [`kappa`](Self::kappa) itself is too narrow: for 30 outputs of which people pass 9 of 10, it contains the true
-    /// value in 86 of 100 cases instead of 95.
+    /// [`kappa`](Self::kappa) itself is too narrow. For 30 outputs of which people pass 9 of 10, that interval contains
+    /// the true value in 86 of 100 cases instead of 95.
     ///
     /// Fails if kappa is undefined, or if one rater gave the same answer for all outputs.
     pub fn kappa_interval(&self, confidence: Confidence) -> Result<Interval, Undefined> {
@@ -58,8 +58,8 @@ impl Confusion {
 /// `outputs` has the counts of each output over its rules. Verdicts about one output depend on each other, so the
 /// interval of [`Confusion::kappa_interval`] is too narrow for their sum. This method leaves out one output at a time
 /// (delete-one jackknife; Efron & Stein (1981), *Ann. Stat.* 9:586). The interval is computed on the scale of Fisher's
-/// `atanh`, with one more output in each cell, and with a quantile of Student's t with one degree of freedom less than
-/// outputs. The standard error is at least the standard error of independent verdicts.
+/// `atanh`, with one more output in each cell. The quantile is from Student's t distribution with one degree of freedom
+/// less than outputs. The standard error is at least the standard error of independent verdicts.
 ///
 /// Fails if kappa is undefined for the sum of the counts, if one rater gave the same answer everywhere, or if there
 /// are fewer than two outputs.

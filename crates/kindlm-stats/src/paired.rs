@@ -102,8 +102,8 @@ impl PairedTest {
 
     /// Returns true if the comparison shows a fall: the mean is below 0, and the p value is at most `alpha`.
     ///
-    /// The decision is equal to the decision by [`compare`](Self::compare), but faster for many clusters: the random
-    /// flips end as soon as further flips can change the decision only with a probability below 1 in 100,000.
+    /// The decision is equal to the decision by [`compare`](Self::compare), but faster for many clusters. The random
+    /// flips end early: as soon as further flips change the decision only with a probability below 1 in 100,000.
     ///
     /// Fails without differences.
     pub fn shows_fall(&self, differences: &[Difference<'_>]) -> Result<bool, Undefined> {

@@ -1,9 +1,9 @@
 //! The size of two runs whose comparison shows a fall of the pass rate with a given probability.
 //!
 //! A past run is the pilot. The first size is the formula of Miller (2024), *Adding Error Bars to Evals*, arXiv
-//! 2411.00640, section 5. Then [`PairedTest::shows_fall`] is applied to simulated pairs of runs, and the size is moved
-//! until the share of the pairs with a shown fall is near the power. The formula alone has too little power, because a
-//! case that always passed has no variance in the pilot, and gets some when its rate falls.
+//! 2411.00640, section 5. Then [`PairedTest::shows_fall`] is applied to simulated pairs of runs. The size is changed
+//! until the share of the pairs with a shown fall is near the power. The formula alone has too little power: a case
+//! that always passed has no variance in the pilot, but has variance when its rate falls.
 
 use oorandom::Rand64;
 use statrs::distribution::{ContinuousCDF as _, Normal};
