@@ -32,7 +32,7 @@ pub(crate) enum PassRates {
     /// There is no baseline.
     #[default]
     Absent,
-    /// The default baseline belongs to another suite. The text says so.
+    /// The default baseline belongs to another suite. The field is the message for the user.
     OfOtherSuite(String),
     /// The baseline with its label.
     Known(String, Box<kindlm_store::Baseline>),

@@ -16,9 +16,9 @@ const NAMED: usize = 5;
 /// The flags with which a user accepts an unsuitable run as the baseline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Insist {
-    /// True if cases may have failed, or may not have been judged.
+    /// True to accept a run with failed or errored cases, or without cases.
     pub force: bool,
-    /// True if the run may be incomplete, or may lack cases of the suite or of the replaced baseline.
+    /// True to accept an incomplete run, or a run that lacks cases of the suite or of the replaced baseline.
     pub partial: bool,
 }
 
@@ -29,16 +29,16 @@ pub struct SetBaseline {
     pub baseline: Baseline,
     /// False if a baseline with this label was replaced.
     pub is_new: bool,
-    /// A sentence about it.
+    /// A sentence for the user about the stored baseline.
     pub summary: String,
 }
 
 /// The reason why a run was not stored as a baseline.
 #[derive(Debug)]
 pub enum NotSet {
-    /// Cases failed or were not judged, which [`Insist::force`] accepts.
+    /// Cases failed or errored, or no case ran. [`Insist::force`] accepts such a run.
     NeedsForce(Failure),
-    /// The run is incomplete or lacks cases, which [`Insist::partial`] accepts.
+    /// The run is incomplete or lacks cases. [`Insist::partial`] accepts such a run.
     NeedsPartial(Failure),
     /// Another reason.
     Failed(Failure),
@@ -91,7 +91,8 @@ pub fn set(
     }
     let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     let (replaced, is_new) = replaced(&baselines, label, &saved.report.suite)?;
-    // A baseline that is replaced shows below if the run lacks cases. A first baseline has nothing to compare with.
+    // If a baseline is replaced, its cases show below which cases the run lacks. A new label has no cases to compare
+    // with.
     if replaced.is_none() && saved.report.run.partial && !insist.partial {
         return Err(NotSet::NeedsPartial(
             Failure::input(format!(
@@ -180,7 +181,7 @@ fn unfit(report: &AnyReport<'_>) -> Option<String> {
     (totals.cases == 0 && !totals.unchecked()).then(|| "no test case ran".to_owned())
 }
 
-/// Returns the reason why a run is only a part of a run: it is a shard, or it was interrupted; `None` for a whole run.
+/// Returns the reason why a run is incomplete: it is a shard, or it was interrupted; `None` for a complete run.
 fn incomplete(report: &AnyReport<'_>) -> Option<String> {
     if let Some(shard) = &report.shard {
         return Some(format!("it is shard {} of {}", shard.index, shard.count));

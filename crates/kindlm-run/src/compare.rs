@@ -15,7 +15,7 @@ use crate::saved::Saved;
 use crate::suites::SuiteKey;
 use crate::{Failure, SuiteFolder, World, saved};
 
-/// The word for the newest run.
+/// The argument that selects the newest run.
 pub const LAST: &str = "last";
 
 /// One side of a comparison.
@@ -28,14 +28,14 @@ pub struct Side {
     pub results: Baseline,
 }
 
-/// Finds a run, a report or a baseline by the user's word for it.
+/// Finds a run, a report or a baseline from an argument of the user.
 ///
-/// The word is `last` for the newest run, the path of a report, the label of a baseline, or the id of a run or its
-/// beginning, in this order. With `of`, a run must belong to that suite.
+/// `named` is tried, in this order, as `last` (the newest run), the path of a report, the label of a baseline, and the
+/// beginning of a run's id. With `of`, a run must belong to that suite.
 ///
 /// # Errors
 ///
-/// Fails if the word names nothing, the run belongs to another suite than `of`, or the results or the folder of the
+/// Fails if `named` matches nothing, the run belongs to another suite than `of`, or the results or the folder of the
 /// baselines cannot be read.
 pub fn find(
     world: &World,
@@ -57,7 +57,8 @@ pub fn find(
 ///
 /// # Errors
 ///
-/// Fails if a word names nothing, the results cannot be read, or a side is a baseline of another suite than the other.
+/// Fails if an argument matches nothing, the results cannot be read, or a side is a baseline of another suite than the
+/// other.
 pub fn find_both(
     world: &World,
     place: &SuiteFolder,
@@ -186,12 +187,12 @@ pub(crate) fn measure<Cases: CaseSource>(
 
 /// Compares a report with the baseline again, and decides the gate `noRegression` again.
 ///
-/// The baseline is that of the `earlier` comparisons, or else the default one. If it was replaced or removed since, the
-/// earlier results stay. Cases that are neither in the report nor gone in an earlier comparison are left out, because
-/// the report does not name the selection of its run. `gates` are those of the report's results.
+/// The baseline is the baseline of the `earlier` comparisons, or else the default baseline. If it was replaced or
+/// removed since, the earlier results stay. Cases that are neither in the report nor gone in an earlier comparison are
+/// left out: the report does not name the selection of its run. `gates` are the gates of the report's results.
 ///
-/// A report does not record the margin of a demand. Unless the caller knows it from the suite, a result that only a
-/// margin explains stays.
+/// A report does not record the margin of a demand. If `knows_margin` is false, a result that only a margin explains
+/// stays.
 ///
 /// # Errors
 ///
@@ -232,7 +233,7 @@ pub fn measure_again<Cases: CaseSource>(
                 && it.outcome == GateOutcome::Violated
                 && earlier.iter().all(|it| it.verdict != ComparisonVerdict::Regression)
         });
-    // Shards were compared, but their baseline is lost: the worst result of a shard stays.
+    // The baseline of the shards was replaced or removed, so the worst result of a shard stays.
     let is_lost = report.comparison.is_none() && !earlier.is_empty();
     if is_lost {
         let label = label.unwrap_or(DEFAULT);
@@ -270,7 +271,7 @@ fn compare_with<Cases>(
 
 /// Replaces the result of the gate `noRegression` by that of the comparison.
 ///
-/// `why` says why there is no comparison, if there is none.
+/// `why` is the reason for a missing comparison.
 fn decide<Cases>(report: &mut Report<Cases>, demand: Option<RegressionDemand>, why: &str) {
     let Some(demand) = demand else { return };
     let result = no_regression(demand, report.comparison.as_ref().ok_or(why));
@@ -279,7 +280,7 @@ fn decide<Cases>(report: &mut Report<Cases>, demand: Option<RegressionDemand>, w
     }
 }
 
-/// Returns the reason why a run is not compared, if it is not.
+/// Returns the reason to report if a run is not compared.
 fn not_compared(baseline: &PassRates) -> &str {
     match baseline {
         PassRates::OfOtherSuite(why) => why,

@@ -56,8 +56,9 @@ impl Names {
 
 /// Returns the names that begin with `typed`, each with a short description, which may be empty.
 ///
-/// Names with line breaks or control characters are left out. Nothing is run or written: a suite whose test cases come
-/// from programs has no names. A suite with errors, or none, has no names either, because a shell cannot show errors.
+/// Names with line breaks or control characters are left out. No program is run, so a suite whose test cases come from
+/// programs has no names. A missing suite, or a suite with errors, has no names either, because a shell cannot show
+/// errors.
 pub fn names(world: &World, config: &Path, kind: Names, typed: &str) -> Vec<(String, String)> {
     let place = SuiteFolder::new(world, config);
     let mut found: Vec<(String, String)> = match kind {

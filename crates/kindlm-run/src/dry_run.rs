@@ -22,7 +22,8 @@ const CHARS_PER_TOKEN: usize = 4;
 /// Returns the text of a dry run.
 ///
 /// The text lists the cases with models and repeats, the number of requests, the maximum cost and the budget.
-/// `canaries` are the questions about outputs of the judges' calibrations, and the warnings about judges without them.
+/// `canaries` are the questions about outputs of the judges' calibrations. `canary_warnings` are about judges without
+/// such questions.
 pub(crate) fn describe(
     suite: &Suite,
     plan: &Plan,
@@ -229,7 +230,7 @@ impl Estimate {
         }
     }
 
-    /// Adds the cost of a question, whose text still lacks an output of `output` tokens.
+    /// Adds the cost of a question. The text of the question lacks the output, which counts with `output` tokens.
     fn add_question(&mut self, suite: &Suite, question: &JudgeQuestion, output: u32) {
         let id = question.model.as_deref().or(suite.defaults.judge_model.as_deref());
         let judge = judge_of(&suite.models, id);

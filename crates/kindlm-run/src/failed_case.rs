@@ -45,7 +45,7 @@ impl FailedCase {
             let code = error.code().map(|it| it.to_string()).unwrap_or_default();
             (format!("{code}: {}", error.message()), None)
         };
-        // Mask before the reason is cut: a part of a secret is not found.
+        // Mask secrets before cutting the reason, because a part of a secret would not be found.
         secrets.redact_text(&mut reason);
         let mut reason = one_line(&reason);
         if let Some((end, _)) = reason.char_indices().nth(REASON_CHARS) {

@@ -42,7 +42,7 @@ pub(crate) fn set_cost_max(gates: &mut Vec<Box<dyn Gate>>, usd: f64) {
 
 /// Sets the threshold of a gate.
 ///
-/// `threshold` computes it from the previous threshold, which is `None` for a missing gate.
+/// `threshold` computes the new threshold from the previous threshold, which is `None` for a missing gate.
 ///
 /// A missing gate is added in the order of the registry.
 fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f64>) -> f64) {

@@ -56,7 +56,7 @@ fn is_dirty(folder: &Path, suite: &[String]) -> Option<bool> {
 /// Returns the command git for the repository around a folder, without arguments.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new("git");
-    // A repository can name programs that git runs. None of these is needed here.
+    // A repository can name programs that git runs. None of these programs is needed here.
     command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     for it in PLACES {
         command.env_remove(it);

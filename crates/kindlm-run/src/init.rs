@@ -81,7 +81,7 @@ impl NewSuite {
         let values = self.provider.map(values);
         // The job is written first, so that an error does not leave a suite without its job.
         let mut files: Vec<_> = self.ci.map(|it| job(it, values.as_ref())).into_iter().collect();
-        // A job alone is added to an existing suite.
+        // If only a job is requested, an existing suite stays.
         let is_chosen = self.ci.is_none() || self.template.is_some() || self.provider.is_some();
         if is_chosen || self.force || !folder.join(CONFIG).exists() {
             files.push((CONFIG, suite(self.template, values.as_ref())));

@@ -66,7 +66,7 @@ impl ServerModels {
     /// Opens an inline suite: YAML or JSON. Its runs are stored below `folder`.
     ///
     /// The suite reads no files and no environment variables. It runs no commands, agents or programs. Its scripts
-    /// compute in the sandbox. Its requests go to the providers of the config, whose files are those of the config.
+    /// compute in the sandbox. Its requests go to the providers of the config, which read only the files of the config.
     ///
     /// # Errors
     ///

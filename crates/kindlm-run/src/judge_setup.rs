@@ -76,7 +76,7 @@ pub(crate) struct Panel<'s> {
 }
 
 impl<'s> Panel<'s> {
-    /// Resolves a judge block; `default` is the judge if the block names none.
+    /// Resolves a judge block; `default` is the judge if the block names no judge.
     ///
     /// Returns `None` if no model can judge, or if a named model does not exist.
     pub(crate) fn of(

@@ -8,7 +8,7 @@
 //! | evaluate recorded outputs | [`evaluate::evaluate`] |
 //! | list or remove stored runs | [`stored_runs`] |
 //! | follow a case over the stored runs | [`history::history`] |
-//! | find the commit since which a case fails | [`bisect::PreparedBisection`] |
+//! | find the commit that made a case fail | [`bisect::PreparedBisection`] |
 //! | show runs in a browser | [`view::view`] |
 //! | start the server | [`serve::serve`] |
 //! | explain an id, a failure code or a key | [`explain::text`] |

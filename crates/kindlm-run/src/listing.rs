@@ -20,7 +20,7 @@ struct Listed<'a> {
     tags: &'a [String],
 }
 
-/// Returns the selected test cases, one line each, in the order of the suite, and then the skipped ones.
+/// Returns the selected test cases, one line each, in the order of the suite, followed by the skipped cases.
 pub(crate) fn text(suite: &Suite, plan: &Plan) -> String {
     let cases = listed(suite, plan);
     let places: Vec<String> = cases.iter().map(place).collect();

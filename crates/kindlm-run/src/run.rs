@@ -42,7 +42,7 @@ pub type TakeReport<'a> = dyn FnMut(&AnyReport<'_>) -> Result<(), Failure> + 'a;
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct RunConfig {
-    /// The repeats, concurrency and limits. The filter in it is replaced by `select`.
+    /// The repeats, concurrency and limits. `select` replaces the filter of these options.
     pub options: RunOptions,
     /// The selected test cases and models.
     pub select: Selection,
@@ -81,7 +81,8 @@ pub struct Prepared {
 impl Prepared {
     /// Plans a run, or the rest of the run `past`.
     ///
-    /// Returns `None`, after a notice, if a selection by earlier runs is empty. With `past`, that is a failure instead.
+    /// Returns `None`, after a notice, if a selection by earlier runs is empty. With `past`, an empty selection is a
+    /// failure.
     ///
     /// # Errors
     ///
@@ -173,7 +174,7 @@ impl Prepared {
         dry_run::describe(suite, open, &self.config.options, (&questions, &warnings))
     }
 
-    /// Returns the budget of the run in US dollars: the lowest of all gates' and the user's budgets.
+    /// Returns the lowest of the budgets of all gates and of the user, in US dollars; `None` without a budget.
     pub fn budget_usd(&self) -> Option<f64> {
         engine::budget_usd(&self.project.suite, &self.config.options)
     }
@@ -196,7 +197,7 @@ impl Prepared {
     ///
     /// - a judge lacks the calibration that the gate `judgeKappaMin` requires;
     /// - a budget is set and a price is unknown, unless [`RunConfig::allow_unpriced`] is set;
-    /// - a key is missing and every answer must be requested;
+    /// - a key is missing and every answer must be requested, or the user interrupts the questions about canaries;
     /// - the configuration of a provider is invalid, or the response store or a workspace cannot be used;
     /// - the journal, a result or a compliance document cannot be written, or `take` fails.
     ///
@@ -321,11 +322,12 @@ pub(crate) struct Run {
     ///
     /// This is `None` for other runs.
     pub(crate) observed: Option<Observations>,
-    /// The canaries to ask each judge about, or the reason why none is asked; `None` if the suite asks for none.
+    /// The number of canaries for each judge, or the reason why no judge is asked; `None` if the suite requests no
+    /// canaries.
     pub(crate) canaries: Option<Result<usize, &'static str>>,
 }
 
-/// Returns the number of canaries of a run, or the reason why no judge is asked about any.
+/// Returns the number of canaries for each judge, or the reason why no judge is asked; `None` if `count` is 0.
 fn canaries_of(responses: &ResponseSource, count: u32) -> Option<Result<usize, &'static str>> {
     if count == 0 {
         return None;
@@ -531,7 +533,7 @@ impl Run {
             (Done::Held(cases), _) => {
                 let mut report = report(suite, plan, cases, info);
                 self.note_canaries(&mut report, canaries);
-                // The cost of the canaries counts.
+                // Measure the gates after the canaries are added, because the gates count the cost of the canaries.
                 let gates = measure_gates(&suite.gates, &report);
                 report.gates = gates.map_err(|err| Failure::internal(err.to_string()))?;
                 secrets.redact(&mut report);

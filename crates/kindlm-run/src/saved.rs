@@ -32,7 +32,7 @@ impl Saved {
         mutation_beside(world, &self.path, &self.report.run.id)
     }
 
-    /// Stores the result of `kindlm mutate` beside the report, if that is in the folder of its run.
+    /// Stores the result of `kindlm mutate` beside the report, if the report is in the folder of its run.
     pub(crate) fn keep_mutation(&self, world: &World, result: &MutationReport) {
         let folder = self.path.parent().and_then(Path::file_name);
         // The user's own folders are not changed.
@@ -58,9 +58,9 @@ impl Saved {
     }
 }
 
-/// Returns the mutation result beside a report, if it is of this run.
+/// Returns the mutation result beside a report.
 ///
-/// Returns `None` if there is none, or, after a notice, if it cannot be read.
+/// Returns `None` if there is no result of this run, or, after a notice, if the result cannot be read.
 pub(crate) fn mutation_beside(world: &World, report: &Path, run: &str) -> Option<MutationReport> {
     Runs::mutation(report, run).unwrap_or_else(|err| {
         world.notify(&format!("warning: the mutation result is not shown: {err}"));
@@ -102,7 +102,7 @@ pub fn find(
 ///
 /// # Errors
 ///
-/// Fails if the newest run has ended without a report, or if its report cannot be read.
+/// Fails if the newest run has ended without a report, or if its report or the folder of runs cannot be read.
 pub fn newest(
     world: &World,
     place: &SuiteFolder,

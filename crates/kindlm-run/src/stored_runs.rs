@@ -135,7 +135,7 @@ pub fn find(place: &SuiteFolder, id: &str) -> Result<Option<StoredRun>, Failure>
     stored_run(&runs, id).map(Some)
 }
 
-/// Returns the ids of runs, newest first. With `of`, only those of that suite.
+/// Returns the ids of runs, newest first. With `of`, only the ids of that suite's runs.
 fn ids(runs: &Runs, of: Option<&SuiteKey>) -> Result<Vec<String>, Failure> {
     let mut all = Vec::new();
     for (id, has_report) in runs.all().map_err(|err| Failure::store(&err))?.into_iter().rev() {
@@ -257,7 +257,7 @@ pub struct Prune {
 
 /// Removes old runs, and returns their ids, newest first.
 ///
-/// With `of`, only the runs of that suite. It keeps running runs, and runs from which a baseline was set.
+/// With `of`, only runs of that suite are removed. Running runs, and runs from which a baseline was set, stay.
 ///
 /// # Errors
 ///
@@ -312,7 +312,7 @@ fn may_remove(world: &World, folder: &Path, id: &str) -> Result<bool, Failure> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Leftovers {
-    /// The ids of runs, newest first, without running ones.
+    /// The ids of runs, newest first, without runs that are still running.
     pub runs: Vec<String>,
     /// The folder of stored answers, if it has files.
     pub responses: Option<PathBuf>,

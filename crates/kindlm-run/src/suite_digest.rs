@@ -22,7 +22,7 @@ const LISTED: usize = 200;
 /// Returns the digests of the files that the suite is made of, sorted by path.
 ///
 /// These are the config file, and all files and folders that were requested through `files`. Unreadable files are left
-/// out. So are the reports that the suite writes, because they change with each run.
+/// out. Reports that the suite writes are left out too, because they change with each run.
 pub fn file_digests(place: &SuiteFolder, files: &Folder, suite: &Suite) -> Vec<FileDigest> {
     look_at_programs(suite, files);
     let root = files.root();
@@ -63,7 +63,7 @@ pub fn suite_digest(files: &[FileDigest]) -> String {
     HEXLOWER.encode(&digest.finalize())
 }
 
-/// Returns the digest of an entry of a list of files; of a folder, if the path ends with `/`.
+/// Returns the digest of a file, or of a folder if the path ends with `/`.
 ///
 /// # Errors
 ///

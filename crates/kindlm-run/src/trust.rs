@@ -58,7 +58,7 @@ pub fn settle<'m>(
     Ok(())
 }
 
-/// Returns the agreement in a calibration, for one criterion or for all.
+/// Returns the agreement in a calibration, for one criterion, or for all criteria together.
 fn kappa_of(
     known: &Calibration,
     criterion: Option<&CriterionCounts>,
@@ -156,7 +156,8 @@ pub(crate) fn check(
     )))
 }
 
-/// Returns the command that calibrates a judge of a suite, in backticks; without a judge, that of the suite's defaults.
+/// Returns the command that calibrates a judge of a suite, in backticks. Without `judge`, the command calibrates the
+/// suite's default judge.
 pub(crate) fn calibrate_command(config: &str, judge: Option<&str>) -> String {
     let judge = judge.map(|it| format!(" --judge {it}")).unwrap_or_default();
     format!("`kindlm calibrate labels.csv -c {config}{judge}`")

@@ -25,12 +25,12 @@ pub struct WatchedFiles(BTreeMap<PathBuf, Mark>);
 
 /// The modification time and size of a file; `None` if they cannot be read, as for a missing file.
 ///
-/// They change when the file is saved.
+/// A saved file has another mark.
 pub type Mark = Option<(SystemTime, u64)>;
 
 impl WatchedFiles {
-    /// Returns the config file, and the files and folders that loading requested. If the config could not be read, it
-    /// is the only file.
+    /// Returns the config file, and the files and folders that loading requested. If the config could not be read,
+    /// returns only the config file.
     pub fn of(world: &World, config: &Path, read: Option<&(SuiteFolder, Folder, Loaded)>) -> Self {
         let paths = match read {
             Some((place, folder, loaded)) => {
@@ -44,7 +44,7 @@ impl WatchedFiles {
         Self(paths.into_iter().map(|it| (it.clone(), mark(&it))).collect())
     }
 
-    /// Returns the number of existing files and folders. Missing ones are watched, too.
+    /// Returns the number of existing files and folders. Missing files are watched, too.
     pub fn count(&self) -> usize {
         self.0.values().flatten().count()
     }

@@ -32,7 +32,7 @@ pub const SCRIPT_WORKER: &str = "__script-worker";
 pub struct World {
     /// The function that reads environment variables.
     pub env: Env,
-    /// The names of all environment variables. The values of those with secret-like names are masked.
+    /// The names of all environment variables. The values of variables with secret-like names are masked.
     pub variables: Vec<String>,
     /// The folder that relative paths start from.
     pub working_dir: PathBuf,

@@ -13,11 +13,11 @@ use super::trial::{Target, Trials, digest_of};
 use super::units::Changes;
 use crate::{Failure, OpenOptions, Project, Purpose, SuiteFolder, World};
 
-/// The changes from an older version of a suite to the present one. All other files are the present ones.
+/// The changes from an older version of a suite to the present version. Other files are read in their present version.
 pub(super) struct SuiteChanges {
     options: OpenOptions,
     changes: Changes,
-    /// The changes that may affect the case. The others are applied in each try.
+    /// The changes that may affect the case. All other changes are applied in each try.
     open: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl SuiteChanges {
             digest(&alone) == Some(old) && digest(&(&all - &alone)) == Some(new)
         };
         let idle: BTreeSet<usize> = all.iter().copied().filter(has_no_effect).collect();
-        // Together, such changes may still have an effect.
+        // Changes without an effect of their own may have an effect together.
         if digest(&idle) != Some(old) {
             return Ok(self);
         }
@@ -95,7 +95,7 @@ impl SuiteChanges {
         purpose: Purpose,
     ) -> Result<Project, Failure> {
         let suite = self.changes.apply(chosen);
-        // JSON is YAML, too.
+        // JSON is valid YAML.
         let text = serde_json::to_vec(&suite).map_err(|err| Failure::internal(err.to_string()))?;
         Project::of_text(world, &self.options, &text, purpose)
     }

@@ -1,4 +1,4 @@
-//! Finds the commit, or the changes of a suite, since which a case fails.
+//! Finds the commit, or the changes of a suite, that made a case fail.
 
 mod changes;
 mod commits;
@@ -23,7 +23,7 @@ use crate::{Failure, OpenOptions, World};
 const UNDECIDED: f64 = 0.05;
 /// The highest number of repeats of a try.
 const MOST_REPEATS: u32 = 10_000;
-/// The default of the good and the bad pass rate, if neither the user nor the suite sets them.
+/// The default good and bad pass rates, if neither the user nor the suite sets them.
 const RATES: (f64, f64) = (0.95, 0.5);
 
 /// The two versions between which the case began to fail.
@@ -72,7 +72,7 @@ pub struct PreparedBisection<'a> {
     suite: String,
     target: Target,
     rule: Rule,
-    /// The number of decisions between which the error is divided.
+    /// The expected number of decisions. The error probability is divided equally between the decisions.
     decisions: u32,
     search: Search,
 }
@@ -247,7 +247,7 @@ pub fn render(report: &Bisection, as_json: bool, shows_steps: bool) -> Result<St
     if as_json { json_text(report) } else { Ok(bisect_text(report, shows_steps)) }
 }
 
-/// Returns the result of a search that ends at an end of the range, because its verdict is not the expected one.
+/// Returns the result of a search that stops because an end of the range does not have the expected verdict.
 ///
 /// Returns `None` if the verdict is as expected.
 fn end(trials: &Trials<'_>, verdict: Verdict, expected: Verdict) -> Option<Found> {

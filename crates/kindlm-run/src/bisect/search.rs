@@ -20,7 +20,7 @@ pub(super) enum Verdict {
 /// The result of the search in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FirstBad {
-    /// The indices among which the first bad one is. A single index is the answer.
+    /// The indices of the candidates that may be the first bad candidate. A single index is the answer.
     pub(super) suspects: Vec<usize>,
     /// True if the search was stopped.
     pub(super) is_stopped: bool,
@@ -34,7 +34,7 @@ pub(super) fn first_bad(
     count: usize,
     attempt: &mut dyn FnMut(usize) -> Result<Verdict, Failure>,
 ) -> Result<FirstBad, Failure> {
-    // The first bad one is in `low..high`, where `high - 1` is bad, and everything before `low` is good.
+    // The first bad candidate is in `low..high`, where `high - 1` is bad, and everything before `low` is good.
     let (mut low, mut high) = (0, count);
     let mut skipped = BTreeSet::new();
     loop {
@@ -107,7 +107,7 @@ fn candidates(set: &BTreeSet<usize>, parts: usize) -> Vec<(bool, BTreeSet<usize>
         items.get(start..end).unwrap_or_default().iter().copied().collect::<BTreeSet<usize>>()
     };
     let mut all: Vec<(bool, BTreeSet<usize>)> = (0..parts).map(|it| (true, part(it))).collect();
-    // Of two parts, each is the set without the other.
+    // With two parts, each part equals the set without the other part.
     if parts > 2 {
         all.extend((0..parts).map(|it| (false, set - &part(it))));
     }

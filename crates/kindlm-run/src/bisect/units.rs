@@ -122,7 +122,7 @@ fn arrays(place: &str, old: &[Value], new: &[Value], units: &mut Vec<Unit>) -> D
     let mut entries = Vec::new();
     for operation in capture_diff_slices(Algorithm::Myers, &keys(old), &keys(new)) {
         let (then, now) = (operation.old_range(), operation.new_range());
-        // Entries that take the place of as many others are paired in their order.
+        // Replaced entries are paired in order if the old and the new list have the same number of them.
         let pairs = match operation {
             DiffOp::Equal { .. } | DiffOp::Replace { .. } if then.len() == now.len() => {
                 then.zip(now).map(|(then, now)| (Some(then), Some(now))).collect::<Vec<_>>()
@@ -160,7 +160,7 @@ fn texts(place: &str, old: &str, new: &str, units: &mut Vec<Unit>) -> Difference
             parts.extend(before.iter().cloned().map(Lines::Same));
             continue;
         }
-        // Lines that take the place of others are paired in their order.
+        // Replaced lines are paired in order.
         let one =
             |lines: &[String], at: usize| lines.get(at).cloned().into_iter().collect::<Vec<_>>();
         for at in 0..before.len().max(after.len()) {

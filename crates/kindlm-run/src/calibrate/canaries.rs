@@ -64,11 +64,11 @@ pub(crate) struct CanaryRun<'a> {
 impl<'s> Canaries<'s> {
     /// Draws up to `count` canaries for each judge and kind of check in the plan. Nothing is sent.
     ///
-    /// `run` is the id of the run. If it is resumed, its canaries are not asked about again.
+    /// `run` is the id of the run. A resumed run does not ask about its canaries again.
     ///
     /// # Errors
     ///
-    /// Fails if the stored calibrations cannot be read.
+    /// Fails if the stored calibrations or their watches cannot be read.
     pub(crate) fn plan(
         world: &World,
         place: &SuiteFolder,
@@ -81,7 +81,7 @@ impl<'s> Canaries<'s> {
         let mut known = Vec::new();
         for kind in trust::judged(suite, plan) {
             let key = (kind.check, kind.panel.judging.clone(), kind.prompts.clone());
-            // Labels cannot contain the evidence of such a check, so it has no calibration.
+            // A file of labels cannot contain further evidence, so a check with further evidence has no calibration.
             if kind.further_evidence.is_some() || known.contains(&key) {
                 continue;
             }
@@ -126,7 +126,8 @@ impl<'s> Canaries<'s> {
         }
     }
 
-    /// Returns a warning for each judge that will not be asked, except if this run has asked it before it was resumed.
+    /// Returns a warning for each judge that will not be asked, except for judges that this run asked before it was
+    /// resumed.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         self.judges.iter().filter_map(|judge| {
             let base = CanaryWatch::of(judge.panel.name(), judge.check);
@@ -206,7 +207,7 @@ fn not_asked(base: CanaryWatch, why: String) -> CanaryWatch {
     CanaryWatch { not_asked: Some(why), ..base }
 }
 
-/// Returns the result for a judge that is not asked, because an alarm stands since this watch.
+/// Returns the result for a judge that is not asked, because the earlier `watch` raised an alarm.
 fn standing_alarm(base: CanaryWatch, watch: Watch, count: usize) -> CanaryWatch {
     CanaryWatch {
         watches: count as u64,

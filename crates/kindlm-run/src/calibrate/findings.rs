@@ -37,7 +37,7 @@ pub(super) struct Findings {
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
     /// The kappa of the scores, with linear weights.
     ///
-    /// This is `None` if no label with a score is strictly between 0 and 1.
+    /// This is `None` if no label of an output with a score is strictly between 0 and 1.
     pub(super) weighted: Option<Result<f64, Undefined>>,
     /// The lowest label, from 0 to 1, that counts as a pass.
     label_threshold: f64,
@@ -193,7 +193,7 @@ impl Findings {
     pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let judged = || self.samples.iter().filter(|it| it.human.is_some());
-        // A watch accepts every model that answered, so those of second answers count, too.
+        // A watch accepts every model that answered, so the models of second answers count, too.
         let mut answered: BTreeSet<String> = template.answered.iter().cloned().collect();
         answered.extend(judged().flat_map(|it| it.answered.iter().cloned()));
         let fingerprints: BTreeSet<&String> = judged().flat_map(|it| &it.fingerprints).collect();

@@ -22,7 +22,7 @@ pub enum JudgeState {
 pub struct JudgeWatches {
     store: Calibrations,
     judge: Judge,
-    /// The digest of the settings of its provider.
+    /// The digest of the settings of the judge's provider.
     decided: Option<String>,
 }
 
@@ -43,7 +43,8 @@ impl JudgeWatches {
     /// Fails if the calibrations or their watches cannot be read.
     pub fn state(&self, check: &str) -> Result<JudgeState, Failure> {
         let failed = |err: kindlm_store::StoreError| Failure::store(&err);
-        // The file keeps the calibrations with earlier instructions. Their alarms say nothing about the present ones.
+        // The file keeps calibrations with earlier instructions. Their alarms are not valid for the present
+        // instructions.
         let known = self.store.of(&self.judge).map_err(failed)?.into_iter();
         let known = known.filter(|it| it.check == check && it.providers == self.decided);
         let Some(newest) = known.max_by(|a, b| a.calibrated_at.cmp(&b.calibrated_at)) else {
@@ -124,7 +125,7 @@ mod tests {
         add(Some("5 of 10 verdicts differ"));
         add(None);
         assert_eq!(state("judge"), JudgeState::Changed("5 of 10 verdicts differ".to_owned()));
-        // With other settings of the provider, the calibration is of another judge.
+        // A judge with other provider settings has no calibration here.
         let other = JudgeWatches { decided: Some("4567".to_owned()), ..of.clone() };
         assert_eq!(other.state("judge").unwrap(), JudgeState::NotWatched);
     }

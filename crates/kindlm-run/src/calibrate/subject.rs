@@ -328,7 +328,7 @@ impl Planned<'_> {
     /// must be requested.
     ///
     /// An output that cannot be judged is not a failure, but is counted in the result. If a case of `run` cannot be
-    /// read, its pass rate is not corrected, after a notice.
+    /// read, the pass rate of `run` is not corrected, after a notice.
     pub fn run(
         self,
         world: &World,
@@ -352,7 +352,7 @@ impl Planned<'_> {
             let of = format!("the rows of {labels} without a label");
             corrections.push(Correction::of(of, &known, observed));
         }
-        // The answers are paid for, so they are not lost with a report that cannot be read.
+        // If the report cannot be read, keep the answers, because the user has paid for them.
         match subject.corrections_in(run, &panel, std::slice::from_ref(&known)) {
             Ok(of_run) => corrections.extend(of_run),
             Err(failure) => {
@@ -395,7 +395,7 @@ impl Planned<'_> {
         Ok(Agreement { judge: panel.name(), checks: plan.check, asked, corrections })
     }
 
-    /// Asks about each output, and unless `config.once` is set, a second time about the labelled outputs with a
+    /// Asks about each output. Unless `config.once` is set, asks a second time about the labelled outputs with a
     /// verdict.
     fn ask(
         &self,

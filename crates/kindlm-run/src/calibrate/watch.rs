@@ -21,7 +21,7 @@ use crate::judge_setup::Panel;
 use crate::secrets::Secrets;
 use crate::{Failure, Progress, World, identity};
 
-/// The number of canaries with which one watch finds a judge that decides half of them differently. It has a margin.
+/// The number of canaries, with a margin, that one watch needs to detect that half of the verdicts differ.
 const ENOUGH: u64 = 20;
 
 /// The maximum number of differences that are shown.
@@ -39,7 +39,7 @@ pub struct WatchReport {
 /// The result of asking a judge again.
 pub(super) struct Watched {
     pub(super) watch: Watch,
-    /// The number of stored watches of the calibration, with this one if it is stored.
+    /// The number of stored watches of the calibration, including this watch if it is stored.
     pub(super) count: usize,
     is_stored: bool,
     /// The reason why one watch cannot find a change of the judge; `None` if it can.
@@ -73,7 +73,7 @@ impl Planned<'_> {
     ///
     /// - stored responses are requested: the mode is not [`Mode::Live`];
     /// - this judge was never calibrated for the check and its instructions;
-    /// - it was calibrated with other settings of its provider, or with another program;
+    /// - this judge was calibrated with other settings of its provider, or with another program;
     /// - the calibration has no canaries, or no canary is in the file;
     /// - an earlier watch found that the judge has changed;
     /// - the judge's own verdicts differ too often to detect a change;
@@ -118,7 +118,7 @@ impl Planned<'_> {
 
     /// Returns the stored calibration of this judge, check and instructions.
     ///
-    /// Fails if there is none, or if it cannot be watched.
+    /// Fails if there is no calibration, or if it cannot be watched.
     fn watched_calibration(&self, store: &Calibrations) -> Result<Calibration, Failure> {
         let (panel, check) = (&self.panel, &self.plan.check);
         let refused = |why: &str| {
@@ -166,7 +166,7 @@ pub(super) fn find_calibration(
 
 /// Checks that a calibration is of the present settings, and has canaries. Fails with the reason.
 ///
-/// `decided` is the digest of the judge's settings of its provider.
+/// `decided` is the digest of the settings of the judge's provider.
 pub(super) fn check_calibration(
     calibration: &Calibration,
     decided: Option<&str>,
@@ -212,7 +212,7 @@ pub(super) fn draw<C>(
 
 /// Compares new answers with those of a calibration, and stores the watch, with the id of its run if it has one.
 ///
-/// If no output was judged, there is no evidence to store. The evidence is then that of the earlier watches.
+/// If no output was judged, nothing is stored, and the result has the evidence of the earlier watches.
 pub(super) fn store_watch(
     store: &Calibrations,
     (panel, calibration): (&Panel<'_>, &Calibration),
@@ -257,7 +257,7 @@ pub(super) fn caveat(calibration: &Calibration) -> Option<String> {
     least_alarm(noise, canaries).is_none().then(|| describe_limit(canaries))
 }
 
-/// Says that no number of different verdicts about this many canaries is an alarm.
+/// Returns the caveat that no number of different verdicts about this many canaries raises an alarm.
 fn describe_limit(canaries: u64) -> String {
     let why =
         if canaries < ENOUGH { "there are too few labels" } else { "its own noise is too high" };
@@ -285,7 +285,7 @@ fn least_alarm(noise: f64, total: u64) -> Option<u64> {
 
 /// Returns the upper end of the judge's own noise, and a drift test without any evidence yet.
 ///
-/// Fails if that end is 1, because no change can then be detected, or if the noise was not measured.
+/// Fails if this upper end is 1, because no change can then be detected, or if the noise was not measured.
 pub(super) fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
     let noise = calibration.own_noise.and_then(|it| it.upper().ok());
     let drift = noise.and_then(|it| Some((it, Drift::new(it).ok()?)));
@@ -341,8 +341,8 @@ impl NewVerdicts {
 
     /// Returns the description of a change of the model that answers.
     ///
-    /// A model may have several fingerprints at the same time. So a fingerprint counts as changed only if no answer has
-    /// one of the calibration.
+    /// A model may have several fingerprints at the same time. So the fingerprint counts as changed only if no answer
+    /// has a fingerprint of the calibration.
     fn other_model(&self, calibration: &Calibration) -> Option<String> {
         let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
         let (now, before) = (&self.answered, set(&calibration.answered));

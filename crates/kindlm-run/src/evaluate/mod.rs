@@ -184,7 +184,7 @@ impl<'a> Evaluator<'a> {
         Some(status(evaluation.outcome, || summary::failed_by_provider(&evaluation.results)))
     }
 
-    /// Counts the earlier result of a record, without looking at the record.
+    /// Counts the earlier result of a record, without comparing it with the record.
     fn take_over(&self, kept: &[u8], number: u64) -> ExitStatus {
         let Some(evaluation) = kept::result(kept) else {
             self.totals.malformed();
@@ -440,9 +440,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Escapes template syntax in the instructions and criteria of rules.
-///
-/// Braces are plain text then.
+/// Escapes template syntax in the instructions and criteria of rules, so that braces are plain text.
 fn literal(rules: &mut Value) {
     let escape = |text: &mut String| {
         let mut escaped = String::with_capacity(text.len());

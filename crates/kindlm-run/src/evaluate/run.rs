@@ -96,7 +96,7 @@ pub enum Records {
 ///
 /// Fails if:
 ///
-/// - a file cannot be read or written, or two files are the same;
+/// - the base folder cannot be opened, a file cannot be read or written, or two files are the same;
 /// - the `output` contains results and `resume` is false, or another process is writing it;
 /// - the input has no record, or a single record is too large;
 /// - the key of a judge given by name is missing, and every answer must be requested;

@@ -69,9 +69,9 @@ pub fn judged_check(result: &EvaluatedResult) -> Option<String> {
     summary::parts_of(result).iter().find_map(judged_check)
 }
 
-/// Returns the `expect` block of a test with the checks of a record: its `assertions` and its `expect`.
+/// Returns the `expect` block for a test that has the checks of a record: the record's `assertions` and `expect`.
 ///
-/// Without variables, braces in the rules of a record are plain text, and the block has them escaped.
+/// Without variables, braces in the rules of a record are plain text, so the block escapes the braces.
 pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
     let mut expect = checks.get("expect").and_then(Value::as_object).cloned().unwrap_or_default();
     let rules =
@@ -122,8 +122,8 @@ pub struct Evaluated {
     pub cost: JudgeCost,
 }
 
-/// A record that waits for its evaluation, or is being evaluated. If it is dropped before it was started, it is not
-/// started.
+/// A record that waits for its evaluation, or is being evaluated. A record that is dropped before its evaluation starts
+/// is not evaluated.
 #[derive(Debug)]
 pub struct PendingRecord {
     result: oneshot::Receiver<Result<Evaluated, RecordError>>,
@@ -272,7 +272,8 @@ impl RecordService {
     ///
     /// # Errors
     ///
-    /// Fails if there are no checks, if they are invalid, or if they need more than is permitted.
+    /// Fails if there are no checks, if they are invalid, or if they need more than is permitted. Also fails if the
+    /// service has ended.
     pub async fn compile(&self, json: Vec<u8>) -> Result<(), RecordError> {
         let (reply, result) = oneshot::channel();
         self.jobs.send(Job::Compile(json, reply)).await.map_err(|_| RecordError::NotStarted)?;
@@ -461,7 +462,7 @@ mod tests {
         RecordService::start(world, Some(project), 1).unwrap()
     }
 
-    /// Returns a record with this output. Another output is another question to the judge.
+    /// Returns a record with this output. A different output leads to a different question for the judge.
     fn record(output: &str) -> Vec<u8> {
         let expect = json!({"judge": [{"criteria": "Is polite"}]});
         let record = json!({"agent_input": "hello", "agent_output": output, "expect": expect});

@@ -56,7 +56,8 @@ impl<'a> Keys<'a> {
         keys
     }
 
-    /// Adds the keys below `node`. `open` has the definitions that contain the node, because some contain themselves.
+    /// Adds the keys below `node`. `open` has the definitions that contain the node, because definitions may be
+    /// recursive.
     fn add(&mut self, path: &str, node: &'a Value, open: &mut Vec<&'a Value>) {
         let alternatives = alternatives(self.schema, node);
         if alternatives.iter().any(|it| open.iter().any(|open| std::ptr::eq(*open, *it))) {
@@ -307,7 +308,8 @@ fn alternatives<'a>(root: &'a Value, node: &'a Value) -> Vec<&'a Value> {
     found
 }
 
-/// Returns the keys of an object with their schemas, and true for those that every alternative with the key requires.
+/// Returns the keys of an object, each with its schemas and a flag. The flag is true if every alternative that has the
+/// key requires the key.
 fn children<'a>(alternatives: &[&'a Value]) -> Vec<(String, Vec<&'a Value>, bool)> {
     let mut found: Vec<(String, Vec<&Value>, bool)> = Vec::new();
     for node in alternatives {
@@ -362,7 +364,7 @@ fn ranged(kind: &str, schema: &Value) -> String {
     }
 }
 
-/// Returns `a, b or c`; of more than [`LISTED`] entries their number and the first.
+/// Returns `a, b or c`; for more than [`LISTED`] entries, returns their number and the first entry.
 fn listed(all: &[String]) -> String {
     if let Some(first) = all.first().filter(|_| all.len() > LISTED) {
         return format!("one of {} values, such as {first}", all.len());
@@ -393,7 +395,7 @@ fn default(schema: &Value) -> Option<String> {
     }
 }
 
-/// Returns a value as it stands in the file, in one line.
+/// Returns a value as it is written in the config file, in one line.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

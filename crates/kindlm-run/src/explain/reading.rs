@@ -15,7 +15,7 @@ const FIXTURES: [&str; 11] = [
     "questions",
 ];
 
-/// Returns a page without fixtures, and without the headings that have no text then.
+/// Returns a page without fixtures, and without the headings that lose all their text.
 ///
 /// Also left out are the section "Examples" of a gate, the code blocks in the section "Failure codes", and code blocks
 /// whose result is a configuration error. Only tests need them.

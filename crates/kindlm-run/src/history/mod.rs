@@ -34,7 +34,7 @@ pub struct HistoryConfig {
 
 /// Returns the history of a suite, or of one case.
 ///
-/// Without `of`, it is the suite of the newest run.
+/// Without `of`, returns the history of the suite of the newest run.
 ///
 /// # Errors
 ///
@@ -137,7 +137,8 @@ fn case_name(past: &PastRuns, heads: &[RunHead], pattern: &str) -> Result<String
     }
 }
 
-/// Returns the models of a case, those of the newest run first. If `wanted` is not empty, returns only its models.
+/// Returns the models of a case, starting with those of the newest run. If `wanted` is not empty, other models are left
+/// out.
 fn models(
     past: &PastRuns,
     heads: &[RunHead],

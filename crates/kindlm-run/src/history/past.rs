@@ -46,7 +46,7 @@ pub(crate) struct PastCase {
     pub(crate) held: u32,
     /// The number of repeats that held, failed or could not be judged.
     pub(crate) executed: u32,
-    /// The repeats that held out of those that were judged.
+    /// The number of repeats that held, and the number of repeats that were judged.
     pub(super) judged: RateCount,
     /// The counts of `judged` without repeats that use an answer of the response store; `None` if no other repeat was
     /// judged.

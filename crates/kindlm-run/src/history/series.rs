@@ -39,7 +39,7 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
             ..entry(head, RunOutcome::of_exit_code(head.exit_code).word())
         }
     });
-    // A head does not say in which cases the stored answers are, so none of its cases is new evidence.
+    // The totals of a run do not say which cases use stored answers, so a run with stored answers is no new evidence.
     let fresh = |it: &RunHead| tally(it).filter(|_| it.cached_executions == 0);
     let measured = heads.iter().map(|it| (fresh(it), None)).collect();
     let flips = match heads {
@@ -49,7 +49,7 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
     Series { flips, ..series(None, entries.collect(), measured, Unit::Cases) }
 }
 
-/// Returns the cases that held in one of the two runs and failed in the other; `None` without any.
+/// Returns the cases that held in one of the two runs and failed in the other; `None` if there is no such case.
 fn suite_flip(past: &PastRuns, before: &RunHead, after: &RunHead) -> Option<Flip> {
     let (then, now) = (past.results(&before.run)?, past.results(&after.run)?);
     let cases = now.cases.iter().filter_map(|(key, case)| flipped(key, then.cases.get(key)?, case));
@@ -162,7 +162,8 @@ fn series(
     Series { model, runs, unit, change_points: points, since: first, current, flaky, flips }
 }
 
-/// Returns the index of the last digest that differs from the one before it; 0 without any. Missing ones do not count.
+/// Returns the index of the last digest that differs from the digest before it; 0 without a change. Missing digests do
+/// not count.
 fn last_change(digests: &[Option<String>]) -> usize {
     let pairs = digests.iter().zip(digests.iter().skip(1));
     let changes =
@@ -177,7 +178,7 @@ fn rate(tally: Tally) -> Rate {
 
 /// Returns the rate of the decided cases of a run.
 ///
-/// If all cases are decided, it has the interval of the run's report, which counts each cluster of cases once.
+/// If all cases are decided, the rate has the interval of the run's report, which counts each cluster of cases once.
 fn held(head: &RunHead, decided: RateCount) -> Rate {
     if (head.held.count, head.held.total) == (decided.count, decided.total) {
         return head.held.clone();
@@ -228,7 +229,7 @@ fn changed(before: Option<&String>, after: Option<&String>) -> Option<ValueChang
     (before != after).then(|| ValueChange { before: before.cloned(), after: after.cloned() })
 }
 
-/// Returns the files that differ, without the config file. If a run records no files, none is returned.
+/// Returns the files that differ, without the config file; empty if a run records no files.
 fn files(before: &PastResults, after: &PastResults, head: &RunHead) -> Vec<FileChange> {
     if before.files.is_empty() || after.files.is_empty() {
         return Vec::new();

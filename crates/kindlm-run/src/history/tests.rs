@@ -138,7 +138,7 @@ fn an_errored_run_is_missing_and_no_flip() {
     let flips: Vec<(&str, &str)> =
         series.flips.iter().map(|it| (&*it.before, &*it.after)).collect();
     assert_eq!(flips, [("c", "d")]);
-    // The commit is the run's name, so it always differs here.
+    // The commit is derived from the id of the run, so the commits always differ here.
     assert!(series.flips[0].changes.git_commit.is_some());
 }
 

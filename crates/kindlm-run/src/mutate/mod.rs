@@ -61,8 +61,9 @@ pub struct MutateConfig {
 /// - the run or the default baseline cannot be read;
 /// - an operator or a selected test is unknown, or nothing can be mutated;
 /// - the configuration of a provider is invalid, or the HTML page cannot be written;
-/// - judges are allowed, and one lacks a calibration that the gate `judgeKappaMin` requires, a price that a budget
-///   requires, or a key although every answer must be requested;
+/// - judges are allowed, and the gate `judgeKappaMin` requires a calibration that a judge lacks;
+/// - judges are allowed, and a judge lacks a price that a budget requires, or a key although every answer must be
+///   requested;
 /// - the response store cannot be used.
 pub fn mutate(
     world: &World,
@@ -161,8 +162,8 @@ pub fn render(report: &MutationReport, style: Option<&Style>) -> Result<String, 
     Ok(text)
 }
 
-/// Returns the source of the judges' answers. By default, these are stored answers, and requests for the others;
-/// without judges, nothing is stored.
+/// Returns the source of the judges' answers. By default, an answer comes from the response store, or else from a
+/// request. Without judges, nothing is stored.
 fn responses(config: &MutateConfig) -> ResponseSource {
     let mode = if config.judges { Mode::Cache } else { Mode::Live };
     config.responses.clone().unwrap_or(ResponseSource { mode, folder: None })

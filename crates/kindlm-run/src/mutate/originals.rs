@@ -107,7 +107,7 @@ impl Originals {
         Ok(this)
     }
 
-    /// Adds the first execution of a case that passed.
+    /// Adds the first passed execution of a case.
     fn add_case(
         &mut self,
         suite: &mut Suite,
@@ -235,7 +235,8 @@ impl Originals {
     }
 }
 
-/// Removes the checks that ask models or services, and returns a sentence about them; `None` without any.
+/// Removes the checks that ask models or services. Returns a sentence about the removed checks; `None` if there are
+/// none.
 fn drop_judged(body: &mut CaseBody) -> Option<String> {
     let (mut dropped, mut all) = (0, 0);
     let mut keep = |checks: &Arc<[Check]>| -> Arc<[Check]> {

@@ -25,7 +25,7 @@ pub struct PlanConfig {
     pub runs: Vec<String>,
     /// The fall of the pass rate, above 0 and at most 1.
     pub effect: f64,
-    /// The probability of detecting it, from 0.5 to 0.99.
+    /// The probability of detecting the fall, from 0.5 to 0.99.
     pub power: f64,
     /// The rate of false alarms, from 0.001 to 0.2.
     pub alpha: f64,

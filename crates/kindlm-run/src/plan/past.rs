@@ -25,7 +25,7 @@ pub(super) struct Past {
     other_prompts: BTreeSet<(String, String)>,
     has_early_ends: bool,
     has_stored_answers: bool,
-    /// The stored answers that do not count, because another run of several may have the same ones.
+    /// The stored answers that do not count, because several runs may use the same stored answer.
     repeated_answers: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Costs {
 }
 
 impl Past {
-    /// Reads the runs; without names, the newest one.
+    /// Reads the runs; without names, the newest run.
     pub(super) fn read(
         world: &World,
         place: &SuiteFolder,
@@ -186,8 +186,8 @@ impl Past {
 
     /// Returns the mean over the cases of their cost per execution.
     ///
-    /// The result is [`Costs::Unknown`] if the cost of any execution is unknown, because a mean of the others could be
-    /// too low or too high. It is also unknown without executions.
+    /// The result is [`Costs::Unknown`] if the cost of any execution is unknown: a mean of the other executions could
+    /// be too low or too high. It is also unknown without executions.
     pub(super) fn costs(&self) -> Costs {
         let (mut sum, mut cases, mut unpriced, mut all) = (0.0, 0.0, 0, 0);
         for it in self.cases.values() {

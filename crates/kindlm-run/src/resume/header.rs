@@ -101,8 +101,8 @@ fn prompt(body: &CaseBody, programs: &Programs<'_>) -> Digest {
         Subject::Prompt { messages } => {
             messages.iter().fold(sum.number(messages.len() as u64), |sum, it| {
                 let sum = sum.text(it.role.as_str()).text(&it.content);
-                // Debug text is stable enough here. If a new KindLM version formats it differently, such a run cannot
-                // be resumed.
+                // Debug text is stable enough here. If a new KindLM version formats it differently, runs of older
+                // versions cannot be resumed.
                 if it.tool_calls.is_empty() {
                     sum
                 } else {

@@ -109,7 +109,7 @@ impl Kept {
         place.ok_or_else(|| RecordError(format!("the journal has no execution {at}")))
     }
 
-    /// Runs `with` on the case summaries. If it fails, the case summaries are dropped and the run continues.
+    /// Runs `with` on the case summaries. If `with` fails, the case summaries are dropped and the run continues.
     fn with_heads<T>(&self, with: impl FnOnce(&mut CaseSummaries) -> io::Result<T>) -> Option<T> {
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let done = with(heads.as_mut()?);

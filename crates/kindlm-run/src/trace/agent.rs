@@ -56,7 +56,7 @@ pub(super) fn error(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, COMMAND, message)
 }
 
-/// Creates the error of missing spans for which the command is not to blame.
+/// Creates the error of missing spans that the command did not cause.
 pub(super) fn missing(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, MODEL, message)
 }

@@ -64,7 +64,7 @@ pub(super) struct State {
     /// The number of traces with a root span.
     pub(super) finished: usize,
     pub(super) traces: usize,
-    /// The time at which data last arrived; `None` before.
+    /// The time at which data last arrived; `None` if no data has arrived.
     pub(super) last: Option<Instant>,
 }
 
@@ -163,7 +163,8 @@ async fn answer(request: Request<Incoming>, inbox: &Inbox) -> Response<Full<Byte
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let encoding = content_type.and_then(Encoding::of_content_type);
     let path = request.uri().path().to_owned();
-    // A POST can contain evidence about the agent, even with a wrong path. Other methods and metrics contain none.
+    // A POST can contain evidence about the agent, even with a wrong path. Other methods and metrics contain no
+    // evidence.
     let tells_something = request.method() == Method::POST && path != "/v1/metrics";
     match take(request, encoding, inbox).await {
         Ok((signal, rejected)) => {

@@ -175,7 +175,7 @@ fn observe(
     }
     for case in &mut suite.cases {
         case.repeat = observed.repeats(&case.name);
-        // All traces are already there.
+        // All traces are recorded already, so no repeat can be left out.
         case.until = None;
     }
     Ok(observed)

@@ -91,7 +91,8 @@ pub(super) struct LazyLibrary {
 }
 
 impl LazyLibrary {
-    /// Opens the library of a run: the named one, or the newest of the folder. A folder without runs has no library yet.
+    /// Opens the library of the named run, or else of the newest run in the folder. A folder without runs has no
+    /// library yet.
     pub(super) fn new(
         world: &World,
         place: SuiteFolder,

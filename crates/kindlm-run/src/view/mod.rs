@@ -1,4 +1,4 @@
-//! Shows runs in a browser: a server on 127.0.0.1 that only answers requests that read.
+//! Shows runs in a browser: a server on 127.0.0.1 that answers only requests that read.
 //!
 //! The page without data is public. Each request for data needs the token of the server, so that neither other users of
 //! the machine nor pages of other sites can read a run.
@@ -35,7 +35,7 @@ pub struct ViewConfig {
 
 /// Serves a run and the other runs of its suite until an interrupt. `ready` receives the URL of the page.
 ///
-/// For a folder without runs, the page says what to do, and shows the first run when there is one.
+/// For a folder without runs, the page shows instructions until there is a first run.
 ///
 /// # Errors
 ///

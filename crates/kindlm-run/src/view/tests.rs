@@ -1,4 +1,4 @@
-//! Tests of the server with a client on a socket, which sends what browsers never send.
+//! Tests of the server with a raw socket, which can send requests that no browser sends.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -418,8 +418,8 @@ fn form(pairs: &[(&str, &str)]) -> String {
     query.finish()
 }
 
-/// Eight runs whose outcomes change from run to run. The seventh has a case that the eighth lacks, and the other way
-/// round; one case has hostile texts.
+/// Eight runs whose outcomes change from run to run. The seventh and the eighth run each have a case that the other
+/// lacks. One case has hostile texts.
 fn save_history(folder: &Path) {
     for number in 0..8_usize {
         let mut report = report(&format!("2026110{}-100000-000-{number:04x}", number + 1));
