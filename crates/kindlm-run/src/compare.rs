@@ -30,8 +30,8 @@ pub struct Side {
 
 /// Finds a run, a report or a baseline from an argument of the user.
 ///
-/// `named` is tried, in this order, as `last` (the newest run), the path of a report, the label of a baseline, and the
-/// beginning of a run's id. With `of`, a run must belong to that suite.
+/// `named` can be `last` for the newest run, the path of a report, the label of a baseline, or the beginning of a run's
+/// id. The first match in this order counts. With `of`, a run must belong to that suite.
 ///
 /// # Errors
 ///
