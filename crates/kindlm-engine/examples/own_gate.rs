@@ -1,4 +1,4 @@
-//! A custom gate, which a `gates` block can name like the built-in ones.
+//! A custom gate, which a `gates` block can name like a built-in gate.
 //!
 //! `cargo run -p kindlm-engine --example own_gate`
 #![allow(clippy::print_stdout, reason = "an example shows its result")]

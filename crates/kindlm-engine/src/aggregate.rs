@@ -170,7 +170,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Adds a score to those of the same check in other repeats.
+    /// Adds a score to the scores of the same check in other repeats.
     ///
     /// Repeats mostly have the same checks at the same positions, so `position` is tried first.
     fn score(&mut self, position: usize, check: Check<'a>, score: f64) {

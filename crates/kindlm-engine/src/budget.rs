@@ -17,8 +17,8 @@ pub const LONGEST_ANSWER: u32 = 16_384;
 ///
 /// Each request reserves its maximum cost. If the budget does not allow this, the request waits until in-flight
 /// requests are settled, which mostly cost less than they reserved. Without in-flight requests, the budget is
-/// exhausted, and no further request is sent. So a run exceeds its budget only if an answer costs more than was
-/// reserved for it, or by costs without a reservation, such as those of agents.
+/// exhausted, and no further request is sent. So a run exceeds its budget only in two cases: an answer costs more than
+/// its reservation, or a cost has no reservation, such as an agent's cost.
 #[derive(Debug)]
 pub(crate) struct Budget {
     usd: f64,
@@ -216,7 +216,7 @@ impl Reservation<'_> {
 }
 
 impl Paid<'_> {
-    /// Settles the last attempt with its actual cost, and all earlier ones with the reserved amount.
+    /// Settles the last attempt with its actual cost, and all earlier attempts with the reserved amount.
     ///
     /// The last attempt costs the reserved amount if `usd` is `None`.
     pub(crate) fn settle(self, usd: Option<f64>) {

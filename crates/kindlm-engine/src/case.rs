@@ -212,7 +212,7 @@ pub struct CaseBody {
     pub is_chat: bool,
     /// The `expect` block as written, as JSON, for scripts.
     pub expect: Option<Arc<str>>,
-    /// The output, if the suite contains a recorded one.
+    /// The recorded output in the suite; `None` without a recorded output.
     pub recorded: Option<Value>,
     /// The agent's workspace; `None` without a workspace.
     pub workspace: Option<Arc<WorkspaceSpec>>,

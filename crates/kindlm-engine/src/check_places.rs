@@ -16,7 +16,7 @@ struct CheckPlace {
     /// The pointer of the check in its `expect` block.
     at: Box<str>,
     id: &'static str,
-    /// The number of lines after that of the test.
+    /// The number of lines from the line of the test to the line of the check.
     lines: u32,
     column: u32,
 }
@@ -24,7 +24,7 @@ struct CheckPlace {
 impl CheckPlaces {
     /// Collects the places of checks, each with the index of its turn.
     ///
-    /// A check that is not on a line below that of the test is left out. Its results get the place of the test.
+    /// A check that is not below the line of the test is left out. Its results get the place of the test.
     pub fn new<'c>(
         test: &SourcePlace,
         checks: impl IntoIterator<Item = (Option<usize>, &'c Check, SourcePlace)>,
@@ -70,7 +70,7 @@ pub(crate) struct PlaceFinder<'a> {
 impl PlaceFinder<'_> {
     /// Sets the place of the check in its results that failed or are errored.
     ///
-    /// Without a place of its own, a check has that of the test.
+    /// A check without its own place gets the place of the test.
     pub(crate) fn note(self, check: &Check, results: &mut [AssertionResult]) {
         let (Some(test), true) = (self.test, results.iter().any(has_no_place)) else { return };
         let own = self.checks.and_then(|it| it.find(test, self.turn, check));
@@ -78,7 +78,7 @@ impl PlaceFinder<'_> {
     }
 }
 
-/// Sets the place in the results that failed or are errored, and in their parts, if they have none.
+/// Sets the place in the results that failed or are errored and have no place, and in their parts.
 pub(crate) fn note_place(place: &SourcePlace, results: &mut [AssertionResult]) {
     for result in results {
         if has_no_place(result) {

@@ -14,7 +14,7 @@ pub(crate) struct Check<'a> {
     pub turn: Option<&'a str>,
     /// The severity: soft if the check, or a set that contains it, is soft.
     pub severity: Severity,
-    /// The label, preceded by those of the enclosing sets: `Set > Judge: tone`.
+    /// The label, preceded by the labels of the enclosing sets: `Set > Judge: tone`.
     pub label: Cow<'a, str>,
 }
 

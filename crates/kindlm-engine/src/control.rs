@@ -26,7 +26,7 @@ impl Control {
         let _ = self.0.set(reason.into());
     }
 
-    /// Returns the reason why the run is being stopped; `None` if it is not.
+    /// Returns the reason why the run is being stopped; `None` while the run continues.
     pub fn reason(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
@@ -55,11 +55,11 @@ pub enum RunProgress<'a> {
     CaseFinished(&'a CaseResult),
     /// The run has ended, and the answers to some requests were lost.
     ///
-    /// The provider may charge for them, so they count against the budget with their maximum cost.
+    /// The provider may charge for these answers, so they count against the budget with their maximum cost.
     AnswersLost {
         /// The number of answers.
         attempts: u64,
-        /// The cost that is counted for them, in US dollars.
+        /// The cost that is counted for these answers, in US dollars.
         usd: f64,
     },
 }

@@ -92,7 +92,7 @@ pub fn merge_streamed<Cases: CaseSource>(
     parts.sort_by_key(|(_, it)| it.shard.as_ref().map_or(0, |it| it.index));
     check_same_run(&parts)?;
     check_complete(&parts)?;
-    // A shard with too many tests has no list of them. Then the whole run has none either.
+    // A shard with too many tests lists no tests. Then the merged report lists no tests either.
     let lists_tests = parts.iter().all(|(_, it)| it.cases.is_empty() || !it.suite.tests.is_empty());
     let mut heads = Vec::with_capacity(parts.len());
     let mut sources = Vec::with_capacity(parts.len());
@@ -267,7 +267,8 @@ fn without_tests(suite: &SuiteInfo) -> SuiteInfo {
 
 /// Sorts the tests of all shards by the plan, and removes duplicates.
 ///
-/// Removes all tests if there are too many for a report, or if their number is not that of the tests with results.
+/// Removes all tests if there are too many for a report, or if their number differs from the number of tests with
+/// results.
 fn sort_tests(tests: &mut Vec<TestInfo>, positions: &HashMap<String, usize>) {
     tests.sort_by_key(|it| positions.get(&it.name));
     tests.dedup_by(|one, other| one.name == other.name);

@@ -24,7 +24,7 @@ pub struct RunOptions {
     pub fail_fast: bool,
     /// The number of failed or errored cases after which the run stops, at least 1. A case counts once for each model.
     pub max_failures: Option<u32>,
-    /// The budget in US dollars. The lowest of this budget and those of the gates applies.
+    /// The budget in US dollars. The lowest of this budget and the budgets of the gates applies.
     pub budget_usd: Option<f64>,
     /// True if a failed soft check fails the execution.
     pub strict: bool,
@@ -35,7 +35,7 @@ pub struct RunOptions {
 /// A selection of test cases and models. An empty criterion selects everything; all others must apply.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// The tags to select by: a selected case must have at least one of them.
+    /// The tags to select by: a selected case must have at least one of these tags.
     pub tags: Vec<String>,
     /// The tags that a selected case must not have.
     pub without_tags: Vec<String>,
@@ -95,7 +95,7 @@ impl Targets {
 /// * a valid glob with `*`, `?`, `[` or `{`: matches the whole name.
 /// * anything else: matches anywhere in the name.
 ///
-/// Each of these also matches a name that equals the pattern. In a [`Filter`], it then matches no other name.
+/// Each pattern also matches a name that equals the pattern. In a [`Filter`], such a pattern matches no other name.
 ///
 /// ```
 /// use kindlm_engine::Pattern;

@@ -141,7 +141,7 @@ pub enum PlanError {
     UnknownModelOfCase {
         /// The name of the test case.
         case: String,
-        /// The model that it names.
+        /// The model that the test case names.
         model: String,
         /// The advice.
         help: String,

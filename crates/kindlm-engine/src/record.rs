@@ -11,7 +11,7 @@ use kindlm_types::{CaseResult, ExecutionResult};
 pub trait Record: Sync {
     /// Returns a stored execution of a case on a model.
     ///
-    /// Returns `None` if it must be carried out.
+    /// Returns `None` if the execution must be carried out.
     ///
     /// `at` is the position in the plan, and `repeat` the index of the repeat, both from 0. If the execution [is
     /// unjudged](ExecutionResult::is_unjudged), only the judgement is repeated.
@@ -61,9 +61,9 @@ pub trait Record: Sync {
 
 /// A record whose executions can be loaded at any time.
 ///
-/// The run then need not hold them in memory.
+/// The run then does not hold the executions in memory.
 pub trait ReadRecord: Record {
-    /// Loads the execution at a position of the plan. It was stored or recalled in this run.
+    /// Loads the execution at a position of the plan. The execution was stored or recalled in this run.
     fn read(&self, at: usize) -> Result<ExecutionResult, RecordError>;
 
     /// Returns the serialized case at a position.

@@ -59,7 +59,7 @@ fn with_cases<C: CaseSource>(
     run: RunInfo,
 ) -> Report<C> {
     let mut used = vec![false; suite.models.len()];
-    // The report of a shard lists the models of the whole run, so that all shards list the same.
+    // The report of a shard lists the models of the whole run, so that all shards list the same models.
     let of_whole = plan.part.iter().flat_map(|it| it.models.iter().copied());
     for model in plan.units.iter().filter_map(|unit| unit.model).chain(of_whole) {
         if let Some(it) = used.get_mut(model) {
@@ -102,7 +102,7 @@ fn with_cases<C: CaseSource>(
 /// Plans and executes a suite, and creates the report: for tests in Rust code.
 ///
 /// The run has no baseline and no progress listener. [`Report::run`] is empty, because this crate reads no clock. This
-/// function needs a tokio runtime with time enabled, such as that of `#[tokio::test]`.
+/// function needs a tokio runtime with time enabled, such as the runtime of `#[tokio::test]`.
 pub async fn run<'a>(
     suite: &Suite,
     options: &RunOptions,

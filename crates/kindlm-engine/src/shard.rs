@@ -146,7 +146,7 @@ fn leaders(suite: &Suite) -> HashMap<usize, usize> {
 
 /// Returns the shard of each case, from 0.
 ///
-/// The cases of a comparison group share one shard, and have one entry: that of the first case of the group.
+/// The cases of a comparison group share one shard, and have one entry, for the first case of the group.
 fn deal(
     suite: &Suite,
     groups: &[&[Unit]],
@@ -184,7 +184,8 @@ fn deal(
     owners
 }
 
-/// Returns a digest of the plan, the option `strict`, and the shard of each case. All shards of one run share it.
+/// Returns a digest of the plan, the option `strict`, and the shard of each case. All shards of one run share the
+/// digest.
 fn digest(
     suite: &Suite,
     plan: &Plan,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{Digest, Plan, Suite, TestCase, Unit, judge_of};
 
-/// The maximum number of bytes of a check's configuration. A longer one is replaced by its digest.
+/// The maximum number of bytes of a check's configuration. A longer configuration is replaced by its digest.
 const CONFIG_BYTES: usize = 1_000;
 
 /// Adds the tests of a plan, and the judges of the suite, to the data for reports.

@@ -36,7 +36,7 @@ pub struct Suite {
     pub defaults: Defaults,
     /// The runtime and the permissions of scripts.
     pub scripts: ScriptSettings,
-    /// The default judge panel and number of judge answers, for `expect` blocks that set none.
+    /// The default judge panel and number of judge answers, for `expect` blocks without these settings.
     ///
     /// Without a panel, the single judge of `defaults` answers.
     pub judging: JudgeBlock,
@@ -56,7 +56,7 @@ pub struct Suite {
     pub ignored_mutants: Vec<IgnoredMutants>,
     /// The reports that every run writes.
     ///
-    /// Each has the id of the reporter, and the file, relative to the config file.
+    /// Each report has the id of the reporter, and the file, relative to the config file.
     pub reports: Vec<(String, String)>,
     /// Warnings for the user.
     pub warnings: Vec<String>,

@@ -12,7 +12,8 @@ use crate::aggregate::TOLERANCE;
 pub enum Until {
     /// The repeats end when no further repeat can change the verdict.
     Settled,
-    /// The repeats end when the test has decided. At the maximum, the case is undecided, and does not pass.
+    /// The repeats end when the test has decided. Without a decision at the maximum, the case is undecided and does not
+    /// pass.
     Decided(Sprt),
 }
 
@@ -59,7 +60,7 @@ impl Ending {
         usize::try_from(next).unwrap_or(usize::MAX)
     }
 
-    /// Returns the decision of these repeats, in their order; `None` if there is none yet.
+    /// Returns the decision of these repeats, in their order; `None` if there is no decision yet.
     fn decision(&self, outcomes: &[Outcome]) -> Option<Decision> {
         if self.until == Until::Settled {
             return self.decide(self.counts(outcomes));

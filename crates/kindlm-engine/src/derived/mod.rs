@@ -41,7 +41,7 @@ pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<Derived
 
 /// Returns the earlier metrics for one model, latest first.
 ///
-/// So of metrics with an equal name, the latest is used.
+/// If several metrics have the same name, the latest of them is used.
 fn before(metrics: &[DerivedMetric], model: usize) -> Vec<(&str, Result<f64, ()>)> {
     let of = |it: &DerivedMetric| {
         it.values.get(model).map_or(Err(()), |it| it.value.clone().map_err(drop))

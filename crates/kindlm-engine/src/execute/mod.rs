@@ -57,7 +57,7 @@ pub struct Run<'a> {
     pub control: Option<&'a Control>,
     /// The listener for progress events.
     pub watch: &'a (dyn Fn(RunProgress<'_>) + Sync),
-    /// The record that stores finished executions, and loads those of an earlier process.
+    /// The record that stores finished executions, and loads the executions of an earlier process.
     pub record: &'a dyn Record,
     /// Executions from outside of the run. They are judged, and nothing is executed.
     pub observed: Option<&'a dyn Observed>,
@@ -160,7 +160,7 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 
-/// Returns the budget of the run in US dollars: the lowest of all gates' and the user's budgets.
+/// Returns the lowest of the budgets of all gates and of the user, in US dollars.
 ///
 /// Returns `None` without a budget.
 pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
@@ -350,8 +350,8 @@ struct Gathering {
 impl Gathering {
     /// Returns the next finished executions, together with those that finished at the same time.
     ///
-    /// They are stored with one write. No execution starts before this write, because a crash would lose the finished
-    /// ones.
+    /// They are stored with one write. No execution starts before this write, because a crash would then lose the
+    /// finished executions.
     async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
         let mut all = finished.next().await?;
         self.is_under_way.store(true, Ordering::Relaxed);
@@ -453,7 +453,7 @@ impl<'r, 'a> RunTally<'r, 'a> {
         let kept = if new.is_empty() { Ok(()) } else { record.keep(&mut new) };
         let are_several = new.len() > 1;
         for mut finished in new {
-            // If they cannot be stored together, store as many as possible one by one.
+            // If the executions cannot be stored together, store as many as possible one by one.
             let kept = match &kept {
                 Err(_) if are_several => record.keep(std::slice::from_mut(&mut finished)),
                 all => all.clone(),

@@ -156,7 +156,7 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
         Some(settled) if settled.judge_cost_usd == result.judge_cost_usd => {
             Ended::Kept(settled.into())
         }
-        // The execution was judged again and this cost money, although the round is incomplete.
+        // Judging again cost money, although the round is incomplete.
         Some(mut settled) => {
             settled.judge_cost_usd = result.judge_cost_usd;
             settled.judge_usage = result.judge_usage;

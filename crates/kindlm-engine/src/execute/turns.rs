@@ -13,7 +13,7 @@ use crate::judge::{Halt, not_run};
 
 /// Returns the part of an execution that belongs to one turn, as an execution.
 ///
-/// Text, tool calls, tokens, time and cost are those of the turn. `input` has the system messages and the user's last
+/// Text, tool calls, tokens, time and cost are of the turn only. `input` has the system messages and the user's last
 /// message; for turns of the first message, it has all initial messages. Returns `None` if the turn was not reached.
 pub(super) fn evidence(
     execution: &Execution,
@@ -48,7 +48,8 @@ pub(super) fn evidence(
             },
             declared: execution.completeness.declared.clone(),
         },
-        // Older records store no structured output for turns. That of the whole execution belongs to the last turn.
+        // Older records store no structured output for turns. The output of the whole execution belongs to the last
+        // turn.
         output_json: turn
             .output_json
             .clone()

@@ -70,7 +70,7 @@ impl Running<'_> {
             let not_run = ExecutionError::NotRun { reason: reason.to_owned() };
             return earlier.unwrap_or_else(|| errored(execution, not_run)).into();
         }
-        // Boxed, because it has about 1 KiB and is moved many times.
+        // Boxed, because an execution has about 1 KiB and is moved many times.
         let mut execution = Box::new(of_case(execution, case, &body, model));
         if self.run.observed.is_some() {
             execution.completeness.declared.extend(&self.run.suite.trace.evidence.complete);

@@ -63,7 +63,7 @@ impl Courses {
         !self.all.is_empty() && self.all.contains_key(&self.groups.position(at))
     }
 
-    /// Adds a result of an earlier process. Returns true if it is final, so that it can be counted.
+    /// Adds a result of an earlier process. Returns true if the result is final, so that it can be counted.
     pub(super) fn recalled(&mut self, at: usize, result: &ExecutionResult) -> bool {
         let is_final = !result.is_unjudged();
         if let Some(course) = self.all.get_mut(&self.groups.position(at)) {
@@ -114,7 +114,7 @@ impl Course {
         }
     }
 
-    /// Returns the positions in the plan of the repeats to carry out next; none if the case has ended.
+    /// Returns the positions in the plan of the repeats to carry out next; empty if the case has ended.
     ///
     /// Repeats that an earlier process has started are finished first, so that no result is left out.
     fn next(&self, most: usize) -> Vec<usize> {

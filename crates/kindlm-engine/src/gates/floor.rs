@@ -130,7 +130,7 @@ impl Minimum {
         format!("min{of}: {}", percent(self.value))
     }
 
-    /// Returns the id of a result: that of the gate, which ends in [`LOW`] for a lower end.
+    /// Returns the id of a result: the id of the gate, followed by [`LOW`] for the lower end of an interval.
     pub(super) fn result_id(self, gate: String) -> String {
         if self.is_low { gate + LOW } else { gate }
     }

@@ -62,7 +62,8 @@ pub trait Gate: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the gate with a cost outside of the cases, such as that of canaries; `None` if the gate counts no cost.
+    /// Returns the gate with a cost outside of the cases, such as the cost of canaries; `None` if the gate counts no
+    /// cost.
     ///
     /// `known_usd` is the known cost in US dollars, and `unknown` the number of costs that are not known in full.
     fn with_spent(&self, _known_usd: f64, _unknown: u32) -> Option<Box<dyn Gate>> {
@@ -71,21 +72,22 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
     /// Returns the required agreement of the judges with people; `None` by default.
     ///
-    /// The caller of a run then loads the calibrations, and replaces this gate by that of [`judge_kappa_min`].
+    /// The caller of a run then loads the calibrations, and replaces this gate by the result of [`judge_kappa_min`].
     fn judge_kappa_min(&self) -> Option<KappaDemand> {
         None
     }
 
     /// Returns the demand on the comparison with the baseline; `None` by default.
     ///
-    /// The caller of a run then compares the run, and replaces the gate's result by that of [`no_regression`].
+    /// The caller of a run then compares the run, and replaces the gate's result by the result of [`no_regression`].
     fn no_regression(&self) -> Option<RegressionDemand> {
         None
     }
 
     /// Returns the required mutation score, from 0 to 1; `None` by default.
     ///
-    /// A run does not measure it. The caller compares it with the score of mutated executions.
+    /// A run does not measure the mutation score. The caller compares the score of mutated executions with this
+    /// minimum.
     fn mutation_score_min(&self) -> Option<f64> {
         None
     }
@@ -99,7 +101,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
     /// Returns the minimum for the lower end of an interval over cases; `None` by default.
     ///
-    /// A config file whose suite has too few cases for it has a warning.
+    /// A config file gets a warning if its suite has too few cases for this minimum.
     fn low_bound(&self) -> Option<LowBound<'_>> {
         None
     }

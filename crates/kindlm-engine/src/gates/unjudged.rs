@@ -32,7 +32,7 @@ impl Unjudged {
         }
     }
 
-    /// Formats the number of errored results as `; 2 results are errored`; empty without any.
+    /// Formats the number of errored results as `; 2 results are errored`; empty without errored results.
     pub(super) fn text(self) -> String {
         errored_results(self.results)
     }
@@ -67,7 +67,7 @@ impl Unjudged {
     }
 }
 
-/// Formats a number of errored results as `; 2 results are errored`; empty without any.
+/// Formats a number of errored results as `; 2 results are errored`; empty for 0.
 pub(super) fn errored_results(count: u64) -> String {
     match count {
         0 => String::new(),

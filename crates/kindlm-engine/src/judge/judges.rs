@@ -85,7 +85,7 @@ impl<'a> Judges<'a> {
         self
     }
 
-    /// Sets the number of the first sample, 0 by default, so that answers are stored apart from earlier ones.
+    /// Sets the number of the first sample, 0 by default, so that answers are stored apart from earlier answers.
     ///
     /// Providers receive the same requests.
     #[must_use]
@@ -169,7 +169,7 @@ impl<'a> Judges<'a> {
     /// Embeds a text with the model of the question.
     ///
     /// If the question names no model, the default judge embeds the text. If its provider does not support embeddings,
-    /// the first model whose provider does is used.
+    /// the first model whose provider supports them embeds the text.
     async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
         let first = self.model(question.model.as_deref())?;
         let mut refused = match self.vector(first, &question.text).await {
@@ -219,8 +219,8 @@ impl Model {
     /// Returns the parameters for asking this model as a judge.
     ///
     /// - `max_tokens` is the higher limit of the model and the question. It includes reasoning, so reasoning models get
-    ///   at least 8,192. After a reply that was cut off, it is doubled; without a limit of the model, only up to 16,384
-    ///   unless the model reasons.
+    ///   at least 8,192. After a reply that was cut off, the limit is doubled. The doubled limit is at most 16,384 for
+    ///   a model without its own limit, unless the model reasons.
     /// - `topP` and `stopSequences` are not used. `topP` has no effect at temperature 0, and a stop sequence could cut
     ///   off a verdict.
     pub fn judge_params(&self, question: &JudgeQuestion) -> Params {

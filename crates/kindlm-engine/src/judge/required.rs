@@ -1,4 +1,4 @@
-//! Required checks: if one does not hold, later checks are skipped.
+//! Required checks: if a required check does not hold, later checks are skipped.
 
 use kindlm_assertions::Check;
 use kindlm_types::{AssertionResult, Verdict};

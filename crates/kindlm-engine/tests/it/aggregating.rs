@@ -1,4 +1,4 @@
-//! Aggregation: the vectors of the reference implementation (`fixtures/conformance/kindlm`), and our further features.
+//! Aggregation: the vectors of the reference implementation (`fixtures/conformance/kindlm`), and additional features.
 
 use std::collections::BTreeMap;
 

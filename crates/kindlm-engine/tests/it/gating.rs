@@ -497,7 +497,7 @@ fn cases_of_a_cluster_lower_the_bound() {
     };
     let each = [1, 2, 3, 4, 5, 6].map(|at| (at, "a"));
     let on_two_models = [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (3, "a"), (3, "b")];
-    // All of 6, 3 and 1.
+    // The lower ends of the intervals for 6 of 6, 3 of 3, and 1 of 1 clusters.
     assert_eq!(bounds(each, None), ["0.610"; 7]);
     assert_eq!(bounds(on_two_models, None), ["0.439"; 7]);
     assert_eq!(bounds(each, Some("document")), ["0.207"; 7]);

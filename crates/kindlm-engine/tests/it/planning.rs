@@ -64,7 +64,7 @@ fn plans_know_if_a_filter_leaves_something_out() {
     for (tests, models, deselected, is_selection) in [
         (&["/./"][..], &[][..], 0, false),
         (&["refu"], &[], 2, true),
-        // Each case has a model of these, but one case has another model too.
+        // Each case runs on one of these models, but one case also runs on another model.
         (&[], &["a", "command"], 0, true),
         (&[], &["a", "b", "command"], 0, false),
     ] {

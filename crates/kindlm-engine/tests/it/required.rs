@@ -156,7 +156,7 @@ async fn a_skipped_check_asks_no_judge_and_has_a_reason() {
         ["- | skipped | judge | no judge yet", "- | passed | Says hi | "]
     );
     assert_eq!(fake.asked(), ["hi"]);
-    // A skipped check is neither among the passed nor among the judged ones.
+    // A skipped check is neither among the passed checks nor among the judged checks.
     assert_eq!((case.checks.probabilistic_passed, case.checks.probabilistic_total), (0, 0));
     assert!(case.scores.iter().all(|it| it.assertion != "judge"));
 }

@@ -1,6 +1,6 @@
 //! Whole runs of the original KindLM, repeated by this engine.
 //!
-//! The parser here reads only these test files; the real one is in `kindlm-config`.
+//! The parser here reads only these test files; the parser of config files is in `kindlm-config`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -36,7 +36,7 @@ static PER_NAME: PerName = PerName {
     },
 };
 
-/// Counts a result and those inside a set, if they have the name.
+/// Counts a result, and the results inside a set, if their name is `name`.
 fn count(result: &AssertionResult, name: &str, counts: &mut Counts) {
     result.parts().iter().for_each(|it| count(it, name, counts));
     if !is_named(result, name) {

@@ -198,8 +198,8 @@ impl Labels {
 
     /// Returns true if the agreement may be chance.
     ///
-    /// That is so without an interval, or if the interval reaches down to 0. A judge that always gives the same answer
-    /// has no interval.
+    /// This is the case without an interval, or if the interval reaches down to 0. A judge that always gives the same
+    /// answer has no interval.
     pub fn may_be_chance(&self) -> bool {
         self.interval.is_none_or(|(low, _)| low <= 0.0)
     }

@@ -1,4 +1,4 @@
-//! `keywordFailuresMax`: the maximum number of cases with a denied word, or without a required one.
+//! `keywordFailuresMax`: the maximum number of cases with a denied word, or without a required word.
 
 use kindlm_types::{CaseResult, CodeFamily, FailureCode, GateResult, ecma};
 

@@ -24,7 +24,7 @@ struct LatencyMaxMs {
     latency: Mean,
     /// True if an execution ended with an error.
     has_failed: bool,
-    /// True if an execution ended without an error, such as one with a reply from the response store.
+    /// True if an execution ended without an error, for example with a reply from the response store.
     has_finished: bool,
 }
 

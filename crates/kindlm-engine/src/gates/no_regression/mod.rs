@@ -100,9 +100,10 @@ impl Measurement for NoRegression {
 
 /// Decides the gate by the comparison of the run with its baseline.
 ///
-/// The engine has no baseline with pass rates, so the caller of a run replaces the gate's result by this one. Without a
-/// comparison there is nothing to measure, for the reason in the error. A demand with a margin is violated then, because
-/// it demands evidence. The message names the cases of the baseline that the run does not have.
+/// The engine has no baseline with pass rates, so the caller of a run replaces the gate's result by this result.
+/// Without a comparison, the error is the reason, and there is nothing to measure. A demand with a margin is then
+/// violated, because the margin demands evidence. The message names the cases of the baseline that the run does not
+/// have.
 pub fn no_regression(
     demand: RegressionDemand,
     comparison: Result<&Comparison, &str>,
@@ -150,7 +151,7 @@ pub fn no_regression(
     }
 }
 
-/// Names the cases of the baseline that the run does not have; empty if it has all.
+/// Names the cases of the baseline that the run does not have; empty if the run has all of them.
 fn gone(comparison: &Comparison) -> String {
     let gone = comparison.cases.iter().filter(|it| it.kind == CaseChangeKind::Gone);
     let mut names: Vec<String> =
