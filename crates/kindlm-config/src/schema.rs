@@ -235,7 +235,7 @@ fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
     }
 }
 
-/// Moves a schema's definitions into the document's, and returns the schema.
+/// Moves a schema's definitions into the definitions of the document, and returns the schema.
 ///
 /// The names of the moved definitions get a prefix.
 fn embed(definitions: &mut Map<String, Value>, prefix: &str, mut schema: Value) -> Value {

@@ -469,7 +469,7 @@ impl Jinja {
                     text.find(variable).map(|at| at..at + variable.len())
                 };
                 let whole = start.map(|at| it.start + at..it.end + at);
-                // Without a known position, the place is that of the whole text.
+                // Without a known position, the place is the whole text.
                 self.plain_env.push((name, whole.or_else(alone).unwrap_or(0..text.len())));
             }
         }

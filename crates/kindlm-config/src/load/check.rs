@@ -101,7 +101,7 @@ pub(super) fn check(
 
 /// Returns the document with placeholders for the keys in [`OPEN`]. A placeholder is empty if the value is empty.
 ///
-/// The values of unknown keys become `null`. Unknown keys after the first [`UNKNOWN`] ones are left out.
+/// The values of unknown keys become `null`. Unknown keys after the first [`UNKNOWN`] keys are left out.
 fn outline(root: &Node) -> Value {
     if !matches!(root.kind, Yaml::Mapping(_)) {
         return match root.kind {

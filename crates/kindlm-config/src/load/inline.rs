@@ -1,8 +1,7 @@
 //! Inline suites: texts of senders who are not trusted.
 //!
-//! In the document, `defaults` and each test, only the keys of these lists are permitted. So a new key there is refused
-//! until it is added here. The keys of their parts, such as `expect`, are those of all suites, except for
-//! [`CALIBRATED`].
+//! In the document, `defaults` and each test, only the keys of these lists are permitted. So a new key is refused until
+//! it is added to a list. Parts such as `expect` have the same keys as in all suites, except for [`CALIBRATED`].
 
 use kindlm_providers::{Kind, Providers};
 use kindlm_source::{Code, Diagnostic, Kind as Yaml, Node, Piece};
@@ -58,7 +57,7 @@ const TEST: [&str; 23] = [
     "skip",
 ];
 
-/// The keys that need a calibration of the judges, by their parent. The runs of an inline suite have none.
+/// The keys that need a calibration of the judges, by their parent. The runs of an inline suite have no calibration.
 const CALIBRATED: [(&[&str], &str); 2] =
     [(&["gates"], "judgeKappaMin"), (&["defaults", "judge"], "canaries")];
 

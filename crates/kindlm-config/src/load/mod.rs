@@ -174,8 +174,8 @@ fn read_all(
             return Ok((loaded(&source, sink, None), None));
         }
     }
-    // Parts that could not be translated are absent. If all tests or models are absent, do not build the suite: it
-    // would only report their absence.
+    // Parts that could not be translated are absent. If all tests or models are absent, do not build the suite, because
+    // the builder would only report their absence.
     let is_empty = |root: &Node, key| root.get(key).is_none_or(|it| it.items().is_empty());
     let is_cut = |root: &Node| {
         !sink.errors.is_empty() && (is_empty(root, "tests") || is_empty(root, "models"))

@@ -35,7 +35,7 @@ pub(super) fn parse(
     let tree = read(&source, 0..source.text().len());
     let mut sink = Sink::new(tree.diagnostics);
     let root = match tree.root {
-        // The translation of an inline suite could run programs.
+        // Do not translate an inline suite, because the translation could run programs.
         Some(root) if sources.inline.is_none() && kindlm_promptfoo::is_promptfoo(&root) => root,
         root => return Ok((Parsed { source, root, is_translated: false }, sink)),
     };

@@ -216,9 +216,9 @@ impl Builder<'_> {
 
     /// Warns of checks of tools that the test does not offer.
     ///
-    /// If the test has tools or its models can call no others, a required call of such a tool cannot happen, so it is
-    /// reported at once. A forbidden call is reported only if no test declares the tool, which is known after all tests
-    /// are read.
+    /// If the test has tools, or its models can call no other tools, a required call of such a tool cannot happen. Such
+    /// a check is reported at once. A forbidden call is reported only if no test declares the tool, which is known
+    /// after all tests are read.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
             items(test, "/tools").filter_map(|it| it.get("name")?.as_str()).collect();

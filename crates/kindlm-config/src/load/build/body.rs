@@ -78,7 +78,7 @@ pub(super) struct TestParts {
 pub(super) struct SharedDigests {
     /// The digest of the subject, turns, tools, limits, declared evidence, rules and the block `scripts`.
     pub(super) whole: Fingerprint,
-    /// The same without the subject, which may differ between compared runs.
+    /// The digest of the same parts without the subject, which may differ between compared runs.
     pub(super) task: Fingerprint,
 }
 

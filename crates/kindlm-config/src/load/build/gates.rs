@@ -171,7 +171,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Counts the tests that run, and their clusters; only those with a tag if it is given.
+    /// Counts the tests that run, and their clusters. With `tag`, only tests with this tag count.
     fn planned(&self, tag: Option<&str>) -> (u64, u64) {
         let is_one = |it: &&TestCase| {
             it.skip.is_none() && tag.is_none_or(|tag| it.tags.iter().any(|it| it == tag))

@@ -8,7 +8,7 @@ use kindlm_engine::{CheckPlaces, Fingerprint};
 
 use super::body::{Compiler, Part, TestParts};
 
-/// The maximum number of parts of each kind that stay compiled. A suite written by hand has fewer.
+/// The maximum number of parts of each kind that stay compiled. A suite written by hand has fewer parts.
 ///
 /// In a dataset with different expectations in every row, the other parts are compiled again for each execution.
 /// Compiled patterns need much memory.
@@ -64,7 +64,7 @@ impl Pool {
 
     /// Returns the shared parts of a key, or creates them.
     ///
-    /// The argument of `make` is true if the pool stores them, so that its parts stay compiled.
+    /// The argument of `make` is true if the pool stores the shared parts, so that they stay compiled.
     pub(super) fn test_parts(
         &mut self,
         key: String,

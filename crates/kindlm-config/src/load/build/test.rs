@@ -203,7 +203,7 @@ impl Builder<'_> {
 
     /// Returns the digest of a test, from the digest of the parts that it shares with other tests.
     ///
-    /// It covers the files of rules, and the files that the command names.
+    /// The digest covers the files of rules, and the files that the command names.
     fn digest(
         &self,
         shared: Fingerprint,

@@ -238,9 +238,9 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns help for an unusable `provider:model`, or `None`.
+/// Returns help for an unusable `provider:model`; `None` for any other text.
 ///
-/// The provider may have a typo or must be configured first, or the name of the model is missing.
+/// The provider has a typo or must be configured first, or the name of the model is missing.
 pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
     if known.find(provider).is_some() {

@@ -84,7 +84,7 @@ pub(in crate::load) struct Prompts {
 #[derive(Debug)]
 pub(in crate::load) struct Prompt {
     pub(in crate::load) parts: Vec<PromptPart>,
-    /// The same parts, with their environment variables filled in.
+    /// The messages with their environment variables filled in.
     pub(in crate::load) opening: Arc<Opening>,
     /// The rules for every answer to this prompt.
     pub(in crate::load) rules: Arc<Rules>,
@@ -121,7 +121,7 @@ impl Prompts {
     ///
     /// The check of the document's shape reports required prompts that are missing, so references to them need no
     /// further error. Prompts are optional in suites with agents, commands or transcripts: such a file has no error
-    /// yet, so each reference to a prompt is one.
+    /// yet, so each reference to a prompt is an error.
     pub(in crate::load) fn lack_is_reported(&self) -> bool {
         self.lack_is_reported
     }

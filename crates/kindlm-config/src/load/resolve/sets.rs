@@ -330,7 +330,7 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns the judge settings of a test for the rules of its prompt, or `None`.
+/// Returns the judge settings of a test for the rules of its prompt; `None` without such settings.
 pub(in crate::load) fn judging_of(test: &Value) -> Option<&Value> {
     test.pointer("/expect/judging")
 }
@@ -345,7 +345,7 @@ pub(in crate::load) fn set_info(rules: &[Value]) -> AssertionSetInfo {
     }
 }
 
-/// Returns the index of the rule that a problem points to, or `None`.
+/// Returns the index of the rule that a problem points to; `None` if it points to no rule.
 fn rule_of(problem: &Problem) -> Option<usize> {
     problem.pointer.split('/').nth(1)?.parse().ok()
 }
