@@ -381,7 +381,7 @@ impl Entry {
 
     /// Returns the pass rate with its counts; `None` if no repeat was judged.
     ///
-    /// A file without counts gives them as the rate × the number of judged repeats.
+    /// For a file without counts, the counts are computed from the rate and the number of judged repeats.
     pub fn rate(&self) -> Option<PassRate> {
         if let (Some(passed), Some(judged)) = (self.passed, self.judged) {
             return PassRate::of(passed.min(judged), judged);

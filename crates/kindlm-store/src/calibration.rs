@@ -20,8 +20,7 @@ const LONGEST: usize = 80;
 
 /// The identity of a judge: its models and settings.
 ///
-/// The settings include how the models' answers are combined into a verdict. If any part differs, the judge is another
-/// one.
+/// The settings include how the models' answers are combined into a verdict. If any part differs, it is another judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judge {
     /// The models, each with one vote.

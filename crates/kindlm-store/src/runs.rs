@@ -85,7 +85,7 @@ impl Runs {
 
     /// Returns the id of the run that `id` names: the run with this id, or the only run whose id begins with it.
     ///
-    /// Without such a run, returns `id` unchanged. Fails if several runs begin with it.
+    /// Without such a run, returns `id` unchanged. Fails if the ids of several runs begin with `id`.
     pub fn complete_id(&self, id: &str) -> Result<String, StoreError> {
         let all = self.all()?;
         if all.iter().any(|(it, _)| it == id) {
@@ -235,10 +235,10 @@ impl Runs {
         if let Some(head) = stored.filter(|it| it.run == id) {
             return Ok(head);
         }
-        // A user may have copied the report into the folder, so its own id need not be the name of the folder.
+        // A user may have copied the report into the folder, so the id in the report may differ from the folder's name.
         let mut head = RunHead::of(&self.open(id)?);
         id.clone_into(&mut head.run);
-        // The head only saves time, so a folder that is not writable is no error.
+        // The stored totals only save time, so a folder that is not writable is no error.
         let _ = self.save_head(&head);
         Ok(head)
     }
@@ -253,7 +253,7 @@ impl Runs {
 
     /// Returns the mutation result beside a report.
     ///
-    /// Returns `None` if there is none, or if it is about another run or has another version.
+    /// Returns `None` if there is no result, or if the result is about another run or has another version.
     pub fn mutation(report: &Path, run: &str) -> Result<Option<MutationReport>, StoreError> {
         let path = report.with_file_name(Self::MUTATION);
         let failed = |err: io::Error| StoreError::io("read", &path, &err);

@@ -1,4 +1,4 @@
-//! The watches of calibrated judges: one line for each, in a file next to that of the calibration.
+//! The watches of calibrated judges: one line for each, in a file next to the file of the judge's calibrations.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -47,7 +47,7 @@ pub struct Watch {
     /// The tokens that the judge used.
     #[serde(default)]
     pub tokens: u64,
-    /// The reason why the judge counts as changed; absent if it does not.
+    /// The reason why the judge counts as changed; absent if the judge does not count as changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
 }
@@ -90,7 +90,7 @@ impl WatchLog {
         let written =
             file.write_all(format!("{start}{line}\n").as_bytes()).and_then(|()| file.sync_all());
         written.map_err(|err| {
-            // A cut line would make the whole file unreadable. The first error is the one to report.
+            // Remove an incomplete line, because it would make the whole file unreadable. Report the first error.
             let _ = file.set_len(text.len() as u64);
             failed(&err)
         })?;

@@ -52,7 +52,7 @@ fn changes(then: &Conditions, now: &Conditions) -> Vec<ConditionChange> {
     found
 }
 
-/// Describes the sets of rules that differ; `None` if none does.
+/// Describes the sets of rules that differ; `None` if no set differs.
 pub(super) fn rules(differences: &[ConditionChange]) -> Option<String> {
     let of_rules = differences.iter().filter(|it| it.condition == Condition::Rules);
     let described = of_rules.map(|it| {

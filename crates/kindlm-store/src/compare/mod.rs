@@ -42,7 +42,7 @@ impl Baseline {
     /// Compares a later run with this baseline.
     ///
     /// Cases are paired by name and model. A case that cannot be compared, or whose pass rate is unknown, is named with
-    /// the reason and is not measured. `names` are those of the baseline and of the run.
+    /// the reason and is not measured. `names` are the names of the baseline and of the run.
     pub fn compare(
         &self,
         after: &Self,
@@ -210,7 +210,7 @@ fn why_nothing(cases: &[CaseChange]) -> String {
 
 /// Returns the change of each assertion, the largest fall first.
 ///
-/// A label that several cases have gets a row of its own, because one check can fall while another one rises.
+/// A label that several cases have gets a row of its own, because one check can fall while another check rises.
 fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     let labels = Labels::of(pairs);
     let mut by_row: BTreeMap<Row<'_>, Vec<Difference<'_>>> = BTreeMap::new();

@@ -168,7 +168,7 @@ impl fmt::Display for Differences {
 impl Differences {
     /// Returns a text for each case, such as ``the prompt and vars of `a` changed``.
     ///
-    /// After the first few cases, one text gives the number of the others.
+    /// After the first few cases, one text gives the number of the other cases.
     fn changed_cases(&self) -> Vec<String> {
         let mut cases: Vec<(&str, Vec<&str>)> = Vec::new();
         let mut places: HashMap<&str, usize> = HashMap::new();

@@ -91,7 +91,7 @@ struct State {
 impl JournalWriter {
     /// Creates the journal of a new run in the run's `folder`, which need not exist.
     ///
-    /// Fails if the run already has a journal, or another process writes it.
+    /// Fails if the run already has a journal, or if another process holds the lock of the folder.
     ///
     /// A reader sees either no journal, or a journal with a complete header.
     pub fn create(
@@ -409,7 +409,7 @@ mod tests {
                 // An incomplete line is ignored, even if it could not be cut off.
                 assert_eq!(Journal::open(folder.path()).unwrap().index().unwrap().len(), 1);
             }
-            // The half that is written has a complete line and a cut one.
+            // The half that is written has a complete line and an incomplete line.
             let several = ["e", "f", "g"].map(result);
             assert!(writer.append_all(&several).is_err());
             full.store(false, Ordering::SeqCst);

@@ -183,7 +183,7 @@ impl Responses {
         self
     }
 
-    /// Limits the complete evidence of an answer to what the provider can guarantee.
+    /// Limits the complete evidence of an answer to the evidence that the provider can guarantee.
     pub(super) fn vouched(&self, provider: &str, reply: Reply) -> Reply {
         let wraps_agent = self.setups.get(provider).is_some_and(|it| it.wraps_agent);
         if wraps_agent { reply.of_wrapped_agent() } else { reply }

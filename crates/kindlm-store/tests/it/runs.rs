@@ -164,13 +164,13 @@ fn heads_are_stored_and_made_again_with_the_report() {
     let size = path.metadata().unwrap().len();
     assert!((500..4_000).contains(&size), "{size} bytes");
 
-    // The stored head is used. A damaged head is made again from the report, which is damaged here, too.
+    // The stored totals are used. Damaged totals are computed again from the report, which is damaged here, too.
     std::fs::write(runs.path(&id).unwrap(), "not read").unwrap();
     assert_eq!(runs.head(&id).unwrap(), head);
     std::fs::write(&path, "{").unwrap();
     assert!(runs.head(&id).is_err());
 
-    // A new report of the run has a new head.
+    // A new report of the run has new totals.
     runs.save(&id, &json(&report)).unwrap();
     runs.save_head(&head).unwrap();
     report.cases.truncate(1);
