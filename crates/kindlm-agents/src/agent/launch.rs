@@ -128,7 +128,7 @@ fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
             args.extend(spec.args.iter().map(String::as_str));
         }
         AgentKind::Codex => {
-            // Options come before `resume`, which does not accept all of them.
+            // Options come before `resume`, which does not accept all options.
             args.extend(["exec", "--json"]);
             args.extend(model.into_iter().flat_map(|it| ["--model", it]));
             args.extend(spec.args.iter().map(String::as_str));

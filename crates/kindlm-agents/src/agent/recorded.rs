@@ -137,7 +137,7 @@ fn recordings_of_codex_become_evidence() {
     insta::assert_snapshot!("recorded-codex", all);
 }
 
-/// Checks that the lines alone are no evidence that a call was *not* made. Only the thread's file is.
+/// Checks that the lines alone are no evidence that a call was *not* made. Only the thread's file is such evidence.
 #[test]
 fn lines_of_codex_alone_are_complete_for_no_calls() {
     for (name, channels) in [

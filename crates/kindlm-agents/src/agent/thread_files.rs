@@ -13,7 +13,7 @@ use super::text;
 /// The maximum size of all files of a conversation together: 64 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The number of days that are searched, from the newest. A thread may begin before midnight and end after it.
+/// The number of days that are searched, from the newest. A thread may begin before midnight and end after midnight.
 const DAYS: usize = 2;
 
 /// Loads the files of a thread and of its subagents. Fails with the reason if the thread's file is missing, a loaded

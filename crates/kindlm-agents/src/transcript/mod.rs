@@ -147,7 +147,8 @@ fn no_list(at: &str, message: &str) -> Problem {
     Problem::new(at, message).with_help(help)
 }
 
-/// Returns the only one of these keys that has a value; `None` if none has a value. Fails if several keys have values.
+/// Returns the only one of these keys that has a value; `None` if no key has a value. Fails if several keys have
+/// values.
 fn only_one<'k>(value: &Value, keys: &[&'k str], what: &str) -> Result<Option<&'k str>, Problem> {
     let mut found = keys.iter().copied().filter(|it| value_at(value, it).is_some());
     let Some(one) = found.next() else { return Ok(None) };

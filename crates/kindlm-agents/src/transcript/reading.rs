@@ -106,7 +106,7 @@ impl Reading {
             turn.requests = turn.requests.saturating_add(1);
         }
         match self.transcript.finish_reason.take() {
-            // After a pause, this answer continues the earlier one.
+            // After a pause, this answer continues the earlier answer.
             Some(FinishReason::Other(word)) if word == "pause_turn" => return,
             Some(before @ FinishReason::Other(_)) if before.is_failure() => {
                 let message = format!("the model stopped for the reason `{}`", before.as_str());
@@ -129,8 +129,8 @@ impl Reading {
         }
     }
 
-    /// Reads the finish reason of an answer. A message without a reason clears the earlier reason. Fails if it is not a
-    /// text.
+    /// Reads the finish reason of an answer. A message without a reason clears the earlier reason. Fails if the reason
+    /// is not a text.
     pub(super) fn stopped(&mut self, message: &Value, at: &str) -> Result<(), Problem> {
         self.transcript.finish_reason = about::finish_reason(message, at)?;
         let calls = self.transcript.finish_reason == Some(FinishReason::ToolCalls);

@@ -20,7 +20,7 @@ pub(super) struct BuiltInTool {
 enum Arguments {
     /// The value at this key.
     At(&'static str),
-    /// An object with those of these keys that exist.
+    /// An object with the existing keys of this list.
     These(&'static [&'static str]),
 }
 
