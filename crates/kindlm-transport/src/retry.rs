@@ -105,7 +105,7 @@ impl RetryPolicy {
 pub struct Way<'a> {
     /// The retry policy.
     pub retry: &'a RetryPolicy,
-    /// The handle that ends waits, and reports long ones.
+    /// The handle that ends waits, and reports long waits.
     pub waits: &'a Waits,
     /// The concurrency limit over all rate limiters; `None` for no limit.
     pub slots: Option<&'a Semaphore>,

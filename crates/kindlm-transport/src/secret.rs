@@ -20,8 +20,8 @@ impl Secrets {
         err
     }
 
-    /// Returns the response with a redacted body; `None` if it contains no secret. Call it before excerpts are cut,
-    /// because redaction would not find a part of a secret.
+    /// Returns the response with a redacted body; `None` if the body contains no secret. Call this function before
+    /// excerpts are cut, because redaction would not find a part of a secret.
     pub fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
         let clean = self.0.redact(&String::from_utf8_lossy(&response.body))?;
         Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })

@@ -32,7 +32,7 @@ pub enum Notice {
     },
 }
 
-/// A wait before further requests to a model, because its provider refused one.
+/// A wait before further requests to a model, because its provider refused a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackOff {

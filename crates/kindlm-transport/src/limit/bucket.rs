@@ -81,7 +81,7 @@ mod tests {
             (60.0, &[1.0; 4][..], &[0, 1_000, 2_000, 3_000][..]),
             (120.0, &[1.0; 4], &[0, 0, 500, 1_000]),
             (6.0, &[1.0; 3], &[0, 10_000, 20_000]),
-            // An amount larger than the bucket is admitted, and the next one waits for the debt.
+            // An amount larger than the bucket is admitted, and the next amount waits until the level has recovered.
             (600.0, &[1_000.0, 1.0, 1.0], &[0, 99_100, 99_200]),
             (600.0, &[0.0, 10.0, 10.0], &[0, 0, 1_000]),
         ] {

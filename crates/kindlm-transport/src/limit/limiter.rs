@@ -45,7 +45,7 @@ struct State {
     /// another error of the provider.
     refused: Option<(Instant, Instant)>,
     /// The number of failures recorded by [`has_failed`](RateLimiter::has_failed) before the first answer; `None` after
-    /// it.
+    /// the first answer.
     failed: Option<u32>,
     /// The error of every further request; `None` while the circuit is closed.
     circuit_error: Option<Arc<ProviderError>>,
@@ -333,7 +333,7 @@ impl<'a> Waiting<'a> {
         Self { queued, turn }
     }
 
-    /// Sleeps until the given time or until another request wakes this one. Without a time, only a wake-up ends the
+    /// Sleeps until the given time or until another request wakes this request. Without a time, only a wake-up ends the
     /// sleep.
     async fn until(&self, when: Option<Instant>) {
         let Some(when) = when else { return self.turn.notified().await };
@@ -374,7 +374,7 @@ impl Permit<'_> {
     }
 
     /// Records a refusal, and returns the duration of the current series of refusals. Returns `None` for any other
-    /// error. A refusal more than `apart` after the last one starts a new series, because no request was sent in
+    /// error. A refusal more than `apart` after the last refusal starts a new series, because no request was sent in
     /// between.
     pub fn silence(&self, err: &ProviderError, apart: Duration) -> Option<Duration> {
         if !is_refusal(err) {

@@ -33,14 +33,14 @@ struct Open {
     opened: Option<Instant>,
 }
 
-/// The number of failed calls that opens the circuit if the last one did not reach the provider or did not find the
-/// model, or if its status was from 403 to 405.
+/// The number of failed calls that opens the circuit after a refusal. The last call did not reach the provider, did not
+/// find the model, or had a status from 403 to 405.
 const REFUSED: u32 = 3;
 
 /// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// The number of failed calls that opens the circuit to a model without an answer, if the last one ended with a server
+/// The number of failed calls that opens the circuit to a model without an answer. The last call ended with a server
 /// error, a timeout or an unreadable answer.
 const FAILED: u32 = 10;
 

@@ -342,7 +342,7 @@ async fn a_circuit_closes_after_its_time() {
         assert!(!is_sent(&limiters).await, "{status}: without a time, the circuit stays open");
         limiters.close_circuits_after(ms(60_000));
         assert!(is_sent(&limiters).await, "{status}");
-        // The next failure opens it for the same time.
+        // The next failure opens the circuit for the same time.
         limiters.record_failure(&limiters.to("m"), &failure);
         sleep(ms(59_999)).await;
         assert!(!is_sent(&limiters).await, "{status}");
