@@ -10,7 +10,7 @@ use crate::text::{LONGEST, replaced, text};
 /// The largest indentation that `tojson` accepts, in characters.
 const WIDEST: usize = 100;
 
-/// The engine with its original filters. The limited filters call these.
+/// The engine with its original filters. The limited filters call the original filters.
 pub(crate) static BUILT_IN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
@@ -64,7 +64,7 @@ fn number(value: Option<&Jinja>) -> usize {
     }
 }
 
-/// Returns the larger one of two numbers: the second argument, and the argument with this name.
+/// Returns the larger of two numbers: the second argument, and the argument with this name.
 fn width(args: &[Jinja], name: &str) -> usize {
     let named = args.iter().filter(|it| it.is_kwargs()).find_map(|it| it.get_attr(name).ok());
     number(args.get(1)).max(number(named.as_ref()))

@@ -15,7 +15,7 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
     let Ok(tree) = parsed(&read) else { return template.to_owned() };
     let lookups = Walk::lookups(&read, &tree);
     let is_meant = |it: &&Lookup| it.name == name;
-    // If the template sets the name for some uses only, the other uses are missing.
+    // If the template sets the variable for some uses only, the variable is missing in the other uses.
     let has_own = !lookups.iter().filter(is_meant).any(|it| !it.is_own);
     let meant = lookups.iter().filter(is_meant).filter(|it| it.is_own == has_own);
     let mut places: Vec<Range<usize>> = meant.map(|it| whole(template, &lookups, it)).collect();
@@ -49,7 +49,7 @@ fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {
     let largest = lookups.iter().filter(is_part).max_by_key(|it| it.range.len());
     let Range { mut start, end } = largest.unwrap_or(of).range.clone();
     let looked_up = template.get(start..end).unwrap_or_default();
-    // The engine's range may start behind opening brackets, so add these.
+    // The engine's range may start behind opening brackets, so add the brackets.
     let open = looked_up.matches(')').count().saturating_sub(looked_up.matches('(').count());
     for _ in 0..open {
         let before = template.get(..start).unwrap_or_default().trim_end();

@@ -22,7 +22,7 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     engine.set_fuel(Some(FUEL));
     engine.set_unknown_method_callback(|_, value, name, args| methods::call(value, name, args));
     bounded::add_to(&mut engine);
-    // A mutable object could contain itself. Printing, comparing or dropping it would never end.
+    // A mutable object could contain itself. Printing, comparing or dropping such an object would never end.
     engine.remove_global("namespace");
     filters::add_to(&mut engine);
     steps::add_to(&mut engine);

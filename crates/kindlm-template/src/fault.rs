@@ -12,9 +12,9 @@ use crate::engine::FUEL;
 pub struct Fault {
     /// The description of the error.
     pub message: String,
-    /// The advice for correcting the template.
+    /// The advice for correcting the template; `None` without advice.
     pub help: Option<String>,
-    /// The range of the error in the template, in bytes.
+    /// The range of the error in the template, in bytes; `None` if the range is unknown.
     pub range: Option<Range<usize>>,
     /// The line of the error, from 1, if the template has several lines.
     pub line: Option<usize>,
@@ -56,8 +56,8 @@ impl Fault {
 
     /// Converts an error of the engine for an unknown name or another problem.
     ///
-    /// `found` is the error about the first unknown name that the analysis of the template found. It replaces the
-    /// engine's error about the same name, because it has suggestions.
+    /// `found` is the error about the first unknown name that the analysis of the template found. `found` replaces the
+    /// engine's error about the same name, because `found` has suggestions.
     pub(crate) fn of_evaluation(template: &str, err: &Error, found: Option<Self>) -> Self {
         let unknown = [
             ErrorKind::UnknownFilter,

@@ -87,7 +87,8 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
             let (from, to) = (bound(0, 0), bound(1, length));
             part(from.min(to), from.max(to))
         }
-        // Outside of the text, JavaScript's `at` returns undefined and `charAt` an empty text. Both render alike.
+        // Outside of the text, JavaScript's `at` returns undefined and `charAt` an empty text. Both results render
+        // alike.
         "at" | "charAt" => {
             let at = args.first().and_then(number).unwrap_or(0);
             let at = if name == "at" { place(at, chars().len()) } else { usize::try_from(at).ok() };
@@ -119,7 +120,7 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
     }))
 }
 
-/// Returns the argument of `repeat`. Returns an error if it is negative, or if the result would be too long.
+/// Returns the argument of `repeat`. Returns an error if the argument is negative, or if the result would be too long.
 fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
     let times = args.first().and_then(number).unwrap_or(0);
     let times = usize::try_from(times)

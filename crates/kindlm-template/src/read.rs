@@ -17,7 +17,8 @@ pub struct TemplateNames {
     pub undeclared: BTreeSet<String>,
     /// The names that must have a value, without `env`.
     ///
-    /// A name needs no value if the template checks it first, as in `{% if x %}`, or has a `default` for it.
+    /// A name needs no value if the template checks the name first, as in `{% if x %}`, or has a `default` for the
+    /// name.
     pub needed: BTreeSet<String>,
     /// Environment variables inside of larger expressions, with their ranges in bytes.
     ///
@@ -29,7 +30,7 @@ pub struct TemplateNames {
     pub alone: Vec<(String, Range<usize>)>,
 }
 
-/// Parses a template with the syntax of nunjucks. Returns an error if it is invalid or nested too deeply.
+/// Parses a template with the syntax of nunjucks. Returns an error if the template is invalid or nested too deeply.
 pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
     check_depth(template)?;
     parse(template, "", settings()).map_err(|err| Fault::of_error(template, &err))

@@ -27,7 +27,7 @@ pub(crate) struct Scope<'t> {
     /// For each open loop, the number of blocks around it.
     loops: Vec<usize>,
     /// The names that are set before a loop and changed in the loop. nunjucks has one variable for such a name, but the
-    /// engine would have two.
+    /// engine would have two variables.
     shared: BTreeSet<&'t str>,
 }
 

@@ -1,7 +1,7 @@
 //! Filters that check values during rendering. They find missing values and limit the size of results.
 //!
-//! Templates cannot use these filters, because the names are not valid in a template. [`crate::walk`] inserts them.
-//! Each constant with such a name has a comment that describes the value to which the filter is applied.
+//! Templates cannot use these filters, because the names are not valid in a template. [`crate::walk`] inserts the
+//! filters. Each constant with such a name has a comment that describes the value to which the filter is applied.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -28,7 +28,7 @@ pub(crate) const GONE_THROUGH: &str = "=gone_through";
 pub(crate) const GONE_THROUGH_IN_PAIRS: &str = "=gone_through_in_pairs";
 /// The value that `set` gives to a shared variable.
 ///
-/// A shared variable is set both in a loop and outside of it.
+/// A shared variable is set both in a loop and outside of the loop.
 pub(crate) const SET: &str = "=set";
 /// The value of a shared variable.
 pub(crate) const WAS_SET: &str = "=was_set";

@@ -64,7 +64,7 @@ impl Variables {
     /// Renders a template, and returns the variables and keys without a value.
     ///
     /// The result has no duplicates. An example is `user.nmae` if `user` has no such key. A missing variable is not
-    /// reported if the template checks it, as in `{% if x %}`, or has a `default` for it.
+    /// reported if the template checks the variable, as in `{% if x %}`, or has a `default` for the variable.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Object for Env {
     fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
         let name = key.as_str()?;
         match self.permitted.get(name) {
-            // The template may read the variable, but it is not set.
+            // The template may read the variable, but the variable is not set.
             Some(Value::Null) => Some(Jinja::UNDEFINED),
             Some(value) => Some(Jinja::from(Serde(value))),
             None => {

@@ -90,7 +90,7 @@ impl<'t> Walk<'t> {
         (walk, made)
     }
 
-    /// Returns the uses of variables and keys, except uses that are checks of their existence.
+    /// Returns the uses of variables and keys, except for checks of their existence.
     pub(crate) fn lookups(template: &'t str, tree: &Stmt<'t>) -> Vec<Lookup> {
         let mut walk = Self { lookups: Some(Vec::new()), ..Self::of(template) };
         walk.statement(tree);
@@ -224,7 +224,7 @@ impl<'t> Walk<'t> {
         Some(Expr::Filter(Spanned::new(filter, target.span())))
     }
 
-    /// Records a use of a variable or key, unless the use is a check of its existence (`is_asked`).
+    /// Records a use of a variable or key, unless the use checks the existence of the variable or key (`is_asked`).
     fn look_up(&mut self, expression: &Expr<'t>, is_asked: bool) {
         if is_asked || self.lookups.is_none() {
             return;
