@@ -8,7 +8,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Source;
 use crate::tree::{Node, locate};
 
-/// A part of a document, with pointers relative to it.
+/// A part of a document. Pointers are relative to this part.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The file that contains the part.

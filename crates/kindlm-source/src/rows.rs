@@ -1,6 +1,6 @@
 //! The rows of CSV files, with their places.
 //!
-//! A row of a wrong length is an error. If the reader cut or padded the row, it would be a different test.
+//! A row of a wrong length is an error. If the reader cut or padded the row, the row would be a different test.
 
 use std::sync::Arc;
 

@@ -127,7 +127,7 @@ pub struct Diagnostic {
     pub path: String,
     /// Other places that are related to the problem.
     pub related: Vec<Related>,
-    /// The advice for solving the problem.
+    /// The advice for solving the problem; `None` without advice.
     pub help: Option<String>,
 }
 

@@ -26,7 +26,7 @@ const WIDTH: usize = 120;
 /// Formats a diagnostic as text.
 ///
 /// The text has the message, the file and position, the marked source lines, and the help. The text ends with a line
-/// break. `color` adds ANSI colours; without them the text is the same on every terminal.
+/// break. `color` adds ANSI colours; without colours, the text is the same on every terminal.
 pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
     let title = match diagnostic.level {
         Level::Error => Title::ERROR,

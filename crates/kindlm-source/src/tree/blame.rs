@@ -144,7 +144,7 @@ impl Scan {
 
     fn line(&mut self, text: &str, start: usize, line: &str, until: usize) {
         let mut chars = line.char_indices().peekable();
-        // The last character that was not white space. It decides if a quote or bracket starts a value.
+        // The last character that was not white space. That character decides if a quote or bracket starts a value.
         let mut before = '\n';
         let mut is_after_space = true;
         while let Some((column, c)) = chars.next() {
@@ -191,7 +191,7 @@ impl Scan {
 
     /// Returns the offset of a quote that probably should end on its own line.
     ///
-    /// This is a quote of an earlier line that was closed on the line of the error, or a quote that is still open.
+    /// Such a quote starts on an earlier line and is closed on the line of the error, or the quote is still open.
     fn quote(&self, text: &str, at: usize) -> Option<usize> {
         let line = start_of_line(text, at)..end_of_line(text, at);
         let closed = self.long.iter().rfind(|it| line.contains(&it.end)).map(|it| it.start);

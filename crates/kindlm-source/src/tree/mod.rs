@@ -35,7 +35,7 @@ pub const MAX_ALIASED: u64 = 1_000_000;
 pub struct Node {
     /// The place of the value in the file.
     pub span: Span,
-    /// The place of the alias or merge key that refers to the value, if there is one.
+    /// The place of the alias or merge key that refers to the value; `None` if the value is used directly.
     pub used_at: Option<Span>,
     /// The value.
     pub kind: Kind,

@@ -14,14 +14,14 @@ use crate::source::{Source, Span};
 pub struct LocatedSpan {
     /// The place to underline.
     pub span: Span,
-    /// The place of the alias or merge key through which the value is used, if any.
+    /// The place of the alias or merge key through which the value is used; `None` if the value is used directly.
     pub used_at: Option<Span>,
 }
 
 /// Finds the place of a key or value, or of the nearest parent that exists.
 ///
-/// `MemberPart::Key` gives the key. `MemberPart::Value` gives the first line of the value, except in these cases, which
-/// give the key: an empty value, a block-style list or mapping, and a list or mapping over several lines.
+/// `MemberPart::Key` gives the key. `MemberPart::Value` gives the first line of the value. An empty value, a
+/// block-style list or mapping, and a list or mapping over several lines give the key instead.
 ///
 /// An item of a list has no key, so its first line is returned.
 pub fn locate(source: &Source, root: &Node, pointer: &str, place: MemberPart) -> LocatedSpan {

@@ -28,7 +28,7 @@ type Stop = Box<Diagnostic>;
 pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     let text = source.text().get(range.clone()).unwrap_or_default();
     let mut options = granit_parser::options! {
-        // The limit of the parser is higher than ours, because our error has a better place.
+        // The limit of the parser is higher than `MAX_DEPTH`, because the error of this module has a better place.
         flow_nesting_limit: MAX_DEPTH + 2,
         block_nesting_limit: MAX_DEPTH + 2,
     };
@@ -82,8 +82,8 @@ pub(super) struct Reader<'s> {
     base: usize,
     parser: Parser<'s, StrInput<'s>>,
     anchors: HashMap<usize, (Node, Size)>,
-    /// The anchors of the lists and mappings whose end was not read yet; 0 without an anchor. An alias of one of them
-    /// is inside of its own value, which is an error.
+    /// The anchors of the lists and mappings whose end was not read yet; 0 without an anchor. An alias of an open
+    /// anchor is inside of its own value, which is an error.
     open: Vec<usize>,
     nodes: usize,
     aliased: u64,
