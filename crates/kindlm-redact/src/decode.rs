@@ -1,4 +1,4 @@
-//! Decodes escape sequences, so that secrets written with them are found.
+//! Decodes escape sequences, so that secrets with escape sequences are found.
 
 use std::ops::Range;
 
@@ -35,7 +35,8 @@ pub(crate) fn has_escapes(text: &[u8]) -> bool {
 
 /// Decodes the escape sequences of JSON, JavaScript, URLs and HTML.
 ///
-/// Zero-width characters are removed. Returns `None` if the text has neither.
+/// Zero-width characters are removed. Returns `None` if the text has neither escape sequences nor zero-width
+/// characters.
 pub(crate) fn decode(text: &[u8]) -> Option<Decoded> {
     if !has_escapes(text) {
         return None;
@@ -66,7 +67,7 @@ pub(crate) fn decode(text: &[u8]) -> Option<Decoded> {
     found.then_some(decoded)
 }
 
-/// Removes white space and colons from a text; returns `None` if there are none.
+/// Removes white space and colons from a text; returns `None` for a text without white space and colons.
 pub(crate) fn without_separators(text: &[u8]) -> Option<Decoded> {
     let is_separator = |it: &u8| it.is_ascii_whitespace() || *it == b':';
     if !text.iter().any(is_separator) {
@@ -86,7 +87,7 @@ enum Escape {
 
 /// Parses the escape sequence at the start of a text.
 ///
-/// Returns its length and meaning, or `None` if the text begins with no escape sequence.
+/// Returns the length and meaning of the sequence, or `None` if the text begins with no escape sequence.
 fn escape(text: &[u8]) -> Option<(usize, Escape)> {
     match text {
         [b'%', rest @ ..] => Some((3, Escape::Byte(u8::try_from(hex(rest, 2)?).ok()?))),
@@ -107,7 +108,7 @@ fn escape(text: &[u8]) -> Option<(usize, Escape)> {
             Some((2, Escape::Char(char)))
         }
         [b'&', rest @ ..] => entity(rest),
-        // These are zero-width characters, direction marks and the byte order mark.
+        // Zero-width characters, direction marks and the byte order mark.
         [0xE2, 0x80, 0x8B..=0x8F, ..] | [0xE2, 0x81, 0xA0..=0xA4, ..] | [0xEF, 0xBB, 0xBF, ..] => {
             Some((3, Escape::Nothing))
         }

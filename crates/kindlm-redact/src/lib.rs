@@ -1,9 +1,9 @@
 //! Detects and masks secrets in everything that KindLM shows, sends back or stores.
 //!
-//! [`Secrets`] finds known values, such as values of environment variables and headers. It finds them in upper and
-//! lower case, in hexadecimal, in Base64, percent-encoded, and with JSON or HTML escape sequences.
+//! [`Secrets`] finds known values, such as values of environment variables and headers. Each value is found in upper
+//! and lower case, in hexadecimal, in Base64, percent-encoded, and with JSON or HTML escape sequences.
 //!
-//! It also finds text that looks like a secret: keys of known services, and pairs such as `password=…`.
+//! [`Secrets`] also finds text that looks like a secret: keys of known services, and pairs such as `password=…`.
 //!
 //! ```
 //! use kindlm_redact::Secrets;

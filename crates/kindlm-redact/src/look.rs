@@ -36,7 +36,7 @@ const LEAST: usize = 12;
 
 /// The ends of the names before `=` or `:` that mark a secret.
 ///
-/// They are in lower case and without `-` and `_`.
+/// The ends are in lower case and without `-` and `_`.
 const PAIRS: [&str; 14] = [
     "password",
     "passwd",
@@ -54,7 +54,7 @@ const PAIRS: [&str; 14] = [
     "secretaccesskey",
 ];
 
-/// The texts to search for first. Everything that [`pairs`] finds contains at least one of them.
+/// The texts to search for first. Everything that [`pairs`] finds contains at least one of these texts.
 const SIGNS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -108,7 +108,7 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
         if before.is_some_and(u8::is_ascii_alphanumeric) {
             return None;
         }
-        // Some keys are Base64, so allow its characters.
+        // Some keys are Base64, so allow Base64 characters.
         let inside = |it: &u8| it.is_ascii_alphanumeric() || b"-_.+/=".contains(it);
         let rest = &text[found.end()..];
         let length = rest.bytes().take_while(inside).count();
@@ -130,7 +130,8 @@ pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Returns the ranges of secret values in a text.
 ///
-/// These are values of pairs such as `password=…`, tokens after `Bearer` and `Basic`, and passwords in URLs.
+/// The secret values are the values of pairs such as `password=…`, tokens after `Bearer` and `Basic`, and passwords in
+/// URLs.
 pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH
@@ -201,7 +202,7 @@ fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Returns the password in a URL, such as the value of `DATABASE_URL`.
 ///
-/// Returns `None` if there is no password.
+/// Returns `None` if the URL has no password.
 pub(crate) fn password_of_address(value: &str) -> Option<&str> {
     let from = value.find("://")? + 3;
     if let Some(password) = password_of(value, from) {

@@ -30,7 +30,8 @@ pub fn is_secret_header(name: &str) -> bool {
 
 /// Returns true if a setting with this name probably holds a secret.
 ///
-/// A setting that holds the name of a variable is not a secret. `prompt_cache_key` names a cache of OpenAI and Mistral.
+/// A setting that holds the name of a variable is not a secret. `prompt_cache_key` is not a secret either, because the
+/// value names a cache of OpenAI and Mistral.
 ///
 /// ```
 /// use kindlm_redact::is_secret_setting;
@@ -46,7 +47,7 @@ pub fn is_secret_setting(name: &str) -> bool {
     is_telling_name(&name) || name.ends_with("_key") || name.ends_with("_token")
 }
 
-/// Returns true if the name of a setting tells that its value is a secret, whatever the setting is for.
+/// Returns true if the name of a setting alone tells that the value is a secret.
 ///
 /// Unlike [`is_secret_setting`], names such as `eos_token` and `primary_key` do not count.
 pub fn is_telling_name(name: &str) -> bool {

@@ -16,7 +16,7 @@ use crate::{REDACTED, SHORTEST};
 /// The maximum number of nested escapings, for example JSON in JSON in a URL.
 const ROUNDS: usize = 3;
 
-/// A set of secret values. Its debug output does not contain them.
+/// A set of secret values. The debug output does not contain the values.
 #[derive(Clone, Default)]
 pub struct Secrets {
     forms: Vec<Form>,
@@ -82,7 +82,7 @@ impl Secrets {
         }
     }
 
-    /// Adds the password of a URL, if there is one.
+    /// Adds the password of a URL, if the URL has a password.
     ///
     /// An example is `postgres://user:password@host`.
     pub fn add_password_of(&mut self, address: &str) {
@@ -132,12 +132,12 @@ impl Secrets {
         self.forms.is_empty()
     }
 
-    /// Returns the text with all secrets masked; `None` if it has no secrets.
+    /// Returns the text with all secrets masked; `None` if the text has no secrets.
     pub fn redact(&self, text: &str) -> Option<String> {
         self.masked(text, Rules::All)
     }
 
-    /// Masks all secrets in a text; returns true if there are any.
+    /// Masks all secrets in a text; returns true if the text has secrets.
     pub fn redact_text(&self, text: &mut String) -> bool {
         let redacted = self.redact(text);
         let found = redacted.is_some();
@@ -147,14 +147,14 @@ impl Secrets {
         found
     }
 
-    /// Masks all secrets in a JSON value; returns true if there are any.
+    /// Masks all secrets in a JSON value; returns true if the value has secrets.
     ///
     /// Object keys are masked too.
     pub fn redact_value(&self, value: &mut Value) -> bool {
         self.value(value, Rules::All)
     }
 
-    /// Masks all secrets in a JSON object; returns true if there are any.
+    /// Masks all secrets in a JSON object; returns true if the object has secrets.
     ///
     /// Keys are masked too.
     pub fn redact_map(&self, map: &mut Map<String, Value>) -> bool {
