@@ -30,7 +30,7 @@ pub struct Schema {
     written: Value,
 }
 
-/// An error in a schema that makes it unusable.
+/// An error that makes a schema unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(pointer))]
 #[non_exhaustive]

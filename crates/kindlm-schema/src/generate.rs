@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::walk;
 
-/// Adds definitions to a schema, and limits it to what the configuration accepts.
+/// Adds definitions to a schema, and limits the schema to the values that the configuration accepts.
 ///
 /// Optional keys may be absent but not null. Integers are within the range of their type.
 #[must_use]

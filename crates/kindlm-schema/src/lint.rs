@@ -16,7 +16,7 @@ pub struct Lint {
 
 /// All known keywords.
 ///
-/// These are the keywords of drafts 4 to 2020-12, Ajv's `nullable`, and the annotations of `OpenAPI`.
+/// The list has the keywords of drafts 4 to 2020-12, Ajv's `nullable`, and the annotations of `OpenAPI`.
 const KEYWORDS: &[&str] = &[
     "$anchor",
     "$comment",
@@ -88,7 +88,7 @@ const KEYWORDS: &[&str] = &[
     "xml",
 ];
 
-/// The formats of the drafts. The validator checks them.
+/// The formats of the drafts. The validator checks these formats.
 const FORMATS: &[&str] = &[
     "date",
     "date-time",

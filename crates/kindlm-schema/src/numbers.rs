@@ -4,8 +4,8 @@ use serde_json::{Number, Value};
 
 /// Converts every whole number to an integer, in nested values too.
 ///
-/// YAML and JSON files may contain `1.0` or `1e3` for an integer, but serde distinguishes them. Numbers beyond 64
-/// bits and fractions stay unchanged; `-0.0` becomes `0`.
+/// YAML and JSON files may contain `1.0` or `1e3` for an integer, but serde distinguishes such numbers from integers.
+/// Numbers beyond 64 bits and fractions stay unchanged; `-0.0` becomes `0`.
 #[must_use]
 pub fn normalise_numbers(value: Value) -> Value {
     match value {
