@@ -120,7 +120,7 @@ pub(crate) fn baseline_for(
                 "{measured} is not measured: {why}; set one of this suite with `kindlm baseline set <label>` and name it \
                  with `--baseline`"
             );
-            // A quiet run does not print the suite's warnings, so print this one here.
+            // A quiet run does not print the suite's warnings, so print this warning here.
             if quiet {
                 world.notify(&format!("warning: {warning}"));
             }

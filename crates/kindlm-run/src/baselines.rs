@@ -152,7 +152,7 @@ fn replaced(
     }
 }
 
-/// Returns the names of the cases that were executed for the old baseline, but not for the new one.
+/// Returns the names of the cases that were executed for the old baseline, but not for the new baseline.
 fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
     let is_gone = |it: &&Entry| {
         it.was_executed() && !after.get(&it.case, &it.model).is_some_and(Entry::was_executed)

@@ -257,7 +257,7 @@ fn is_before(comparison: &Comparison, baseline: &Baseline) -> bool {
     before.run_id == baseline.run_id && before.started_at.as_ref() == started_at
 }
 
-/// Compares `results`, which are those of the report, with a baseline, and sets the comparison of the report.
+/// Compares `results`, which belong to the report, with a baseline, and sets the comparison of the report.
 fn compare_with<Cases>(
     report: &mut Report<Cases>,
     results: Baseline,

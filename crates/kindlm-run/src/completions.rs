@@ -137,7 +137,7 @@ fn topics(typed: &str) -> Vec<(String, String)> {
     explain::topics().into_iter().filter(is_near).map(|it| (it, String::new())).collect()
 }
 
-/// Returns the config file that an unfinished command line names, or else the default one.
+/// Returns the config file that an unfinished command line names, or else the default config file.
 pub fn config(args: impl Iterator<Item = OsString>) -> PathBuf {
     named_config(args).unwrap_or_else(|| CONFIG.into())
 }

@@ -53,7 +53,7 @@ fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f
     if let Some(at) = found.iter().position(|it| plain(&it.gate) == id) {
         let (Some(before), Some(place)) = (found.get(at), gates.get_mut(at)) else { return };
         let threshold = threshold(Some(before.threshold));
-        // A gate that compares the lower end of an interval still does so with the new threshold.
+        // A gate that compares the lower end of an interval compares that end with the new threshold, too.
         let same = GateResult { threshold, ..before.clone() };
         let built_in = gates::built_in();
         let gate = gates::of_result(&built_in, &same);

@@ -14,7 +14,7 @@ use kindlm_types::FileDigest;
 /// The time limit of a git command. In a very large repository, git may be slow.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The variables that point git to another repository, such as those that git sets for hooks.
+/// The variables that point git to another repository. Git sets some of these variables for hooks.
 const PLACES: [&str; 5] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR"];
 

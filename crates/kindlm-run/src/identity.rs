@@ -10,7 +10,7 @@ use crate::git;
 
 /// Creates the identity of a run that starts at `now`.
 ///
-/// The commit and the branch are those that are checked out in the repository around `folder`.
+/// The commit and the branch are checked out in the repository around `folder`.
 pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     RunInfo {
         id: run_id(now, RandomState::new().hash_one(std::process::id())),

@@ -115,8 +115,8 @@ impl<'s> Panel<'s> {
 
     /// Returns a digest of the other settings that change the models' answers.
     ///
-    /// These are provider settings and local programs. Returns `None` if no provider of the panel has an entry in
-    /// `providers`, except entries with prepared answers.
+    /// The other settings are provider settings and local programs. Returns `None` if no provider of the panel has an
+    /// entry in `providers`, except entries with prepared answers.
     pub(crate) fn decided(
         &self,
         providers: &Map<String, Value>,

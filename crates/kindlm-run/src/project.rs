@@ -372,7 +372,7 @@ pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Script
 ///
 /// The checks read files from `files`. If `models` are given, checks may name no other models.
 ///
-/// The settings of scripts, judges and named checks are those of `suite`.
+/// The settings of scripts, judges and named checks come from `suite`.
 pub(crate) fn setup<'a>(
     world: &World,
     files: &'a dyn Files,

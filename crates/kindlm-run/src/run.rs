@@ -316,11 +316,11 @@ pub(crate) struct Run {
     pub(crate) can_resume: bool,
     /// The waits before requests; an interrupt ends these waits.
     pub(crate) waits: Waits,
-    /// The workspace folders for agents; `None` if no agent needs one.
+    /// The workspace folders for agents; `None` if no agent needs a workspace folder.
     pub(crate) workspaces: Option<Folders>,
     /// The recorded executions of `kindlm trace`, which are only judged.
     ///
-    /// This is `None` for other runs.
+    /// The field is `None` for other runs.
     pub(crate) observed: Option<Observations>,
     /// The number of canaries for each judge, or the reason why no judge is asked; `None` if the suite requests no
     /// canaries.

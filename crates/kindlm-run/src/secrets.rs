@@ -21,8 +21,8 @@ pub struct Secrets(kindlm_redact::Secrets);
 impl Secrets {
     /// Collects the secret values of a run.
     ///
-    /// These are values of variables in provider configurations or with secret-like names, and passwords in URLs of the
-    /// environment.
+    /// The values come from variables in provider configurations or with secret-like names, and from passwords in URLs
+    /// of the environment.
     ///
     /// Commands and agents get the whole environment, so an output may contain any of these values.
     pub fn of(world: &World, providers: &Map<String, Value>) -> Self {
@@ -59,7 +59,7 @@ impl Secrets {
                 case.tags = tags.into();
             }
             let Some(name) = self.0.redact(&case.name) else { continue };
-            // Two masked names may be equal, so add a number to the second one.
+            // Two masked names may be equal, so add a number to the second name.
             let numbered = (2..).map(|number| format!("{name} ({number})"));
             let mut unique = std::iter::once(name.clone()).chain(numbered);
             let Some(unique) = unique.find(|it| names.insert(it.clone())) else { continue };
@@ -378,7 +378,7 @@ fn forget_spans(results: &mut [AssertionResult]) {
 
 /// Returns the environment variables in a provider's configuration.
 ///
-/// These are `apiKeyEnv`, texts that begin with `env:`, and templates with `{{env.NAME}}`.
+/// The variables are named by `apiKeyEnv`, by texts that begin with `env:`, and by templates with `{{env.NAME}}`.
 pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
     let mut found = secret_variables(config);
     found.extend(address(config));

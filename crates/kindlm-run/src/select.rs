@@ -260,7 +260,7 @@ fn last_of(
     Ok((None, traced))
 }
 
-/// Joins the first few names with commas, and counts the others.
+/// Joins the first few names with commas, and counts the remaining names.
 fn named(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);

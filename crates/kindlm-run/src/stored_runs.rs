@@ -1,4 +1,4 @@
-//! Lists stored runs, and removes old ones.
+//! Lists stored runs, and removes old runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -21,8 +21,8 @@ const LISTED: usize = 200;
 
 /// Returns the digests of the files that the suite is made of, sorted by path.
 ///
-/// These are the config file, and all files and folders that were requested through `files`. Unreadable files are left
-/// out. Reports that the suite writes are left out too, because they change with each run.
+/// The files are the config file, and all files and folders that were requested through `files`. Unreadable files are
+/// left out. Reports that the suite writes are left out too, because they change with each run.
 pub fn file_digests(place: &SuiteFolder, files: &Folder, suite: &Suite) -> Vec<FileDigest> {
     look_at_programs(suite, files);
     let root = files.root();

@@ -112,7 +112,7 @@ impl SuiteKey {
         baseline.is_of(&self.project, &self.name)
     }
 
-    /// Returns true if the project and the name are those of this suite.
+    /// Returns true if this suite has the same project and the same name.
     pub(crate) fn is_named(&self, suite: &SuiteInfo) -> bool {
         suite.name == self.name && suite.project == self.project
     }

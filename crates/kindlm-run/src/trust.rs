@@ -178,7 +178,7 @@ pub(crate) struct CheckKind<'s> {
     criteria: Vec<Criterion>,
     /// The data that the verdict depends on, and that a file of labels does not contain.
     ///
-    /// This is `None` if there is no such data.
+    /// The field is `None` if there is no such data.
     pub(crate) further_evidence: Option<&'static str>,
     /// The name of the first test with this check.
     test: &'s str,

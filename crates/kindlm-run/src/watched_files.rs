@@ -1,4 +1,4 @@
-//! The files of a suite, and the wait for a change of one.
+//! The files of a suite, and the wait for a change of a file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Returns the value of an environment variable; `None` if it is not set or empty.
+    /// Returns the value of an environment variable; `None` if the variable is empty or not set.
     pub fn var(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.is_empty())
     }

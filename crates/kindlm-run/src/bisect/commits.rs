@@ -8,11 +8,11 @@ use super::search::{FirstBad, Verdict, first_bad};
 use super::trial::Trials;
 use crate::{Failure, OpenOptions, Project, Purpose, SuiteFolder, World};
 
-/// The commits from a good one to a bad one.
+/// The commits from a good commit to a bad commit.
 pub(super) struct Commits {
     repository: Repository,
     good: Commit,
-    /// The commits after the good one, oldest first. The last one is bad.
+    /// The commits after the good commit, oldest first. The last commit is bad.
     after: Vec<Commit>,
     /// The name of the suite's file.
     file: String,
@@ -20,7 +20,7 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    /// Finds the commits, and opens the suite of the bad one.
+    /// Finds the commits, and opens the suite of the bad commit.
     pub(super) fn open(
         world: &World,
         options: &OpenOptions,

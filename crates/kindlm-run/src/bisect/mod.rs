@@ -19,7 +19,8 @@ use self::trial::{Rule, Target, Trials};
 use crate::reports::json_text;
 use crate::{Failure, OpenOptions, World};
 
-/// The highest share of tries that may reach `max_repeats` undecided, if the pass rate is the good or the bad one.
+/// The highest share of tries that may reach `max_repeats` undecided, if the pass rate is the good or the bad pass
+/// rate.
 const UNDECIDED: f64 = 0.05;
 /// The highest number of repeats of a try.
 const MOST_REPEATS: u32 = 10_000;
@@ -36,7 +37,7 @@ pub enum Range {
         /// A later commit in which the case fails.
         bad: String,
     },
-    /// The changes from an older version of the suite's file to the present one.
+    /// The changes from an older version of the suite's file to the present version.
     Changes {
         /// The older version: a file, or a commit.
         from: String,
@@ -46,7 +47,7 @@ pub enum Range {
 /// The settings of the search.
 #[derive(Clone, Debug)]
 pub struct BisectConfig {
-    /// The test case: its name, a part of it, a glob, or `/a regular expression/`.
+    /// The test case: its name, a part of the name, a glob, or `/a regular expression/`.
     pub case: String,
     /// The model; needed if the case runs on several models.
     pub model: Option<String>,
@@ -97,7 +98,7 @@ impl<'a> PreparedBisection<'a> {
     /// Fails if:
     ///
     /// - the suite is in no git repository, and the versions are commits;
-    /// - a version does not exist or cannot be parsed, or the good commit is not before the bad one;
+    /// - a version does not exist or cannot be parsed, or the good commit is not before the bad commit;
     /// - the files of the bad commit cannot be written;
     /// - the suite of the bad version cannot be loaded;
     /// - `config` selects no single case on a single model, or a case that compares outputs with each other;
@@ -308,7 +309,8 @@ fn check_case(case: &TestCase) -> Result<&TestCase, Failure> {
 
 /// Returns the configured model, or else the only model of the case.
 ///
-/// Fails if the case does not run on the configured model, or if none is configured and the case has several models.
+/// Fails if the case does not run on the configured model, or if no model is configured and the case has several
+/// models.
 fn find_model(case: &TestCase, config: &BisectConfig) -> Result<String, Failure> {
     let models: Vec<&str> = match case.kind.alone() {
         Some(alone) => vec![alone],

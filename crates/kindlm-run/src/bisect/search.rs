@@ -66,8 +66,8 @@ pub(super) struct SmallestBad {
 
 /// Finds a minimal bad set among `count` changes: without any single one of its changes, the set is not bad.
 ///
-/// The caller knows that the empty set is good, and that the set of all changes is bad. This is the algorithm `ddmin`
-/// of Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
+/// The caller knows that the empty set is good, and that the set of all changes is bad. The algorithm is `ddmin` of
+/// Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
 pub(super) fn smallest_bad(
     count: usize,
     attempt: &mut dyn FnMut(&BTreeSet<usize>) -> Result<Verdict, Failure>,

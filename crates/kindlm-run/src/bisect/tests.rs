@@ -24,7 +24,7 @@ struct Simulated {
     executions: u64,
 }
 
-/// Simulates searches in 16 commits with these pass rates before and after the first bad one.
+/// Simulates searches in 16 commits with these pass rates before and after the first bad commit.
 fn simulate(good: f64, bad: f64, test: &dyn Fn(&mut Rng, f64) -> (Verdict, u64)) -> Simulated {
     let mut random = Rng::with_seed(7);
     let mut found = Simulated::default();
@@ -82,7 +82,7 @@ fn few_answers_are_wrong_although_the_case_is_flaky() {
         // The error is 5%. The bound adds three standard errors of 2,000 rounds.
         assert!(f64::from(found.wrong) / f64::from(ROUNDS) <= 0.065, "{good} {bad}: {found:?}");
     }
-    // The simulation can tell a good search from a bad one.
+    // The simulation can tell a good search from a bad search.
     let naive = simulate(0.95, 0.5, &once);
     let answered = ROUNDS - naive.unanswered;
     assert!(naive.wrong * 2 > answered, "{naive:?}");

@@ -11,7 +11,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 enum Difference {
     /// Both values are equal.
     Same(Value),
-    /// A change of the whole value: its number, the old value and the new one. `None` is an absent value.
+    /// A change of the whole value: its number, the old value and the new value. `None` is an absent value.
     Unit(usize, [Option<Value>; 2]),
     Object(Vec<(String, Difference)>),
     Array(Vec<Difference>),
@@ -122,7 +122,7 @@ fn arrays(place: &str, old: &[Value], new: &[Value], units: &mut Vec<Unit>) -> D
     let mut entries = Vec::new();
     for operation in capture_diff_slices(Algorithm::Myers, &keys(old), &keys(new)) {
         let (then, now) = (operation.old_range(), operation.new_range());
-        // Replaced entries are paired in order if the old and the new list have the same number of them.
+        // Replaced entries are paired in order if the old and the new list have the same number of replaced entries.
         let pairs = match operation {
             DiffOp::Equal { .. } | DiffOp::Replace { .. } if then.len() == now.len() => {
                 then.zip(now).map(|(then, now)| (Some(then), Some(now))).collect::<Vec<_>>()

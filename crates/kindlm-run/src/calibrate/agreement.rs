@@ -52,8 +52,8 @@ impl Agreement {
     /// An incomplete calibration is not stored, because its agreement may not hold for the outputs that were not
     /// judged.
     ///
-    /// Returns status 0 if all outputs were judged and at least one of them has a label. Otherwise returns 3 if a
-    /// provider failed, else 1. If only stored calibrations were used, it stores nothing and returns status 0.
+    /// Returns status 0 if all outputs were judged and at least one output has a label. Otherwise returns 3 if a
+    /// provider failed, else 1. If only stored calibrations were used, stores nothing and returns status 0.
     ///
     /// # Errors
     ///

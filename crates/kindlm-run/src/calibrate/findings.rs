@@ -31,13 +31,13 @@ pub(super) struct Findings {
     pub(super) has_sets: bool,
     /// The judge's disagreement with itself; `None` if it was asked only once.
     pub(super) own_noise: Option<OwnNoise>,
-    /// The counts by criterion or rule; empty if there is only one.
+    /// The counts by criterion or rule; empty if there is only one criterion or rule.
     pub(super) groups: Vec<(String, Confusion)>,
     /// The best threshold; `None` if no score of the judge is strictly between 0 and 1.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
     /// The kappa of the scores, with linear weights.
     ///
-    /// This is `None` if no label of an output with a score is strictly between 0 and 1.
+    /// The field is `None` if no label of an output with a score is strictly between 0 and 1.
     pub(super) weighted: Option<Result<f64, Undefined>>,
     /// The lowest label, from 0 to 1, that counts as a pass.
     label_threshold: f64,
@@ -144,7 +144,7 @@ impl Findings {
         })
     }
 
-    /// Returns two numbers of unlabelled samples: those that the judge passed, and those that it judged.
+    /// Returns two numbers of unlabelled samples: the samples that the judge passed, and the samples that it judged.
     pub(super) fn unlabelled(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         for sample in self.samples.iter().filter(|it| it.human.is_none()) {

@@ -80,7 +80,7 @@ enum Obstacle {
     Unreadable,
     /// The provider failed.
     Provider,
-    /// The judge was not asked, because none is configured.
+    /// The judge was not asked, because no judge is configured.
     Unasked,
     /// The judge was not asked, because the budget is spent.
     Budget,

@@ -9,7 +9,7 @@ use crate::{Failure, Project};
 /// The findings of the watches of a judge since its calibration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JudgeState {
-    /// There is no calibration with the present settings, or no watch of it.
+    /// There is no calibration with the present settings, or no watch of such a calibration.
     NotWatched,
     /// No watch found a change.
     Unchanged,

@@ -69,7 +69,7 @@ pub struct Subject {
     named: Option<NamedJudge>,
     /// The requested model, as its id or as `provider:model`.
     ///
-    /// This is `None` for the default judge of a suite, and without a suite.
+    /// The field is `None` for the default judge of a suite, and without a suite.
     requested: Option<String>,
     files: Folder,
     place: SuiteFolder,

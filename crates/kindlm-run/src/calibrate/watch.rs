@@ -1,4 +1,4 @@
-//! Watches a calibrated judge: asks it again, and compares its verdicts with those of the calibration.
+//! Watches a calibrated judge: asks it again, and compares its verdicts with the verdicts of the calibration.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -153,7 +153,7 @@ impl Planned<'_> {
     }
 }
 
-/// Returns the stored calibration of a judge for a check and its instructions; `None` if there is none.
+/// Returns the stored calibration of a judge for a check and its instructions; `None` without such a calibration.
 pub(super) fn find_calibration(
     store: &Calibrations,
     panel: &Panel<'_>,
@@ -210,7 +210,8 @@ pub(super) fn draw<C>(
     Ok(cases)
 }
 
-/// Compares new answers with those of a calibration, and stores the watch, with the id of its run if it has one.
+/// Compares new answers with the answers of a calibration. Stores the watch, with the id of its run if the watch has a
+/// run.
 ///
 /// If no output was judged, nothing is stored, and the result has the evidence of the earlier watches.
 pub(super) fn store_watch(
@@ -295,7 +296,7 @@ pub(super) fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failur
     })
 }
 
-/// The verdicts of a watch, compared with those of the calibration.
+/// The verdicts of a watch, compared with the verdicts of the calibration.
 struct NewVerdicts {
     asked: u64,
     errored: u64,
@@ -364,7 +365,7 @@ impl NewVerdicts {
         })
     }
 
-    /// Returns this watch for the store. Its evidence is that of the `earlier` watches and this one.
+    /// Returns this watch for the store. The evidence comes from the `earlier` watches and from this watch.
     fn watch(
         &self,
         watched_at: String,

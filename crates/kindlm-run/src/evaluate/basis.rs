@@ -97,7 +97,7 @@ impl<'a> Basis<'a> {
 
     /// Adds the settings of a suite that affect the results.
     ///
-    /// These are the judge settings, named checks, scripts, provider settings and the threshold.
+    /// The settings are the judge settings, named checks, scripts, provider settings and the threshold.
     #[must_use]
     pub(super) fn with_suite(mut self, suite: &Suite) -> Self {
         let scripts = format!("{:?}", suite.scripts);

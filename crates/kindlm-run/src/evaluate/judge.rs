@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 
 use crate::Failure;
 
-/// The error of a record that needs a judge model, if none is configured.
+/// The error of a record that needs a judge model, if no judge model is configured.
 ///
 /// It ends the evaluation of a file or stream. A server reports it for the single record.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ pub(super) struct Output {
     path: PathBuf,
     /// The writer for new results.
     pub(super) file: BufWriter<File>,
-    /// The reader of the earlier results; `None` if there are none.
+    /// The reader of the earlier results; `None` without earlier results.
     pub(super) kept: Option<Kept>,
     _lock: Option<Lock>,
 }
@@ -79,8 +79,8 @@ impl Kept {
 impl Output {
     /// Opens the file for results.
     ///
-    /// Fails if the file cannot be written, if another process has locked it, or if it is not empty and `resume` is
-    /// false. With `resume`, fails if it is not empty and has no results.
+    /// Fails if the file cannot be written, if another process has locked the file, or if the file is not empty and
+    /// `resume` is false. With `resume`, fails if the file is not empty and has no results.
     pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
             let why = kindlm_store::describe_io_error(err);

@@ -19,7 +19,7 @@ const REMEMBERED: usize = 1000;
 #[derive(Default)]
 pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
-    /// The unknown keys, each with the most similar known key, if any.
+    /// The unknown keys, each with the most similar known key; `None` if no known key is similar.
     keys: RwLock<HashMap<String, Option<&'static str>>>,
     misspelt: Mutex<BTreeSet<String>>,
     /// The number of earlier results whose record has a different id now.
@@ -144,7 +144,7 @@ impl Unchecked {
     }
 }
 
-/// Returns the known key that is most similar to `key`, if any.
+/// Returns the known key that is most similar to `key`; `None` if no known key is similar.
 ///
 /// Short keys such as `id` are left out, because too many words resemble them.
 fn meant(key: &str) -> Option<&'static str> {

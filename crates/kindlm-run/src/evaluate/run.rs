@@ -51,7 +51,7 @@ pub struct EvaluateConfig {
     /// The file for the results of JSON lines, relative to the working folder. A stopped evaluation can be resumed from
     /// it.
     pub output: Option<PathBuf>,
-    /// True to reuse the results in `output`. Records without a result, or with an errored or outdated one, are
+    /// True to reuse the results in `output`. Records without a result, or with an errored or outdated result, are
     /// evaluated again.
     pub resume: bool,
     /// The file for the summary of all records, relative to the working folder.
@@ -211,7 +211,7 @@ impl Evaluation<'_> {
 
     /// Returns the number of threads.
     ///
-    /// This is the concurrency if records may wait for a judge, otherwise the number of cores.
+    /// The number is the concurrency if records may wait for a judge, otherwise the number of cores.
     fn workers(&self) -> usize {
         if self.evaluator.may_wait() {
             return self.config.concurrency;

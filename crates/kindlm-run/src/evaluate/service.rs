@@ -56,7 +56,7 @@ pub fn failed_by_provider(evaluation: &Evaluation) -> bool {
     summary::failed_by_provider(&evaluation.results)
 }
 
-/// Returns the id of the assertion that asked a judge, such as `prompt-assertion`, for a result or a part of it.
+/// Returns the id of the assertion that asked a judge, such as `prompt-assertion`, for a result or a part of a result.
 ///
 /// Returns `None` if no judge was asked.
 pub fn judged_check(result: &EvaluatedResult) -> Option<String> {
@@ -266,7 +266,7 @@ impl RecordService {
         Ok(PendingRecord { result, is_abandoned })
     }
 
-    /// Compiles the checks of a record, and evaluates none of them. The record needs no input and no output.
+    /// Compiles the checks of a record without evaluating any check. The record needs no input and no output.
     ///
     /// If the checks have templates, their errors may depend on the variables of a record, so they are not reported.
     ///

@@ -181,7 +181,7 @@ pub(super) fn parts_of(result: &EvaluatedResult) -> Vec<EvaluatedResult> {
     parts.filter_map(|it| EvaluatedResult::deserialize(it).ok()).collect()
 }
 
-/// Returns true if a check, or a part of it, is errored because a provider failed.
+/// Returns true if a check, or a part of a check, is errored because a provider failed.
 pub(super) fn failed_by_provider(results: &[EvaluatedResult]) -> bool {
     let in_parts = |it| failed_by_provider(&parts_of(it));
     let errored = |it: &&EvaluatedResult| it.status == wire::v1::Status::Errored;

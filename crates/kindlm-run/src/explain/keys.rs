@@ -69,7 +69,7 @@ impl<'a> Keys<'a> {
             let path = if path.is_empty() { name } else { format!("{path}.{name}") };
             let is_turn = path.ends_with("conversation[].expect");
             self.all.push(Key { path: path.clone(), is_required, schemas: schemas.clone() });
-            // The keys of a turn's `expect` are those of the test's `expect`.
+            // The `expect` of a turn has the same keys as the `expect` of the test.
             if is_turn {
                 continue;
             }

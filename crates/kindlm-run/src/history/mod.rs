@@ -1,4 +1,4 @@
-//! Follows a suite, or a case of it, over the stored runs.
+//! Follows a suite, or a case of a suite, over the stored runs.
 
 mod past;
 mod series;
@@ -24,7 +24,7 @@ const NAMED: usize = 5;
 /// The settings of a history.
 #[derive(Clone, Debug)]
 pub struct HistoryConfig {
-    /// The test case: its name, a part of it, a glob, or `/a regular expression/`. `None` for the whole suite.
+    /// The test case: its name, a part of the name, a glob, or `/a regular expression/`. `None` for the whole suite.
     pub case: Option<String>,
     /// The ids of the models; all models if empty.
     pub models: Vec<String>,
@@ -137,8 +137,8 @@ fn case_name(past: &PastRuns, heads: &[RunHead], pattern: &str) -> Result<String
     }
 }
 
-/// Returns the models of a case, starting with those of the newest run. If `wanted` is not empty, other models are left
-/// out.
+/// Returns the models of a case, starting with the models of the newest run. If `wanted` is not empty, other models are
+/// left out.
 fn models(
     past: &PastRuns,
     heads: &[RunHead],

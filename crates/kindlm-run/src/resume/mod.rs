@@ -190,7 +190,7 @@ pub(crate) struct Identity<'a> {
     pub files: &'a Folder,
     /// The planned executions.
     pub plan: &'a Plan,
-    /// The digest of the baseline, if there is one.
+    /// The digest of the baseline; `None` without a baseline.
     pub baseline: Option<Digest>,
     /// The command-line arguments that affect the results.
     pub arguments: Vec<String>,

@@ -25,7 +25,7 @@ pub(crate) struct Gathering<'a> {
     pub host: IpAddr,
     /// The port; 0 means any free port.
     pub port: u16,
-    /// True if another port may be used when this one is taken.
+    /// True if another port may be used when the requested port is taken.
     pub any_port: bool,
     /// The maximum wait for the spans, or for the end of the command.
     pub timeout: Duration,
@@ -41,7 +41,7 @@ pub(crate) struct Gathering<'a> {
     pub quiet: bool,
 }
 
-/// Opens the port, runs the command if there is one, and collects the spans.
+/// Opens the port, runs the command if a command is given, and collects the spans.
 ///
 /// Fails if the port cannot be opened, or on an interrupt.
 pub(crate) fn gather(world: &World, gathering: &Gathering<'_>) -> Result<GatheredTraces, Failure> {

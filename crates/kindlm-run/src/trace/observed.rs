@@ -110,7 +110,7 @@ impl Observations {
 
     /// Uses the command's output as the agent's answer.
     ///
-    /// This happens only if there is one trace and it has no answer.
+    /// The output is used only if a single trace exists and that trace has no answer.
     ///
     /// Many instrumentations do not record messages by default.
     fn adopt_output(&mut self) {
@@ -130,8 +130,8 @@ impl Observations {
 
     /// Returns the number of executions of a test case.
     ///
-    /// This is the number of its traces, of expected traces, or 1, whichever is highest. An execution without a trace
-    /// reports that the trace is missing.
+    /// The number is the highest of three: the traces of the case, the expected traces, and 1. An execution without a
+    /// trace reports that the trace is missing.
     pub(crate) fn repeats(&self, case: &str) -> u32 {
         let count = self.of_case(case).len().max(self.expected).max(1);
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -215,7 +215,7 @@ fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Fai
     readings.map_err(|why| Failure::input(format!("`trace.spanFilter.namePattern`: {why}")))
 }
 
-/// Returns warnings about the first five rejected parts, and counts the others.
+/// Returns warnings about the first five rejected parts, and counts the remaining parts.
 fn rejection(rejected: &[String]) -> Vec<String> {
     let mut notes: Vec<String> =
         rejected.iter().take(5).map(|it| format!("warning: {it}")).collect();

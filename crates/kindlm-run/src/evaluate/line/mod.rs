@@ -158,8 +158,8 @@ impl<'a> Line<'a> {
 
     /// Returns an error message if two keys record the same part of the execution.
     ///
-    /// Only one of them would be read, and they might differ. An `agent_output` that equals the last message in
-    /// `events` is allowed.
+    /// Only one of the two keys would be read, and the keys might differ. An `agent_output` that equals the last
+    /// message in `events` is allowed.
     fn conflicting_keys(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
             Some(format!("`{a}` and `{b}` both record the execution; remove one of them"))
@@ -194,7 +194,7 @@ impl<'a> Line<'a> {
 
     /// True if the record has any evidence about the agent.
     ///
-    /// This is an output, calls, events, a transcript, a trace, a workspace, or a response of the provider.
+    /// The evidence is an output, calls, events, a transcript, a trace, a workspace, or a response of the provider.
     pub(super) fn has_evidence(&self) -> bool {
         self.agent_output.is_some()
             || self.tool_calls.is_some()
@@ -207,7 +207,7 @@ impl<'a> Line<'a> {
 
     /// Returns the kinds of evidence that are complete.
     ///
-    /// These are the declared kinds, or else all kinds that the record contains.
+    /// The complete kinds are the declared kinds, or else all kinds that the record contains.
     fn coverage(&self) -> Coverage {
         if let Some(channels) = &self.complete_for {
             return Coverage::Only(channels.clone());
