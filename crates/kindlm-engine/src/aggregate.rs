@@ -24,7 +24,7 @@ pub enum AggregateError {
 
 /// Aggregates all repeats of one case on one model.
 ///
-/// The name and the model are those of the first repeat. A repeat passes if its outcome is `passed` or `scored`. The
+/// The name and the model come from the first repeat. A repeat passes if its outcome is `passed` or `scored`. The
 /// pass rate is over the repeats that could be judged. The case is errored if any repeat is errored, and skipped if no
 /// repeat was judged. Otherwise it passes if the rate reaches `pass_rate_min` (0 to 1, with a tolerance of 1e-9). A
 /// passing case is `scored` if one of its repeats is.
@@ -37,7 +37,7 @@ pub enum AggregateError {
 /// - from scores and counts of checks: skipped and errored checks;
 /// - from the mean latency: executions with cached replies, and executions with an error.
 ///
-/// The failure codes are those of gate-severity failures, errored checks, and errors of executions.
+/// The failure codes come from gate-severity failures, errored checks, and errors of executions.
 ///
 /// The checks in a set have codes, counts and scores like other checks, whether the set holds or not. The set itself
 /// has a code and a score, but is not counted as a check. The aggregate score is not counted either.

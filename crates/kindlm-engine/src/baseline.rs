@@ -43,12 +43,12 @@ impl Baseline {
         self.entry(case, model).turns.insert(turn.to_owned(), text.into());
     }
 
-    /// Returns the output of a case on a model; `None` if it is not recorded.
+    /// Returns the output of a case on a model; `None` if the output is not recorded.
     pub fn output(&self, case: &str, model: &str) -> Option<&str> {
         self.0.get(case)?.get(model)?.output.as_deref()
     }
 
-    /// Returns the text of one labelled turn; `None` if it is not recorded.
+    /// Returns the text of one labelled turn; `None` if the text is not recorded.
     pub fn turn(&self, case: &str, model: &str, turn: &str) -> Option<&str> {
         self.0.get(case)?.get(model)?.turns.get(turn).map(String::as_str)
     }

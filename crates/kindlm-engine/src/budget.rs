@@ -53,7 +53,7 @@ struct State {
 pub(crate) struct Paid<'a> {
     budget: &'a Budget,
     last: Reservation<'a>,
-    /// The reservations of attempts whose answers were lost. The provider may charge for each of them.
+    /// The reservations of attempts whose answers were lost. The provider may charge for each of these attempts.
     lost: Mutex<Vec<Reservation<'a>>>,
 }
 

@@ -134,8 +134,8 @@ impl<'a> Calls<'a> {
     ///
     /// Returns `None` if the ports limit concurrent calls, because they also limit agents.
     ///
-    /// This is not the limit on calls: between two turns of an agent, a judge may be asked. With one limit for both,
-    /// the running agents could hold all permits, and wait for their judges forever.
+    /// The limit on agents is not the limit on calls: between two turns of an agent, a judge may be asked. With one
+    /// limit for both, the running agents could hold all permits, and wait for their judges forever.
     pub(crate) async fn agent_permit(&self) -> Option<SemaphorePermit<'_>> {
         if self.ports.models.limits_calls() {
             return None;

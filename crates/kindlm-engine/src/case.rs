@@ -289,7 +289,7 @@ pub enum Subject {
         /// The initial messages: system, user, and an assistant prefill.
         messages: Vec<Message>,
     },
-    /// A program, run by `sh -c` in the workspace or, without one, in the folder of the config file.
+    /// A program, run by `sh -c` in the workspace or, without a workspace, in the folder of the config file.
     Command {
         /// The command line.
         command_line: String,
@@ -325,7 +325,7 @@ pub struct SimulatedTool {
 pub struct SimulatedResponse {
     /// The arguments that a call must contain with equal values.
     pub when: Map<String, Value>,
-    /// The answers for successive calls; the last one repeats.
+    /// The answers for successive calls; the last answer repeats.
     pub answers: Vec<SimulatedAnswer>,
 }
 

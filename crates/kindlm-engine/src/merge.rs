@@ -71,8 +71,8 @@ pub enum MergeError {
 /// Merges the reports of all shards of a run, in any order. Each report has a name for error messages.
 ///
 /// The result equals the report of the undivided run, except that it has no comparison, and that it has the canaries of
-/// all shards. [`Report::run`] is taken from the first shard, and merged with the others: it has the earliest start,
-/// the longest duration and all platforms. `gates` are evaluated over all cases.
+/// all shards. [`Report::run`] is taken from the first shard, and merged with the other shards: it has the earliest
+/// start, the longest duration and all platforms. `gates` are evaluated over all cases.
 pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Report, MergeError> {
     let whole = merge_streamed(parts, gates)?;
     let cases = whole.each().map(|it| it.map(Cow::into_owned)).collect::<Result<_, _>>()?;

@@ -43,7 +43,7 @@ pub struct Filter {
     pub tests: Vec<Pattern>,
     /// The ids of the selected models; `command` selects the command tests, and `transcript` the transcript tests.
     pub models: Vec<String>,
-    /// The selected cases with their models, such as those that failed in an earlier run.
+    /// The selected cases with their models, such as the cases that failed in an earlier run.
     pub only: Option<Targets>,
 }
 

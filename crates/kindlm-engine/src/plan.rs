@@ -21,7 +21,7 @@ pub struct Part {
     pub models: Vec<usize>,
 }
 
-/// One planned execution. It is small and has no texts, so that a plan may have a million of them.
+/// One planned execution. A unit is small and has no texts, so that a plan may have a million units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
     /// The index into [`Suite::cases`].
@@ -154,7 +154,7 @@ pub enum PlanError {
         /// The advice.
         help: String,
     },
-    /// Each criterion of the filter selects some cases, but no case meets all of them.
+    /// Each criterion of the filter selects some cases, but no case meets all criteria.
     #[error(
         "no test case is selected: each of {parts} selects some, but none is selected by all; ask for less at once"
     )]

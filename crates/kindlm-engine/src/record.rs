@@ -39,9 +39,9 @@ pub trait Record: Sync {
     /// Several executions are passed if they finished at the same time; either all or none are stored. The record also
     /// removes data that must not be stored, such as secrets, from the passed executions.
     ///
-    /// After success, the run counts the executions. After an error with several executions, the run passes each of
-    /// them again, one by one. An execution that still cannot be stored is lost. The run then finishes the executions
-    /// in progress, and starts no others.
+    /// After success, the run counts the executions. After an error with several executions, the run passes each
+    /// execution again, one by one. An execution that still cannot be stored is lost. The run then finishes the
+    /// executions in progress, and starts no further executions.
     fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError>;
 
     /// Returns the reason to stop the run, if the stored data may not persist.

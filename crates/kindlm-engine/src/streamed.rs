@@ -126,7 +126,7 @@ impl<'a> Recorded<'a> {
         Self { suite, plan, record, streamed }
     }
 
-    /// Returns the positions of the executions of a case in the plan, without those that were unnecessary.
+    /// Returns the positions of the executions of a case in the plan, without unnecessary executions.
     fn units(&self, position: usize) -> Vec<usize> {
         let units = self.streamed.groups.units(position);
         let Some(repeats) = self.streamed.ended_early.get(&position) else {

@@ -157,7 +157,7 @@ impl Model {
 
     /// Returns the cost of an answer in US dollars.
     ///
-    /// This is the reported cost, or else the cost by the price. Returns `None` if both are unknown.
+    /// The result is the reported cost, or else the cost by the price. Returns `None` if both costs are unknown.
     pub(crate) fn cost_of(&self, reported: Option<f64>, usage: &Usage) -> Option<f64> {
         reported.or_else(|| self.price?.cost_if_counted(usage))
     }

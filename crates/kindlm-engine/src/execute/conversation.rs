@@ -210,8 +210,8 @@ impl<'a> Conversation<'a> {
 
     /// Returns the indices of the open calls in a reply that the test answers.
     ///
-    /// These are calls of simulated tools. A reply with complete evidence comes from a model's own API, which requires
-    /// a result for each call. So its calls of unknown tools are also answered, with an error.
+    /// Such calls are calls of simulated tools. A reply with complete evidence comes from a model's own API, which
+    /// requires a result for each call. So its calls of unknown tools are also answered, with an error.
     fn asked_of_test(&self, reply: &Reply) -> Vec<usize> {
         if !self.body.answers_tools {
             return Vec::new();

@@ -127,9 +127,9 @@ pub struct Executed {
 /// When the run stops, executions in progress are finished, and all other executions are reported as not run. If the
 /// budget is exhausted, executions in progress send no further request.
 ///
-/// Each request to a model with a price reserves its maximum cost before it is sent. This is one token for each byte of
-/// the prompt, and the longest allowed answer (16,384 tokens by default). For models without a price, the costs that
-/// their answers report are counted.
+/// Each request to a model with a price reserves its maximum cost before it is sent. The maximum cost is one token for
+/// each byte of the prompt, and the longest allowed answer (16,384 tokens by default). For models without a price, the
+/// costs that their answers report are counted.
 ///
 /// This function runs on any tokio runtime with time enabled. It is a single task, so the checks run on one thread.
 /// All results are held in memory; see also [`execute_streamed`].
@@ -348,7 +348,7 @@ struct Gathering {
 }
 
 impl Gathering {
-    /// Returns the next finished executions, together with those that finished at the same time.
+    /// Returns the next finished executions, together with all executions that finished at the same time.
     ///
     /// They are stored with one write. No execution starts before this write, because a crash would then lose the
     /// finished executions.

@@ -256,7 +256,7 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
 
 /// Returns the failed result of a conversation that `maxTurns` ended.
 ///
-/// The label and the message are those of the original KindLM. Its code for this is `INTERNAL_ERROR`.
+/// The label and the message come from the original KindLM. Its code for this result is `INTERNAL_ERROR`.
 fn truncated(execution: &Execution) -> AssertionResult {
     let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
     AssertionResult::fail(

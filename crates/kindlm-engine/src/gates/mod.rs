@@ -123,7 +123,7 @@ impl LowBound<'_> {
         tally.map_or(0.0, |it| it.wilson(kindlm_stats::Confidence::P95).low)
     }
 
-    /// Returns the lowest number of clusters of cases with which the gate can hold; `None` if there is none.
+    /// Returns the lowest number of clusters of cases with which the gate can hold; `None` if no number is sufficient.
     pub fn needed_clusters(self) -> Option<u64> {
         kindlm_stats::Tally::needed_passes(self.min, kindlm_stats::Confidence::P95)
     }

@@ -54,7 +54,7 @@ impl<'a> Judges<'a> {
     /// Creates judges from `models`.
     ///
     /// `default` is the id of the model for questions that name no model; the first model that is not an agent if
-    /// absent. The other settings are those of [`Defaults`].
+    /// absent. The other settings come from [`Defaults`].
     pub fn new(ports: impl Into<Ports<'a>>, models: &'a [Model], default: Option<&'a str>) -> Self {
         let Defaults { concurrency, timeout, .. } = Defaults::default();
         Self {

@@ -91,7 +91,7 @@ impl<'a> CheckEvidence<'a> {
     }
 }
 
-/// Evaluates checks like [`judge()`], including those that compare outputs.
+/// Evaluates checks like [`judge()`], including checks that compare outputs.
 pub(crate) async fn judge_evidence(
     checks: &[Check],
     seen: CheckEvidence<'_>,

@@ -245,7 +245,7 @@ fn a_repeated_judgement_knows_the_tools_of_its_test() {
     assert!(again.passed(), "{:?}", again.executions[0].results);
 }
 
-/// A record that stores all executions, and recalls the last one.
+/// A record that stores all executions, and recalls the last execution.
 #[derive(Default)]
 struct Keeping(Mutex<Vec<ExecutionResult>>);
 

@@ -44,7 +44,7 @@ fn compared(names: &[&str], checks: &[Check]) -> Suite {
 
 /// Builds a backend whose judge chooses the long answer.
 ///
-/// Model `a` gives a long answer, and model `b` a short one.
+/// Model `a` gives a long answer, and model `b` a short answer.
 fn honest() -> Fake {
     Fake::new(|_, prompt| {
         Ok(match prompt.model.as_str() {

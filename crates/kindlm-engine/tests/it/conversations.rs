@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Fake, close, edit, failure, reply, says, suite, vectors};
 
-/// Runs the only case of the suite once. The model gives these replies in order, and repeats the last one.
+/// Runs the only case of the suite once. The model gives these replies in order, and repeats the last reply.
 async fn converse(suite: &Suite, script: Vec<kindlm_types::Reply>) -> (CaseResult, Fake) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let fake = Fake::new(move |_, _| {

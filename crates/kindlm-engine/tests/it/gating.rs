@@ -58,7 +58,7 @@ fn agrees_with_the_reference() {
         let block = vector["gates"].as_object().unwrap();
         let (gates, problems) = gates::compile(block);
         assert_eq!(problems, [], "{id}");
-        // The reference implementation has five gates, and reports only those that the block contains.
+        // The reference implementation has five gates, and reports only the gates that the block contains.
         let results = evaluate_gates(&gates, &cases)
             .into_iter()
             .filter(|it| block.contains_key(it.gate.as_str()))

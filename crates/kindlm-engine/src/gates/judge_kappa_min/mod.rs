@@ -198,8 +198,8 @@ impl Labels {
 
     /// Returns true if the agreement may be chance.
     ///
-    /// This is the case without an interval, or if the interval reaches down to 0. A judge that always gives the same
-    /// answer has no interval.
+    /// The agreement may be chance without an interval, or if the interval reaches down to 0. A judge that always gives
+    /// the same answer has no interval.
     pub fn may_be_chance(&self) -> bool {
         self.interval.is_none_or(|(low, _)| low <= 0.0)
     }
@@ -238,7 +238,7 @@ struct JudgedCriterion {
     judge: JudgeBlock,
     /// The digest of the judge's prompt, if the result has it.
     prompt: Option<String>,
-    /// The digest of the criterion, if the check has one.
+    /// The digest of the criterion, if the check has a criterion.
     criterion: Option<String>,
     /// The vendors' names of the models that answered; empty if the requested models answered.
     answered: Vec<String>,

@@ -151,7 +151,7 @@ pub fn no_regression(
     }
 }
 
-/// Names the cases of the baseline that the run does not have; empty if the run has all of them.
+/// Names the cases of the baseline that the run does not have; empty if the run has all cases of the baseline.
 fn gone(comparison: &Comparison) -> String {
     let gone = comparison.cases.iter().filter(|it| it.kind == CaseChangeKind::Gone);
     let mut names: Vec<String> =
