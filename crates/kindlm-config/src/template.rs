@@ -453,7 +453,7 @@ impl Template {
 impl Jinja {
     /// Checks a Jinja template and adds its environment variables.
     ///
-    /// The template is the whole text or a part of it. Fails if the template is invalid.
+    /// The template is the whole text or a part of the text. Fails if the template is invalid.
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
         // The position of the part in the text. JSON escape sequences can make the part differ from the text.
         let start = text.find(template);

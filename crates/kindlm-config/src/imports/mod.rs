@@ -1,6 +1,6 @@
 //! Finds the files that belong to a program.
 //!
-//! These are its main file, and the files that it imports or names.
+//! The files are its main file, and the files that it imports or names.
 //!
 //! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. A missed
 //! file would keep results of an outdated program. The search follows neither packages of npm and pip, nor paths that

@@ -156,7 +156,7 @@ fn add_suite(document: &mut Value) {
 
 /// Removes and returns the providers that are not in the schema of the document.
 ///
-/// These are providers with a `type`, and providers that the caller has added.
+/// Such providers have a `type`, or were added by the caller.
 fn take_typed(known: &Providers, document: &mut Value) -> Vec<(String, Value)> {
     let Some(Value::Object(providers)) = document.get_mut("providers") else { return Vec::new() };
     let is_typed = |name: &str, config: &Value| {

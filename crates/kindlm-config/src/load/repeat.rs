@@ -92,7 +92,7 @@ fn decided(sink: &mut Sink, piece: Piece<'_>, at: &str, early: EarlyEntry) -> Op
 
 /// Returns help for a `max` that is too small.
 ///
-/// The help has a larger `max` for the same rates and, if there is one, a lower `fail` for the same `max`.
+/// The help has a larger `max` for the same rates and, if possible, a lower `fail` for the same `max`.
 fn advice(test: &Sprt, max: u32) -> String {
     let enough = match test.smallest_max(UNDECIDED, LIMIT) {
         Some(enough) => format!("`max: {enough}` leaves at most 10% undecided"),

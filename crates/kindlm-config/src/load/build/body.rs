@@ -93,7 +93,7 @@ pub(super) struct Compiler {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) shared: Arc<TestParts>,
-    /// The variables as JSON; empty if there are none.
+    /// The variables as JSON; empty without variables.
     pub(super) vars: Box<str>,
     /// The values that few tests have; `None` if all are empty.
     pub(super) more: Option<Box<More>>,
@@ -109,7 +109,7 @@ pub(super) struct More {
     pub(super) metadata: Map<String, Value>,
     /// The options of the test, which scripts can read.
     pub(super) options: Map<String, Value>,
-    /// The recorded output, if the test has one.
+    /// The recorded output; `None` if the test has no recorded output.
     pub(super) recorded: Option<Value>,
 }
 

@@ -294,7 +294,7 @@ impl Builder<'_> {
         Some(transforms.into())
     }
 
-    /// Adds the threshold and the transform scripts to the digest, if there are any.
+    /// Adds the threshold and the transform scripts, if the test has any, to the digest.
     fn with_rules(&self, digest: Digest, threshold: Option<f64>, transforms: &[&str]) -> Digest {
         if threshold.is_none() && transforms.is_empty() {
             return digest;
@@ -337,7 +337,7 @@ struct Deciding<'a> {
     more: Option<&'a More>,
 }
 
-/// Returns the variables as JSON; empty if there are none.
+/// Returns the variables as JSON; empty without variables.
 fn stored(vars: &Value) -> Box<str> {
     if vars.as_object().is_none_or(Map::is_empty) {
         return Box::default();

@@ -118,7 +118,7 @@ impl Resolved<'_> {
 
     /// Warns of a model name that is similar to a known name.
     ///
-    /// This is not an error, because the list of known models is incomplete.
+    /// Such a name is not an error, because the list of known models is incomplete.
     fn check_model_name(&mut self, piece: Piece<'_>, at: &str, entry: &ModelEntry) {
         let (provider, name) = (&entry.provider, &entry.model);
         let config = self.suite.providers.get(provider);

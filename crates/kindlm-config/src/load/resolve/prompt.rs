@@ -108,7 +108,7 @@ impl Prompts {
         self.by_name.contains_key(name)
     }
 
-    /// Returns the prompt of a name, or `None` if it does not exist or has errors.
+    /// Returns the prompt of a name, or `None` if the prompt does not exist or has errors.
     pub(in crate::load) fn get(&self, name: &str) -> Option<&Prompt> {
         self.by_name.get(name).and_then(Option::as_ref)
     }
@@ -126,7 +126,7 @@ impl Prompts {
         self.lack_is_reported
     }
 
-    /// Returns the name of the prompt if there is exactly one, or `None` otherwise.
+    /// Returns the name of the only prompt, or `None` if the number of prompts is not 1.
     pub(in crate::load) fn only(&self) -> Option<&str> {
         if let [name] = self.names.as_slice() { Some(name) } else { None }
     }

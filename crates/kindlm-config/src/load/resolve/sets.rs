@@ -33,10 +33,10 @@ pub(in crate::load) struct Sets {
 
 /// Rules that a judge checks in one request.
 ///
-/// These are the rules of a prompt, of its sets, and of the sets of a test.
+/// The rules belong to a prompt, to its sets, and to the sets of a test.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Rules {
-    /// The rules as JSON; null if there are none.
+    /// The rules as JSON; null without rules.
     pub(in crate::load) value: Value,
     pub(in crate::load) checks: Arc<[Check]>,
     /// The digests of the files that the rules name.
