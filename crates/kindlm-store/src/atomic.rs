@@ -20,7 +20,7 @@ pub struct Draft {
 
 #[derive(Debug)]
 enum Out {
-    /// A temporary file next to the target, with the old file's permissions, if any.
+    /// A temporary file next to the target, with the permissions of the old file; `None` without an old file.
     Beside(BufWriter<tempfile::NamedTempFile>, Option<fs::Permissions>),
     /// The target, which is not a regular file and is written directly.
     Directly(BufWriter<fs::File>),

@@ -76,7 +76,7 @@ pub struct Entry {
     pub outcome: Option<Outcome>,
     /// The share of judged repeats that passed, from 0 to 1.
     pub pass_rate: f64,
-    /// The output of the first repeat without an execution error; empty if there is none.
+    /// The output of the first repeat without an execution error; empty without such a repeat.
     #[serde(default)]
     pub output_text: String,
     /// The text of each labelled turn in that repeat.
@@ -115,7 +115,7 @@ pub struct Entry {
     /// The digest of the case without its prompt or command, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
-    /// The name of the cluster of cases that depend on each other, if the case is in one.
+    /// The name of the cluster of cases that depend on each other; `None` if the case is in no cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The judges that were asked, each as a text with the model's id and the digest of its instructions.
@@ -240,7 +240,7 @@ impl Baseline {
         self.results.retain(|(case, model), _| keep(case, model));
     }
 
-    /// Returns the entry of a case on a model, if there is one.
+    /// Returns the entry of a case on a model; `None` without such an entry.
     pub fn get(&self, case: &str, model: &str) -> Option<&Entry> {
         self.results.get(&(case.to_owned(), model.to_owned()))
     }
@@ -460,7 +460,7 @@ fn is_judged(outcome: Outcome) -> bool {
 }
 
 impl Conditions {
-    /// Returns the conditions of a run without reading its cases. The judges are those of the suite.
+    /// Returns the conditions of a run without reading its cases. The judges come from the suite.
     pub fn of_suite<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Self {
         let judges = report.suite.judges.iter().flat_map(|it| it.models.iter().cloned());
         Self { judges: judges.collect(), ..Self::of(report) }

@@ -37,7 +37,7 @@ impl Baselines {
         Ok(path)
     }
 
-    /// Loads the baseline with this label; returns `None` if it does not exist.
+    /// Loads the baseline with this label; returns `None` if the baseline does not exist.
     pub fn find(&self, label: &str) -> Result<Option<Baseline>, StoreError> {
         match self.load(label) {
             Ok(baseline) => Ok(Some(baseline)),

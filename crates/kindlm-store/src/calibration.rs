@@ -133,7 +133,7 @@ pub struct OwnNoise {
 impl OwnNoise {
     /// Returns the upper end of the share of different verdicts, from 0 to 1.
     ///
-    /// This is the end of the one-sided 95% interval of Wilson. Fails if no output has two verdicts.
+    /// The upper end belongs to the one-sided 95% interval of Wilson. Fails if no output has two verdicts.
     pub fn upper(self) -> Result<f64, Undefined> {
         // The two-sided interval of 90% leaves out 5% on each side.
         Ok(Tally::new(self.different, self.asked)?.wilson(Confidence::P90).high)

@@ -4,9 +4,9 @@ use crate::StoreError;
 
 const MAX: usize = 100;
 
-/// Refuses a name, unless it has only ASCII letters, digits, `.`, `_` and `-`, at most 100 of them.
+/// Refuses a name, unless it has only ASCII letters, digits, `.`, `_` and `-`, and at most 100 characters.
 ///
-/// It must begin with a letter or a digit, and must not end with a `.`.
+/// A name must begin with a letter or a digit, and must not end with a `.`.
 pub(crate) fn check(kind: &'static str, name: &str) -> Result<(), StoreError> {
     let ok = name.len() <= MAX
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -27,7 +27,8 @@ pub struct Watch {
     pub asked: u64,
     /// The number of outputs without a readable verdict, which are not evidence.
     pub errored: u64,
-    /// The evidence that the judge has changed, over all watches up to this one: a likelihood ratio. 1 is no evidence.
+    /// The evidence that the judge has changed, over all watches up to this watch: a likelihood ratio. 1 is no
+    /// evidence.
     pub evidence: f64,
     /// The model names that the provider returned, if they differ from the request. They are sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

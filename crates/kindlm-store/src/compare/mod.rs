@@ -85,7 +85,7 @@ impl Baseline {
             || ComparisonVerdict::NotComparable { reason: why_nothing(&cases) },
             |(change, paired)| verdict(change, paired.detectable, options),
         );
-        // The largest changes come first; the others stay in the order of the runs.
+        // The largest changes come first; the other changes stay in the order of the runs.
         let size = |it: &CaseChange| {
             it.difference().filter(|_| it.kind.is_compared()).map_or(0.0, f64::abs)
         };

@@ -31,7 +31,7 @@ pub struct Header<'a> {
     /// The file name of the config file, without its folder. Several suites may share one folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Cow<'a, str>>,
-    /// The digest of the config file, if there is one.
+    /// The digest of the config file; `None` without a config file.
     ///
     /// A difference is only reported, because each relevant part has its own digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Returns the location of an execution's last entry, if there is one.
+    /// Returns the location of an execution's last entry; `None` without an entry.
     pub fn get(&self, case: &str, model: &str, repeat: u32) -> Option<EntryLocation> {
         let key = (*self.names.get(case)?, *self.names.get(model)?, repeat);
         self.places.get(&key).copied()

@@ -78,7 +78,7 @@ pub use reader::{Entries, Entry, Journal, Reader};
 pub use summaries::CaseSummaries;
 pub use writer::{Durability, JournalWriter};
 
-/// Returns the process that writes to the journal in a run's folder, if there is one.
+/// Returns the process that writes to the journal in a run's folder; `None` if no process writes.
 ///
 /// Unlike [`Journal::holder`], this also finds a process that has not written the header yet.
 pub fn holder_of(folder: &std::path::Path) -> Result<Option<Holder>, JournalError> {

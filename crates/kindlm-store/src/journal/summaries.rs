@@ -14,7 +14,7 @@ const AT_ONCE: usize = 1 << 16;
 
 /// The maximum number of bytes in memory.
 ///
-/// This is enough for about eight thousand summaries.
+/// The memory is enough for about eight thousand summaries.
 const HELD: usize = 1 << 22;
 
 /// The summaries of finished cases, in memory or in an unnamed file.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_summary_with_its_executions_is_the_written_case() {
         let folder = tempfile::tempdir().unwrap();
-        // All summaries stay in memory, only the first one, or none of them.
+        // All summaries stay in memory, only the first summary, or no summary.
         for room in [HELD, CaseSummary::of(&case("c", 3)).unwrap().size(), 0] {
             in_and_out(&mut CaseSummaries {
                 room: Some(room),

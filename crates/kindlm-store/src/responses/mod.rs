@@ -27,7 +27,7 @@
 //! replaced by `call_1`, `call_2` and so on, because providers generate new ids for each answer. `sample` distinguishes
 //! repeats; the request of the first repeat has no `sample`.
 //!
-//! A file has no HTTP headers, and no time unless the caller sets one. If a new answer differs only in its time or
+//! A file has no HTTP headers, and no time unless the caller sets a time. If a new answer differs only in its time or
 //! latency, the file is not rewritten, so that git shows real changes only.
 //!
 //! Several processes may share a folder without locks, because files are replaced atomically.

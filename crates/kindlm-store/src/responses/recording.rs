@@ -175,7 +175,7 @@ pub(super) fn path(folder: &Path, digest: &str) -> PathBuf {
     folder.join(digest.get(..2).unwrap_or_default()).join(format!("{digest}.json"))
 }
 
-/// Loads the answer to a request; returns `None` if it is not stored.
+/// Loads the answer to a request; returns `None` if the answer is not stored.
 ///
 /// The error message of an unusable file names the file.
 ///

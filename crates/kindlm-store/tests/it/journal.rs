@@ -54,7 +54,7 @@ fn results(folder: &Path) -> Result<Vec<ExecutionResult>, JournalError> {
     Journal::open(folder)?.entries()?.map(|entry| entry.map(|it| it.result)).collect()
 }
 
-/// Returns the executions of the sample report, without those that were not run.
+/// Returns the executions of the sample report, without executions that were not run.
 fn sample() -> Vec<ExecutionResult> {
     sample_report()
         .cases
