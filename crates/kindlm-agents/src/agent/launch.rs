@@ -47,7 +47,7 @@ pub struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// Returns the folder in which the agent runs. This is its workspace, its `cwd`, or else the folder of the suite.
+    /// Returns the folder in which the agent runs: its workspace, its `cwd`, or else the folder of the suite.
     pub(super) fn folder(&self, start: &AgentStart) -> PathBuf {
         match (&start.folder, &start.agent.cwd) {
             (Some(folder), _) => folder.path.clone(),

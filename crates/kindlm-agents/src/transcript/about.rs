@@ -49,7 +49,8 @@ pub(super) fn add(
     Ok(transcript)
 }
 
-/// Returns the finish reason in a message or a log; `None` if it is not recorded. Fails if it is not a text.
+/// Returns the finish reason in a message or a log; `None` if the reason is not recorded. Fails if the reason is not a
+/// text.
 pub(super) fn finish_reason(value: &Value, at: &str) -> Result<Option<FinishReason>, Problem> {
     let own = match text_at(value, "finish_reason", at)? {
         None => text_at(value, "stop_reason", at)?,
