@@ -419,7 +419,7 @@ async fn waiting_is_sleeping() {
     let start = Instant::now();
     set.run_until(all(calls)).await;
     assert!(start.elapsed() >= Duration::from_mins(9));
-    // All ten calls are one task here, so each wake-up polls all of them.
+    // All ten calls are one task here, so each wake-up polls all calls.
     assert!(polls.get() < 400, "{} polls", polls.get());
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Window {
 /// The state at the time when a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// The requests in flight, including this one.
+    /// The requests in flight, including this request.
     load: u32,
     epoch: u64,
 }
