@@ -88,7 +88,7 @@ pub(crate) fn target<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value
     root.pointer(reference)
 }
 
-/// Returns the schema at an evaluation path, or `None` if it does not exist.
+/// Returns the schema at an evaluation path, or `None` if the schema does not exist.
 ///
 /// The part `$ref` of a path leads to the target of the reference.
 pub(crate) fn at<'a>(root: &'a Value, parts: &[String]) -> Option<&'a Value> {
