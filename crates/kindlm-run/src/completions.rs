@@ -38,7 +38,7 @@ pub enum Names {
 }
 
 impl Names {
-    /// Returns the names that an argument of the command line takes, by the argument's id.
+    /// Returns the names that an argument of the command line takes, by the argument's id; `None` for other arguments.
     pub fn of_argument(id: &str) -> Option<Self> {
         Some(match id {
             "test" | "tests" | "patterns" | "only" => Self::Tests,

@@ -76,7 +76,7 @@ pub struct VerifyConfig {
     pub document: PathBuf,
     /// The id of the run; by default the run that the document names, if it is stored.
     pub run: Option<String>,
-    /// The file of a JSON report, in place of a stored run.
+    /// The file of a JSON report, in place of a stored run; `None` for a stored run.
     pub report: Option<String>,
 }
 

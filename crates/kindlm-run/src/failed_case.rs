@@ -29,8 +29,8 @@ pub struct FailedCase {
 }
 
 impl FailedCase {
-    /// Describes a case. Returns `None` if it neither failed nor is errored, or if it has no failed check and no error
-    /// with a code, for example because no execution was run.
+    /// Describes a case. Returns `None` if the case neither failed nor is errored. Also returns `None` without a failed
+    /// check and without an error with a code, for example because no execution was run.
     pub(crate) fn of(case: &CaseResult, secrets: &Secrets) -> Option<Self> {
         if !matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
             return None;

@@ -90,7 +90,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Returns the git folder of the repository around `folder`.
+/// Returns the git folder of the repository around `folder`; `None` without a readable repository.
 fn git_folder(folder: &Path) -> Option<PathBuf> {
     let dot_git = folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
     if dot_git.is_dir() { Some(dot_git) } else { linked(&dot_git) }
@@ -114,7 +114,7 @@ pub(crate) fn commit(folder: &Path) -> Option<String> {
     as_commit(line.split_once(' ')?.0)
 }
 
-/// Returns the git folder that a `.git` file names.
+/// Returns the git folder that a `.git` file names; `None` if the file cannot be read or names no folder.
 ///
 /// Linked worktrees and submodules have such a file.
 fn linked(dot_git: &Path) -> Option<PathBuf> {

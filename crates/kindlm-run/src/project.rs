@@ -215,7 +215,7 @@ impl SuiteFolder {
         }
     }
 
-    /// Returns the first of these names that exists in the folder.
+    /// Returns the first of these names that exists in the folder; `None` if no name exists.
     ///
     /// The config file itself is left out.
     fn beside(&self, names: &[&'static str]) -> Option<&'static str> {

@@ -48,7 +48,7 @@ pub struct RunConfig {
     pub select: Selection,
     /// The source of the models' answers.
     pub responses: ResponseSource,
-    /// The minimum pass rate, from 0 to 1, which replaces `gates.passRateMin`.
+    /// The minimum pass rate, from 0 to 1, which replaces `gates.passRateMin`; `None` to keep the gate.
     pub pass_rate_min: Option<f64>,
     /// True if a run with a budget may start although a price is unknown.
     pub allow_unpriced: bool,
@@ -86,8 +86,8 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// Fails if the run cannot start, for example because of an empty selection, a baseline of another suite, or a
-    /// changed suite of a resumed run.
+    /// Fails if the run cannot start. Examples are an empty selection, a baseline of another suite, or a changed suite
+    /// of a resumed run.
     pub fn new(
         world: &World,
         project: Project,
@@ -261,7 +261,7 @@ pub(crate) struct Around {
     pub(crate) session: Session,
     pub(crate) files: Folder,
     pub(crate) digest: Option<Digest>,
-    /// The run that is resumed.
+    /// The run that is resumed; `None` for a new run.
     pub(crate) past: Option<Past>,
     /// The arguments stored with the run.
     pub(crate) arguments: Vec<String>,

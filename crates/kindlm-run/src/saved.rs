@@ -74,8 +74,8 @@ pub(crate) fn mutation_beside(world: &World, report: &Path, run: &str) -> Option
 ///
 /// # Errors
 ///
-/// Fails if no report exists, if it cannot be read or belongs to another suite, or if the named or the newest run
-/// stopped without a report.
+/// Fails if no report exists, or if the report cannot be read or belongs to another suite. Also fails if the named or
+/// the newest run stopped without a report.
 pub fn find(
     world: &World,
     place: &SuiteFolder,

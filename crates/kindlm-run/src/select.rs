@@ -42,7 +42,7 @@ pub struct Selection {
     pub changed: bool,
     /// The part of the executions to run; `None` for all.
     pub shard: Option<Shard>,
-    /// The run id or file of a report. Its durations balance the shards.
+    /// The run id or file of a report. Its durations balance the shards; `None` to balance without durations.
     pub shard_durations: Option<String>,
 }
 

@@ -14,8 +14,8 @@ use crate::{Failure, World};
 ///
 /// Returns `None` if no agent needs a folder.
 ///
-/// Fails, before any request is sent, if a source folder does not exist or may not be used, or if the program for an
-/// isolation is not installed.
+/// Fails if a source folder does not exist or may not be used. Also fails if the program for an isolation is not
+/// installed. No request is sent before a failure.
 pub(crate) fn open(
     world: &World,
     files: &Folder,

@@ -53,15 +53,15 @@ pub struct BisectConfig {
     pub model: Option<String>,
     /// The two versions.
     pub range: Range,
-    /// The pass rate that is good, from 0 to 1. The default is that of the case, or 0.95.
+    /// The pass rate that is good, from 0 to 1. The default is the pass rate of the case, or 0.95.
     pub pass: Option<f64>,
-    /// The pass rate that is bad, from 0 to 1. The default is that of the case, or 0.5.
+    /// The pass rate that is bad, from 0 to 1. The default is the fail rate of the case, or 0.5.
     pub fail: Option<f64>,
     /// The highest probability that the answer is wrong, from 0 to 0.5.
     pub error: f64,
     /// The maximum number of executions; `None` for no limit.
     pub max_executions: Option<u64>,
-    /// The budget of all tries together in US dollars; the lower of this and the suite's `costMaxUsd` applies.
+    /// The budget of all tries together in US dollars. The lower of this budget and the suite's `costMaxUsd` applies.
     pub budget_usd: Option<f64>,
     /// True if a search with a budget may start although a price is unknown.
     pub allow_unpriced: bool,

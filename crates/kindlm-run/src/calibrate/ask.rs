@@ -18,11 +18,11 @@ use crate::Failure;
 /// The default question for the judge, for rows without a question.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// The criteria in words, for the check `judge`.
+    /// The criteria in words, for the check `judge`; `None` without criteria.
     pub criteria: Option<String>,
-    /// A set of rules, for the check `prompt-assertion`.
+    /// A set of rules, for the check `prompt-assertion`; `None` without rules.
     pub assertions: Option<Value>,
-    /// An entry of the list form of `expect.assert`.
+    /// An entry of the list form of `expect.assert`; `None` without an entry.
     pub check: Option<Value>,
     /// The minimum score that passes, for `criteria`.
     pub min_score: Option<f64>,

@@ -36,8 +36,8 @@ impl LabelFile {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read, is too large, is not UTF-8 or has another extension, if rows are malformed or
-    /// contradict each other, or if no row has a label.
+    /// Fails if the file cannot be read, is too large, is not UTF-8 or has another extension. Also fails if rows are
+    /// malformed or contradict each other, or if no row has a label.
     pub fn load(world: &World, path: &Path, label_threshold: f64) -> Result<Self, Failure> {
         let (name, bytes) = (path.display().to_string(), load(world, path)?);
         let labels = read(&name, &bytes, label_threshold)?;

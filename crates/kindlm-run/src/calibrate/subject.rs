@@ -152,7 +152,7 @@ impl Subject {
     ///
     /// Fails if a row cannot be judged, or if rows differ in the check, the judge or the instructions. The error
     /// message gives the lines of the first 20 problems. Also fails if `question` has no effect because every row has
-    /// its own question, if no model can judge, or if the check names another judge than the caller.
+    /// its own question. Also fails if no model can judge, or if the check names another judge than the caller.
     pub fn plan(
         &self,
         world: &World,
@@ -173,8 +173,9 @@ impl Subject {
     ///
     /// # Errors
     ///
-    /// Fails if no model can judge, if the judge was never calibrated or its calibrations cannot be read, if `run` is
-    /// `None` or has a case that cannot be read, or if the judge judged nothing in the run with a calibrated check.
+    /// Fails if no model can judge, if the judge was never calibrated, or if its calibrations cannot be read. Also
+    /// fails if `run` is `None` or has a case that cannot be read. Also fails if the judge judged nothing in the run
+    /// with a calibrated check.
     pub fn correct(&self, run: Option<&Saved>) -> Result<Agreement, Failure> {
         let panel = self.panel(&self.judging)?;
         let known = Calibrations::new(self.place.state())
@@ -323,9 +324,9 @@ impl Planned<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if a budget is set and the judge's price is unknown, unless `allow_unpriced` is set, if the configuration
-    /// of a provider is invalid, if the response store cannot be used, or if a judge's key is missing and every answer
-    /// must be requested.
+    /// Fails if a budget is set and the judge's price is unknown, unless `allow_unpriced` is set. Also fails if the
+    /// configuration of a provider is invalid, or if the response store cannot be used. Also fails if a judge's key is
+    /// missing and every answer must be requested.
     ///
     /// An output that cannot be judged is not a failure, but is counted in the result. If a case of `run` cannot be
     /// read, the pass rate of `run` is not corrected, after a notice.

@@ -14,8 +14,8 @@ const KNOWN_ELSEWHERE: [&str; 2] = ["expected", "assertion"];
 /// The common stems of keys that hold checks.
 const STEMS: [&str; 4] = ["expect", "assert", "check", "rule"];
 
-/// Returns the error message for the first unknown key that holds checks or actions. `meant` returns the most similar
-/// known key.
+/// Returns the error message for the first unknown key that holds checks or actions; `None` without such a key. `meant`
+/// returns the most similar known key.
 pub(super) fn misplaced_check(
     line: &Line<'_>,
     json: &[u8],

@@ -208,7 +208,7 @@ impl<'a> Evaluator<'a> {
         output.flush()
     }
 
-    /// Returns a record's id with secrets masked.
+    /// Returns a record's id with secrets masked; `None` without an id.
     fn shown(&self, id: Option<Value>) -> Option<Value> {
         let mut id = id?;
         if let Value::String(text) = &mut id {
@@ -476,7 +476,7 @@ fn is_weightless(checks: &[Check]) -> bool {
     !checks.is_empty() && !checks.iter().any(Check::weighs)
 }
 
-/// Returns the first rule id that occurs twice in these blocks.
+/// Returns the first rule id that occurs twice in these blocks; `None` if all rule ids differ.
 fn duplicate_rule(blocks: [&Value; 2]) -> Option<&str> {
     let mut ids = Vec::new();
     for block in blocks {

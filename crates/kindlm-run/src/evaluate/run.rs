@@ -48,13 +48,13 @@ pub struct EvaluateConfig {
     pub jsonl: bool,
     /// True if each result repeats the unknown keys of its record.
     pub echo: bool,
-    /// The file for the results of JSON lines, relative to the working folder. A stopped evaluation can be resumed from
-    /// it.
+    /// The file for the results of JSON lines, relative to the working folder; `None` without such a file. A stopped
+    /// evaluation can be resumed from the file.
     pub output: Option<PathBuf>,
     /// True to reuse the results in `output`. Records without a result, or with an errored or outdated result, are
     /// evaluated again.
     pub resume: bool,
-    /// The file for the summary of all records, relative to the working folder.
+    /// The file for the summary of all records, relative to the working folder; `None` without such a file.
     pub summary: Option<PathBuf>,
 }
 

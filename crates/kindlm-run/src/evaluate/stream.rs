@@ -52,8 +52,8 @@ struct Done {
 ///
 /// Returns the worst exit status of all records.
 ///
-/// Fails if the input has no record, if it cannot be read or the results cannot be written, or if a check needs a judge
-/// model and no judge model is configured.
+/// Fails if the input has no record, if the input cannot be read, or if the results cannot be written. Also fails if a
+/// check needs a judge model and no judge model is configured.
 pub(super) fn run(
     evaluator: &Evaluator<'_>,
     input: &mut (dyn Read + Send),
@@ -232,7 +232,7 @@ struct Feed<'a> {
     ///
     /// Several lines can then wait for a judge at once.
     one_by_one: bool,
-    /// The earlier results, in the order of the records.
+    /// The earlier results, in the order of the records; `None` without earlier results.
     kept: Option<Kept>,
     /// The control that stops the evaluation.
     control: &'a Control,

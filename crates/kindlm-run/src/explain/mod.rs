@@ -31,8 +31,8 @@ const KINDS: [&str; 4] = ["assertions", "gates", "providers", "reporters"];
 
 /// Returns the page about a topic, as Markdown; `None` stands for the overview.
 ///
-/// A topic is the id of a registry entry, a kind of entries, a failure code, `codes`, or a key of `kindlm.yaml`, such as
-/// `defaults.repeat`, `tests[].expect` or `repeat`.
+/// A topic is the id of a registry entry, a kind of entries, a failure code, `codes`, or a key of `kindlm.yaml`.
+/// Examples of keys are `defaults.repeat`, `tests[].expect` and `repeat`.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ fn key(topic: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns the page of a key at the top of `kindlm.yaml` or of a gate per name, followed by the page of the registry
-/// entry with the same name, such as `tests` or `tags`. Returns `None` if one of the pages is missing.
+/// Returns two pages with the same name, such as `tests` or `tags`: of a key, and of a registry entry. The key is at
+/// the top of `kindlm.yaml` or belongs to a gate per name. Returns `None` if one of the pages is missing.
 fn key_and_entry(topic: &str) -> Option<String> {
     let per_name = kindlm_engine::gates::find(topic)
         .is_some_and(|it| it.meta.threshold == kindlm_engine::gates::Threshold::Names);

@@ -38,8 +38,8 @@ pub struct HistoryConfig {
 ///
 /// # Errors
 ///
-/// Fails if there is no finished run, if the folder of runs cannot be read, or if `config` has an invalid pattern or
-/// selects no case, several cases, or a model without results.
+/// Fails if there is no finished run, or if the folder of runs cannot be read. Also fails if `config` has an invalid
+/// pattern or selects no case, several cases, or a model without results.
 pub fn history(
     world: &World,
     place: &SuiteFolder,

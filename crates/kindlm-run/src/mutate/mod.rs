@@ -39,13 +39,14 @@ pub struct MutateConfig {
     pub operators: Vec<String>,
     /// True to evaluate the checks that ask models.
     pub judges: bool,
-    /// The source of the judges' answers. By default, answers are stored, so that a judge is asked once for each mutant.
+    /// The source of the judges' answers. By default, answers are stored, so that a judge is asked once for each
+    /// mutant.
     pub responses: Option<ResponseSource>,
     /// The maximum cost of the judges, in US dollars.
     pub budget_usd: Option<f64>,
-    /// The minimum score, from 0 to 1, which replaces `gates.mutationScoreMin`.
+    /// The minimum score, from 0 to 1, which replaces `gates.mutationScoreMin`; `None` to keep the gate.
     pub min: Option<f64>,
-    /// The file of a page with the result, relative to the working folder.
+    /// The file of a page with the result, relative to the working folder; `None` for no page.
     pub html: Option<PathBuf>,
 }
 

@@ -217,13 +217,13 @@ impl Originals {
         (tally, places)
     }
 
-    /// Returns the original of a case on a model.
+    /// Returns the original of a case on a model; `None` without such an original.
     pub(super) fn original(&self, case: &str, model: &str) -> Option<&Execution> {
         let at = self.index.get(&(case.to_owned(), model.to_owned()))?;
         self.executions.get(*at)
     }
 
-    /// Returns the original (repeat 0) or a mutant of a case on a model.
+    /// Returns the original (repeat 0) or a mutant of a case on a model; `None` if the execution does not exist.
     pub(super) fn execution(&self, case: &str, model: &str, repeat: u32) -> Option<Execution> {
         let at = *self.index.get(&(case.to_owned(), model.to_owned()))?;
         let (execution, mutated) = (self.executions.get(at)?, self.mutated.get(at)?);
@@ -235,8 +235,8 @@ impl Originals {
     }
 }
 
-/// Removes the checks that ask models or services. Returns a sentence about the removed checks; `None` if there are
-/// none.
+/// Removes the checks that ask models or services. Returns a sentence about the removed checks; `None` if no check was
+/// removed.
 fn drop_judged(body: &mut CaseBody) -> Option<String> {
     let (mut dropped, mut all) = (0, 0);
     let mut keep = |checks: &Arc<[Check]>| -> Arc<[Check]> {

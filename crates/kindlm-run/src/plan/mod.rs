@@ -41,8 +41,8 @@ pub struct PlanConfig {
 ///
 /// # Errors
 ///
-/// Fails if a run cannot be read, is named twice or belongs to another suite than `of`, if the runs belong to several
-/// suites, if no repeat was judged, or if the goal is impossible.
+/// Fails if a run cannot be read, is named twice or belongs to another suite than `of`. Also fails if the runs belong
+/// to several suites, if no repeat was judged, or if the goal is impossible.
 pub fn plan(
     world: &World,
     place: &SuiteFolder,

@@ -80,7 +80,7 @@ impl Kept {
         self.past.as_ref().is_some_and(|it| it.is_complete)
     }
 
-    /// Syncs all data to the disk, and returns the error of a failed sync.
+    /// Syncs all data to the disk, and returns the error of a failed sync; `None` after success.
     ///
     /// Also stops the thread that syncs.
     pub(crate) fn finish(&mut self) -> Option<RecordError> {
@@ -110,6 +110,7 @@ impl Kept {
     }
 
     /// Runs `with` on the case summaries. If `with` fails, the case summaries are dropped and the run continues.
+    /// Returns `None` after such a failure, and without case summaries.
     fn with_heads<T>(&self, with: impl FnOnce(&mut CaseSummaries) -> io::Result<T>) -> Option<T> {
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let done = with(heads.as_mut()?);

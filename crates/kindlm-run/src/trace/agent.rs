@@ -41,7 +41,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Returns the error of a command that did not start or crashed.
+/// Returns the error of a command that did not start or crashed; `None` for any other command.
 ///
 /// Without this error, the missing actions of the agent would look like good behavior.
 ///

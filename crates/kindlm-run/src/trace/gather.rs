@@ -114,7 +114,7 @@ async fn bind(gathering: &Gathering<'_>) -> Result<Receiver, Failure> {
 struct Ended {
     command: Option<CommandOutput>,
     failure: Option<ProviderError>,
-    /// The note that the wait was cut off, so spans may be missing.
+    /// The note that the wait was cut off, so spans may be missing; `None` if the wait was not cut off.
     note: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct GatheredTraces {
     pub traces: Vec<Vec<OtlpSpan>>,
     /// The command's output; `None` if no command ran to its end.
     pub command: Option<CommandOutput>,
-    /// The error that makes judging impossible, for example because no span arrived.
+    /// The error that makes judging impossible, for example because no span arrived; `None` without such an error.
     pub failure: Option<ProviderError>,
     /// Messages about rejected data.
     pub rejected: Vec<String>,

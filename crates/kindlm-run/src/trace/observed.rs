@@ -30,7 +30,7 @@ pub(crate) struct Observations {
     named: HashMap<String, Vec<usize>>,
     /// The indices of the traces that name no test case. They are judged by each test case that no trace names.
     open: Vec<usize>,
-    /// The error that makes judging impossible.
+    /// The error that makes judging impossible; `None` without such an error.
     failure: Option<ProviderError>,
     command: Option<CommandOutput>,
     expected: usize,

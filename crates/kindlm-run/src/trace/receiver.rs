@@ -194,8 +194,8 @@ fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response<Fu
 
 /// Stores the data of a request, and returns its kind with messages about its rejected parts.
 ///
-/// Only the conversation events in logs are used. Metrics are ignored, because an error response would make the SDK write
-/// to the agent's stderr.
+/// Only the conversation events in logs are used. Metrics are ignored, because an error response would make the SDK
+/// write to the agent's stderr.
 async fn take(
     request: Request<Incoming>,
     encoding: Option<Encoding>,

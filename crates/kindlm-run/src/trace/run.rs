@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct TraceConfig {
-    /// The agent's command, which a shell runs in the folder of the suite.
+    /// The agent's command, which a shell runs in the folder of the suite; `None` without a command.
     pub command: Option<String>,
     /// The files of spans. If any are given, no port is opened.
     pub from: Vec<PathBuf>,
@@ -45,7 +45,7 @@ pub struct TraceConfig {
     pub select: Selection,
     /// The source of the judges' answers.
     pub responses: ResponseSource,
-    /// The minimum pass rate, from 0 to 1, which replaces `gates.passRateMin`.
+    /// The minimum pass rate, from 0 to 1, which replaces `gates.passRateMin`; `None` to keep the gate.
     pub pass_rate_min: Option<f64>,
     /// True if a run with a budget may start although the price of a judge is unknown.
     pub allow_unpriced: bool,
@@ -88,8 +88,8 @@ impl Default for TraceConfig {
 /// # Errors
 ///
 /// Fails for the reasons of [`Prepared::new`](crate::Prepared::new) and [`Prepared::run`](crate::Prepared::run). Also
-/// fails if the suite cannot be judged by traces, if no port can be opened, if the user interrupts the collection, or
-/// if the spans cannot be read.
+/// fails if the suite cannot be judged by traces, or if no port can be opened. Also fails if the user interrupts the
+/// collection, or if the spans cannot be read.
 pub fn judge_traces(
     world: &World,
     project: Project,
