@@ -22,9 +22,11 @@ pub struct RunOptions {
     ///
     /// This equals [`max_failures`](Self::max_failures) = 1, and takes precedence over it.
     pub fail_fast: bool,
-    /// The number of failed or errored cases after which the run stops, at least 1. A case counts once for each model.
+    /// The number of failed or errored cases after which the run stops, at least 1; `None` for no limit. A case counts
+    /// once for each model.
     pub max_failures: Option<u32>,
-    /// The budget in US dollars. The lowest of this budget and the budgets of the gates applies.
+    /// The budget in US dollars; `None` for the budgets of the gates only. The lowest of this budget and the budgets of
+    /// the gates applies.
     pub budget_usd: Option<f64>,
     /// True if a failed soft check fails the execution.
     pub strict: bool,
@@ -43,7 +45,7 @@ pub struct Filter {
     pub tests: Vec<Pattern>,
     /// The ids of the selected models; `command` selects the command tests, and `transcript` the transcript tests.
     pub models: Vec<String>,
-    /// The selected cases with their models, such as the cases that failed in an earlier run.
+    /// The selected cases with their models, such as the cases that failed in an earlier run; `None` for all cases.
     pub only: Option<Targets>,
 }
 

@@ -48,7 +48,7 @@ pub struct Suite {
     pub judged: Vec<JudgedCheck>,
     /// The checks that list entries may reference by name, as written.
     pub assertion_templates: Map<String, Value>,
-    /// The `compliance` block.
+    /// The `compliance` block; `None` if the suite has no such block.
     pub compliance: Option<Compliance>,
     /// The settings for traces of the agent under test.
     pub trace: TraceSettings,

@@ -83,7 +83,7 @@ impl Collector {
         Self { groups: Groups::of(units), open: HashMap::new() }
     }
 
-    /// Adds a result. If this completes its case, returns the case's position and executions.
+    /// Adds a result. If the result completes its case, returns the case's position and executions; otherwise `None`.
     pub(super) fn add(
         &mut self,
         at: usize,

@@ -53,13 +53,14 @@ pub struct Run<'a> {
     pub workspaces: Option<&'a dyn Workspaces>,
     /// The baseline for measuring drift; `None` without a baseline.
     pub baseline: Option<&'a Baseline>,
-    /// The switch with which the caller can stop the run.
+    /// The switch with which the caller can stop the run; `None` if the caller does not stop the run.
     pub control: Option<&'a Control>,
     /// The listener for progress events.
     pub watch: &'a (dyn Fn(RunProgress<'_>) + Sync),
     /// The record that stores finished executions, and loads the executions of an earlier process.
     pub record: &'a dyn Record,
-    /// Executions from outside of the run. They are judged, and nothing is executed.
+    /// Executions from outside of the run. They are judged, and nothing is executed. The field is `None` for other
+    /// runs.
     pub observed: Option<&'a dyn Observed>,
     /// The watches of the judges before the executions. Their cost counts in the budget, and for the gates.
     pub canaries: &'a [CanaryWatch],
@@ -113,8 +114,8 @@ pub struct Executed {
 /// Executes the plan, judges every execution, and aggregates the repeats.
 ///
 /// Executions that [`Run::record`] has stored are not carried out again. At most `concurrency` calls of the ports are
-/// in flight, including questions to judges, and at most `concurrency` agents run, unless the ports limit their calls
-/// themselves. The results are in the order of the plan, and errors are part of the results.
+/// in flight, including questions to judges. At most `concurrency` agents run. Both limits do not apply if the ports
+/// limit their calls themselves. The results are in the order of the plan, and errors are part of the results.
 ///
 /// The run stops early if:
 ///
@@ -348,7 +349,8 @@ struct Gathering {
 }
 
 impl Gathering {
-    /// Returns the next finished executions, together with all executions that finished at the same time.
+    /// Returns the next finished executions, together with all executions that finished at the same time; `None` at the
+    /// end.
     ///
     /// They are stored with one write. No execution starts before this write, because a crash would then lose the
     /// finished executions.

@@ -56,7 +56,7 @@ pub(super) enum Ended {
 /// One execution of a round, judged without the comparison.
 struct Member {
     finished: Finished,
-    /// The final result that an earlier process stored.
+    /// The final result that an earlier process stored; `None` without a stored result.
     settled: Option<ExecutionResult>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Clone, Debug)]
 struct DriftScoreMax {
     threshold: f64,
-    /// The highest drift so far.
+    /// The highest drift so far; `None` before the first drift.
     drift: Option<f64>,
     unjudged: Unjudged,
 }
