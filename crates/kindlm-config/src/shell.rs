@@ -90,7 +90,7 @@ struct Scanner<'a> {
     line: &'a str,
     at: usize,
     stack: Vec<Level>,
-    /// The first construct after which the quoting is uncertain, for error messages.
+    /// The first construct after which the quoting is uncertain, for error messages; `None` without such a construct.
     spoilt: Option<&'static str>,
 }
 

@@ -261,7 +261,7 @@ struct Surroundings<'a> {
     is_translated: bool,
     /// True to load only providers and models.
     only_models: bool,
-    /// The suite with the providers and models of an inline suite.
+    /// The suite with the providers and models of an inline suite; `None` for other configs.
     inline: Option<&'a Suite>,
 }
 

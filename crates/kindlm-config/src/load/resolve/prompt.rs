@@ -88,7 +88,7 @@ pub(in crate::load) struct Prompt {
     pub(in crate::load) opening: Arc<Opening>,
     /// The rules for every answer to this prompt.
     pub(in crate::load) rules: Arc<Rules>,
-    /// The weighted mean score at which an execution passes.
+    /// The weighted mean score at which an execution passes; `None` without a threshold.
     pub(in crate::load) threshold: Option<f64>,
 }
 
