@@ -85,7 +85,7 @@ pub struct Entry {
     /// The distinct failure codes.
     #[serde(default)]
     pub failure_codes: Vec<FailureCode>,
-    /// The mean latency in milliseconds.
+    /// The mean latency in milliseconds; `None` if the latency is unknown.
     #[serde(default)]
     pub latency_avg_ms: Option<f64>,
     /// The cost of all repeats in US dollars; `None` if it is unknown.

@@ -93,7 +93,8 @@ pub struct Calibration {
     /// A watch asks about these outputs again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub canaries: BTreeMap<String, String>,
-    /// The place of the labelled outputs, for runs that ask about canaries; absent if it is outside of the suite's folder.
+    /// The place of the labelled outputs, for runs that ask about canaries; absent if it is outside of the suite's
+    /// folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<CanarySource>,
 }
@@ -273,8 +274,8 @@ impl Calibrations {
     ///
     /// An earlier calibration with the same check and instructions is replaced.
     ///
-    /// The earlier counts for other criteria stay, if the same models answered with the same provider settings, and no
-    /// [watch](Watch) found that the judge has changed.
+    /// The earlier counts for other criteria stay if the same models answered with the same provider settings. They are
+    /// removed if a [watch](Watch) found that the judge has changed.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;
