@@ -104,7 +104,7 @@ pub(crate) struct Claude {
     leaves_running: bool,
     /// True if the agent uses an API key, not a login that may be renewed.
     has_key: bool,
-    /// The error message of the last failed request, which the agent retries.
+    /// The error message of the last failed request, which the agent retries; `None` without a failed request.
     retry: Option<String>,
     /// The id of the agent's last message.
     message: Option<String>,

@@ -18,7 +18,7 @@ pub(crate) struct Reported {
     text: Option<String>,
     /// The reason why the current message is incomplete. The field is `None` if the message is complete.
     unread: Option<String>,
-    /// The last structured output of the turn.
+    /// The last structured output of the turn; `None` without a structured output.
     pub(crate) output_json: Option<Value>,
     /// The complete kinds of evidence. The agent declares them, or its output format guarantees them.
     pub(crate) complete: BTreeSet<Channel>,

@@ -103,7 +103,7 @@ fn joined(words: &[&str]) -> String {
 /// Returns the words of a command line that only starts one program.
 ///
 /// Returns `None` for several commands, redirections, variables, patterns and everything else that a shell would
-/// expand, for a line without words, and for a line that begins with an assignment.
+/// expand. Also returns `None` for a line without words, and for a line that begins with an assignment.
 fn plain_words(line: &str) -> Option<Vec<String>> {
     /// The characters that a shell interprets outside of quotes.
     const SPECIAL: &str = ";|&<>()$`*?[]{}~!#\n\r";
