@@ -36,8 +36,8 @@ struct State {
     closed: Option<Instant>,
     /// True if the provider requested the current back-off. An answer then ends the back-off.
     is_asked: bool,
-    /// The time before which requests fail immediately, and their error. The reason is a requested wait that is too
-    /// long, or a provider that has refused every request for too long.
+    /// The time before which requests fail immediately, and their error; `None` without such a time. The reason is a
+    /// requested wait that is too long, or a provider that has refused every request for too long.
     failing_until: Option<(Instant, Arc<ProviderError>)>,
     /// The number of refusals that started or extended a back-off since the last answer.
     refusals: u32,

@@ -26,8 +26,8 @@ struct Open {
     limiters: HashMap<String, Arc<RateLimiter>>,
     circuit_error: Option<Arc<ProviderError>>,
     has_answered: bool,
-    /// The consecutive calls that could not reach the provider. Their number comes first, then the time of the first
-    /// call.
+    /// The consecutive calls that could not reach the provider; `None` without such calls. Their number comes first,
+    /// then the time of the first call.
     unreached: Option<(u32, Instant)>,
     /// The time at which the first circuit opened, of the provider or of a model; `None` if all are closed.
     opened: Option<Instant>,
@@ -92,8 +92,8 @@ impl RateLimiters {
     /// - A refused key, an exhausted account and an unreachable server affect all models.
     /// - A server that has answered before may be unreachable for a while.
     /// - A refused key with status 403 affects one model, because the account may lack access to this model only.
-    /// - A model that was not found, a status from 403 to 405, a server error, a timeout or an unreadable answer opens
-    ///   the circuit only to a model that has never answered, after several failed calls.
+    /// - The following failures open the circuit only to a model that has never answered, after several failed calls: a
+    ///   model that was not found, a status from 403 to 405, a server error, a timeout or an unreadable answer.
     pub fn record_failure(&self, limiter: &RateLimiter, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
