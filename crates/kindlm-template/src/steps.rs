@@ -64,7 +64,7 @@ const DEEPEST: usize = 200;
 pub struct Missing {
     /// The name as in the template, such as `user.nmae`.
     pub name: String,
-    /// The existing name that is probably meant, in the same notation.
+    /// The existing name that is probably meant, in the same notation; `None` without a similar name.
     pub near: Option<String>,
     /// True if the value exists and is `null`.
     pub is_null: bool,

@@ -66,7 +66,7 @@ pub(crate) struct Walk<'t> {
     asked: Vec<&'t str>,
     /// The uses of variables, or `None` if the walk does not collect them.
     lookups: Option<Vec<Lookup>>,
-    /// The error for the first unknown name.
+    /// The error for the first unknown name; `None` if all names are known.
     pub(crate) fault: Option<Fault>,
     pub(crate) entangled: Vec<(String, Range<usize>)>,
     pub(crate) alone: Vec<(String, Range<usize>)>,
