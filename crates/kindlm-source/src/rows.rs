@@ -43,7 +43,7 @@ pub struct Rows<'s> {
     source: &'s Arc<Source>,
     separator: u8,
     records: csv::StringRecordsIntoIter<&'s [u8]>,
-    /// The number of cells in the header.
+    /// The number of cells in the header; `None` before the header.
     width: Option<usize>,
     is_done: bool,
 }

@@ -109,7 +109,7 @@ fn end_of_line(text: &str, at: usize) -> usize {
 struct Scan {
     /// The opening brackets before the position that are not closed.
     brackets: Vec<usize>,
-    /// The quote that is still open at the end of the scan.
+    /// The quote that is still open at the end of the scan; `None` if no quote is open.
     open: Option<usize>,
     /// Quoted texts over several lines, from the opening to the closing quote.
     long: Vec<Range<usize>>,
