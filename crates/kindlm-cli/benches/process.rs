@@ -30,8 +30,8 @@ const BARE: &str = "--bare";
 
 /// The first argument that makes the bench run only the mock server, for profiling `kindlm test`.
 ///
-/// The form is `--serve <folder> <ms>`. The bench writes the suite to the folder and prints the address. It answers
-/// each request after this latency, until the user stops it.
+/// The form is `--serve <folder> <ms>`. The bench writes the suite to the folder and prints the address. The server
+/// answers each request after `<ms>` milliseconds, until the user stops the bench.
 const SERVE: &str = "--serve";
 
 /// The number of cases in the runs.

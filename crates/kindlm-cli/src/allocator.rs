@@ -12,7 +12,7 @@ use libmimalloc_sys as mi;
 /// costs an eighth more instructions per allocation, and more for blocks above one kilobyte.
 pub(crate) struct Mimalloc;
 
-/// The minimum alignment of every block of at least this size: `MI_MAX_ALIGN_SIZE` in `mimalloc/types.h`.
+/// Blocks of at least this size have at least this alignment, in bytes: `MI_MAX_ALIGN_SIZE` in `mimalloc/types.h`.
 ///
 /// Smaller blocks are aligned to the largest power of two that is not above their size.
 const ALIGNED_ANYWAY: usize = 16;

@@ -19,7 +19,7 @@ const EXECUTIONS: &str = "executions";
 /// The minimum time between two lines, and between two samples of the rate.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time before the first failed case is shown. The report of a shorter run shows it soon enough.
+/// The time before the first failed case is shown. In a shorter run, only the report shows failed cases.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The number of samples over which the rate is measured.
@@ -53,7 +53,7 @@ struct State {
     has_started: bool,
     /// The failed cases that are not shown yet.
     held: Vec<String>,
-    /// The number of failed cases that are shown or held.
+    /// The number of failed cases so far, including those that are not shown.
     named: usize,
 }
 
@@ -224,7 +224,7 @@ impl State {
         }
     }
 
-    /// Prints the failed cases that are not shown yet, except at the beginning of the run.
+    /// Prints the failed cases that are not shown yet. Does nothing before [`PATIENCE`] has passed.
     fn show_failed(&mut self, now: Instant) {
         if now.duration_since(self.began) < PATIENCE {
             return;

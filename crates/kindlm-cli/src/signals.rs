@@ -99,7 +99,7 @@ async fn received(signal: &mut Option<Signal>) {
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
-    // The mask has one bit per signal, from signal 1, which is SIGHUP.
+    // The mask is hexadecimal, with one bit per signal. The lowest bit is signal 1, SIGHUP: the last digit is odd.
     ignored.is_some_and(|it| it.trim().ends_with(['1', '3', '5', '7', '9', 'b', 'd', 'f']))
 }
 

@@ -80,9 +80,9 @@ enum Event {
 enum Key {
     /// Run all tests that the command line selects.
     All,
-    /// Run those that did not pass.
+    /// Run the tests that did not pass in their last run.
     Failed,
-    /// Run those whose name matches.
+    /// Run the tests whose name matches this pattern.
     Pattern(String),
     /// End the program.
     Quit,
@@ -101,7 +101,7 @@ impl Key {
         }
     }
 
-    /// Returns the selection of the next runs. `given` is that of the command line.
+    /// Returns the selection of the next runs. `given` is the selection of the command line.
     fn select(self, mut given: SelectArgs) -> SelectArgs {
         match self {
             Self::All | Self::Quit => {}
@@ -143,7 +143,7 @@ impl Keys {
         "or type a (all), f (failed), p PATTERN or q (quit) and Enter; "
     }
 
-    /// Waits for the next valid command. Another line gets a list of the commands.
+    /// Waits for the next valid command. For any other line, prints a list of the commands.
     async fn next(&mut self, io: &mut Io) -> Key {
         while let Some(lines) = &mut self.0 {
             match lines.recv().await {

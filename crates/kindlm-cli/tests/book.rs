@@ -1,4 +1,4 @@
-//! Checks the pages for readers.
+//! Checks the documentation pages.
 //!
 //! Suites load, commands run, links have targets, and the book lists every page.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -124,7 +124,7 @@ fn every_suite_on_a_page_loads_without_a_complaint() {
     assert!(count >= 5, "found {count} suites");
 }
 
-/// The suite into which parts of suites on pages are inserted. A part replaces the keys that it has.
+/// The suite that completes examples of a part of a suite. A key of the example replaces the same key of this suite.
 const AROUND: &str = "
 kindlm: 1
 project: shop

@@ -216,7 +216,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The picture of the README shows the quickstart's broken suite in a terminal.
+/// The picture in the README shows the broken suite of the quickstart in a terminal.
 ///
 /// The id of the run and its duration are fixed in the picture.
 #[test]

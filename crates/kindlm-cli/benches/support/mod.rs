@@ -11,7 +11,7 @@ pub(crate) const KINDLM: &str = env!("CARGO_BIN_EXE_kindlm");
 
 /// Writes a `kindlm.yaml` with one test for each row of a dataset, and the dataset.
 ///
-/// Each test has three checks by rules. Returns the total size of the two files in bytes.
+/// Each test has three checks that need no judge. Returns the total size of the two files in bytes.
 pub(crate) fn write_suite(folder: &Path, cases: usize, repeats: usize, url: &str) -> u64 {
     let yaml =
         format!("{}defaults: {{ repeat: {repeats} }}\ntests: [file://cases.jsonl]\n", head(url));

@@ -108,7 +108,7 @@ impl Color {
         }
     }
 
-    /// Finds the choice in arguments that were not parsed, for error messages and help.
+    /// Finds the choice in arguments that are not parsed yet, for error messages and help.
     ///
     /// Returns `None` without a valid choice.
     pub(crate) fn find(args: &[OsString]) -> Option<Self> {

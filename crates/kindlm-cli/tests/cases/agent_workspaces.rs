@@ -146,7 +146,7 @@ fn a_sandbox_that_does_not_start_for_an_agent_is_an_error() {
 #[test]
 fn a_second_interrupt_ends_an_agent_and_removes_its_folder() {
     let folder = tempfile::tempdir().unwrap();
-    // A process that has left the process group is found by the path of the folder.
+    // KindLM finds a process outside the process group by the path of the workspace.
     let agent = format!(
         "{} setsid sleep 3301 & sleep 3302 & echo \"$! $(pwd)\" > \"$KINDLM_SUITE/begun\"; wait",
         r#"read -r hello; echo "{\"kindlm\":\"hello\",\"version\":1}"; read -r turn;"#

@@ -12,7 +12,7 @@ use crate::binary;
 
 const KEY: &str = "key-nobody-may-see-4711";
 
-/// Starts a judge that passes outputs with a plus. It gives its key as the reason of a pass.
+/// Starts a judge that passes outputs with `[+]`. The reason of each pass contains its API key.
 fn judge() -> MockServer {
     MockServer::answering(|request| {
         let has = |text: &str| request.body.windows(text.len()).any(|it| it == text.as_bytes());

@@ -32,7 +32,7 @@ impl Bed {
         fs::write(self.path().join("kindlm.yaml"), yaml).unwrap();
     }
 
-    /// Runs the suite, and returns the report.
+    /// Runs the suite, expects the exit code `code`, and returns the report and the output.
     #[track_caller]
     fn report(&self, args: &[&str], code: i32) -> (Value, Output) {
         let args = [&["test", "--reporter", "pretty", "--reporter", "json=report.json"], args];
@@ -43,7 +43,7 @@ impl Bed {
     }
 }
 
-/// Returns the output without line breaks and repeated spaces.
+/// Returns stdout with one space in place of line breaks and repeated spaces.
 fn shown(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -79,7 +79,7 @@ fn a_run_asks_about_canaries_only_if_the_suite_says_so() {
     assert!(shown(&output).contains(words), "{}", shown(&output));
     assert!(output_text(&output).contains("asking m (openai:gpt-4o-mini) about 10 canaries"));
     assert_eq!(bed.watches()[0]["run"], report["run"]["id"]);
-    // The canaries are a part of the cost of judges, and of the gate.
+    // The cost of canaries is a part of the cost of judges, and counts in the gate.
     near(&canaries["costUsd"], 10.0 * ANSWER_USD);
     near(&report["totals"]["judgeCost"]["knownUsd"], 11.0 * ANSWER_USD);
     let gate = |report: &Value, id: &str| {

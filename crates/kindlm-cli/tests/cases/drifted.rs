@@ -14,7 +14,7 @@ use crate::calibrated::{CALIBRATE, kindlm, labels, output_text, suite};
 /// The behaviour of the judge.
 #[derive(Clone, Copy)]
 pub(crate) enum Judge {
-    /// Passes outputs with a plus.
+    /// Passes outputs with `[+]`.
     Strict,
     /// Passes all outputs.
     Lenient,
@@ -121,7 +121,7 @@ fn a_judge_that_drifts_is_refused_until_it_is_calibrated_again() {
     assert!(output_text(&calibrated).contains(notice), "{}", output_text(&calibrated));
     let noise = "Own noise         0 of 40 differ when asked again, at most 6.3%";
     assert!(stdout(&calibrated).contains(noise), "{}", stdout(&calibrated));
-    // The agent's answers have no plus, so the test fails, but the judge may judge it.
+    // The agent's answers have no `[+]`, so the test fails, but the judge may judge it.
     bed.test(1);
 
     let before = bed.server.count();

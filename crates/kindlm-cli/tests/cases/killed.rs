@@ -60,10 +60,10 @@ fn work(folder: &Path, counting: &Counting, key: &str, kill: Option<&mut Random>
     code.is_none()
 }
 
-/// Runs one suite in processes, each of which resumes the run of the one before. Counts the results in `counts`.
+/// Runs one suite in a series of processes, each of which resumes the run. Counts the results in `counts`.
 ///
-/// Kills each process at a random moment, until one ends before it is killed, or until `KILLS` processes were killed in
-/// all runs. Panics if a stored result is lost or requested again.
+/// Kills each process at a random moment, until a process ends first, or until `KILLS` processes were killed in all
+/// runs. Panics if a stored result is lost or requested again.
 fn run(counting: &Counting, random: &mut Random, expected: &[String; 2], counts: &mut Counts) {
     counts.runs += 1;
     let folder = tempfile::tempdir().unwrap();

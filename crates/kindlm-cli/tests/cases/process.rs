@@ -386,7 +386,7 @@ fn a_second_interrupt_stops_now_and_still_reports() {
 
 /// A terminal with 0 columns, as `script` has in some CI systems, is supported.
 ///
-/// The progress bar must not write without end there.
+/// On such a terminal, the progress bar must not write without end.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_without_columns_is_harmless() {

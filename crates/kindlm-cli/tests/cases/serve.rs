@@ -24,7 +24,7 @@ fn install(folder: &Path, name: &str) {
 
 #[test]
 fn serve_passes_on_arguments_and_the_exit_code() {
-    // A link needs the file system of the binary.
+    // A hard link must be on the same file system as the binary.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let output = serve(folder.path(), &["--listen", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(2));

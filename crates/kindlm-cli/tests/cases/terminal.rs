@@ -98,7 +98,7 @@ impl Terminal {
     }
 }
 
-/// Writes a suite of two commands. Each notes its name in `ran`; `slow` waits for the file `go`.
+/// Writes a suite of two commands. Each command writes its name to `ran`; `slow` waits for the file `go`.
 fn suite(folder: &Path) {
     let yaml = "kindlm: 1\nproject: p\nsuite: { name: terminal }\ndefaults: { concurrency: 1 }\ntests:\n  \
         - { name: quick, command: \"echo quick >> ran; echo a\", expect: { output: { contains: [a] } } }\n  \

@@ -184,7 +184,7 @@ fn the_receiver_reports_errors_and_goes_on() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     assert!(answer.contains(r#"{"partialSuccess":{"rejectedSpans":"1""#), "{answer}");
     let (code, report, stderr) = waiting.end();
-    // The rejected data may contain events that a negative check looks for.
+    // The rejected data may contain events that a negative check looks for, so the execution is errored.
     assert_eq!(code, Some(1), "{stderr}");
     assert_eq!(report["totals"]["errored"], 1, "{report}");
     assert!(stderr.contains("1 span in 1 trace"), "{stderr}");

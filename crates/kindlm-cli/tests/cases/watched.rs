@@ -108,7 +108,7 @@ fn imports_of_programs_are_watched() {
     write("good.mjs", "export const good = 'good'\n");
     let (child, mut until) = watch(folder.path());
     until("watching 5 files (exit code 1)");
-    // The stored answer of the removed model is not used.
+    // The script of the model has changed, so the stored answer is not used.
     write("said.js", "exports.said = 'good'\n");
     until("`said.js` was saved");
     until("watching 5 files (exit code 0)");

@@ -198,7 +198,7 @@ fn action_rejects_a_wrong_checksum() {
     assert!(install.log.contains("::error title=KindLM::cannot download file://"), "{install:?}");
 }
 
-/// Returns a runner whose `kindlm` is the binary of this build, without the time that an archive takes.
+/// Returns a runner whose `kindlm` is the binary of this build. This is faster than to pack and install an archive.
 fn installed_runner(api: &Api) -> Runner {
     let runner = Runner::new(Path::new("/nonexistent"), api);
     let folder = Path::new(env!("CARGO_BIN_EXE_kindlm")).parent().unwrap();

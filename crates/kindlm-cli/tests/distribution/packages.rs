@@ -52,7 +52,7 @@ fn npm_packages_install_and_run() {
     fs::write(project.join("package.json"), r#"{ "private": true }"#).unwrap();
     let npm = |name: &str| {
         let mut command = Command::new(name);
-        // No registry and no cache: all files are here.
+        // npm needs neither a registry nor a cache, because all packages are files.
         command.arg("--offline").current_dir(&project);
         command.env("npm_config_cache", folder.path().join("cache"));
         command

@@ -1,4 +1,4 @@
-//! The same configs by promptfoo and by KindLM, against the same server.
+//! Runs the same configs with promptfoo and with KindLM, against the same server, and compares the results.
 //!
 //! The configs are those in `fixtures/promptfoo/differential`. promptfoo must be on the `PATH`
 //! (`npm install --prefix DIR promptfoo@0.123.1`, then `DIR/node_modules/.bin`). Without it, the test prints `NOT RUN`.
@@ -21,7 +21,7 @@ const ON_PURPOSE: &[(&str, &str, &str)] = &[
     ("select-best", "alone · long on echo", "without a weight, a row has no score (promptfoo: 0)"),
 ];
 
-/// The result of one row: the verdict, the score and the named scores.
+/// The result of each row, by its name: the verdict, the scores, and the verdicts of the checks.
 type Rows = BTreeMap<String, Value>;
 
 fn folder() -> PathBuf {
@@ -177,7 +177,7 @@ fn result(passed: bool, score: &Value, named: &Value, parts: Vec<Value>) -> Valu
     json!({"passed": passed, "score": rounded(score), "named": named, "checks": parts})
 }
 
-/// Returns the bodies of some requests, sorted, with one form for what has the same meaning.
+/// Returns the bodies of a range of requests, sorted, with equivalent values in the same form.
 ///
 /// `stream: false` and null are the same as no setting. A list of one text part is the same as the text.
 fn requests(server: &MockServer, range: Range<usize>) -> Vec<String> {
