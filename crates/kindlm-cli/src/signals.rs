@@ -50,7 +50,7 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn new() -> Self {
         // Turn the signal for exceeding the file size limit into a write error. Without a handler it would end the
-        // process without a message. One call of `signal` installs a handler.
+        // process without a message. One call of `signal` installs a handler, which stays after the drop.
         #[cfg(unix)]
         drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())));
         Self {
