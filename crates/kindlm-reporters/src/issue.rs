@@ -119,7 +119,7 @@ pub(crate) fn place_of_case(report: &AnyReport<'_>, case: &CaseResult) -> Option
     case.source.as_ref().map(Place::from_source).or_else(first_line)
 }
 
-/// Returns the place of the check, or else that of [`place_of_case`], which may be `None`.
+/// Returns the place of the check, or else the result of [`place_of_case`], which may be `None`.
 pub(crate) fn place_of(
     report: &AnyReport<'_>,
     case: &CaseResult,

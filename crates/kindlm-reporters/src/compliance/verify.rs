@@ -27,7 +27,7 @@ pub struct ComplianceDocument {
 }
 
 impl ComplianceDocument {
-    /// Reads a document; `None` if the text is not one.
+    /// Reads a document; `None` if the text is not a compliance document.
     pub fn parse(text: &str) -> Option<Self> {
         let is_html = text.starts_with("<!doctype html>");
         let lines: Vec<&str> = text.lines().collect();

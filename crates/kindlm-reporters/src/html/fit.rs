@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::amount::count;
 
-/// The steps of cutting. Each one keeps less than the one before.
+/// The steps of cutting. Each step keeps less text than the step before.
 pub(super) const STEPS: [Cut; 6] = [
     Cut { passed: None, others: None },
     Cut { passed: Some(2_000), others: None },

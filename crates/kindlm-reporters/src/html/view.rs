@@ -21,10 +21,14 @@ const MARKS: usize = 200;
 
 /// Returns the view of a case as JSON.
 ///
-/// `rows` and `diffs` have the key `repeat/result`; `result` is the path of a result, such as `2`, or `2.0` for its
-/// first part. Keys of `diffs` continue with the index of the evidence, or with `metadata`. `calls` has the same keys
-/// for evidence about a tool call, with the index of the call. `errors` has a title, a code and a message by repeat. `marks` has the keys `repeat/output`, `repeat/input/n`
-/// and `repeat/turn/n`; each mark has a start, an end, a kind and a title.
+/// `result` is the path of a result, such as `2`, or `2.0` for its first part. The object has these keys:
+///
+/// - `rows`: entries by `repeat/result`.
+/// - `diffs`: differences by `repeat/result/evidence`, with the index of the evidence or `metadata`.
+/// - `calls`: the index of the tool call that the evidence is about, by the same keys as `diffs`.
+/// - `errors`: a title, a code and a message by repeat.
+/// - `marks`: lists by `repeat/output`, `repeat/input/n` and `repeat/turn/n`. Each mark has a start, an end, a kind and
+///   a title.
 pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
     let mut view = View::default();
     for execution in &case.executions {
@@ -132,7 +136,7 @@ impl View {
         }
     }
 
-    /// Marks what checks found in the output, what judges quote of it, and the variables in the prompts.
+    /// Marks the matches of checks in the output, the quotes of judges, and the variables in the prompts.
     fn mark(&mut self, repeat: u32, execution: &Execution, results: &[AssertionResult]) {
         let mut output = Vec::new();
         for result in results.iter().flat_map(AssertionResult::findings) {

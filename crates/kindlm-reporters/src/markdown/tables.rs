@@ -30,7 +30,7 @@ pub(super) fn compared(report: &AnyReport<'_>) -> Option<String> {
     Some(format!("against {name}: {}", shown(&headline(it), WORDS)))
 }
 
-/// Returns the result of the comparison, and what changed.
+/// Returns the result of the comparison, and the changes.
 pub(super) fn comparison(report: &AnyReport<'_>) -> String {
     let (Some(it), Some(result)) = (&report.comparison, compared(report)) else {
         return String::new();

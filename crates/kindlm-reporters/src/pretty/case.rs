@@ -84,7 +84,7 @@ pub(super) fn mark(outcome: Outcome) -> (Ink, &'static str) {
     }
 }
 
-/// Returns the mark of a case. An undecided case has its own.
+/// Returns the mark of a case. An undecided case has its own mark.
 pub(super) fn mark_of(case: &CaseResult) -> (Ink, &'static str) {
     if case.is_undecided() { (Ink::Bad, "? ") } else { mark(case.outcome) }
 }

@@ -353,7 +353,7 @@ fn all_reports_have_the_same_causes() {
         let of_code = findings.iter().filter(|it| it["check_name"] == code.as_str());
         assert!(of_code.count() as u64 >= cause.cases, "{}", cause.key);
     }
-    // The others explain no failure, because the case held or the check is soft.
+    // The other results explain no failure, because the case held or the check is soft.
     let is_other = |it: &&Value| {
         let cause = it["partialFingerprints"]["kindlmCause/v1"].as_str().unwrap();
         counted.contains_key(cause)
