@@ -11,7 +11,7 @@ use crate::ingest::BATCH;
 use crate::server::Server;
 use crate::{Settings, lines};
 
-/// The results of a sample: three of its checks have one, and that for personal data has three.
+/// The results of a sample: three of its checks have one result, and the check for personal data has three.
 const RESULTS: usize = 6;
 
 pub(crate) fn run(settings: &Settings, folder: &Path) {

@@ -1,4 +1,5 @@
-//! `/monitor`: the alerts that stand, the pass rate of each assertion over time, and the newest samples with failed or errored checks.
+//! `/monitor`: the alerts that stand, the pass rate of each assertion over time, and the newest samples with failed or
+//! errored checks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -135,7 +135,7 @@ pub(crate) struct LiveRun {
     pub(crate) series: i64,
     /// The number of events. Readers wait for its next change.
     count: watch::Sender<usize>,
-    /// How often the run was cancelled: once to let running executions end, twice to abort them.
+    /// The number of cancellations. The first one lets running executions end, the second one aborts them.
     cancels: watch::Sender<u8>,
 }
 

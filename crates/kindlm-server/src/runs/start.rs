@@ -92,7 +92,7 @@ impl NewRun {
 pub(crate) enum NotStarted {
     /// There is no such suite.
     NoSuite(String),
-    /// The server runs no inline suites, because it lacks this.
+    /// The server runs no inline suites, because this option is missing.
     NoInline(&'static str),
     /// The suite or the selection is invalid.
     Invalid(Failure),

@@ -94,7 +94,7 @@ pub(crate) enum NotRead {
     NoSuite(String),
     /// The suite has no baseline and no run of this name.
     NoSide(String),
-    /// The request does not fit to what is stored.
+    /// The stored data does not permit the request.
     Refused(String),
     /// The store failed.
     Failed(String),

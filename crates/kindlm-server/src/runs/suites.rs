@@ -42,7 +42,8 @@ impl RunService {
         self.inner.world.working_dir.join(INLINE)
     }
 
-    /// Returns the folders of all suites and of inline suites, without duplicates. Fails if the folder of suites cannot be read.
+    /// Returns the folders of all suites and of inline suites, without duplicates. Fails if the folder of suites cannot
+    /// be read.
     pub(super) fn places(&self) -> io::Result<Vec<SuiteFolder>> {
         let mut places: Vec<SuiteFolder> = Vec::new();
         for name in self.suites()? {

@@ -29,7 +29,7 @@ fn start(folder: &std::path::Path) -> Server {
     server
 }
 
-/// Stores samples, and returns the outcome of each by its id.
+/// Stores a sample, waits until it is evaluated, and returns its outcome.
 fn outcome(server: &Server, sample: &Value) -> Value {
     let reply = server.json("POST /v1/samples", sample);
     assert_eq!(reply.status, 200, "{}", reply.body);

@@ -256,7 +256,7 @@ fn open_run_reloads_without_a_script() {
     }
     let part = server.get(&format!("{path}/part"));
     assert!(part.body.starts_with("<div class=\"card verdict"), "{}", part.body);
-    // No page acts by GET.
+    // A GET request changes nothing.
     assert_eq!(server.get(&format!("{path}/cancel")).status, 405);
     location(&submit(&server, &format!("{path}/cancel"), &[]));
     mock.release();

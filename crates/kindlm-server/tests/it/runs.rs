@@ -110,7 +110,7 @@ fn suite_runs_and_its_reports_can_be_read() {
     assert_eq!(failed.2["line"], 10, "{}", failed.2);
     assert_eq!(seen.last().unwrap().2["state"], "passed");
 
-    // A client that lost its connection gets what it has not seen, and a client that saw all gets nothing.
+    // A client that lost its connection gets the events that it has not seen. A client that saw all events gets none.
     let gates: Vec<_> =
         seen.iter().filter(|it| ["gate", "done"].contains(&it.1.as_str())).collect();
     assert_eq!(events(&server, &id, Some(&gates[0].0)).iter().collect::<Vec<_>>(), gates[1..]);

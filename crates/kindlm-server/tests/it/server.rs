@@ -134,7 +134,7 @@ impl Server {
         Reply::new(self.exchange(first, head, body))
     }
 
-    /// Returns the head and the body of a response that is no text.
+    /// Returns the head and the body of a response whose body is not text.
     pub(crate) fn bytes(&self, path: &str) -> (String, Vec<u8>) {
         self.exchange(&format!("GET {path}"), &["host: localhost"], b"")
     }

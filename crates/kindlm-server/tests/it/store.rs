@@ -212,7 +212,7 @@ async fn falls_start_and_end_alerts(store: &Store) {
 async fn each_message_is_delivered_once(store: &Store, alert: &str) {
     let first = store.lease_delivery("a").await.unwrap().unwrap();
     assert_eq!((first.alert.id.as_str(), first.is_end, first.attempts), (alert, false, 1));
-    // Another process cannot take it.
+    // Another process cannot take the same message.
     assert!(store.lease_delivery("a").await.unwrap().is_none());
     store.release_delivery(&first.id, Duration::ZERO).await.unwrap();
     let again = store.lease_delivery("a").await.unwrap().unwrap();
@@ -266,7 +266,7 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
     assert!(reserve(&dollars).await.is_none());
     let more = put(budget(Some(9), Some(0.75))).await;
     let fourth = reserve(&more).await.unwrap();
-    // An unknown cost may be any cost. Its known part counts.
+    // A partly unknown cost spends the rest of a budget in dollars. Its known part counts.
     store.add_cost(&fourth, cost(0.125, true)).await.unwrap();
     assert!(reserve(&more).await.is_none());
     assert!(reserve(&put(None).await).await.is_some());
