@@ -159,8 +159,8 @@ pub(crate) fn check_secrets(
 /// Returns the pointer of the first secret in a value, which is the entry `name` of the object at `parent`. Returns
 /// `None` if the value has no secret.
 ///
-/// A secret is a text with a name that tells so, or a text that looks like a key. So a property `password` of a schema is
-/// no secret.
+/// A secret is a text whose name denotes a secret, or a text that looks like a key. So a property `password` of a
+/// schema, which is an object, is no secret.
 fn secret_in(parent: &str, name: &str, value: &Value) -> Option<String> {
     let at = format!("{parent}/{}", kindlm_types::pointer::segment(name));
     let is_key = |text: &str| kindlm_redact::Secrets::default().redact(text).is_some();

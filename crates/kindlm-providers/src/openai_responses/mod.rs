@@ -83,7 +83,7 @@ const TAKEN: [&str; 9] = [
     "max_output_tokens",
 ];
 
-/// The tools that OpenAI runs itself. The other types need an answer of the caller.
+/// The tools that OpenAI runs itself. Tools of other types need an answer from the caller.
 const HOSTED: [&str; 6] = [
     "web_search",
     "web_search_preview",
@@ -224,7 +224,7 @@ impl Codec for Responses {
             return Err(reader.malformed("the answer has no message of the model", response));
         }
         let text = match items {
-            // A refusal stands alone.
+            // A refusal is the whole text.
             Value::Array(items) if self.items_as_text => {
                 found.refusal.clone().unwrap_or_else(|| items::text(items))
             }
