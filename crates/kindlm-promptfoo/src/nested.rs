@@ -10,7 +10,7 @@ use super::Translator;
 use super::dynamic::values;
 use super::vars::Vars;
 
-/// The most levels of variables that refer to each other.
+/// The maximum number of levels of variables that refer to each other.
 const DEPTH: usize = 5;
 
 impl Translator<'_> {

@@ -342,7 +342,8 @@ impl Translator<'_> {
     }
 }
 
-/// Returns what promptfoo always sends to `openai:responses`. All items of an answer are its text, as in promptfoo.
+/// Returns the settings that promptfoo always sends to `openai:responses`. All items of an answer are its text, as in
+/// promptfoo.
 fn usual_settings(config: &[(Key, Node)]) -> Settings {
     let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
     let format = map(span, [("type", text(span, "text"))]);

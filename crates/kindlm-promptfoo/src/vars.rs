@@ -13,7 +13,7 @@ use super::files::{extension, is_script, path};
 /// The variables of one test.
 pub(super) type Vars = Vec<(Key, Node)>;
 
-/// The most tests that one test may expand to.
+/// The maximum number of tests that one test may expand to.
 const MOST: usize = 100_000;
 
 /// Merges the variables of a test over the defaults. Variables of the defaults come first.
