@@ -21,7 +21,7 @@ pub(crate) struct Call {
     pub(crate) output: Option<Value>,
     /// The index of the step that reports the call.
     pub(crate) step: usize,
-    /// True if `step` is the call, false if it is the answer that requests the call.
+    /// True if the step is the span of the call, false if the step is the answer that requests the call.
     pub(crate) has_span: bool,
     /// True if the span of the call has an error status.
     pub(crate) failed: bool,

@@ -202,7 +202,7 @@ fn attributes(list: Option<&Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// Decodes an attribute value; returns `None` if its type is unknown, or if it is not of its type.
+/// Decodes an attribute value; returns `None` if its type is unknown, or if the value does not have this type.
 ///
 /// The JSON parser has limited the nesting.
 fn any(value: &Value) -> Option<Value> {

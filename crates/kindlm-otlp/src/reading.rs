@@ -336,7 +336,7 @@ fn shows_agent(tree: &Tree<'_>) -> bool {
 
 /// Returns the sum of the recorded usage.
 ///
-/// The sum is incomplete if a successful model span has no usage, while another model span has one.
+/// The sum is incomplete if a successful model span has no usage, while another model span records usage.
 fn usage(tree: &Tree<'_>) -> Usage {
     let models_tell = tree.of_kind(Kind::Inference).any(|(_, it)| it.usage.is_some());
     let mut sum = UsageSum::default();

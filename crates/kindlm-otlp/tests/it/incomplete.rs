@@ -101,7 +101,7 @@ fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
         (vec![chat(2, 0, &asks), tool.clone(), root()], 0),
         (vec![chat(2, 0, &silent), tool, root()], 0),
         (vec![chat(2, 0, &asks), chat(3, 20, &done), root()], 0),
-        // A later call of another tool is not the requested one.
+        // A later call of another tool is not the requested call.
         (vec![chat(2, 0, &both), ran(&json!({"gen_ai.tool.call.id": "c2"}), "look_up"), root()], 1),
         (vec![chat(2, 0, &asks), ran(&json!({}), "look_up"), root()], 1),
         (vec![chat(2, 0, &twice), ran(&json!({"gen_ai.tool.call.id": "c2"}), "pay"), root()], 1),
