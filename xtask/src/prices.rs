@@ -48,7 +48,7 @@ struct Entry {
 
 /// Replaces the prices of the vendors in the table by those of a file, and returns a summary.
 ///
-/// Entries with a note stay, and so do entries of models that the file does not have, and those of other providers.
+/// Entries with a note, of models that the file does not have, and of other providers stay.
 ///
 /// # Errors
 ///
@@ -120,7 +120,7 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
     });
     // A colon stands in names of fine-tuned models, and a slash in names that another vendor uses. Models that search
     // also charge for each search.
-    // A name without a number stands for another model each year, and would give its price to dated names.
+    // A name without a number denotes another model each year. Its price would then be used for dated names.
     let is_alias = !model.contains(|it: char| it.is_ascii_digit()) && !model.ends_with("-latest");
     let is_other = is_alias
         || model.contains([':', '/'])
