@@ -40,7 +40,7 @@ pub(crate) fn script(shell: &str, to: &mut dyn io::Write) -> io::Result<()> {
     shell.write_registration(VARIABLE, "kindlm", "kindlm", "kindlm", to)
 }
 
-/// Adds completion to the arguments that take a name, such as that of a test case or a stored run.
+/// Adds completion to the arguments that take a name, such as the name of a test case or the id of a stored run.
 fn with_names(command: Command) -> Command {
     command.mut_args(with_name).mut_subcommands(with_names)
 }

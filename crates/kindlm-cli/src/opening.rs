@@ -52,7 +52,7 @@ pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnosti
         io.show(text.trim_end());
         io.notify("");
     }
-    // Keep the order of the problems: those of the config file come first.
+    // Keep the order of the problems: the problems of the config file come first.
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for diagnostic in errors {
         let file = diagnostic.file();

@@ -139,7 +139,7 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
 
 /// Returns the arguments for resuming `run`, which were stored as `begun`.
 ///
-/// A given source of answers replaces the stored one. Fails if other given arguments differ from the stored ones.
+/// A given source of answers replaces the stored source. Fails if another given argument differs from the stored one.
 fn again(
     given: TestArgs,
     run: &str,

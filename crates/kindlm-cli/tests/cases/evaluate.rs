@@ -25,7 +25,7 @@ fn evaluate(file: &str, extra: &[&str]) -> (Vec<Value>, Option<i32>) {
 
 /// Returns a label or message without the names of patterns for personal data.
 ///
-/// The reference implementation numbers the patterns, and KindLM names the default ones. The tests of the assertion
+/// The reference implementation numbers the patterns, and KindLM names the default patterns. The tests of the assertion
 /// compare the names themselves.
 fn unnamed(text: &Value) -> String {
     let names = r"(US social security number|card number|e-mail address)( \(pii-pattern-\d\))?|pii-pattern-\d";

@@ -96,7 +96,7 @@ pub(crate) fn run_folder(folder: &Path) -> Option<PathBuf> {
     runs.into_iter().next()
 }
 
-/// Returns the cases in the journal, and checks that no case is in it twice.
+/// Returns the cases in the journal, and checks that the journal has no duplicate case.
 ///
 /// Returns `None` if there is no journal yet.
 pub(crate) fn journaled(folder: &Path) -> Option<BTreeSet<u32>> {

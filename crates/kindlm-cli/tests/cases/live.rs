@@ -1,4 +1,4 @@
-//! Failed cases are shown while the run goes on.
+//! Failed cases are shown during the run.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};

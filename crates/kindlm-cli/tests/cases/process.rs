@@ -320,7 +320,7 @@ fn an_interrupt_ends_waits_for_a_retry() {
     let mut child = started(folder.path(), &server);
     // The answers may not have arrived yet. An earlier interrupt has the same effect.
     signal(&child, "-INT");
-    // Send only one interrupt, because a second one would stop the run at once.
+    // Send only one interrupt, because a second interrupt would stop the run at once.
     let mut stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
         let mut text = String::new();

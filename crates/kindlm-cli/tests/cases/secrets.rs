@@ -91,7 +91,7 @@ tests:
     );
     fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
 
-    // A PDF needs a build with the feature `pdf`. Its text is that of `compliance-html`.
+    // A PDF needs a build with the feature `pdf`. The PDF has the text of `compliance-html`.
     let reporters = kindlm_reporters::REGISTRY.iter().filter(|it| !it.is_pdf_source());
     let reporters: Vec<&str> = reporters.map(|it| it.meta.id).collect();
     let files: Vec<String> =

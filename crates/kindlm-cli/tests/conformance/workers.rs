@@ -31,7 +31,7 @@ pub(crate) fn vectors(file: &str) -> Vec<Value> {
     lines.map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
-/// Runs vectors, and checks that exactly those in `differences` differ.
+/// Runs vectors, and checks that exactly the vectors in `differences` differ.
 pub(crate) fn agree(vectors: &[Value], differences: Differences<'_>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut found: BTreeMap<String, String> = BTreeMap::new();

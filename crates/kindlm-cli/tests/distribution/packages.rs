@@ -81,7 +81,7 @@ fn npm_packages_install_and_run() {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(!child.wait().unwrap().success());
 
-    // Without the package of the platform, the message says what is missing.
+    // Without the package of the platform, the message names the missing package.
     fs::remove_dir_all(project.join("node_modules/@kindlm")).unwrap();
     let output = run(Command::new(&program).arg("--version"));
     assert_eq!(output.status.code(), Some(2));

@@ -1,4 +1,4 @@
-//! Runs whole promptfoo configs, and compares the results with those of promptfoo.
+//! Runs whole promptfoo configs, and compares the results with the results of promptfoo.
 //!
 //! The success of the run must be equal, and each row's verdict, scores, output and variables. Intended differences
 //! are listed with the reasons. The test fails if a listed difference does not occur.

@@ -1,6 +1,6 @@
 //! Verdicts and requests that are the same as promptfoo's, one by one.
 //!
-//! The expected values are those of promptfoo 0.123.1 with the same config and the same server.
+//! The expected values are the results of promptfoo 0.123.1 with the same config and the same server.
 
 use kindlm_testing::{MockReply, MockServer};
 use serde_json::{Value, json};
