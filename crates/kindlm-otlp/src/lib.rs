@@ -65,7 +65,7 @@ pub enum DecodeError {
     /// The data is not JSON.
     #[error("it is not JSON: {0}")]
     Json(String),
-    /// The JSON is not a trace export. The error message is that of the original KindLM.
+    /// The JSON is not a trace export. The error message is the same as in the original KindLM.
     #[error("OTLP payload missing resourceSpans array")]
     NoResourceSpans,
     /// The JSON is not a log export.

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-// The attributes of tool spans that may hold each fact of a call. The first one that is set counts.
+// The attributes of tool spans that may hold each fact of a call. The first attribute that is set counts.
 const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
 const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];
 const TOOL_ARGUMENTS: [&str; 6] = [
@@ -157,7 +157,7 @@ pub(crate) fn model<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s
 
 /// Returns the names of the model that answered and of the requested model.
 ///
-/// A price may be known for only one of them.
+/// A price may be known for only one of these names.
 pub(crate) fn models(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<String> {
     let requested = span.first_text(&["gen_ai.request.model", "llm.model_name", "ai.model.id"]);
     let mut names: Vec<String> =

@@ -612,8 +612,8 @@ fn a_call_that_is_the_answer_needs_no_result() {
         (json!({"output.value": city}), 0),
         (json!({}), 1),
         (json!({"final_result": city, "status": {"code": 2}}), 1),
-        // These texts are no results: the first one only repeats the call, and the model wrote the second one with the
-        // call.
+        // These texts are no results: the first text only repeats the call, and the model wrote the second text with
+        // the call.
         (json!({"output.value": r#"{"messages": [{"tool_calls": [{"id": "c1"}]}]}"#}), 1),
         (json!({"ai.response.text": "Here."}), 1),
     ] {
