@@ -333,7 +333,7 @@ fn command() -> CaseResult {
 
 /// Returns a case with all results of prompt rules.
 ///
-/// Rules are kept, violated in one of two repeats, errored, or skipped.
+/// Rules hold, are violated in one of two repeats, are errored, or are skipped.
 fn researches() -> CaseResult {
     const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
     let rule = |result: AssertionResult| AssertionResult {
