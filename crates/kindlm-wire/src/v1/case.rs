@@ -315,7 +315,7 @@ impl CaseSummaryWriter {
 
 /// A [`Case`] without executions that borrows its data.
 ///
-/// It must be cheap, because it is created for each case of a run.
+/// Creating this value must be cheap, because each case of a run needs one.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bare<'a> {

@@ -49,7 +49,7 @@ pub struct RunHead {
     /// The number of executions with an answer from the response store.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_executions: u64,
-    /// The cases that held, out of those in which something was checked.
+    /// The cases that held, out of the cases in which something was checked.
     pub held: Rate,
     /// The totals of the first 50 models.
     pub models: Vec<HeadModel>,
