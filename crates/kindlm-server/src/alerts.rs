@@ -18,7 +18,7 @@ pub const REFERENCE: u64 = 100;
 /// The settings of alerts.
 #[derive(Clone, Debug)]
 pub struct Alerts {
-    /// The number of results of an assertion with which the later ones are compared; at least 1.
+    /// The number of results of an assertion with which the later results are compared; at least 1.
     pub reference: u64,
     /// The watches of the default judge; `None` without a judge.
     pub judge: Option<JudgeWatches>,

@@ -177,7 +177,7 @@ fn suites(folder: &PathBuf) -> Result<PathBuf, String> {
     if absolute.is_dir() { Ok(absolute) } else { Err(failed("it is not a folder")) }
 }
 
-/// Reads the addresses of services. They may contain secrets, so the errors do not show them, as those of clap would.
+/// Reads the addresses of services. They may contain secrets, so the errors do not show them, unlike errors of clap.
 fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     let read = |option, texts: &[String], make: fn(AlertUrl) -> Destination| {
         let words = texts.iter().flat_map(|it| it.split_whitespace());

@@ -1,4 +1,4 @@
-//! The OpenAPI description: that of the routes, with the JSON Schemas of records and evaluations.
+//! The OpenAPI description of the routes, with the JSON Schemas of records and evaluations.
 
 use kindlm_wire::evaluate::{BatchSummary, Evaluation, LineError, Record};
 use schemars::generate::SchemaSettings;

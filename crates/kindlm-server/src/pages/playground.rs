@@ -198,7 +198,7 @@ fn record(shown: &Playground, checks: Map<String, Value>) -> Result<Vec<u8>, Str
     let text = |it: &str| Value::from(it.replace("\r\n", "\n"));
     let mut record = checks;
     record.insert("agent_output".to_owned(), text(&shown.output));
-    // Rules need an input. An empty field says that there was none.
+    // Rules need an input. An empty field means that there was no input.
     record.insert("agent_input".to_owned(), text(&shown.input));
     serde_json::to_vec(&record).map_err(|err| err.to_string())
 }

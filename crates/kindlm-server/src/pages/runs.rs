@@ -33,7 +33,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
     guarded(app, Scope::Read, reads).merge(guarded(app, Scope::Evaluate, starts))
 }
 
-/// Returns the look of a state, and true if the run goes on.
+/// Returns the look of a state, and true if the run has not ended.
 fn look(state: RunState) -> (Look, bool) {
     let (tone, mark, word, is_open) = match state {
         RunState::Queued => ("none", "…", "queued", true),
@@ -165,7 +165,7 @@ struct RunPage {
     part: RunPart,
 }
 
-/// The part of the page that changes while the run goes on.
+/// The part of the page that changes during the run.
 #[derive(Template)]
 #[template(path = "run_part.html")]
 struct RunPart {

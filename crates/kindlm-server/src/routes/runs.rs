@@ -295,7 +295,7 @@ pub(crate) async fn report(
     let mut response = bytes.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    // The page of the report has a policy of its own. This one keeps it out of frames.
+    // The page of the report has its own policy. This header keeps the page out of frames.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("frame-ancestors 'none'"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     Ok(response)
@@ -334,7 +334,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.map_err(|err| NotRead::Failed(err.to_string()))?.map_err(Problem::from)
 }
 
-/// Makes a response with the digest of its content, or only says that the client has this content.
+/// Makes a response with the digest of its content; without the content if the client already has it.
 pub(crate) fn with_etag(
     headers: &HeaderMap,
     media_type: &'static str,

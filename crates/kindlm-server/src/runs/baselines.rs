@@ -1,4 +1,4 @@
-//! Baselines of suites, and comparisons with them. Both are those of `kindlm baseline` and `kindlm compare`.
+//! Baselines of suites, and comparisons with them. Both work like `kindlm baseline` and `kindlm compare`.
 
 use std::path::Path;
 

@@ -99,7 +99,7 @@ pub(crate) struct Known {
     pub(crate) more_failures: usize,
     /// The events without the `progress` events, with their numbers.
     events: Vec<(usize, Event)>,
-    /// The last `progress` event. The earlier ones are not stored, because it replaces them.
+    /// The last `progress` event. It replaces the earlier `progress` events.
     progress: Option<(usize, Event)>,
     /// The number of events.
     count: usize,

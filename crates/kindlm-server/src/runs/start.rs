@@ -66,7 +66,7 @@ enum SuiteChoice {
 
 impl<'de> Deserialize<'de> for SuiteChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The text of an object keeps the lines that errors name.
+        // Keep the text of an object, because errors name its lines.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         if raw.get().starts_with('{') {
             return Ok(Self::Inline(raw.get().to_owned()));
@@ -98,7 +98,7 @@ pub(crate) enum NotStarted {
     Invalid(Failure),
     /// This number of runs wait or run already.
     TooMany(usize),
-    /// The run with this id is going on already.
+    /// The run with this id has not ended yet.
     Running(String),
     /// The server failed.
     Internal(String),

@@ -147,8 +147,8 @@ pub(crate) fn time_text(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds).map(|it| it.to_string()).unwrap_or_default()
 }
 
-/// Returns the pause after this number of attempts. The pause after the first one is `first`, and each later one is four
-/// times as long.
+/// Returns the pause after this number of attempts. The pause after the first attempt is `first`, and each later pause
+/// is four times as long as the pause before.
 pub(crate) fn pause_after(first: Duration, attempts: i64) -> Duration {
     let earlier = u32::try_from(attempts - 1).unwrap_or_default();
     first.saturating_mul(4_u32.saturating_pow(earlier))

@@ -63,7 +63,7 @@ pub fn is_sampled(id: &str, rate: f64) -> bool {
 }
 
 impl Store {
-    /// Changes the time after which another process may take a sample of this one; [`LEASE`] by default.
+    /// Changes the time after which another process may take a sample of this process; [`LEASE`] by default.
     ///
     /// If an evaluation takes longer, it is repeated. Only the result of the last process that took the sample is stored.
     #[must_use]

@@ -40,7 +40,7 @@ fn detail(reply: &Reply) -> String {
     reply.json()["detail"].as_str().unwrap().to_owned()
 }
 
-/// Adds a second suite to the folder. Its baselines and runs are not those of the first.
+/// Adds a second suite to the folder. The second suite has its own baselines and runs.
 fn add_suite(folder: &Path) {
     let first = std::fs::read_to_string(folder.join("suites/kindlm.yaml")).unwrap();
     let other = first.replace("name: refunds }", "name: orders }");

@@ -170,7 +170,7 @@ fn suite_runs_and_its_reports_can_be_read() {
     for path in ["/v1/runs", &format!("/v1/runs/{id}")] {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
-    // The store is that of `kindlm test`.
+    // The run is in the store of `kindlm test`.
     let report = folder.path().join("suites/.kindlm/runs").join(&id).join("report.json");
     assert!(report.is_file());
 
