@@ -13,10 +13,10 @@ use crate::plain::one_line;
 
 /// The maximum number of cases with all details.
 const DETAILED: usize = 20;
-/// The maximum number of cases, those with all details included.
+/// The maximum number of cases, including the cases with all details.
 const LISTED: usize = 200;
 
-/// The cases that follow those with all details.
+/// The cases after the cases with all details.
 #[derive(Template)]
 #[template(path = "html/rows.html")]
 struct Rows {

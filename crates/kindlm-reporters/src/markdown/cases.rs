@@ -209,7 +209,7 @@ fn evidence_of(result: &ExecutionResult) -> String {
     lines.join("\n")
 }
 
-/// Returns the messages of the user: those of all turns, or else those of the prompt.
+/// Returns the user messages of all turns, or else of the prompt.
 fn request(result: &ExecutionResult) -> String {
     let execution = &result.execution;
     let of_turns: Vec<&str> = execution.turns.iter().filter_map(|it| it.user.as_deref()).collect();

@@ -174,7 +174,7 @@ pub(super) fn assertions(summary: &Summary) -> String {
     part
 }
 
-/// Counts the prompt assertions that were kept, and those that did not apply. Returns `None` if there are neither.
+/// Counts the prompt assertions that held, and those that did not apply. Returns `None` if there are neither.
 pub(super) fn kept(summary: &Summary) -> Option<String> {
     kept_of(&summary.assertions.iter().filter(|it| it.held()).collect::<Vec<_>>())
 }
