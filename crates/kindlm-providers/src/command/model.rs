@@ -14,7 +14,7 @@ use super::{Config, Input};
 use crate::script::message_json;
 
 /// Runs the program once for a prompt, and returns the reply from its output. Fails if the program cannot be run to its
-/// end, ends with another exit code than 0, or declares something unreadable.
+/// end, ends with another exit code than 0, or writes an unreadable declaration.
 pub(crate) async fn ask(
     config: &Config,
     (folder, guard): (&Path, &Guard),

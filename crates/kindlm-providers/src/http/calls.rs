@@ -18,7 +18,7 @@ pub(super) struct CallsPath {
 }
 
 impl CallsPath {
-    /// Returns the list of calls of an answer; `null` if the answer has none. Fails if the path finds something else,
+    /// Returns the list of calls of an answer; `null` if the answer has none. Fails if the path finds any other value,
     /// or finds nothing and is not optional.
     pub(super) fn find(&self, answer: &Value) -> Result<Value, Malformed> {
         let path = &self.written;
