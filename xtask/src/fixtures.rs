@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 const FOLDERS: [&str; 3] = ["kindlm", "kindlm-core", "promptfoo"];
 
-/// Replaces the vectors in `to` by those in `from`.
+/// Replaces the vectors in `to` by the vectors in `from`.
 ///
 /// Returns a text with the numbers of files and vectors.
 pub(crate) fn bring_in(from: &Path, to: &Path) -> Result<String> {

@@ -46,7 +46,7 @@ struct Entry {
     note: Option<String>,
 }
 
-/// Replaces the prices of the vendors in the table by those of a file, and returns a summary.
+/// Replaces the prices of the vendors in the table by the prices of a file, and returns a summary.
 ///
 /// Entries with a note, of models that the file does not have, and of other providers stay.
 ///
@@ -146,7 +146,7 @@ fn per_million(price: f64) -> f64 {
     (price * 1e12).round() / 1e6
 }
 
-/// Returns true if an entry is a dated version of another one with the same price.
+/// Returns true if an entry is a dated version of another entry with the same price.
 fn is_repeated(entry: &Entry, all: &BTreeMap<&str, Entry>) -> bool {
     let dates = entry.model.match_indices('-').map(|(at, _)| entry.model.split_at(at));
     dates.into_iter().any(|(name, rest)| {

@@ -134,7 +134,7 @@ impl Names {
         Ok(Self { id: id.to_owned(), code: module.to_uppercase(), module, type_name })
     }
 
-    /// Replaces the placeholders of a template. The version is that of the workspace, which is the next release.
+    /// Replaces the placeholders of a template. The version is the version of the workspace, which is the next release.
     fn fill(&self, template: &str) -> String {
         template
             .replace("{{id}}", &self.id)
@@ -154,7 +154,7 @@ fn module_of(line: &str) -> Option<&str> {
 
 /// Adds `mod x;` in alphabetical order, and `&x::REGISTRATION` to the slice.
 ///
-/// The order of assertions and gates matters, so new ones are added at the end of the slice. The slices of providers
+/// The order of assertions and gates matters, so new entries are added at the end of the slice. The slices of providers
 /// and reporters are sorted.
 fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
     let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();

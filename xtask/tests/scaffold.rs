@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 /// A copy of the workspace's sources.
 ///
 /// The copy shares the target folder, to reuse the compiled dependencies. Cargo identifies crates of a workspace by
-/// relative path, so the copy's artifacts replace the real ones.
+/// relative path, so the copy's artifacts replace the real artifacts.
 ///
 /// The copy is deleted at the end, because cargo rebuilds crates whose sources are missing. Otherwise cargo would use
 /// the copy's artifacts for the real crates.
