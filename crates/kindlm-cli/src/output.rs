@@ -114,7 +114,8 @@ impl Output {
     /// Writes all reports.
     ///
     /// Prints the names of the written files, unless `quiet`. If no report goes to stdout, also prints the failures.
-    /// If a report cannot be written, the other reports are still written.
+    /// With the reporter `github`, also appends the job summary. If a report cannot be written, the other reports are
+    /// still written.
     pub(crate) fn write(&self, io: &mut Io, report: &AnyReport<'_>) -> Result<(), Failure> {
         let mut result = Ok(());
         for spec in &self.specs {

@@ -224,7 +224,8 @@ impl State {
         }
     }
 
-    /// Prints the failed cases that are not shown yet. Does nothing before [`PATIENCE`] has passed.
+    /// Prints the failed cases that are not shown yet; a quiet display drops them. Does nothing before [`PATIENCE`] has
+    /// passed.
     fn show_failed(&mut self, now: Instant) {
         if now.duration_since(self.began) < PATIENCE {
             return;

@@ -139,7 +139,8 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
 
 /// Returns the arguments for resuming `run`, which were stored as `begun`.
 ///
-/// A given source of answers replaces the stored source. Fails if another given argument differs from the stored one.
+/// A given source of answers replaces the stored source. Fails if given arguments that define the run differ from the
+/// stored arguments, or if this version does not support the stored arguments.
 fn again(
     given: TestArgs,
     run: &str,

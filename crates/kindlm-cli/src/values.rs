@@ -8,7 +8,7 @@ use kindlm_run::Tag;
 use kindlm_run::reports::ReporterSpec;
 use kindlm_types::suggest;
 
-/// Parses a reporter: `<id>` or `<id>=<path>`. Fails for an unknown id or an empty path.
+/// Parses a reporter: `<id>` or `<id>=<path>`. The path `-` means stdout. Fails for an unknown id or an empty path.
 pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
     let (id, path) = match text.split_once('=') {
         Some((id, path)) => (id, Some(path)),
@@ -85,7 +85,8 @@ pub(crate) fn count<const MOST: u32>(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {MOST}"))
 }
 
-/// Parses a duration from 1 ms to a day: `1500` (milliseconds), `1500ms`, `30s` or `2m`. Fails for any other text.
+/// Parses a duration from 1 ms to a day: `1500` (milliseconds), `1500ms`, `30s`, or `2m` or `2min` (minutes). Fails
+/// for any other text.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bad =
         || format!("`{text}` is not a time; write milliseconds (`1500`), `1500ms`, `30s` or `2m`");
