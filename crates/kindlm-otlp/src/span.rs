@@ -142,7 +142,7 @@ pub(crate) fn is_remote(flags: u32) -> bool {
 
 /// Converts a log record to an event of the conventions.
 ///
-/// Returns `None` for a record without ids, and for any other record.
+/// Returns `None` for a record without ids, and for a record that is not such an event.
 ///
 /// In older versions of the conventions, the content is in the body, otherwise in the attributes.
 pub(crate) fn event_of_record(
