@@ -96,8 +96,8 @@ pub fn cases(docs: &str) -> Vec<Case> {
 
 /// Runs every example of a page, and returns their number.
 ///
-/// Blocks without an info word are not run. Fails if the results of an example differ from its `results` block, or if
-/// `run` fails.
+/// Blocks without an info word are not run. Fails if the results of an example differ from its `results` block, if
+/// `run` fails, or if the page cannot be read. With `KINDLM_BLESS` set, writes the new results to the page instead.
 pub fn check(
     page: &Path,
     mut run: impl FnMut(&Case) -> Result<String, String>,
