@@ -69,7 +69,7 @@ pub(crate) fn take_judging(
 /// Removes the rule of a set from metadata and returns it.
 ///
 /// Returns `None` if the result is not a set. `components` is the number of the set's parts, which is used if the rule
-/// is missing.
+/// is missing or invalid.
 pub(crate) fn take_set(
     assertion: &str,
     components: usize,
