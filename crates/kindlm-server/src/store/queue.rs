@@ -65,7 +65,8 @@ pub fn is_sampled(id: &str, rate: f64) -> bool {
 impl Store {
     /// Changes the time after which another process may take a sample of this process; [`LEASE`] by default.
     ///
-    /// If an evaluation takes longer, it is repeated. Only the result of the last process that took the sample is stored.
+    /// If an evaluation takes longer, it is repeated. Only the result of the last process that took the sample is
+    /// stored.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
