@@ -195,8 +195,8 @@ fn words(old: &str, new: &str) -> (Segments, Segments) {
     (removed, added)
 }
 
-/// Splits two lines into their equal start, the changed middle, and their equal end. If they have neither start nor end in
-/// common, nothing is emphasised.
+/// Splits two lines into their equal start, the changed middle, and their equal end. If they have neither start nor
+/// end in common, nothing is emphasised.
 fn around_change(old: &[&str], new: &[&str]) -> (Segments, Segments) {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let start = old.iter().zip(new).take_while(same).count();
