@@ -74,8 +74,10 @@ impl McpClient {
         Self { tool, session: Mutex::default() }
     }
 
-    /// Makes one attempt: opens or reuses the session, and calls the tool. Fails if the server cannot be reached or
-    /// reports an error, or if the result has only media or unsupported content.
+    /// Makes one attempt: opens or reuses the session, and calls the tool.
+    ///
+    /// Fails if a header or the address is invalid, or if the server is unreachable, reports an error or exceeds the
+    /// timeout. Also fails if the result has only media or unsupported content.
     ///
     /// The future is boxed so that its code is compiled in this crate, not in the crate that polls it.
     pub fn call<'a>(
