@@ -17,8 +17,9 @@ type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Runs the tests that rewrite expected results.
 ///
-/// With an id of an assertion, gate, provider or reporter, runs only the tests of its crate. Lists the written files
-/// even if a test fails, because other tests may have written files.
+/// With an id of an assertion, gate, provider or reporter, runs only the tests of its crate, and then rewrites the
+/// schemas and reference pages. Lists the written files even if a test fails, because other tests may have written
+/// files.
 pub(crate) fn run(sh: &Shell, root: &Path, id: Option<&str>) -> Result<()> {
     let package = id.map(|id| registries::package_of(root, id)).transpose()?;
     let before = contents(root)?;

@@ -119,8 +119,8 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
                 && *value != facts["output_cost_per_token"])
     });
     // A colon stands in names of fine-tuned models, and a slash in names that another vendor uses. Models that search
-    // also charge for each search.
-    // A name without a number denotes another model each year. Its price would then be used for dated names.
+    // also charge for each search. A name without a number denotes another model each year, but its price would be
+    // used for dated names too.
     let is_alias = !model.contains(|it: char| it.is_ascii_digit()) && !model.ends_with("-latest");
     let is_other = is_alias
         || model.contains([':', '/'])

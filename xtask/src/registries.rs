@@ -35,7 +35,8 @@ impl Kind {
 
     /// Returns the name of an entry's folder and module.
     ///
-    /// `word-count` becomes `word_count`, and `judge:closedQA` becomes `judge_closedqa`.
+    /// `word-count` becomes `word_count`, and `judge:closedQA` becomes `judge_closedqa`. The gate `wordCountMax`
+    /// becomes `word_count_max`.
     pub(crate) fn module(self, id: &str) -> String {
         let mut module = String::new();
         for c in id.chars() {
