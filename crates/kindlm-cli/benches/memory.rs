@@ -4,8 +4,8 @@
 //! mock server, with JSON and JUnit reports. It prints the peak and the memory over time. Then it prints the memory of
 //! commands that read the report of the first shape.
 //!
-//! The second shape is one thousand cases with many repeats. Its suite is small, so it shows the memory of the run
-//! itself. Other shapes: `-- CASES REPEATS`.
+//! The second shape is one thousand cases with many repeats. The suite of this shape is small, so the result shows the
+//! memory of the run itself. Other shapes: `-- CASES REPEATS`.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 

@@ -298,8 +298,8 @@ fn show(time: Duration) -> String {
 /// Returns `None` without `/proc`.
 fn children_cpu() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may contain spaces; the fields after it do not. `cutime` and `cstime` are fields 16 and
-    // 17.
+    // The name in parentheses may contain spaces; the fields after the name do not. `cutime` and `cstime` are fields
+    // 16 and 17.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks: u64 = fields.get(13..15)?.iter().filter_map(|it| it.parse::<u64>().ok()).sum();
     Some(Duration::from_millis(ticks * 10))

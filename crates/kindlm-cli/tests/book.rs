@@ -42,9 +42,7 @@ fn pages() -> BTreeSet<PathBuf> {
     markdown(&docs).iter().map(|it| it.strip_prefix(&docs).unwrap().to_owned()).collect()
 }
 
-/// Returns all documents for people.
-///
-/// These are the book, the pages in the crates, and the pages at the root.
+/// Returns all documents for people: the book, the pages in the crates, and the pages at the root.
 fn documents() -> BTreeSet<PathBuf> {
     let root = root();
     let mut files = markdown(&root.join("docs"));

@@ -82,9 +82,7 @@ pub(crate) fn watched(
     Sample { wall, peak_mib }
 }
 
-/// Returns a number of KiB in a `status` file of `/proc`, converted to MiB.
-///
-/// Returns `None` if it is missing.
+/// Returns a number of KiB in a `status` file of `/proc`, converted to MiB; `None` if the number is missing.
 fn mib(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find(|line| line.starts_with(name))?;
     line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| kib / 1024.0)

@@ -58,7 +58,7 @@ impl Bed {
             if is(Judge::Renamed) {
                 reply.from_model("gpt-4o-2026-11-01")
             } else if is(Judge::Fingerprinted) {
-                // Several configurations answer at the same time.
+                // The judge has several fingerprints at the same time.
                 reply.with_fingerprint(if has("[+]") { "fp_1" } else { "fp_2" })
             } else if is(Judge::OtherFingerprint) {
                 reply.with_fingerprint("fp_3")

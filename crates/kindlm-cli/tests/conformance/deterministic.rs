@@ -1,6 +1,6 @@
 //! The vectors of `deterministic.jsonl` that `kindlm-assertions` cannot run.
 //!
-//! They need scripts in other languages, webhooks, or groups of checks.
+//! These vectors need scripts in other languages, webhooks, or groups of checks.
 
 use kindlm_testing::{MockReply, MockServer, installed};
 use serde_json::{Value, json};

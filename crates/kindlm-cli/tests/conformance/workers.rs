@@ -233,12 +233,10 @@ fn result_json(result: &AssertionResult) -> Value {
     said
 }
 
-/// Returns the first difference between the expected result and ours.
-///
-/// Returns `None` if they agree.
+/// Returns the first difference between promptfoo's result and KindLM's result; `None` if both agree.
 fn difference(expected: &Value, ours: &Value, is_engine_text: bool) -> Option<String> {
     if let Some(message) = expected.get("throws") {
-        // If promptfoo throws, we report an error before the run, or the check is errored.
+        // If promptfoo throws an exception, KindLM reports an error before the run, or the check is errored.
         let said_so = ours.get("refused").is_some() || ours["pass"] == json!("errored");
         return (!said_so).then(|| format!("throws {message}, ours: {ours}"));
     }

@@ -184,7 +184,7 @@ fn action_rejects_a_wrong_checksum() {
     assert_eq!(runner.file("path"), "");
     assert_eq!(fs::read_dir(runner.folder.path().join("temp")).unwrap().count(), 0);
 
-    // A digest in the workflow is checked instead of the one in the release.
+    // A digest in the workflow is checked instead of the digest in the release.
     let mut runner = Runner::new(releases.path(), &api);
     runner.set("inputs.sha256", &"1".repeat(64));
     let install = runner.step(INSTALL);

@@ -1,6 +1,6 @@
 //! Runs the same configs with promptfoo and with KindLM, against the same server, and compares the results.
 //!
-//! The configs are those in `fixtures/promptfoo/differential`. promptfoo must be on the `PATH`
+//! The configs are in `fixtures/promptfoo/differential`. promptfoo must be on the `PATH`
 //! (`npm install --prefix DIR promptfoo@0.123.1`, then `DIR/node_modules/.bin`). Without it, the test prints `NOT RUN`.
 
 use std::collections::{BTreeMap, BTreeSet};
