@@ -25,9 +25,8 @@ pub const TEST: &str = "kindlm.test";
 /// The evidence in the spans of one execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// The execution, without the data that only the suite has.
-    ///
-    /// These are the test case, the model id, the variables and the price.
+    /// The execution, without the data that only the suite has: the test case, the model id, the variables and the
+    /// price.
     pub execution: Execution,
     /// The spans that record tokens: model requests, or wrappers around them.
     pub inferences: Vec<Inference>,

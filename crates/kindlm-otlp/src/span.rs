@@ -98,7 +98,7 @@ impl OtlpSpan {
         self.end_ms().filter(|_| self.start_ns > 0).map(|end| end - self.start_ms())
     }
 
-    /// Returns true if the span ended before it started. Its clock is not reliable then.
+    /// Returns true if the span ended before it started. In this case, the clock of the span is not reliable.
     pub fn is_backwards(&self) -> bool {
         self.end_ns.is_some_and(|end| end < self.start_ns)
     }

@@ -11,7 +11,7 @@ const ROWS: &str = include_str!("../../../../fixtures/conformance/kindlm-core/tr
 
 /// Returns the intended differences from the original KindLM.
 ///
-/// Each has the row, the pointer into its `expect`, our value, and the reason.
+/// Each difference has the row, the pointer into the row's `expect`, the value of this crate, and the reason.
 fn differences() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     vec![
         ("array-attr", "/spans/0/attributes", json!({"l": ["x"]}), "finish reasons are a list"),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const LIMIT: usize = 1 << 20;
 
-/// Reads the decoded spans too, because they may be hostile.
+/// Reads the decoded spans too, because spans that can be decoded may also be hostile.
 fn read_all(decoded: Decoded) {
     let settings = TraceSettings::default();
     let mut received = Received::default();
