@@ -8,7 +8,7 @@ use super::same::Same;
 
 /// A writer of [`Execution`]s in compact JSON.
 ///
-/// If consecutive executions have equal results, these are serialized only once.
+/// Serializes equal results of consecutive executions only once.
 ///
 /// ```
 /// use kindlm_wire::v1;
