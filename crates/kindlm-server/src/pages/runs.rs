@@ -1,4 +1,4 @@
-//! `/runs`: the runs of suites, the form that starts one, and the page that follows one.
+//! `/runs`: the runs of suites, the form that starts a run, and the page that follows a run.
 
 use askama::Template;
 use axum::extract::{Extension, Path, State};

@@ -120,7 +120,7 @@ impl Store {
         Ok((stored, true))
     }
 
-    /// Returns a version of a set; the newest one if `number` is `None`. Returns `None` if there is no such version.
+    /// Returns a version of a set; the newest version if `number` is `None`. Returns `None` if there is no such version.
     ///
     /// # Errors
     ///

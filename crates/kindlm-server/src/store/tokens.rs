@@ -118,7 +118,7 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Returns the token with this text; `None` if there is none, or the token was revoked.
+    /// Returns the token with this text; `None` if there is no such token, or if the token was revoked.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.body))
     }
 
-    /// Waits for the response on a connection. Returns `None` if the connection ended without one.
+    /// Waits for the response on a connection. Returns `None` if the connection ended without a response.
     pub(crate) fn read(stream: TcpStream) -> Option<Self> {
         received(stream).map(Self::new)
     }
