@@ -55,7 +55,7 @@ pub(super) struct Page {
     more_skipped: String,
     /// The mutation score; `None` without a mutation result.
     mutation_score: Option<String>,
-    /// The section about the mutation result as HTML; empty without one.
+    /// The section about the mutation result as HTML; empty without a mutation result.
     strength: String,
 }
 
