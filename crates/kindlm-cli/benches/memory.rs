@@ -118,7 +118,7 @@ fn afterwards(folder: &Path, shape: Shape) -> String {
     table
 }
 
-/// Returns at most `most` samples, evenly spaced, including the last one.
+/// Returns at most `most` samples, evenly spaced, including the last sample.
 fn thinned<T: Copy>(samples: &[T], most: usize) -> Vec<T> {
     let step = samples.len().div_ceil(most).max(1);
     samples.iter().rev().step_by(step).rev().copied().collect()

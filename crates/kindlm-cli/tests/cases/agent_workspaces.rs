@@ -166,7 +166,7 @@ fn a_second_interrupt_ends_an_agent_and_removes_its_folder() {
     for _ in 0..2 {
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        // Send the second signal only after the first one was handled.
+        // Send the second signal only after the first signal was handled.
         stderr.read_line(&mut String::new()).unwrap();
     }
     let (case, code) = report_of(child);

@@ -69,7 +69,7 @@ fn a_replay_sends_nothing_and_costs_nothing() {
     let folder = folder.path();
     let server = server();
     suite(folder, &server.url(), "Where is my order?");
-    // Set a baseline first, because drift needs one.
+    // Set a baseline first, because drift is measured from a baseline.
     assert_eq!(kindlm(folder, &["test", "-q"], Some(KEY)).status.code(), Some(0));
     assert!(kindlm(folder, &["baseline", "set"], None).status.success());
 
