@@ -153,7 +153,7 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 /// 1. the texts of the mapped attribute in all spans, one per line;
 /// 2. the last text, or else the whole output, of the last top-level agent;
 /// 3. the last text of a model;
-/// 4. the whole output of the last root span that has one.
+/// 4. the whole output of the last root span that has an output.
 ///
 /// If the last model request succeeded and its answer is not recorded, 1 and 3 are left out, because they would be an
 /// earlier answer.
