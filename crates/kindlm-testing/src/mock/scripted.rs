@@ -1,7 +1,7 @@
 //! A mock model that follows a script in its prompt, for tests of real agents.
 //!
-//! The script is `SCRIPT [step, …]` in the last user text that has one. Each step is one answer of the model: a text or
-//! a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. In the Responses API, a part may also be
+//! The script is `SCRIPT [step, …]` in the last user text with a script. Each step is one answer of the model: a text
+//! or a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. In the Responses API, a part may also be
 //! `{"search": …}`, and a `tool` part may have a `namespace`. The step `{"status": 401}` refuses the request. After the
 //! last step, the model answers `done`; without a script, it answers `ok`.
 
