@@ -315,7 +315,7 @@ impl CaseSummaryWriter {
 
 /// A [`Case`] without executions that borrows its data.
 ///
-/// Creating this value must be cheap, because each case of a run needs one.
+/// A run creates this value for each case, so the creation must be cheap.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bare<'a> {
