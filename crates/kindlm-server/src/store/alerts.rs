@@ -46,7 +46,7 @@ pub struct StoredAlert {
     pub from: Tally,
     /// The results from the most likely start of the fall to the alarm.
     pub to: Tally,
-    /// The newest results since the alarm; `None` if there is none, or the alert has ended.
+    /// The newest results since the alarm; `None` without results, or if the alert has ended.
     pub latest: Option<Tally>,
     /// The evidence at the alarm.
     pub evidence: f64,

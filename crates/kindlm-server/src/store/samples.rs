@@ -256,7 +256,7 @@ impl Store {
         Ok(SamplePage { total: counted.try_get("total")?, items, next })
     }
 
-    /// Returns a sample; `None` if there is none with this id.
+    /// Returns a sample; `None` if there is no sample with this id.
     ///
     /// # Errors
     ///

@@ -120,7 +120,8 @@ impl Store {
         Ok((stored, true))
     }
 
-    /// Returns a version of a set; the newest version if `number` is `None`. Returns `None` if there is no such version.
+    /// Returns a version of a set; the newest version if `number` is `None`. Returns `None` if the version does not
+    /// exist.
     ///
     /// # Errors
     ///
