@@ -14,7 +14,7 @@ pub(crate) fn listed(workspace: &Workspace) -> Option<String> {
     (!marked.is_empty()).then(|| marked.join(", "))
 }
 
-/// Returns the changes as text: a unified diff of each file, or a line about a file without one.
+/// Returns the changes as text: a unified diff of each file, or a line about a file without a diff.
 ///
 /// The text is empty if there are no changes.
 pub(crate) fn diff(workspace: &Workspace) -> String {

@@ -574,7 +574,7 @@ fn skipped(it: &kindlm_types::SkippedCase) -> Skipped {
 #[derive(Template)]
 #[template(path = "html/end.html")]
 pub(super) struct End<'a> {
-    /// The comparison as JSON; empty without one.
+    /// The comparison as JSON; empty without a comparison.
     compared: &'a str,
     facts: Vec<(&'static str, String)>,
     distributions: Vec<distribution::Row>,
