@@ -37,7 +37,7 @@ pub(super) fn entries(span: Span, items: impl IntoIterator<Item = (String, Node)
     node(span, Kind::Mapping(Rc::new(entries.collect())))
 }
 
-/// Returns a mapping with one entry added or replaced. The entry is the last one.
+/// Returns a mapping with one entry added or replaced. The new entry is at the end.
 pub(super) fn with(node: &Node, name: &str, value: Node) -> Node {
     let mut entries: Vec<(Key, Node)> =
         node.entries().iter().filter(|(key, _)| &*key.name != name).cloned().collect();
