@@ -1,7 +1,7 @@
 //! Writes reports to stdout and to files.
 
 use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kindlm_reporters::{Registration, Style, Verbosity, one_line};
 use kindlm_types::AnyReport;
@@ -9,8 +9,7 @@ use kindlm_types::AnyReport;
 use crate::args::HtmlArgs;
 use crate::{Failure, Io};
 use kindlm_run::reports::{
-    NotRendered, ReporterSpec, check_format, check_target, render, report_url, resolved,
-    write_file_with,
+    NotRendered, ReporterSpec, check_targets, render, report_url, resolved, write_file_with,
 };
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_wire::mutation::MutationReport;
@@ -64,28 +63,7 @@ impl Output {
         }
         specs.extend(more);
         check_stdout(&specs)?;
-        let mut taken: Vec<(PathBuf, &str)> = Vec::new();
-        for spec in &specs {
-            check_format(spec)?;
-            let Some(path) = &spec.path else { continue };
-            let target = io.working_dir.join(path);
-            check_target(&target, path)?;
-            if let Some(folder) = target.parent() {
-                kindlm_store::remove_abandoned(folder);
-            }
-            let (target, id) = (resolved(&target), spec.reporter.meta.id);
-            if let Some((_, other)) = taken.iter().find(|(it, _)| *it == target) {
-                return Err(Failure::input(format!(
-                    "`{other}` and `{id}` cannot both be written to `{}`",
-                    path.display()
-                ))
-                .with_help("write each of them to its own file"));
-            }
-            // Devices and pipes may receive several reports.
-            if target.is_file() || !target.exists() {
-                taken.push((target, id));
-            }
-        }
+        check_targets(io, &specs)?;
         let html_limit = html.megabytes as usize * 1_000_000;
         Ok(Self { specs, verbosity, html_limit, report_url: report_url(io), mutation: None })
     }

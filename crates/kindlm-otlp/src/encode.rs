@@ -10,15 +10,13 @@ use crate::span::{OtlpSpan, SpanEvent};
 ///
 /// An attribute without a value is left out.
 pub fn encode_json(spans: &[OtlpSpan]) -> Value {
-    let mut groups: Vec<(&Arc<Map<String, Value>>, Vec<Value>)> = Vec::new();
-    for it in spans {
-        match groups.last_mut() {
-            Some((resource, group)) if Arc::ptr_eq(resource, &it.resource) => group.push(span(it)),
-            _ => groups.push((&it.resource, vec![span(it)])),
-        }
-    }
-    let group = |(resource, spans): (&Arc<Map<String, Value>>, Vec<Value>)| json!({"resource": {"attributes": attributes(resource)}, "scopeSpans": [{"spans": spans}]});
-    let groups: Vec<Value> = groups.into_iter().map(group).collect();
+    let group = |spans: &[OtlpSpan]| {
+        let resource = spans.first().map(|it| attributes(&it.resource));
+        let spans: Vec<Value> = spans.iter().map(span).collect();
+        json!({"resource": {"attributes": resource}, "scopeSpans": [{"spans": spans}]})
+    };
+    let groups = spans.chunk_by(|a, b| Arc::ptr_eq(&a.resource, &b.resource)).map(group);
+    let groups: Vec<Value> = groups.collect();
     json!({"resourceSpans": groups})
 }
 

@@ -9,7 +9,7 @@ use super::build::unique;
 use super::files::{extension, is_script, path};
 use super::prompts::Prompt;
 use super::test_settings::TestSettings;
-use super::vars::{Vars, without_last_break};
+use super::vars::{Vars, values, without_last_break};
 
 /// The parts of a test for one model, after the programs of the test have run.
 #[derive(Clone, Debug, Default)]
@@ -37,11 +37,6 @@ impl Made {
         let asserts = |it: &Self| it.asserts.iter().map(Node::to_json).collect::<Value>();
         self.prompt == other.prompt && vars(self) == vars(other) && asserts(self) == asserts(other)
     }
-}
-
-/// Converts variables to a JSON object.
-pub(super) fn values(vars: &Vars) -> Map<String, Value> {
-    vars.iter().map(|(key, it)| (key.name.to_string(), it.to_json())).collect()
 }
 
 /// Returns the path of the program that computes a variable.

@@ -42,13 +42,12 @@ impl Translator<'_> {
                 continue;
             };
             let name = HOOKS.into_iter().find(|it| *it == function);
-            let later = match name {
-                Some(name) => name.starts_with("after").then_some(name),
-                None => {
-                    let content = self.inputs.files.read(file.trim_start_matches("./"));
-                    let content = content.unwrap_or_default();
-                    ["afterEach", "afterAll"].into_iter().find(|it| content.contains(it))
-                }
+            let later = if let Some(name) = name {
+                name.starts_with("after").then_some(name)
+            } else {
+                let content = self.inputs.files.read(file.trim_start_matches("./"));
+                let content = content.unwrap_or_default();
+                ["afterEach", "afterAll"].into_iter().find(|it| content.contains(it))
             };
             if let Some(later) = later {
                 let message = format!("`{later}` of `{file}` is not run");
@@ -77,7 +76,7 @@ impl Translator<'_> {
         hooks: &[Hook],
         name: &'static str,
         part: &str,
-        value: Value,
+        value: &Value,
     ) -> Option<(Span, Value)> {
         let mut context = json!({part: value});
         let mut changed = None;
@@ -118,13 +117,13 @@ impl Translator<'_> {
         let prompts = self.prompts(&root);
         self.diagnostics.truncate(count);
         let has_functions = prompts.iter().any(|it| it.program.is_some());
-        let prompts: Vec<Value> = prompts.iter().map(|it| it.for_hooks()).collect();
+        let prompts: Vec<Value> = prompts.iter().map(super::prompts::Prompt::for_hooks).collect();
         let mut suite = Map::new();
         suite.insert("prompts".to_owned(), Value::from(prompts.clone()));
         for key in PARTS.into_iter().chain(["providers", "targets", "extensions"]) {
             suite.extend(root.get(key).map(|it| (key.to_owned(), it.to_json())));
         }
-        let Some((span, changed)) = self.run_hooks(hooks, "beforeAll", "suite", suite.into())
+        let Some((span, changed)) = self.run_hooks(hooks, "beforeAll", "suite", &suite.into())
         else {
             return root;
         };
@@ -169,7 +168,7 @@ impl Translator<'_> {
             let own =
                 with(&whole, "vars", Node { kind: Kind::Mapping(vars.into()), ..whole.clone() });
             let given = own.to_json();
-            match self.run_hooks(hooks, "beforeEach", "test", given.clone()) {
+            match self.run_hooks(hooks, "beforeEach", "test", &given) {
                 Some((span, changed)) if changed != given => {
                     is_changed = true;
                     tests.push(changed_node(span, Some(&own), &changed));

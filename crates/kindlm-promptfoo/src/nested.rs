@@ -7,8 +7,8 @@ use kindlm_template::{Variables, environment, is_template, read};
 use serde_json::{Map, Value};
 
 use super::Translator;
-use super::dynamic::values;
 use super::vars::Vars;
+use super::vars::values;
 
 /// The maximum number of levels of variables that refer to each other.
 const DEPTH: usize = 5;

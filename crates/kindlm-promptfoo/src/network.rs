@@ -25,7 +25,7 @@ return await response.text();
 ";
 
 /// The time limit of a request.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The most rows that are read from a dataset. Each of them is a test.
 const MOST_ROWS: u64 = 20_000;
@@ -221,9 +221,10 @@ fn dataset(address: &str) -> Option<(String, Option<u64>)> {
     }
     let limit = pairs.iter().find(|(key, _)| *key == "limit");
     let limit = limit.map(|(_, it)| it.parse::<u64>()).transpose().ok()?;
-    let query: String = pairs.iter().map(|(key, it)| format!("&{key}={it}")).collect();
     let dataset = encode_uri_component(&format!("{owner}/{name}"));
-    Some((format!("{ROWS}?dataset={dataset}{query}"), limit))
+    let pairs = pairs.iter().map(|(key, it)| format!("{key}={it}"));
+    let query: Vec<String> = std::iter::once(format!("dataset={dataset}")).chain(pairs).collect();
+    Some((format!("{ROWS}?{}", query.join("&")), limit))
 }
 
 #[cfg(test)]

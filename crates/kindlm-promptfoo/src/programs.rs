@@ -39,7 +39,9 @@ pub(super) fn split(named: &str) -> (&str, Option<&str>) {
         Some((path, function)) if !function.contains(['/', '\\', '.']) => (path, Some(function)),
         // A method of a class in Python: `tests.py:Maker.make`.
         Some((path, function))
-            if path.ends_with(".py") && !function.contains(['/', '\\']) && !function.is_empty() =>
+            if extension(path) == "py"
+                && !function.contains(['/', '\\'])
+                && !function.is_empty() =>
         {
             (path, Some(function))
         }

@@ -203,9 +203,8 @@ impl TestSettings {
         }
         let rubric = self.rubric.as_ref();
         let rubric = rubric.filter(|_| check.get("rubricPrompt").is_none());
-        match rubric.filter(|_| keys.accept(kind, "rubricPrompt")) {
-            Some(rubric) => check = with(&check, "rubricPrompt", rubric.clone()),
-            None => {}
+        if let Some(rubric) = rubric.filter(|_| keys.accept(kind, "rubricPrompt")) {
+            check = with(&check, "rubricPrompt", rubric.clone());
         }
         // With a grading prompt of its own, promptfoo needs no rubric.
         let is_rubric = plain_of(kind) == "llm-rubric" && check.get("rubricPrompt").is_some();

@@ -45,6 +45,11 @@ pub(super) fn without_last_break(value: Node) -> Node {
     }
 }
 
+/// Converts variables to a JSON object.
+pub(super) fn values(vars: &Vars) -> Map<String, Value> {
+    vars.iter().map(|(key, it)| (key.name.to_string(), it.to_json())).collect()
+}
+
 impl Translator<'_> {
     /// Reads a `vars` block: a mapping, a file, or a list of both.
     pub(super) fn vars(&mut self, block: Option<&Node>) -> Vars {
@@ -108,10 +113,10 @@ impl Translator<'_> {
     ///
     /// An image is a `data:` URL, and other data is Base64. Returns `None` after an error, which is reported.
     pub(super) fn with_data(&mut self, vars: &Vars) -> Option<Map<String, Value>> {
-        let mut values = super::dynamic::values(vars);
+        let mut values = values(vars);
         for (key, node) in vars {
             let Some(file) = node.text().and_then(path).filter(|it| is_media(it)) else { continue };
-            let data = self.data_of(node.span, &file.to_owned())?;
+            let data = self.data_of(node.span, file)?;
             values.insert(key.name.to_string(), data.into());
         }
         Some(values)

@@ -69,12 +69,40 @@ pub(crate) fn json_text(result: &impl Serialize) -> Result<String, Failure> {
     Ok(json.map_err(|err| Failure::internal(err.to_string()))? + "\n")
 }
 
-/// Checks, before the first request, that this build can write the format of a report to its target.
+/// Checks, before the first request, that the reports can be written.
 ///
 /// # Errors
 ///
-/// Fails for a PDF if this build cannot typeset PDFs, or if the target is stdout.
-pub fn check_format(spec: &ReporterSpec) -> Result<(), Failure> {
+/// Fails if two reports have the same file, if a file cannot be created, or for a PDF that this build cannot typeset or
+/// that would be written to stdout.
+pub fn check_targets(world: &World, specs: &[ReporterSpec]) -> Result<(), Failure> {
+    let mut taken: Vec<(PathBuf, &str)> = Vec::new();
+    for spec in specs {
+        check_format(spec)?;
+        let Some(path) = &spec.path else { continue };
+        let target = world.working_dir.join(path);
+        check_target(&target, path)?;
+        if let Some(folder) = target.parent() {
+            kindlm_store::remove_abandoned(folder);
+        }
+        let (target, id) = (resolved(&target), spec.reporter.meta.id);
+        if let Some((_, other)) = taken.iter().find(|(it, _)| *it == target) {
+            return Err(Failure::input(format!(
+                "`{other}` and `{id}` cannot both be written to `{}`",
+                path.display()
+            ))
+            .with_help("write each of them to its own file"));
+        }
+        // Devices and pipes may receive several reports.
+        if target.is_file() || !target.exists() {
+            taken.push((target, id));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that this build can write the format of a report to its target.
+fn check_format(spec: &ReporterSpec) -> Result<(), Failure> {
     if !spec.reporter.is_pdf_source() {
         return Ok(());
     }

@@ -32,7 +32,7 @@ const DEPTH: usize = 4;
 #[derive(Default)]
 pub(crate) struct Parts {
     /// The spans of each trace as OTLP JSON, by the id of the trace.
-    pub(crate) parts: BTreeMap<String, String>,
+    pub(crate) texts: BTreeMap<String, String>,
     /// The number of spans of each trace.
     pub(crate) spans: BTreeMap<String, usize>,
     /// A reason for each span that is not used.
@@ -65,7 +65,7 @@ pub(crate) fn parts(decoded: Decoded, redactor: Option<&Redactor>) -> Parts {
         }
         bytes += text.len();
         parts.spans.insert(id.clone(), count);
-        parts.parts.insert(id, text);
+        parts.texts.insert(id, text);
     }
     parts
 }
@@ -126,8 +126,8 @@ fn sample(spans: &[OtlpSpan], prices: &TracePrices) -> Result<NewSample, String>
 }
 
 fn redact(redactor: &Redactor, spans: &mut [OtlpSpan]) {
-    // Spans of one process share its attributes.
-    let mut resources: Vec<(Arc<Map<String, Value>>, Arc<Map<String, Value>>)> = Vec::new();
+    // Spans of one process share its attributes: each resource as it was sent, and masked.
+    let mut resources: Vec<[Arc<Map<String, Value>>; 2]> = Vec::new();
     for span in spans {
         redact_attributes(redactor, &mut span.attributes);
         span.name = redactor.redact(&span.name).into_owned();
@@ -137,14 +137,16 @@ fn redact(redactor: &Redactor, spans: &mut [OtlpSpan]) {
         for event in &mut span.events {
             redact_attributes(redactor, &mut event.attributes);
         }
-        let known = resources.iter().find(|(before, _)| Arc::ptr_eq(before, &span.resource));
-        let masked = known.map(|(_, masked)| Arc::clone(masked)).unwrap_or_else(|| {
+        let known = resources.iter().find(|[sent, _]| Arc::ptr_eq(sent, &span.resource));
+        let masked = if let Some([_, masked]) = known {
+            Arc::clone(masked)
+        } else {
             let mut attributes = Map::clone(&span.resource);
             redact_attributes(redactor, &mut attributes);
             let masked = Arc::new(attributes);
-            resources.push((Arc::clone(&span.resource), Arc::clone(&masked)));
+            resources.push([Arc::clone(&span.resource), Arc::clone(&masked)]);
             masked
-        });
+        };
         span.resource = masked;
     }
 }

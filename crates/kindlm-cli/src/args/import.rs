@@ -9,6 +9,7 @@ use clap::Args;
 /// `kindlm test -c promptfooconfig.yaml` runs such a file without conversion. If options have no equivalent, they are
 /// listed with their locations, and nothing is written.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(
     after_help = "Examples:\n  kindlm import promptfooconfig.yaml\n  kindlm import promptfooconfig.yaml --output - | less"
 )]

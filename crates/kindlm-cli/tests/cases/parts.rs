@@ -84,7 +84,8 @@ fn data_is_sent_and_in_no_report_and_no_stored_file() {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{shown}{said}");
-    let sent: Vec<Value> = server.requests().iter().map(|it| it.json()).collect();
+    let sent: Vec<Value> =
+        server.requests().iter().map(kindlm_testing::MockRequest::json).collect();
     let image = format!("data:image/png;base64,{}", &IN_BASE64[0].repeat(34)[..400]);
     let content = |index: usize| &sent[index]["messages"][0]["content"];
     let parts = (0..3).find(|it| content(*it)[0]["type"] == "text").map(content).unwrap();

@@ -11,7 +11,7 @@ use crate::memory::{Memory, brief, load_with};
 /// A suite with a prompt and a test that are replaced.
 fn suite(content: &str, vars: &str) -> String {
     format!(
-        r#"
+        r"
 kindlm: 1
 project: demo
 suite: {{ name: pictures }}
@@ -23,7 +23,7 @@ prompts:
         content: {content}
 tests:
   - {{ name: asks, prompt: ask, vars: {vars}, expect: {{ output: {{ contains: [cat] }} }} }}
-"#
+"
     )
 }
 

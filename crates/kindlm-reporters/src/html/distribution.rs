@@ -2,7 +2,6 @@
 
 use kindlm_types::{Distribution, ModelTotals, Quantity, Summary, ecma};
 
-use super::overview::scaled;
 use crate::amount::{count, duration, usd};
 use crate::plain::one_line;
 
@@ -78,6 +77,16 @@ fn bars(bins: &[u64]) -> Vec<Bar> {
         Bar { x, y: HEIGHT - height, width: (end - x).saturating_sub(2).max(1), height }
     });
     bars.collect()
+}
+
+/// Returns the share of `value` in `most` in thousandths, from 0 to 1000; 0 if `most` is not positive.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is limited to 0 to 1000"
+)]
+pub(super) fn scaled(value: f64, most: f64) -> u64 {
+    if most > 0.0 { (value / most * 1000.0).clamp(0.0, 1000.0).round() as u64 } else { 0 }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use kindlm_types::{
 };
 use kindlm_wire::mutation::MutationReport;
 
+use super::distribution::scaled;
 use super::{Look, STYLE, data, distribution, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
 use crate::comparison::headline;
@@ -394,15 +395,6 @@ fn bar(totals: &SuiteTotals) -> Vec<Part> {
 
 fn thousandths(part: u64, all: u64) -> u64 {
     (u128::from(part) * 1000 / u128::from(all.max(1))).try_into().unwrap_or(1000)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the value is limited to 0 to 1000"
-)]
-pub(super) fn scaled(value: f64, most: f64) -> u64 {
-    if most > 0.0 { (value / most * 1000.0).clamp(0.0, 1000.0).round() as u64 } else { 0 }
 }
 
 /// Returns the gates, violated ones first.

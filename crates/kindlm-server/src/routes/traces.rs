@@ -46,7 +46,8 @@ async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<
     let divided = blocking(move || {
         decode(&body, encoding, is_gzipped).map(|it| parts(it, redactor.as_deref()))
     });
-    let Parts { parts, spans, mut rejected } = divided.await?.map_err(|err| refused(&err))?;
+    let Parts { texts: parts, spans, mut rejected } =
+        divided.await?.map_err(|err| refused(&err))?;
     let read = reader(app.trace_prices.clone());
     let stored = app.store.add_traces(parts, app.trace_delay, &read).await?;
     for (id, why) in stored.refused {
@@ -60,7 +61,7 @@ async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<
 }
 
 fn is_gzipped(headers: &HeaderMap) -> Result<bool, Problem> {
-    let value = headers.get(CONTENT_ENCODING).map(|it| it.as_bytes());
+    let value = headers.get(CONTENT_ENCODING).map(axum::http::HeaderValue::as_bytes);
     match value {
         None | Some(b"") => Ok(false),
         Some(it) if it.eq_ignore_ascii_case(b"identity") => Ok(false),

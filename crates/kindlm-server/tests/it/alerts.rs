@@ -181,7 +181,7 @@ fn receive(mut stream: &TcpStream, messages: &Mutex<Vec<String>>) -> std::io::Re
     let (mut all, mut is_data) = (String::new(), false);
     for line in BufReader::new(stream).lines() {
         let line = line?;
-        all += &format!("{line}\n");
+        all.extend([line.as_str(), "\n"]);
         if is_data && line != "." {
             continue;
         }

@@ -143,7 +143,7 @@ fn parts_of_a_trace_are_joined_until_the_evaluation() {
     assert_eq!(part(&[root]), json!({}));
     let before = only(&server);
     assert_eq!((&before["state"], before["sample"].get("agent_output")), (&json!("pending"), None));
-    assert_eq!(part(&[chat.clone()]), json!({}));
+    assert_eq!(part(std::slice::from_ref(&chat)), json!({}));
     let after = only(&server);
     assert_eq!(after["sample"]["agent_output"], "Here is your refund.");
     assert_eq!(after["received_at"], before["received_at"]);

@@ -209,8 +209,8 @@ impl Used {
         // Several calls may share an id. Their actions have the same order.
         let has_failed = |at: usize, call: &ToolCall| {
             let before = execution.tool_calls.iter().take(at).filter(|it| it.id == call.id).count();
-            let of_id = actions.iter().filter(|it| it.call_id == call.id && it.name.is_some());
-            let action = of_id.clone().nth(before).or_else(|| of_id.last());
+            let mut of_id = actions.iter().filter(|it| it.call_id == call.id && it.name.is_some());
+            let action = of_id.clone().nth(before).or_else(|| of_id.next_back());
             action.is_some_and(|it| skills::has_failed(it.state))
         };
         let held = calls.filter(|(at, call)| !has_failed(*at, call));

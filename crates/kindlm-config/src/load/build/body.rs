@@ -16,6 +16,7 @@ use kindlm_promptfoo::read_chat;
 use kindlm_types::{ActionStatus, Channel, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
+use super::messages::{evidence, fill, messages};
 use crate::load::media::MediaFiles;
 use crate::load::resolve::Opening;
 use crate::template::Form;
@@ -179,7 +180,7 @@ impl BodySource for Row {
             SubjectForm::Prompt(opening) => {
                 let none = MediaFiles::default();
                 let media = shared.compiler.media.get().unwrap_or(&none);
-                let messages = super::media::messages(opening, &vars, media)?;
+                let messages = messages(opening, &vars, media)?;
                 let chat = match messages.as_slice() {
                     [only] if opening.reads_chat => {
                         read_chat(&only.content).map_err(|it| BodyError(it.to_string()))?
@@ -210,7 +211,7 @@ impl BodySource for Row {
             SubjectForm::Command(_) | SubjectForm::Transcript(_) => None,
         };
         let vars = match opening {
-            Some(opening) => super::media::evidence(opening, vars),
+            Some(opening) => evidence(opening, vars),
             None => vars,
         };
         Ok(Cow::Owned(CaseBody {
@@ -231,10 +232,6 @@ impl BodySource for Row {
             workspace: shared.workspace.clone(),
         }))
     }
-}
-
-pub(super) fn fill(form: &Form, vars: &Map<String, Value>) -> Result<String, BodyError> {
-    form.fill(vars).map_err(|err| BodyError(err.to_string()))
 }
 
 fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, BodyError> {

@@ -1,71 +1,15 @@
 //! Messages with images, sounds and files.
 
-use kindlm_engine::{BodyError, Digest, Fingerprint};
+use kindlm_engine::{Digest, Fingerprint};
 use kindlm_source::{Code, Diagnostic, Piece};
-use kindlm_types::{ContentPart, MediaKind, MemberPart, Message, pointer, shortened_data};
+use kindlm_types::{MediaKind, MemberPart, pointer};
 use serde_json::{Map, Value};
 
 use super::Builder;
-use super::body::{SubjectForm, fill};
+use super::body::SubjectForm;
 use crate::load::media::{MediaFiles, variable_path};
 use crate::load::resolve::{ContentForm, Opening, PartKind, Prompt, PromptPart};
 use crate::template::Form;
-
-/// Returns the messages of a prompt. Fails if a template cannot be rendered, or a part is not valid.
-pub(super) fn messages(
-    opening: &Opening,
-    vars: &Map<String, Value>,
-    media: &MediaFiles,
-) -> Result<Vec<Message>, BodyError> {
-    let inserted = (opening.inserts_data() && media.has_any(vars)).then(|| media.inserted(vars));
-    let with_data = inserted.as_ref().unwrap_or(vars);
-    let part = |(kind, form): &(PartKind, _)| {
-        Ok(match kind {
-            PartKind::Text => ContentPart::Text(fill(form, vars)?),
-            PartKind::Raw => {
-                let value: Value = serde_json::from_str(&fill(form, with_data)?)
-                    .map_err(|err| BodyError(err.to_string()))?;
-                ContentPart::Raw(value.into())
-            }
-            PartKind::Media(kind) => {
-                let found = media.get(*kind, &fill(form, vars)?);
-                ContentPart::Media(found.map_err(|err| BodyError(err.in_words().0))?)
-            }
-        })
-    };
-    let message = |(role, content): &(_, ContentForm)| {
-        Ok(match content {
-            ContentForm::Parts(parts) => {
-                Message::of_parts(*role, parts.iter().map(part).collect::<Result<_, BodyError>>()?)
-            }
-            ContentForm::Text(form) if opening.reads_chat => {
-                Message::new(*role, fill(form, with_data)?)
-            }
-            ContentForm::Text(form) => Message::new(*role, fill(form, vars)?),
-        })
-    };
-    opening.parts.iter().map(message).collect()
-}
-
-/// Returns the variables of a test for its evidence, with the size and SHA-256 of data in place of `data:` URLs.
-///
-/// The variables of a prompt that has only texts stay the same.
-pub(super) fn evidence(opening: &Opening, mut vars: Map<String, Value>) -> Map<String, Value> {
-    let has_parts = |(_, it): &(_, ContentForm)| matches!(it, ContentForm::Parts(_));
-    if opening.reads_chat || opening.parts.iter().any(has_parts) {
-        let texts = vars.values_mut().filter(|it| it.as_str().is_some_and(is_data_url));
-        for value in texts {
-            let short = value.as_str().and_then(shortened_data);
-            *value = short.map_or(Value::Null, |(text, _)| Value::String(text));
-        }
-    }
-    vars
-}
-
-/// Returns true for a `data:` URL with data that records leave out.
-fn is_data_url(text: &str) -> bool {
-    text.starts_with("data:") && shortened_data(text).is_some()
-}
 
 impl Builder<'_> {
     /// Reads the images, sounds and files that a prompt uses in a test. Reports files that cannot be used, and variables
@@ -119,19 +63,13 @@ impl Builder<'_> {
         help: &str,
     ) {
         let is_whole = |it: &&String| vars.get(*it).and_then(Value::as_str) == Some(reference);
-        let diagnostic = match vars.keys().find(is_whole) {
-            Some(name) => {
-                let at = format!("{at}/vars/{}", pointer::segment(name));
-                piece.error(Code::FILE, &at, MemberPart::Value, message).with_related(
-                    &part.source,
-                    part.source.first_line(part.span),
-                    "used here",
-                )
-            }
-            None => {
-                let at = part.source.first_line(part.span);
-                Diagnostic::error(Code::FILE, message, &part.source, at)
-            }
+        let at_part = part.source.first_line(part.span);
+        let diagnostic = if let Some(name) = vars.keys().find(is_whole) {
+            let at = format!("{at}/vars/{}", pointer::segment(name));
+            let diagnostic = piece.error(Code::FILE, &at, MemberPart::Value, message);
+            diagnostic.with_related(&part.source, at_part, "used here")
+        } else {
+            Diagnostic::error(Code::FILE, message, &part.source, at_part)
         };
         self.base.sink.push(diagnostic.with_help(help));
     }

@@ -13,6 +13,7 @@ mod expect;
 mod fitting;
 mod gates;
 mod media;
+mod messages;
 mod parts;
 mod placed;
 mod pool;
