@@ -129,9 +129,16 @@ fn invalid_parts_are_errors_at_their_place() {
         let shown = &text[found.span.start as usize..];
         assert!(shown.starts_with(place), "{content}: {message}: at {shown:.30}");
     }
-    let text = suite("[{image: file://cat.png}]", "{}").replace("role: user", "role: assistant");
-    let diagnostics = load_with(&text, &files()).diagnostics;
-    assert!(brief(&diagnostics)[0].contains("a message of the assistant has only text"));
+    for (part, is_error) in [
+        ("{image: file://cat.png}", true),
+        ("{raw: {type: image_url, image_url: {url: \"https://e.com\"}}}", true),
+        ("{raw: {type: text, text: hi}}", false),
+    ] {
+        let text = suite(&format!("[{part}]"), "{}").replace("role: user", "role: assistant");
+        let found = brief(&load_with(&text, &files()).diagnostics).join("\n");
+        let says = found.contains("a message of the assistant has only text");
+        assert_eq!(says, is_error, "{part}: {found}");
+    }
 }
 
 /// Loads a promptfoo config.

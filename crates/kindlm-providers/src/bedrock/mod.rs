@@ -13,7 +13,7 @@ use crate::dialect::address::{Address, segment};
 use crate::dialect::answer::{Reader, counted};
 use crate::dialect::failure::Facts;
 use crate::dialect::part::{self, Malformed};
-use crate::dialect::{chat, settings};
+use crate::dialect::{chat, content, settings};
 use crate::form::FormChoice;
 use crate::{AwsAuth, Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -124,6 +124,7 @@ impl Codec for Bedrock {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        content::texts_only("bedrock", prompt)?;
         let mut body = Map::new();
         chat::put(&mut body, "messages", Some(messages(prompt)));
         chat::put(&mut body, "system", system(prompt));

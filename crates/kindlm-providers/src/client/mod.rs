@@ -377,7 +377,7 @@ impl Client {
         queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
         if !matches!(via, Via::Scripted(_) | Via::Echo(_)) {
-            content::texts_only(name, prompt).map_err(|err| before_sending(name, err))?;
+            content::texts_or_raw(name, prompt).map_err(|err| before_sending(name, err))?;
         }
         let attempt = || async {
             match via {

@@ -44,28 +44,38 @@ impl PartForms {
 
 /// Returns the error for a media that an API does not accept.
 pub(crate) fn refused(provider: &str, media: &Media, Refused(why): &Refused) -> ProviderError {
-    let message = format!("cannot send {}: {why}", media.label());
+    unsupported(provider, &media.label(), why)
+}
+
+fn unsupported(provider: &str, label: &str, why: &str) -> ProviderError {
+    let message = format!("cannot send {label}: {why}");
     ProviderError::new(ProviderErrorKind::Unsupported, provider, message)
 }
 
-/// Fails if a message has an image, a sound or a file, for providers that take texts alone.
+const TEXTS_ALONE: &str = "this provider takes texts alone; use a model of another provider";
+
+/// Fails if a message has a part that is not text, for providers that take texts alone.
 pub(crate) fn texts_only(provider: &str, prompt: &Prompt) -> Result<(), ProviderError> {
+    check_texts(provider, &prompt.messages, TEXTS_ALONE)
+}
+
+/// Fails if a message has an image, a sound or a file, for providers that take texts and raw parts.
+pub(crate) fn texts_or_raw(provider: &str, prompt: &Prompt) -> Result<(), ProviderError> {
     match prompt.messages.iter().flat_map(Message::media).next() {
-        Some(media) => {
-            let why = "this provider takes texts alone; use a model of another provider";
-            Err(refused(provider, media, &Refused(why.to_owned())))
-        }
+        Some(media) => Err(unsupported(provider, &media.label(), TEXTS_ALONE)),
         None => Ok(()),
     }
 }
 
-/// Fails if a system message has an image, a sound or a file.
+/// Fails if a system message has a part that is not text.
 pub(crate) fn check_system(provider: &str, message: &Message) -> Result<(), ProviderError> {
-    match message.media().next() {
-        Some(media) => {
-            let why = "a system message of this API is text; move it into a message of the user";
-            Err(refused(provider, media, &Refused(why.to_owned())))
-        }
+    let why = "a system message of this API is text; move it into a message of the user";
+    check_texts(provider, std::slice::from_ref(message), why)
+}
+
+fn check_texts(provider: &str, messages: &[Message], why: &str) -> Result<(), ProviderError> {
+    match messages.iter().flat_map(|it| &it.parts).find(|it| !it.is_text()) {
+        Some(part) => Err(unsupported(provider, &part.label(), why)),
         None => Ok(()),
     }
 }

@@ -345,6 +345,8 @@ impl Codec for Http {
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
         if self.body.is_some() {
+            content::texts_or_raw("http", prompt)?;
+        } else if matches!(self.method, Method::Get) {
             content::texts_only("http", prompt)?;
         }
         self.request(prompt).map_err(|message| {

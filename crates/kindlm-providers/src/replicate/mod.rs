@@ -11,7 +11,7 @@ use crate::StructuredOutput;
 use crate::dialect::address::{Address, segment};
 use crate::dialect::answer::{Reader, counted, non_empty};
 use crate::dialect::failure::Facts;
-use crate::dialect::{chat, settings};
+use crate::dialect::{chat, content, settings};
 use crate::form::FormChoice;
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -105,6 +105,7 @@ impl Codec for Replicate {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        content::texts_only("replicate", prompt)?;
         let (endpoint, version) = Self::endpoint(&prompt.model);
         let mut body = Map::new();
         chat::put(&mut body, "version", version);

@@ -272,6 +272,15 @@ impl RawPart {
 }
 
 impl ContentPart {
+    /// Returns true for a text, and for a raw part that is a text.
+    pub fn is_text(&self) -> bool {
+        match self {
+            Self::Text(_) => true,
+            Self::Media(_) => false,
+            Self::Raw(part) => part.text().is_some(),
+        }
+    }
+
     /// Returns the text, or the label of a part that is not a text.
     pub fn label(&self) -> String {
         match self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kindlm_engine::Digest;
 use kindlm_source::{Code, Diagnostic, Node, Piece, Source, Span};
 use kindlm_template::Fault;
-use kindlm_types::{AssertionSetInfo, MediaKind, MemberPart, PromptInfo, Role, pointer};
+use kindlm_types::{AssertionSetInfo, MediaKind, MemberPart, PromptInfo, RawPart, Role, pointer};
 use serde_json::Value;
 
 use super::Resolved;
@@ -364,7 +364,7 @@ impl Resolved<'_> {
         Some(read)
     }
 
-    /// Reports an image, a sound or a file in a message that is not of the user. Returns `None` after an error.
+    /// Reports a part that is not text in a message that is not of the user. Returns `None` after an error.
     fn check_role(
         &mut self,
         piece: Piece<'_>,
@@ -372,8 +372,15 @@ impl Resolved<'_> {
         role: Role,
         parts: &[WrittenPart],
     ) -> Option<()> {
-        let is_media = |it: &WrittenPart| matches!(it.kind, PartKind::Media(_));
-        let Some(index) = parts.iter().position(is_media).filter(|_| role != Role::User) else {
+        let has_other = |it: &WrittenPart| match it.kind {
+            PartKind::Text => false,
+            PartKind::Media(_) => true,
+            PartKind::Raw => {
+                let raw = serde_json::from_str::<Value>(&it.text).map(RawPart::from);
+                raw.is_ok_and(|it| it.text().is_none())
+            }
+        };
+        let Some(index) = parts.iter().position(has_other).filter(|_| role != Role::User) else {
             return Some(());
         };
         let message = format!("a message of the {} has only text", role.as_str());
