@@ -114,8 +114,9 @@ impl Codec for Replicate {
         let headers = vec![
             settings::json_header(),
             settings::bearer(&self.key),
-            // The server answers when the prediction has finished, or after a minute.
-            ("Prefer".to_owned(), HeaderValue::Literal("wait".to_owned())),
+            // The server answers when the prediction has finished, or after 5 s. Its default of 60 s is as long as the
+            // default timeout, after which the prediction would be created, and charged, again.
+            ("Prefer".to_owned(), HeaderValue::Literal("wait=5".to_owned())),
         ];
         Ok(HttpRequest {
             method: Method::Post,
