@@ -315,7 +315,13 @@ impl Client {
                 queued.used_after_all(reply.usage.total_tokens);
                 return Ok(reply);
             }
-            let decode = |response: &_| reply_or_next(&**codec, prompt, queued, response);
+            let decode = |response: &_| {
+                let decoded = reply_or_next(&**codec, prompt, response);
+                if let Ok(Ok(reply)) = &decoded {
+                    queued.used(reply.usage.total_tokens);
+                }
+                decoded
+            };
             let called = self.transport.call(name, &request, timeout, queued, decode).await?;
             let (latency_ms, attempts) = (called.latency_ms, called.attempts);
             return match called.value {
@@ -331,7 +337,7 @@ impl Client {
     }
 
     /// Asks for an unfinished answer again, after pauses, until it is finished. Fails at the timeout, which covers the
-    /// whole answer.
+    /// successful attempt of the first request and everything after it. The provider may charge for every error.
     async fn finish(
         &self,
         name: &str,
@@ -339,30 +345,52 @@ impl Client {
         prompt: &Prompt,
         timeout: Duration,
         queued: &QueuedCall<'_>,
-        mut rest: Unfinished,
+        rest: Unfinished,
     ) -> Result<Reply, ProviderError> {
         let before = Duration::try_from_secs_f64(rest.latency_ms / 1000.0).unwrap_or_default();
         let (started, attempts) = (Instant::now(), rest.attempts);
-        let pause = self.transport.options().retry.base_delay;
-        loop {
-            let asked_at = before + started.elapsed() + pause;
-            let Some(left) = timeout.checked_sub(asked_at).filter(|it| !it.is_zero()) else {
+        let left = timeout.saturating_sub(before);
+        let queued_poll = queued.poll();
+        let polls = self.poll(name, codec, prompt, left, &queued_poll, rest.next);
+        // The timeout of a poll covers one attempt; this one also covers the retries and the waits between them.
+        let polled = tokio::time::timeout(left, polls).await.unwrap_or(Ok(None));
+        let finished = polled.and_then(|reply| {
+            reply.ok_or_else(|| {
                 let message = format!(
                     "the answer is not finished after {} ms: set a longer `timeoutMs`",
                     timeout.as_millis()
                 );
-                let err = ProviderError::new(ProviderErrorKind::Timeout, name, message);
-                return Err(ProviderError { attempts, ..err });
-            };
+                ProviderError::new(ProviderErrorKind::Timeout, name, message)
+            })
+        });
+        let reply = finished.map_err(|err| ProviderError { attempts, ..err.lost() })?;
+        queued.used_after_all(reply.usage.total_tokens);
+        let latency_ms = (before + started.elapsed()).as_secs_f64() * 1000.0;
+        Ok(Reply { latency_ms, attempts, ..reply })
+    }
+
+    /// Asks for an unfinished answer again, after pauses. Returns `None` if the timeout ends before the next request.
+    async fn poll(
+        &self,
+        name: &str,
+        codec: &dyn Codec,
+        prompt: &Prompt,
+        timeout: Duration,
+        queued: &QueuedCall<'_>,
+        mut next: Box<HttpRequest>,
+    ) -> Result<Option<Reply>, ProviderError> {
+        let started = Instant::now();
+        let pause = self.transport.options().retry.base_delay;
+        loop {
+            let left = timeout.saturating_sub(started.elapsed() + pause);
+            if left.is_zero() {
+                return Ok(None);
+            }
             tokio::time::sleep(pause).await;
-            let decode = |response: &_| reply_or_next(codec, prompt, queued, response);
-            let called = self.transport.call(name, &rest.next, left, queued, decode).await?;
-            match called.value {
-                Ok(reply) => {
-                    let latency_ms = (before + started.elapsed()).as_secs_f64() * 1000.0;
-                    return Ok(Reply { latency_ms, attempts, ..reply });
-                }
-                Err(next) => rest.next = next,
+            let decode = |response: &_| reply_or_next(codec, prompt, response);
+            match self.transport.call(name, &next, left, queued, decode).await?.value {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(unfinished) => next = unfinished,
             }
         }
     }
@@ -521,15 +549,12 @@ impl fmt::Debug for Client {
 fn reply_or_next(
     codec: &dyn Codec,
     prompt: &Prompt,
-    queued: &QueuedCall<'_>,
     response: &HttpResponse,
 ) -> Result<Result<Reply, Box<HttpRequest>>, ProviderError> {
     if let Some(next) = codec.unfinished(response) {
         return Ok(Err(Box::new(next)));
     }
-    let reply = codec.decode(prompt, response)?;
-    queued.used(reply.usage.total_tokens);
-    Ok(Ok(reply))
+    codec.decode(prompt, response).map(Ok)
 }
 
 /// Makes the ids of the calls of one answer unique: `a`, `a_2`, `a_3`.

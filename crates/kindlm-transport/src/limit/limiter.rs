@@ -218,6 +218,19 @@ impl QueuedCall<'_> {
         self.budget.release();
     }
 
+    /// Returns the position of a request for the unfinished answer of this call. The request takes no tokens and no
+    /// budget, because the call has taken them.
+    pub fn poll(&self) -> QueuedCall<'_> {
+        let used = AtomicU64::new(0);
+        QueuedCall {
+            limiter: self.limiter,
+            number: self.number,
+            estimate: 0,
+            used,
+            budget: &Unlimited,
+        }
+    }
+
     /// Returns the provider and the model as one text; empty without a name.
     pub fn target(&self) -> String {
         self.limiter.name.clone()

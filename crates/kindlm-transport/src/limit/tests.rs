@@ -145,6 +145,21 @@ async fn tokens_can_be_corrected_after_the_request_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn polls_take_no_tokens() {
+    let limiter = RateLimiter::new(limits(0, 600, 0));
+    let start = Instant::now();
+    let queued = limiter.enqueue(600);
+    queued.enter(0).await.unwrap().answered();
+    for _ in 0..3 {
+        let poll = queued.poll();
+        poll.enter(0).await.unwrap().answered();
+    }
+    queued.used_after_all(300);
+    limiter.enqueue(300).enter(0).await.unwrap().answered();
+    assert_eq!(start.elapsed(), ms(0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_retry_keeps_its_place() {
     let limiter = RateLimiter::new(limits(0, 0, 1));
     let order = RefCell::new(Vec::new());

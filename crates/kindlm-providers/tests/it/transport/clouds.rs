@@ -42,6 +42,50 @@ async fn an_unfinished_prediction_is_asked_for_again_at_the_same_server() {
     let poll = ("GET", "/predictions/p%2F1");
     assert_eq!(asked, [("POST", "/models/m-1/predictions"), poll, poll, poll]);
     assert_eq!(requests[3].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+    let wait = requests[0].header("prefer").unwrap().strip_prefix("wait=").unwrap();
+    let wait = Duration::from_secs(wait.parse().unwrap());
+    assert!(wait * 10 <= kindlm_engine::Defaults::default().timeout, "{wait:?}");
+}
+
+#[tokio::test]
+async fn failed_polls_may_be_charged_and_count_the_first_attempts() {
+    for (poll, kind) in [
+        (MockReply::error(401, "no"), Kind::Auth),
+        (prediction("failed", &json!(null)), Kind::Server),
+        (MockReply::html(), Kind::MalformedResponse),
+    ] {
+        let server = server();
+        server.push_all([
+            MockReply::error(503, "busy"),
+            prediction("starting", &json!(null)),
+            poll,
+        ]);
+        let client = client(json!({"replicate": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}}));
+        let err = client.complete("replicate", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
+        assert_eq!((err.kind, err.attempts, err.lost), (kind, 2, true), "{err}");
+        assert_eq!(server.count(), 3);
+    }
+}
+
+#[tokio::test]
+async fn the_timeout_covers_the_waits_between_polls() {
+    at_some_pace(async |factor| {
+        let server = server();
+        server.push_all([
+            prediction("starting", &json!(null)),
+            MockReply::error(429, "slow down").with_header("retry-after", "50"),
+            prediction("succeeded", &json!("a")),
+        ]);
+        let client = client(json!({"replicate": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}}));
+        let timeout = Duration::from_millis(200) * factor;
+        let result = client.complete("replicate", &prompt("hi"), timeout, &Unlimited).await;
+        let err = result.map_err(|err| (err.kind, err.attempts, err.lost));
+        match (err, server.count()) {
+            (Err((Kind::Timeout, 1, true)), 2) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
