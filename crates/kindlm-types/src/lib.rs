@@ -47,7 +47,7 @@ pub use ports::{
     Commands, ContentPart, FileError, FileTree, Files, FinishReason, HostPattern, Limits, Media,
     MediaKind, Message, Models, NoFiles, Params, Ports, Prompt, ProviderError, ProviderErrorKind,
     Question, RawPart, Reply, ResponseFormat, Role, ToolChoice, ToolSpec, TreeLimits, Unlimited,
-    ask, image_type_of, media_type_of, reasons, script, shortened_data,
+    ask, image_type_of, media_type_of, reasons, script, shortened_data, without_long_data,
 };
 pub use present::present;
 pub use problem::{MemberPart, Problem, ProblemKind, nearest, nearest_few, suggest};

@@ -108,6 +108,23 @@ fn a_changed_file_changes_the_digest_of_its_test() {
 }
 
 #[test]
+fn evidence_keeps_no_data_of_variables() {
+    let data = "AAAA".repeat(100);
+    let vars = format!("{{ a: '{data}', b: {{ c: ['data:image/png;base64,{data}'] }}, d: hi }}");
+    let suite = loaded("[{raw: {type: image, data: \"{{a}}\"}}]", &vars);
+    let vars = json!(suite.cases[0].body.body().unwrap().vars);
+    assert!(!vars.to_string().contains(&data), "{vars}");
+    for (pointer, beginning) in [
+        ("/a", "(300 bytes, sha256 "),
+        ("/b/c/0", "data:image/png;base64,(300 bytes"),
+        ("/d", "hi"),
+    ] {
+        let text = vars.pointer(pointer).unwrap().as_str().unwrap();
+        assert!(text.starts_with(beginning), "{pointer}: {text}");
+    }
+}
+
+#[test]
 fn invalid_parts_are_errors_at_their_place() {
     for (content, vars, place, message) in [
         ("[{image: file://bird.png}]", "{}", "file://bird.png", "`bird.png` does not exist"),

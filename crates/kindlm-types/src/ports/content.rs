@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use data_encoding::{BASE64, HEXLOWER};
+use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, HEXLOWER};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -347,13 +347,35 @@ pub fn shortened_data(text: &str) -> Option<(String, u64)> {
     if text.len() < SHORTEST_DATA {
         return None;
     }
+    let text = text.trim();
     let (prefix, data) = match text.split_once(";base64,") {
         Some((prefix, data)) if prefix.starts_with("data:") => (format!("{prefix};base64,"), data),
         _ => (String::new(), text),
     };
-    let bytes = BASE64.decode(data.as_bytes()).ok()?;
+    let bytes = decode_base64(data)?;
     let sum = sha256(&bytes);
     Some((format!("{prefix}({} bytes, sha256 {sum})", bytes.len()), bytes.len() as u64))
+}
+
+/// Decodes Base64 in the usual or the URL-safe alphabet, with or without padding, and in lines of equal length.
+///
+/// Lines of different lengths are text, such as a list of words.
+fn decode_base64(data: &str) -> Option<Vec<u8>> {
+    let data = data.trim();
+    let lines: Vec<&str> = data.lines().collect();
+    let width = lines.first().map_or(0, |it| it.len());
+    let (last, others) = lines.split_last()?;
+    if last.len() > width || others.iter().any(|it| it.len() != width) {
+        return None;
+    }
+    let joined = lines.concat();
+    let encodings = [BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD];
+    encodings.iter().find_map(|it| it.decode(joined.as_bytes()).ok())
+}
+
+/// Returns a value for records, with the size and SHA-256 of long data in place of the data, at every level.
+pub fn without_long_data(value: &Value) -> Value {
+    recorded(value, &mut 0)
 }
 
 /// Returns a value without long data, and adds the size of that to `omitted`.
@@ -480,6 +502,43 @@ mod tests {
             assert!(stored.contains(&digest), "{stored}");
             let again: ContentPart = serde_json::from_str(&stored).unwrap();
             assert_eq!(serde_json::to_string(&again).unwrap(), stored);
+        }
+    }
+
+    #[test]
+    fn long_data_is_shortened_in_every_encoding() {
+        let bytes: Vec<u8> = (0..=255).chain([250]).collect();
+        let encoded = BASE64.encode(&bytes);
+        let in_lines = |end: &str| {
+            let lines: Vec<&[u8]> = encoded.as_bytes().chunks(76).collect();
+            let lines = lines.into_iter().map(|it| std::str::from_utf8(it).unwrap());
+            lines.collect::<Vec<_>>().join(end)
+        };
+        let short = format!("(257 bytes, sha256 {})", sha256(&bytes));
+        for data in [
+            encoded.clone(),
+            BASE64_NOPAD.encode(&bytes),
+            BASE64URL.encode(&bytes),
+            BASE64URL_NOPAD.encode(&bytes),
+            in_lines("\n"),
+            in_lines("\r\n"),
+            format!(" \n{encoded}\n "),
+        ] {
+            assert_eq!(shortened_data(&data), Some((short.clone(), 257)), "{data}");
+            let url = format!("data:image/png;base64,{data}");
+            let expected = format!("data:image/png;base64,{short}");
+            assert_eq!(shortened_data(&url), Some((expected, 257)), "{url}");
+        }
+        let nested = json!({"a": [{"b": encoded}], "c": "text", "d": 1});
+        let expected = json!({"a": [{"b": short}], "c": "text", "d": 1});
+        assert_eq!(without_long_data(&nested), expected);
+    }
+
+    #[test]
+    fn long_texts_are_not_data() {
+        let words = ["apple\n", "banana\n", "fig\n"].concat().repeat(20);
+        for text in ["a text with blanks ".repeat(20), words, format!("{}!", long_data())] {
+            assert_eq!(shortened_data(&text), None, "{text}");
         }
     }
 

@@ -22,6 +22,7 @@ pub use ask::{Answer, Answers, AskError, Question};
 pub use command::{CommandOutput, CommandSpec, Commands};
 pub use content::{
     ContentPart, Media, MediaKind, RawPart, image_type_of, media_type_of, shortened_data,
+    without_long_data,
 };
 pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
 pub use future::BoxFuture;

@@ -1,7 +1,7 @@
 //! The messages of a test, and its variables as evidence.
 
 use kindlm_engine::BodyError;
-use kindlm_types::{ContentPart, Message, shortened_data};
+use kindlm_types::{ContentPart, Message, without_long_data};
 use serde_json::{Map, Value};
 
 use crate::load::media::MediaFiles;
@@ -44,24 +44,15 @@ pub(super) fn messages(
     opening.parts.iter().map(message).collect()
 }
 
-/// Returns the variables of a test for its evidence, with the size and SHA-256 of data in place of `data:` URLs.
+/// Returns the variables of a test for its evidence, with the size and SHA-256 of long data in place of the data.
 ///
 /// The variables of a prompt that has only texts stay the same.
 pub(super) fn evidence(opening: &Opening, mut vars: Map<String, Value>) -> Map<String, Value> {
     let has_parts = |(_, it): &(_, ContentForm)| matches!(it, ContentForm::Parts(_));
     if opening.reads_chat || opening.parts.iter().any(has_parts) {
-        let texts = vars.values_mut().filter(|it| it.as_str().is_some_and(is_data_url));
-        for value in texts {
-            let short = value.as_str().and_then(shortened_data);
-            *value = short.map_or(Value::Null, |(text, _)| Value::String(text));
-        }
+        vars.values_mut().for_each(|it| *it = without_long_data(it));
     }
     vars
-}
-
-/// Returns true for a `data:` URL with data that records leave out.
-fn is_data_url(text: &str) -> bool {
-    text.starts_with("data:") && shortened_data(text).is_some()
 }
 
 pub(super) fn fill(form: &Form, vars: &Map<String, Value>) -> Result<String, BodyError> {
