@@ -70,13 +70,14 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Returns the headers of a configuration, and adds their problems to `problems`. A value that starts with `env:` names
-/// an environment variable.
+/// Returns the headers of a provider and of a configuration, and adds their problems to `problems`. A header of the
+/// configuration replaces that of the provider. A value that starts with `env:` names an environment variable.
 pub(crate) fn headers(
+    mut found: Vec<(String, HeaderValue)>,
     headers: &BTreeMap<String, String>,
     problems: &mut Vec<Problem>,
 ) -> Vec<(String, HeaderValue)> {
-    let mut found = Vec::new();
+    found.retain(|(own, _)| !headers.keys().any(|it| it.eq_ignore_ascii_case(own)));
     for (name, value) in headers {
         let pointer = format!("/headers/{}", pointer::segment(name));
         let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);

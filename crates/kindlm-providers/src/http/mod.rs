@@ -417,21 +417,17 @@ fn note<T>(read: Result<T, String>, pointer: &str, problems: &mut Vec<Problem>) 
 /// Returns the headers, and adds their problems to `problems`. `Content-Type`, and `Authorization` for `apiKeyEnv`,
 /// come first, unless the user sets them.
 fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderValue)> {
-    let has = |name: &str| config.headers.keys().any(|it| it.eq_ignore_ascii_case(name));
-    let mut headers = Vec::new();
     let is_text =
         config.template == Language::Jinja && config.body.as_ref().is_some_and(Value::is_string);
-    if !has("content-type") && is_text {
+    let content_type = if is_text {
         let form = HeaderValue::Literal("application/x-www-form-urlencoded".to_owned());
-        headers.push(("Content-Type".to_owned(), form));
-    } else if !has("content-type") {
-        headers.push(settings::json_header());
-    }
-    if let Some(variable) = config.api_key_env.as_deref().filter(|_| !has("authorization")) {
-        headers.push(settings::bearer(variable));
-    }
-    headers.extend(settings::headers(&config.headers, problems));
-    headers
+        ("Content-Type".to_owned(), form)
+    } else {
+        settings::json_header()
+    };
+    let bearer = config.api_key_env.as_deref().map(settings::bearer);
+    let own = [content_type].into_iter().chain(bearer).collect();
+    settings::headers(own, &config.headers, problems)
 }
 
 /// Returns a request body in OpenAI's format. Tool results keep the ids of their calls.

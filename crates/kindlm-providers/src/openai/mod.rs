@@ -82,7 +82,6 @@ const EMBEDDING_MODEL: &str = "text-embedding-3-small";
 struct OpenAi {
     address: Address,
     key: Option<String>,
-    organization: Option<String>,
     headers: Vec<(String, HeaderValue)>,
     logprobs: bool,
     body: Map<String, Value>,
@@ -94,14 +93,18 @@ impl OpenAi {
         settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
         let mut problems = Vec::new();
-        let headers = settings::headers(&config.headers, &mut problems);
+        let mut own = vec![settings::json_header()];
+        own.extend(config.api_key_env.as_deref().map(settings::bearer));
+        if let Some(organization) = config.organization.filter(|it| !it.is_empty()) {
+            own.push(("OpenAI-Organization".to_owned(), HeaderValue::Literal(organization)));
+        }
+        let headers = settings::headers(own, &config.headers, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT),
             key: config.api_key_env,
-            organization: config.organization.filter(|it| !it.is_empty()),
             headers,
             logprobs: config.logprobs,
             body: config.body,
@@ -110,19 +113,10 @@ impl OpenAi {
     }
 
     fn request(&self, endpoint: &str, body: Value) -> HttpRequest {
-        let mut headers = vec![settings::json_header()];
-        headers.extend(self.key.as_deref().map(settings::bearer));
-        if let Some(organization) = &self.organization {
-            headers.push((
-                "OpenAI-Organization".to_owned(),
-                HeaderValue::Literal(organization.clone()),
-            ));
-        }
-        headers.extend(self.headers.iter().cloned());
         HttpRequest {
             method: Method::Post,
             url: self.address.at(endpoint),
-            headers,
+            headers: self.headers.clone(),
             body,
             ..HttpRequest::default()
         }
