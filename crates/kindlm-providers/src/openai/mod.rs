@@ -99,6 +99,7 @@ impl OpenAi {
             own.push(("OpenAI-Organization".to_owned(), HeaderValue::Literal(organization)));
         }
         let headers = settings::headers(own, &config.headers, &mut problems);
+        problems.extend(headers.iter().filter_map(literal_secret));
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -225,6 +226,16 @@ impl Codec for OpenAi {
         let answer = self.read(response)?;
         self.reader().vector(&answer["data"][0]["embedding"], response)
     }
+}
+
+/// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
+fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
+    let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
+    (is_literal && kindlm_redact::is_secret_header(name)).then(|| {
+        let pointer = format!("/headers/{}", kindlm_types::pointer::segment(name));
+        let help = "write `env:NAME`, and put the value into that environment variable";
+        Problem::new(pointer, "a key must not be in a file").with_help(help)
+    })
 }
 
 /// Returns the log probabilities of the answer's tokens. Returns `None` if the answer has none, or if any is missing.

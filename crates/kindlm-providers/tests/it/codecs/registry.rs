@@ -115,6 +115,11 @@ fn all_problems_of_a_configuration_are_reported() {
             vec!["/apiKeyEnv", "/baseUrl"],
         ),
         (
+            "openai",
+            json!({"headers": {"X-Api-Key": "sk-abc", "X-Team": "a", "Authorization": "env:TOKEN"}}),
+            vec!["/headers/X-Api-Key"],
+        ),
+        (
             "http",
             json!({
                 "url": "h", "body": "{{user}", "responsePath": "a[", "toolCallsPath": "$[", "modelIdPath": "b[",
