@@ -219,6 +219,7 @@ impl Http {
         problems.extend(
             config.api_key_env.as_deref().and_then(|it| settings::check_variable("/apiKeyEnv", it)),
         );
+        problems.extend(check_aws(config));
         let headers = headers(config, &mut problems);
         let body = config.body.as_ref().filter(|it| !it.is_null() && *it != "");
         let body = body.and_then(|written| match config.template {
@@ -407,6 +408,18 @@ impl Codec for Http {
             ..Reply::text(text)
         })
     }
+}
+
+/// Returns the problem of a request with two values for `Authorization`: the signature for AWS and another one.
+fn check_aws(config: &Config) -> Option<Problem> {
+    config.aws.as_ref()?;
+    let is_set = config.headers.keys().any(|it| it.eq_ignore_ascii_case("authorization"));
+    if config.api_key_env.is_none() && !is_set {
+        return None;
+    }
+    let other = if is_set { "a header `Authorization`" } else { "`apiKeyEnv`" };
+    let message = format!("a request has either `aws` or {other}: both set `Authorization`");
+    Some(Problem::key("/aws", message).with_help("remove one of them"))
 }
 
 /// Returns the value. For an error, adds a problem at the pointer, and returns `None`.

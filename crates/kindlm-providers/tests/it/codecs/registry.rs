@@ -121,6 +121,19 @@ fn all_problems_of_a_configuration_are_reported() {
         ),
         (
             "http",
+            json!({"url": "http://h", "aws": {"service": "s", "region": "r"}, "apiKeyEnv": "KEY"}),
+            vec!["/aws"],
+        ),
+        (
+            "http",
+            json!({
+                "url": "http://h", "aws": {"service": "s", "region": "r"},
+                "headers": {"authorization": "env:TOKEN"},
+            }),
+            vec!["/aws"],
+        ),
+        (
+            "http",
             json!({
                 "url": "h", "body": "{{user}", "responsePath": "a[", "toolCallsPath": "$[", "modelIdPath": "b[",
                 "usagePaths": {"inputTokens": "["}, "headers": {"a b": "x", "A": "x\ny", "B": "env:"},
