@@ -55,8 +55,9 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// Returns the selection of the structured-output form. By default, this is always a JSON Schema.
-    fn form(&self) -> FormChoice {
+    /// Returns the selection of the structured-output form of a model. By default, this is always a JSON Schema.
+    fn form(&self, model: &str) -> FormChoice {
+        let _ = model;
         FormChoice::Fixed(StructuredOutput::Schema)
     }
 

@@ -119,7 +119,7 @@ impl Codec for Bedrock {
         "bedrock"
     }
 
-    fn form(&self) -> FormChoice {
+    fn form(&self, _model: &str) -> FormChoice {
         self.form
     }
 

@@ -271,7 +271,7 @@ impl Client {
     ) -> Result<Reply, ProviderError> {
         let mut refused = 0;
         loop {
-            let choice = provider.form();
+            let choice = provider.form(&prompt.model);
             let form = provider.forms.of(choice, &prompt.model);
             let asked = form.asked(prompt);
             let err = match self.ask(name, &provider.via, &asked, timeout, queued).await {

@@ -62,10 +62,10 @@ impl Provider {
         if self.wraps_agent { reply.of_wrapped_agent() } else { reply }
     }
 
-    /// Returns the selection of the structured-output form.
-    pub(super) fn form(&self) -> FormChoice {
+    /// Returns the selection of the structured-output form of a model.
+    pub(super) fn form(&self, model: &str) -> FormChoice {
         match &self.via {
-            Via::Http(codec) => codec.form(),
+            Via::Http(codec) => codec.form(model),
             _ => FormChoice::Fixed(StructuredOutput::Schema),
         }
     }

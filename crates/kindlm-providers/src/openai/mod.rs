@@ -180,7 +180,7 @@ impl OpenAi {
 }
 
 impl Codec for OpenAi {
-    fn form(&self) -> FormChoice {
+    fn form(&self, _model: &str) -> FormChoice {
         self.form
     }
 

@@ -100,7 +100,7 @@ impl Codec for Replicate {
     }
 
     /// The API has no structured output.
-    fn form(&self) -> FormChoice {
+    fn form(&self, _model: &str) -> FormChoice {
         FormChoice::Fixed(StructuredOutput::None)
     }
 

@@ -12,6 +12,7 @@ use crate::dialect::address::segment;
 use crate::dialect::answer::Reader;
 use crate::dialect::failure::Facts;
 use crate::dialect::settings;
+use crate::form::FormChoice;
 use crate::{
     Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration, anthropic, gemini, openai,
 };
@@ -149,6 +150,10 @@ impl Codec for Vertex {
         "vertex"
     }
 
+    fn form(&self, model: &str) -> FormChoice {
+        self.codec(model).form(model)
+    }
+
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
         let HttpRequest { url, mut body, is_text, .. } =
             self.codec(&prompt.model).encode(prompt)?;
@@ -200,6 +205,20 @@ mod tests {
             ("meta/llama-3.3-70b-instruct-maas", Dialect::OpenAi),
         ] {
             assert_eq!(Dialect::of(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn open_models_may_use_other_forms_than_a_schema() {
+        let config = json!({"apiKeyEnv": "KEY", "project": "p"});
+        let vertex = Vertex::new(settings::read(&config).unwrap()).unwrap();
+        let schema = FormChoice::Fixed(crate::StructuredOutput::Schema);
+        for (model, expected) in [
+            ("gemini-2.5-flash", schema),
+            ("claude-sonnet-4-5@20250929", schema),
+            ("meta/llama-3.3-70b-instruct-maas", FormChoice::Automatic),
+        ] {
+            assert_eq!(vertex.form(model), expected, "{model}");
         }
     }
 }
