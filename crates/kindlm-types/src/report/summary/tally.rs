@@ -224,14 +224,16 @@ impl Tally {
     }
 
     /// Returns the end of the ranges of a quantity: the largest measurement of all models, or twice the largest 95th
-    /// percentile, so that a few extreme executions do not hide the others. It is 0 without measurements.
+    /// percentile, so that a few extreme executions do not hide the others. It is the largest measurement if that
+    /// percentile is 0, and 0 without measurements.
     fn range_end(&self, quantity: Quantity) -> f64 {
         let largest = |share: f64| {
             let models = self.models.in_order();
             let values = models.filter_map(|(_, it)| it.quantiles(quantity).quantile(share));
             values.fold(0.0, f64::max)
         };
-        largest(1.0).min(2.0 * largest(0.95))
+        let (all, most) = (largest(1.0), largest(0.95));
+        if most > 0.0 { all.min(2.0 * most) } else { all }
     }
 }
 
@@ -566,6 +568,20 @@ mod tests {
         };
         assert_eq!(of(0), (200.0, 24, 1, 1, 0, 2_u64));
         assert_eq!(of(1), (200.0, 24, 0, 39, 1, 40_u64));
+    }
+
+    #[test]
+    fn a_distribution_of_mostly_zeros_ends_at_the_maximum() {
+        let executions = (0..40).map(|it| {
+            let mut one = failing(1).executions.remove(0);
+            one.execution.latency_ms = Some(if it == 0 { 48.0 } else { 0.0 });
+            one
+        });
+        let case = CaseResult { executions: executions.collect(), ..case("a", Outcome::Passed) };
+        let summary = Report { cases: vec![case], ..Report::default() }.summary();
+        let found = &summary.models[0].distributions;
+        let latency = found.iter().find(|it| it.quantity == Quantity::Latency).unwrap();
+        assert_eq!((latency.end, latency.bins[0], latency.bins[23]), (48.0, 39, 1));
     }
 
     #[test]
