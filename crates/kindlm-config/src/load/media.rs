@@ -3,6 +3,7 @@
 //! They are read with the suite, each file once. A test has only their references, such as `file://cat.png`, and gets
 //! the data when it is executed.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use kindlm_types::{FileError, Files, Media, MediaKind, image_type_of, media_type_of};
@@ -113,8 +114,11 @@ impl MediaFiles {
     }
 
     /// Returns the variables for raw parts and chats, as promptfoo inserts them: an image as a `data:` URL, and other
-    /// media as their data in Base64.
-    pub(super) fn inserted(&self, vars: &Map<String, Value>) -> Map<String, Value> {
+    /// media as their data in Base64. They are borrowed if no variable is one of the files.
+    pub(super) fn inserted<'v>(&self, vars: &'v Map<String, Value>) -> Cow<'v, Map<String, Value>> {
+        if !self.has_any(vars) {
+            return Cow::Borrowed(vars);
+        }
         let insert = |value: &Value| {
             let path = value.as_str().and_then(variable_path)?;
             let media = self.files.get(path)?;
@@ -124,11 +128,11 @@ impl MediaFiles {
         let each = vars.iter().map(|(name, value)| {
             (name.clone(), insert(value).map_or_else(|| value.clone(), Value::String))
         });
-        each.collect()
+        Cow::Owned(each.collect())
     }
 
     /// Returns true if a variable is one of the files.
-    pub(super) fn has_any(&self, vars: &Map<String, Value>) -> bool {
+    fn has_any(&self, vars: &Map<String, Value>) -> bool {
         let is_file = |it: &Value| {
             it.as_str().and_then(variable_path).is_some_and(|it| self.files.contains_key(it))
         };
@@ -215,10 +219,12 @@ mod tests {
         }
         let vars = json!({"i": "file://a.png", "s": "file://b.mp3", "t": "file://c.txt", "n": 1});
         let vars = vars.as_object().unwrap();
-        assert!(files.has_any(vars));
         let expected = json!({
             "i": "data:image/png;base64,Ynl0ZXM=", "s": "Ynl0ZXM=", "t": "file://c.txt", "n": 1,
         });
-        assert_eq!(Value::Object(files.inserted(vars)), expected);
+        assert_eq!(Value::Object(files.inserted(vars).into_owned()), expected);
+        let others = json!({"t": "file://c.txt", "n": 1});
+        let others = others.as_object().unwrap();
+        assert!(matches!(files.inserted(others), Cow::Borrowed(it) if it == others));
     }
 }

@@ -1,5 +1,7 @@
 //! Rendered prompts that are a list of messages.
 
+use std::borrow::Cow;
+
 use kindlm_promptfoo::{UnreadableChat, read_chat};
 use kindlm_source::{Code, Diagnostic};
 use serde_json::{Map, Value};
@@ -16,14 +18,20 @@ impl Builder<'_> {
             return;
         };
         // A template that cannot be rendered is reported with its variables.
-        let Ok(text) = form.fill(&self.base.media.inserted(vars)) else { return };
+        let inserted = self.base.media.inserted(vars);
+        let Ok(text) = form.fill(&inserted) else { return };
         let (why, help) = match read_chat(&text) {
             Err(UnreadableChat { why, help }) => (why, help),
             // The data of a file would be sent, and recorded, as a text.
-            Ok(None) if form.fill(vars).is_ok_and(|it| it != text) => (
-                "a variable is a file that is not text, but the prompt is no chat".to_owned(),
-                "write `messages`, with the file as a part: `image: \"{{ name }}\"`",
-            ),
+            Ok(None)
+                if matches!(inserted, Cow::Owned(_))
+                    && form.fill(vars).is_ok_and(|it| it != text) =>
+            {
+                (
+                    "a variable is a file that is not text, but the prompt is no chat".to_owned(),
+                    "write `messages`, with the file as a part: `image: \"{{ name }}\"`",
+                )
+            }
             Ok(_) => return,
         };
         let at = part.source.first_line(part.span);

@@ -1,5 +1,7 @@
 //! The messages of a test, and its variables as evidence.
 
+use std::borrow::Cow;
+
 use kindlm_engine::BodyError;
 use kindlm_types::{ContentPart, Message, without_long_data};
 use serde_json::{Map, Value};
@@ -14,8 +16,8 @@ pub(super) fn messages(
     vars: &Map<String, Value>,
     media: &MediaFiles,
 ) -> Result<Vec<Message>, BodyError> {
-    let inserted = (opening.inserts_data() && media.has_any(vars)).then(|| media.inserted(vars));
-    let with_data = inserted.as_ref().unwrap_or(vars);
+    let inserted = if opening.inserts_data() { media.inserted(vars) } else { Cow::Borrowed(vars) };
+    let with_data = &*inserted;
     let part = |(kind, form): &(PartKind, _)| {
         Ok(match kind {
             PartKind::Text => ContentPart::Text(fill(form, vars)?),
