@@ -1,7 +1,7 @@
 //! `ollama`: models of an Ollama server, on this machine or elsewhere.
 
 use kindlm_types::{
-    ContentPart, FinishReason, MediaKind, Message, Problem, Prompt, ProviderError,
+    ContentPart, FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError,
     ProviderErrorKind, Reply, Usage,
 };
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::Address;
 use crate::dialect::answer::{Reader, counted};
-use crate::dialect::content::{self, PartForms};
+use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
@@ -151,8 +151,7 @@ impl Codec for Ollama {
 fn message(message: &Message) -> Result<Value, ProviderError> {
     let mut out = chat::role_and_content(message);
     if message.parts.iter().any(|it| matches!(it, ContentPart::Raw(_))) {
-        let forms =
-            PartForms::chat("ollama", |it| Err(content::unknown_kind(it, "raw parts here")));
+        let forms = PartForms::chat("ollama", beside_raw);
         out.insert("content".to_owned(), forms.of(message)?.into());
     } else if !message.parts.is_empty() {
         let (mut texts, mut images) = (Vec::new(), Vec::new());
@@ -180,6 +179,17 @@ fn message(message: &Message) -> Result<Value, ProviderError> {
         out.insert("tool_calls".to_owned(), calls.collect());
     }
     Ok(Value::Object(out))
+}
+
+/// Returns the reason why a media cannot stand beside raw parts: Ollama's images are not in the content.
+fn beside_raw(media: &Media) -> Result<Value, Refused> {
+    Err(match media.kind {
+        MediaKind::Image => Refused(
+            "a message has either `raw` parts or images: write the image as `raw` too, or remove `raw`"
+                .to_owned(),
+        ),
+        _ => content::unknown_kind(media, "images"),
+    })
 }
 
 fn finish(word: &Value) -> FinishReason {
