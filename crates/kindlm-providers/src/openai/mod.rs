@@ -231,7 +231,10 @@ impl Codec for OpenAi {
 /// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
 fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
     let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
-    (is_literal && kindlm_redact::is_secret_header(name)).then(|| {
+    // The virtual key of Portkey is the name of a key that Portkey holds.
+    let is_secret = kindlm_redact::is_secret_header(name)
+        && !name.eq_ignore_ascii_case("x-portkey-virtual-key");
+    (is_literal && is_secret).then(|| {
         let pointer = format!("/headers/{}", kindlm_types::pointer::segment(name));
         let help = "write `env:NAME`, and put the value into that environment variable";
         Problem::new(pointer, "a key must not be in a file").with_help(help)

@@ -116,7 +116,7 @@ fn all_problems_of_a_configuration_are_reported() {
         ),
         (
             "openai",
-            json!({"headers": {"X-Api-Key": "sk-abc", "X-Team": "a", "Authorization": "env:TOKEN"}}),
+            json!({"headers": {"X-Api-Key": "sk-abc", "X-Portkey-Virtual-Key": "a", "Authorization": "env:TOKEN"}}),
             vec!["/headers/X-Api-Key"],
         ),
         (
