@@ -220,7 +220,13 @@ impl Translator<'_> {
             return None;
         }
         let mut settings = self.settings(dialect_at_vertex(model), &rest);
-        settings.provider.retain(|(name, _)| matches!(*name, "apiKeyEnv" | "body"));
+        let all = std::mem::take(&mut settings.provider);
+        let (kept, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(name, _)| matches!(*name, "apiKeyEnv" | "body"));
+        for (name, value) in others {
+            self.unsupported(value.span, &format!("the setting `{name}` at Vertex AI"), None);
+        }
+        settings.provider = kept;
         settings.provider.extend(own);
         Some(settings)
     }

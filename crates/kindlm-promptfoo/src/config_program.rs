@@ -10,10 +10,13 @@ use serde_json::Value;
 
 use super::files::extension;
 
-/// Imports the config, and returns its value and the places of functions in it.
+/// Imports the config, and returns its value, the places of functions in it, and the environment variables that it reads.
 ///
-/// JSON has no functions, so they would be missing without a message.
+/// JSON has no functions, and the variables have no value. Both would be missing without a message.
 const EVALUATE: &str = r#"
+const variables = new Set();
+const noted = (name) => void (typeof name === "string" && variables.add(name));
+process.env = new Proxy({}, { get: (_, name) => noted(name), has: (_, name) => (noted(name), false) });
 const module = await import(file);
 let value = module.default ?? module;
 if (value && value.__esModule && value.default) value = value.default;
@@ -27,7 +30,7 @@ const visit = (it, pointer) => {
   for (const [key, part] of Object.entries(it)) visit(part, pointer ? `${pointer}.${key}` : key);
 };
 visit(value, "");
-return { value, functions };
+return { value, functions, variables: [...variables] };
 "#;
 
 /// A config file that is a program.
@@ -54,6 +57,8 @@ pub struct EvaluatedConfig {
     pub value: Value,
     /// The places of functions in the value, such as `tests.0.assert.0.value`. The value does not have them.
     pub functions: Vec<String>,
+    /// The environment variables that the program read. They had no value.
+    pub variables: Vec<String>,
 }
 
 /// Runs a config in the sandbox, without permissions.
@@ -78,7 +83,11 @@ pub fn evaluate_config(
             return Err(format!("it threw `{}`", message.unwrap_or(thrown)));
         }
     };
-    let functions = value.get("functions").and_then(Value::as_array).into_iter().flatten();
-    let functions = functions.filter_map(Value::as_str).map(str::to_owned).collect();
-    Ok(EvaluatedConfig { value: value.get("value").cloned().unwrap_or_default(), functions })
+    let texts = |name: &str| -> Vec<String> {
+        let texts = value.get(name).and_then(Value::as_array).into_iter().flatten();
+        texts.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (functions, variables) = (texts("functions"), texts("variables"));
+    let value = value.get("value").cloned().unwrap_or_default();
+    Ok(EvaluatedConfig { value, functions, variables })
 }

@@ -24,6 +24,11 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
                 found |= cover_text(value, bytes);
             }
         }
+        if &*key.name == "tests" {
+            for value in std::iter::once(value).chain(value.items()) {
+                found |= cover_address(value, bytes);
+            }
+        }
         found |= cover(value, bytes);
     }
     if let Kind::List(items) = &node.kind {
@@ -32,6 +37,12 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
         }
     }
     found
+}
+
+/// Covers the user and the query of an address of tests.
+fn cover_address(value: &Node, bytes: &mut [u8]) -> bool {
+    let is_secret = |text: &str| text.contains("://") && text.contains(['?', '@']);
+    value.text().is_some_and(is_secret) && cover_text(value, bytes)
 }
 
 /// Covers a text, unless it is a template. Returns false for other values.

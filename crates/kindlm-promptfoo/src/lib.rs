@@ -173,6 +173,7 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         embraced: Vec::new(),
         made: MadePrompts::default(),
         hooks: Vec::new(),
+        test_files: Vec::new(),
         broken: HashSet::new(),
         diagnostics: Vec::new(),
     };
@@ -208,6 +209,8 @@ struct Translator<'a> {
     made: MadePrompts,
     /// The functions of `extensions` that run before tests.
     hooks: Vec<Hook>,
+    /// The files of tests that are being read. Each of them names the next.
+    test_files: Vec<String>,
     /// Programs that have failed. They are not run again.
     broken: HashSet<Program>,
     diagnostics: Vec<Diagnostic>,

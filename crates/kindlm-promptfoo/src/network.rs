@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindlm_source::{Code, Diagnostic, Node, Span};
+use kindlm_source::{Code, Diagnostic, Key, Node, Span};
 use kindlm_types::ecma::encode_uri_component;
 use kindlm_types::script::{
     RunScript, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptRuntime, ScriptSource,
@@ -14,7 +14,8 @@ use kindlm_types::script::{
 use serde_json::{Value, json};
 
 use super::Translator;
-use super::files::extension;
+use super::files::{extension, path};
+use super::test_list::named_file;
 
 /// Sends a request, with the first of these environment variables that is set as its token.
 const DOWNLOAD: &str = "
@@ -29,6 +30,23 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The most rows that are read from a dataset. Each of them is a test.
 const MOST_ROWS: u64 = 20_000;
+
+/// The maximum size of all answers for a dataset, in bytes.
+const MOST_BYTES: usize = 256 << 20;
+
+/// The keys of a test that name programs or providers.
+const PROGRAM_KEYS: [&str; 7] = [
+    "provider",
+    "providers",
+    "transform",
+    "transformVars",
+    "contextTransform",
+    "postprocess",
+    "assertScoringFunction",
+];
+
+/// The types of checks that run programs or send requests.
+const PROGRAM_CHECKS: [&str; 4] = ["javascript", "python", "ruby", "webhook"];
 
 /// The rows of a request to Hugging Face, which answers with at most so many.
 const PAGE: u64 = 100;
@@ -75,6 +93,11 @@ impl Translator<'_> {
             self.unsupported(span, "tests at such an address", Some(help));
             return None;
         }
+        if hosts.is_empty() {
+            let message = format!("`{}` cannot be read", short(address));
+            self.error(span, message, Some("an address has a host, and neither a user nor a key"));
+            return None;
+        }
         let content = self.download(span, &url, hosts, &[])?;
         if content.trim_start().to_ascii_lowercase().starts_with("<!doctype html") {
             let message = format!("`{}` is a page, not a file of tests", short(address));
@@ -82,7 +105,18 @@ impl Translator<'_> {
             self.error(span, message, Some(help));
             return None;
         }
-        Some(self.tests_of_content(span, (&short(address), &ending), &content))
+        let tests = self.tests_of_content(span, (&short(address), &ending), &content);
+        self.only_data(span, address, tests)
+    }
+
+    /// Returns the tests if they only have data. Reports a test that would run a program, read a file or an environment
+    /// variable, or send a request, because anyone may have changed it.
+    fn only_data(&mut self, span: Span, address: &str, tests: Vec<Node>) -> Option<Vec<Node>> {
+        let Some(what) = tests.iter().find_map(power) else { return Some(tests) };
+        let message = format!("a test of `{}` has {what}", short(address));
+        let help = "tests from the network only have data; save the file beside the config, if you trust it";
+        self.error(span, message, Some(help));
+        None
     }
 
     /// Reads the rows of a dataset of Hugging Face. Each row has the variables of a test.
@@ -94,12 +128,18 @@ impl Translator<'_> {
             return None;
         };
         let mut most = limit.unwrap_or(u64::MAX);
-        let mut offset = 0;
+        let (mut offset, mut bytes) = (0, 0);
         while offset < most {
             let length = PAGE.min(most - offset);
             let url = format!("{base}&offset={offset}&length={length}");
             let hosts = vec!["datasets-server.huggingface.co".to_owned()];
             let content = self.download(span, &url, hosts, &TOKENS)?;
+            bytes += content.len();
+            if bytes > MOST_BYTES {
+                let message = format!("`{}` has more than 256 MiB", short(address));
+                self.error(span, message, Some("add `&limit=1000` to its address"));
+                return None;
+            }
             let page: Value = serde_json::from_str(&content).unwrap_or_default();
             let (rows, total) = (page["rows"].as_array(), page["num_rows_total"].as_u64());
             let (Some(rows), Some(total)) = (rows, total) else {
@@ -117,8 +157,10 @@ impl Translator<'_> {
                 self.error(span, message, Some("add `&limit=1000` to its address"));
                 return None;
             }
-            if rows.is_empty() && offset < most {
-                let message = format!("`{}` ends after {offset} of {most} rows", short(address));
+            // Each answer but the last has all its rows, so the number of requests is limited.
+            if rows.len() as u64 != length.min(most - offset) {
+                let received = offset + rows.len() as u64;
+                let message = format!("`{}` gave {received} of {most} rows", short(address));
                 self.error(span, message, Some("try again later"));
                 return None;
             }
@@ -128,7 +170,7 @@ impl Translator<'_> {
             }
             offset += rows.len() as u64;
         }
-        Some(tests)
+        self.only_data(span, address, tests)
     }
 
     /// Returns the content at an address. Returns `None` after an error, which is reported.
@@ -176,7 +218,17 @@ fn download(
     match network(&question).map_err(|err| err.message)?.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::String(content))) => Ok(content),
         ScriptOutcome::Returned(_) => Err("the answer is not text".to_owned()),
-        ScriptOutcome::Threw { message, thrown, .. } => Err(message.unwrap_or(thrown)),
+        ScriptOutcome::Threw { message, thrown, .. } => {
+            let why = message.unwrap_or(thrown);
+            // Only a redirect can leave the host of the address.
+            match why.split_once(" is not permitted") {
+                Some((other, _)) => {
+                    let host = other.trim_start_matches("fetch of ");
+                    Err(format!("it redirects to {host}; write the address there"))
+                }
+                None => Err(why),
+            }
+        }
     }
 }
 
@@ -187,9 +239,51 @@ fn host(address: &str) -> Option<String> {
     (!host.is_empty() && !host.contains('@')).then(|| host.to_owned())
 }
 
-/// Returns an address without its query, which may have a secret.
+/// Returns an address without its user and its query, which may have secrets.
 fn short(address: &str) -> String {
-    address.split(['?', '#']).next().unwrap_or(address).to_owned()
+    let rest = address.split(['?', '#']).next().unwrap_or(address);
+    let Some((scheme, rest)) = rest.split_once("://") else { return rest.to_owned() };
+    let host = rest.split('/').next().unwrap_or(rest);
+    let user = host.rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[user..])
+}
+
+/// Returns what a test could do besides having data; `None` if it only has data.
+fn power(test: &Node) -> Option<String> {
+    if let Some((file, _)) = named_file(test) {
+        return Some(format!("the name of another file, `{}`", short(file)));
+    }
+    let vars = test.get("vars").and_then(power_of_text);
+    vars.or_else(|| {
+        test.entries().iter().filter(|(key, _)| &*key.name != "vars").find_map(power_of_entry)
+    })
+}
+
+/// Looks for files, and for templates that read environment variables.
+fn power_of_text(node: &Node) -> Option<String> {
+    if let Some(text) = node.text() {
+        if path(text).is_some() {
+            return Some("the name of a file".to_owned());
+        }
+        let is_template = text.contains("{{") || text.contains("{%");
+        return (is_template && text.contains("env"))
+            .then(|| "a template that may read environment variables".to_owned());
+    }
+    let entries = node.entries().iter().map(|(_, it)| it);
+    node.items().iter().chain(entries).find_map(power_of_text)
+}
+
+fn power_of_entry((key, value): &(Key, Node)) -> Option<String> {
+    let name = &*key.name;
+    if PROGRAM_KEYS.contains(&name) {
+        return Some(format!("`{name}`"));
+    }
+    let kind = value.text().filter(|_| name == "type").map(|it| it.trim_start_matches("not-"));
+    if let Some(kind) = kind.filter(|it| PROGRAM_CHECKS.contains(it)) {
+        return Some(format!("a check of the type `{kind}`"));
+    }
+    let items = || value.items().iter().flat_map(Node::entries);
+    power_of_text(value).or_else(|| value.entries().iter().chain(items()).find_map(power_of_entry))
 }
 
 /// Returns the address of a Google Sheet as CSV, as promptfoo does.
@@ -260,11 +354,43 @@ mod tests {
             let expected = expected.map(|(query, limit)| (format!("{ROWS}{query}"), limit));
             assert_eq!(dataset(address), expected, "{address}");
         }
+        assert_eq!(short("https://user:key@a.example/x@y?z=1"), "https://a.example/x@y");
         for (address, expected) in [
             ("https://a.example:8443/x?y=1", Some("a.example:8443")),
             ("https://user:key@a.example/x", None),
         ] {
             assert_eq!(host(address).as_deref(), expected, "{address}");
+        }
+    }
+    #[test]
+    fn tests_of_the_network_only_have_data() {
+        let span = Span::new(0, 0);
+        for (test, expected) in [
+            (
+                json!({"vars": {"a": "b", "provider": "x"}, "assert": [{"type": "equals", "value": "b"}]}),
+                None,
+            ),
+            (
+                json!({"vars": {"a": ["{{ env.KEY }}"]}}),
+                Some("a template that may read environment variables"),
+            ),
+            (json!({"vars": {"a": "file://secret.txt"}}), Some("the name of a file")),
+            (
+                json!({"assert": [{"type": "not-python", "value": "x"}]}),
+                Some("a check of the type `python`"),
+            ),
+            (
+                json!({"assert": [{"assert": [{"type": "equals", "provider": "exec:x"}]}]}),
+                Some("`provider`"),
+            ),
+            (json!({"options": {"transform": "x"}}), Some("`transform`")),
+            (
+                json!("http://169.254.169.254/x.json"),
+                Some("the name of another file, `http://169.254.169.254/x.json`"),
+            ),
+            (json!({"path": "tests.js"}), Some("the name of another file, `tests.js`")),
+        ] {
+            assert_eq!(power(&Node::at(span, &test)).as_deref(), expected, "{test}");
         }
     }
 }

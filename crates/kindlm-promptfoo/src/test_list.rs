@@ -43,9 +43,10 @@ impl Translator<'_> {
             }
         }
         if let Some(block) = root.get("scenarios") {
-            if !hooks.is_empty() && !block.items().is_empty() {
+            let changes_tests = hooks.iter().any(|it| it.name.is_none_or(|it| it == "beforeEach"));
+            if changes_tests && !block.items().is_empty() {
                 let help = "write the tests under `tests`";
-                self.unsupported(block.span, "`extensions` beside `scenarios`", Some(help));
+                self.unsupported(block.span, "`beforeEach` beside `scenarios`", Some(help));
             }
             self.scenarios(block, &defaults, &mut written);
         }
@@ -65,19 +66,7 @@ impl Translator<'_> {
     pub(super) fn list_of(&mut self, block: &Node) -> Vec<Node> {
         match &block.kind {
             Kind::Text(file) => self.tests_of_file(block.span, file, None),
-            Kind::List(items) => {
-                let mut tests = Vec::new();
-                for item in items.iter() {
-                    match (item.text(), item.get("path").and_then(Node::text)) {
-                        (Some(file), _) => tests.extend(self.tests_of_file(item.span, file, None)),
-                        (None, Some(file)) => {
-                            tests.extend(self.tests_of_file(item.span, file, item.get("config")));
-                        }
-                        (None, None) => tests.push(item.clone()),
-                    }
-                }
-                tests
-            }
+            Kind::List(items) => items.iter().flat_map(|it| self.tests_of_item(it)).collect(),
             Kind::Mapping(_) if block.get("path").is_some() => {
                 let file = block.get("path").and_then(Node::text).unwrap_or_default();
                 self.tests_of_file(block.span, file, block.get("config"))
@@ -90,6 +79,14 @@ impl Translator<'_> {
         }
     }
 
+    /// Returns the tests of an item: the test itself, or the tests of the file that it names.
+    fn tests_of_item(&mut self, item: &Node) -> Vec<Node> {
+        match named_file(item) {
+            Some((file, config)) => self.tests_of_file(item.span, file, config),
+            None => vec![item.clone()],
+        }
+    }
+
     fn tests_of_file(&mut self, span: Span, written: &str, config: Option<&Node>) -> Vec<Node> {
         let written = path(written).unwrap_or(written);
         if written.contains("://") {
@@ -97,24 +94,34 @@ impl Translator<'_> {
         }
         let mut tests = Vec::new();
         for file in self.paths(span, written) {
-            let extension = extension(&file);
-            if is_script(&extension) {
-                tests.extend(self.generated(span, &file, config));
+            if self.test_files.contains(&file) {
+                self.error(span, format!("`{file}` names itself"), Some("name tests only once"));
                 continue;
             }
-            if !CONTENTS.contains(&extension.as_str()) {
-                let message = format!("`{file}` has no tests that can be read");
-                let help = "tests are read from .csv, .jsonl, .json and .yaml files, and made by .js, .ts and .py programs";
-                self.file_error(span, message, help);
-                continue;
-            }
-            let Some(content) = self.content(span, &file) else { continue };
-            tests.extend(self.tests_of_content(span, (&file, &extension), &content));
+            self.test_files.push(file.clone());
+            tests.extend(self.tests_in_file(span, &file, config));
+            self.test_files.pop();
         }
         tests
     }
 
-    /// Reads tests from the content of a file, which has a name and an ending.
+    fn tests_in_file(&mut self, span: Span, file: &str, config: Option<&Node>) -> Vec<Node> {
+        let extension = extension(file);
+        if is_script(&extension) {
+            return self.generated(span, file, config);
+        }
+        if !CONTENTS.contains(&extension.as_str()) {
+            let message = format!("`{file}` has no tests that can be read");
+            let help = "tests are read from .csv, .jsonl, .json and .yaml files, and made by .js, .ts and .py programs";
+            self.file_error(span, message, help);
+            return Vec::new();
+        }
+        let Some(content) = self.content(span, file) else { return Vec::new() };
+        let items = self.tests_of_content(span, (file, &extension), &content);
+        items.iter().flat_map(|it| self.tests_of_item(it)).collect()
+    }
+
+    /// Reads the items of a file, which has a name and an ending: tests, and names of further files.
     pub(super) fn tests_of_content(
         &mut self,
         span: Span,
@@ -132,10 +139,10 @@ impl Translator<'_> {
             _ => {
                 let Some(value) = self.parse(span, name, content) else { return Vec::new() };
                 let document = Node::at(span, &value);
-                if matches!(document.kind, Kind::Mapping(_)) {
-                    vec![document]
-                } else {
-                    self.list_of(&document)
+                match &document.kind {
+                    Kind::List(_) => document.items().to_vec(),
+                    Kind::Null => Vec::new(),
+                    _ => vec![document],
                 }
             }
         }
@@ -216,5 +223,13 @@ impl Translator<'_> {
             }
         }
         listed
+    }
+}
+
+/// Returns the file that an item of a list of tests names, with its settings; `None` for a test.
+pub(super) fn named_file(item: &Node) -> Option<(&str, Option<&Node>)> {
+    match item.text() {
+        Some(file) => Some((file, None)),
+        None => Some((item.get("path").and_then(Node::text)?, item.get("config"))),
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     for event in events {
         called += usize::from(matches!(event, Event::ActionCalled { .. }));
         let Event::SkillLoaded { skill, call_id } = event else { continue };
-        let call = call_id.as_deref().and_then(|id| call_before(&mut actions, called, id));
+        let call = call_id.as_deref().and_then(|id| call_before(&mut actions, called, (id, skill)));
         let state = call.map_or(LOADED, |(action, is_recorded)| {
             *is_recorded = true;
             if has_failed(action.state) { action.state } else { LOADED }
@@ -58,24 +58,31 @@ pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     loads
 }
 
-/// Returns the latest of the first `called` calls with this id, because several calls may share an id. If the call is
-/// recorded only later, returns the first of the later calls.
+/// Returns the latest of the first `called` calls with this id, because several calls may share an id. A call that names
+/// the skill comes first. If the call is recorded only later, returns the first of the later calls.
 fn call_before<'a, 'e>(
     actions: &'a mut [(Action<'e>, bool)],
     called: usize,
-    id: &str,
+    (id, skill): (&str, &str),
 ) -> Option<&'a mut (Action<'e>, bool)> {
     // An action without a name has only a result, so no event of its call was counted.
     let mut seen = 0;
-    let mut found = None;
+    let (mut found, mut named) = (None, None);
     for (at, (action, _)) in actions.iter().enumerate() {
         let is_before = seen < called;
         seen += usize::from(action.name.is_some());
-        if action.call_id == id && (is_before || found.is_none()) {
+        if action.call_id != id {
+            continue;
+        }
+        if is_before || found.is_none() {
             found = Some(at);
         }
+        let loaded = action.name.and_then(|name| of_call(name, action.input));
+        if is_before && loaded == Some(plain(skill)) {
+            named = Some(at);
+        }
     }
-    actions.get_mut(found?)
+    actions.get_mut(named.or(found)?)
 }
 
 #[cfg(test)]
@@ -145,6 +152,17 @@ mod tests {
                     result("completed")
                 ]),
                 vec![("one", "completed"), ("two", "completed")],
+            ),
+            (
+                json!([
+                    call("one"),
+                    result("failed"),
+                    call("two"),
+                    result("completed"),
+                    loaded("one"),
+                    loaded("two")
+                ]),
+                vec![("one", "failed"), ("two", "completed")],
             ),
             (json!([loaded("one"), call("one"), result("failed")]), vec![("one", "failed")]),
         ] {

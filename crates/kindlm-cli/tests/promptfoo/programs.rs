@@ -453,6 +453,10 @@ fn a_config_that_cannot_be_run_says_why() {
             "module.exports = { prompts: ['x'], providers: ['echo'], tests: [{ vars: 1 }] }",
             "promptfooconfig.js (as JSON):10:15",
         ),
+        (
+            "module.exports = { prompts: ['x'], providers: [process.env.MODEL || 'echo'] }",
+            "the config reads the environment variable `MODEL`",
+        ),
         ("module.exports = { a: 1 }", "this is not a promptfoo config"),
     ] {
         let folder = folder(&[("promptfooconfig.js", text)]);
@@ -474,6 +478,7 @@ fn tests_are_read_from_the_network_only_if_allowed() {
     let refused = kindlm(folder.path(), &["test", "-c", CONFIG]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("`--allow-network` lets KindLM read them"), "{refused:?}");
+    assert!(!refused.stderr.contains("secret"), "{refused:?}");
     assert_eq!(server.count(), 0);
     let args = ["test", "-c", CONFIG, "--allow-network", "--reporter", "json=-"];
     let ran = kindlm(folder.path(), &args);

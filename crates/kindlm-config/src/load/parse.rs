@@ -28,10 +28,8 @@ pub(super) fn parse(
     bytes: &[u8],
     sources: &Sources<'_>,
 ) -> Result<(Parsed, Sink), Box<Diagnostic>> {
-    let source = match evaluated(name, &kindlm_source::decode(name, bytes)?, sources)? {
-        Some(json) => json,
-        None => kindlm_source::decode(name, bytes)?,
-    };
+    let written = kindlm_source::decode(name, bytes)?;
+    let source = evaluated(name, &written, sources)?.unwrap_or(written);
     let tree = read(&source, 0..source.text().len());
     let mut sink = Sink::new(tree.diagnostics);
     let root = match tree.root {
@@ -84,6 +82,13 @@ fn evaluated(
         let message = format!("the config has a function at `{pointer}`, which is not supported");
         let help = "put the function into a file of its own, and name that: `file://file.js:name`";
         return Err(error(Code::UNSUPPORTED, message, help));
+    }
+    if let Some(variable) = evaluated.variables.first() {
+        let message = format!("the config reads the environment variable `{variable}`");
+        let help = format!(
+            "write `{{{{env.{variable}}}}}` into a text of the config, and KindLM puts the value there"
+        );
+        return Err(error(Code::UNSUPPORTED, message, &help));
     }
     Ok(Some(Arc::new(Source::new(format!("{name} (as JSON)"), text))))
 }

@@ -72,11 +72,13 @@ fn shorten(value: &mut Value) {
 
 /// Returns the comparison of the report as JSON that is safe inside a `script` element; empty without a comparison.
 ///
-/// `prompts` in it has the differences between the prompts of models.
-pub(super) fn comparison(report: &AnyReport<'_>) -> Result<String, RenderError> {
+/// With `has_prompts`, `prompts` in it has the differences between the prompts of models. A served page does not use them.
+pub(super) fn comparison(report: &AnyReport<'_>, has_prompts: bool) -> Result<String, RenderError> {
     let Some(it) = &report.comparison else { return Ok(String::new()) };
     let mut comparison = wire(it)?;
-    comparison["prompts"] = prompts::between_models(report)?;
+    if has_prompts {
+        comparison["prompts"] = prompts::between_models(report)?;
+    }
     Ok(inert(&comparison.to_string()))
 }
 

@@ -80,7 +80,7 @@ pub fn write_html(
     page.measure(mutation)?;
     let mut cases = String::new();
     rows::write(report, &mut cases)?;
-    let compared = data::comparison(report)?;
+    let compared = data::comparison(report, true)?;
     overview::End::of(report, &summary, &compared)
         .render_into(&mut cases)
         .map_err(|err| failed(&err))?;

@@ -13,6 +13,10 @@ use crate::{RenderError, diff};
 /// The maximum size of all differences in bytes. The page has the full prompts of each case as well.
 const MOST: usize = 400_000;
 
+/// The note in place of a difference that would make the page too large.
+const LEFT_OUT: &str =
+    "The prompts differ. The difference is left out, because the page would be too large.";
+
 /// Returns the messages of a prompt as text.
 pub(super) fn text(execution: &Execution) -> String {
     let messages = execution.input.iter();
@@ -27,7 +31,7 @@ fn of_case(case: &CaseResult) -> Option<String> {
 /// Returns a JSON array with the cases whose prompt differs from that of the first model of the same test.
 ///
 /// Each entry has `case`, `model`, `against` (the first model) and `lines` in the form of the page. Cases after the
-/// first [`MOST`] bytes are left out.
+/// first [`MOST`] bytes have a note in place of the difference.
 pub(super) fn between_models(report: &AnyReport<'_>) -> Result<Value, RenderError> {
     // The prompts themselves are not stored: they are as large as the report.
     let mut first: HashMap<String, (usize, [u8; 32])> = HashMap::new();
@@ -48,14 +52,15 @@ pub(super) fn between_models(report: &AnyReport<'_>) -> Result<Value, RenderErro
             continue;
         }
         let other = report.cases.read(at)?;
-        let lines = view::shortened(diff::between(&of_case(&other).unwrap_or_default(), &prompt));
+        let lines = if size < MOST {
+            view::shortened(diff::between(&of_case(&other).unwrap_or_default(), &prompt))
+        } else {
+            diff::between(LEFT_OUT, LEFT_OUT)
+        };
         let entry = json!({
             "case": case.case, "model": case.model, "against": other.model, "lines": view::compact(lines),
         });
         size += entry.to_string().len();
-        if size > MOST {
-            break;
-        }
         found.push(entry);
     }
     Ok(found.into())

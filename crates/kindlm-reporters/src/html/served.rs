@@ -118,7 +118,7 @@ pub fn serve_run(
     let mut overview = overview::Page::of(report, &summary, true)?;
     overview.measure(mutation)?;
     overview.render_into(page).map_err(|err| failed(&err))?;
-    let compared = data::comparison(report)?;
+    let compared = data::comparison(report, false)?;
     let end = overview::End::of(report, &summary, &compared);
     end.render_into(page).map_err(|err| failed(&err))?;
     write!(page, "</body>\n</html>\n")?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, Channel, Class, Execution, Facts, Problem, ResultEvidence, Severity, ToolCall,
-    schema_of,
+    Action, ActionState, AssertionResult, Channel, Class, Execution, Facts, Problem,
+    ResultEvidence, Severity, ToolCall, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -209,11 +209,21 @@ impl Used {
         // Several calls may share an id. Their actions have the same order.
         let has_failed = |at: usize, call: &ToolCall| {
             let before = execution.tool_calls.iter().take(at).filter(|it| it.id == call.id).count();
-            let mut of_id = actions.iter().filter(|it| it.call_id == call.id && it.name.is_some());
-            let action = of_id.clone().nth(before).or_else(|| of_id.next_back());
+            let of_id = actions.iter().filter(|it| it.call_id == call.id && it.name.is_some());
+            let action = of_id.clone().nth(before).or_else(|| of_id.clone().next_back());
             action.is_some_and(|it| skills::has_failed(it.state))
         };
         let held = calls.filter(|(at, call)| !has_failed(*at, call));
+        // All results of an id belong to its latest call, so the results of parallel calls are mixed up.
+        let is_pending = |it: &&Action<'_>| it.state == ActionState::Pending;
+        let mixed = actions.iter().filter(is_pending).find(|pending| {
+            let mut others = actions.iter().filter(|it| it.call_id == pending.call_id);
+            others.any(|it| skills::has_failed(it.state))
+        });
+        let more = more.or_else(|| {
+            let id = mixed?.call_id;
+            Some(format!("several calls have the id `{id}`, so it is unclear which of them failed"))
+        });
         Self { skills: held.filter_map(|(_, call)| Skill::loaded(call)).collect(), more }
     }
 }
@@ -349,6 +359,16 @@ mod tests {
         };
         let result =
             |status: &str| json!({"type": "action.result", "callId": "a", "status": status});
+        let parallel =
+            ["failed", "completed"].map(|it| serde_json::from_value(result(it)).unwrap());
+        let calls = ["one", "two"].iter().flat_map(|it| Event::of_call(&call(it)));
+        let execution = Execution {
+            tool_calls: vec![call("one"), call("two")],
+            recorded_events: calls.chain(parallel).collect(),
+            ..Execution::default()
+        };
+        let more = Used::of(&execution).more;
+        assert!(more.is_some_and(|it| it.contains("several calls have the id `a`")));
         for (statuses, used) in [
             (["failed", "completed"], vec!["two"]),
             (["completed", "failed"], vec!["one"]),
