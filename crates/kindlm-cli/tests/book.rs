@@ -289,7 +289,7 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 20] = [
+const OF_OTHERS: [(&str, &str); 26] = [
     ("CHANGELOG.md", "--embed-origin"),
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
@@ -300,6 +300,9 @@ const OF_OTHERS: [(&str, &str); 20] = [
     ("docs/promptfoo.md", "--no-cache"),
     ("docs/promptfoo.md", "--repeat"),
     ("docs/scaling.md", "--lease"),
+    ("docs/scaling.md", "--workers"),
+    ("docs/server.md", "--alert-email"),
+    ("docs/server.md", "--alert-from"),
     ("docs/server.md", "--alert-reference"),
     ("docs/server.md", "--alert-slack"),
     ("docs/server.md", "--alert-webhook"),
@@ -309,7 +312,10 @@ const OF_OTHERS: [(&str, &str); 20] = [
     ("docs/server.md", "--listen"),
     ("docs/server.md", "--public-url"),
     ("docs/server.md", "--redact-pii"),
+    ("docs/server.md", "--smtp-url"),
     ("docs/server.md", "--suites"),
+    ("docs/server.md", "--trace-delay"),
+    ("docs/server.md", "--workers"),
 ];
 
 /// Returns the options of each command, according to the generated command-line reference.
