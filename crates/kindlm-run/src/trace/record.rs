@@ -63,6 +63,9 @@ fn record(execution: Execution, cost_usd: Option<f64>) -> Record {
             _ => None,
         })
     });
+    // An earlier message would be used as the output of the record.
+    let lacks_answer = output.is_empty() && Event::last_words(&recorded_events).is_some();
+    let gap = lacks_answer.then(|| "the last answer of the model is not recorded".to_owned());
     // In a record, the output is the last message. The last message of a trace may be that of a subagent.
     let is_last = Event::last_words(&recorded_events).is_none_or(|it| it.trim() == output.trim());
     if !output.is_empty() && !is_last {
@@ -74,7 +77,7 @@ fn record(execution: Execution, cost_usd: Option<f64>) -> Record {
         agent_output: (!output.is_empty()).then(|| Value::from(output)),
         events: recorded_events,
         complete_for: completeness.coverage.complete_for().cloned(),
-        incomplete: completeness.gaps.into_iter().chain(completeness.unread).collect(),
+        incomplete: completeness.gaps.into_iter().chain(completeness.unread).chain(gap).collect(),
         usage: recorded_usage(usage),
         latency_ms: execution.latency_ms.filter(|it| *it >= 0.0),
         cost_usd,
@@ -118,4 +121,45 @@ fn given(value: &Value) -> Option<String> {
         _ => return None,
     };
     (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns a model request of one second that starts at this second. Without `answer`, its answer is not recorded.
+    fn chat(second: u64, answer: Option<&str>) -> OtlpSpan {
+        let messages = answer.map(|it| {
+            json!([{"role": "assistant", "parts": [{"type": "text", "content": it}]}]).to_string()
+        });
+        let mut attributes = serde_json::Map::new();
+        attributes.insert("gen_ai.operation.name".to_owned(), json!("chat"));
+        attributes
+            .extend(messages.map(|it| ("gen_ai.output.messages".to_owned(), Value::from(it))));
+        let start_ns = second * 1_000_000_000;
+        OtlpSpan {
+            trace_id: "t".to_owned(),
+            span_id: second.to_string(),
+            start_ns,
+            end_ns: Some(start_ns + 1_000_000_000),
+            attributes,
+            ..OtlpSpan::default()
+        }
+    }
+
+    fn record_of(spans: &[OtlpSpan]) -> Record {
+        record_of_trace(spans, &TracePrices::default()).unwrap().record
+    }
+
+    #[test]
+    fn unrecorded_last_answer_makes_the_record_incomplete() {
+        let record = record_of(&[chat(1, Some("I will look.")), chat(2, None)]);
+        assert_eq!(record.agent_output, None);
+        assert_eq!(record.incomplete, ["the last answer of the model is not recorded"]);
+        let record = record_of(&[chat(1, Some("I will look.")), chat(2, Some("Done."))]);
+        assert_eq!(record.agent_output, Some(json!("Done.")));
+        assert!(record.incomplete.is_empty(), "{:?}", record.incomplete);
+    }
 }
