@@ -80,10 +80,11 @@ fn decode_framed(mut bytes: &[u8]) -> Result<Decoded, DecodeError> {
 
 impl Decoded {
     pub(crate) fn append(&mut self, more: Self) {
-        let Self { spans, events, rejected, passed_over } = more;
+        let Self { spans, events, rejected, rejected_traces, passed_over } = more;
         self.spans.extend(spans);
         self.events.extend(events);
         self.rejected.extend(rejected);
+        self.rejected_traces.extend(rejected_traces);
         self.passed_over += passed_over;
     }
 }

@@ -23,7 +23,7 @@ impl Received {
     ///
     /// Returns one message for each rejected span or event.
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
-        let Decoded { spans, events, mut rejected, passed_over: _ } = decoded;
+        let Decoded { spans, events, mut rejected, .. } = decoded;
         for span in spans {
             let key = (span.trace_id.clone(), span.span_id.clone());
             if let Some(at) = self.known.get(&key) {
@@ -60,6 +60,11 @@ impl Received {
         self.known.len()
     }
 
+    /// Returns the number of spans whose id was received with different contents.
+    pub fn disputed_spans(&self) -> usize {
+        self.traces.values().flatten().filter(|it| it.is_disputed).count()
+    }
+
     /// Returns the number of traces.
     pub fn traces(&self) -> usize {
         self.order.len()
@@ -69,9 +74,7 @@ impl Received {
     ///
     /// A span is sent when it ends, so these traces are usually complete.
     pub fn finished_traces(&self) -> usize {
-        let has_root = |spans: &&Vec<OtlpSpan>| {
-            spans.iter().any(|it| it.parent_span_id.is_none() || it.parent_is_remote)
-        };
+        let has_root = |spans: &&Vec<OtlpSpan>| spans.iter().any(OtlpSpan::is_root);
         self.traces.values().filter(has_root).count()
     }
 

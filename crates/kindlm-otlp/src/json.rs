@@ -28,7 +28,10 @@ pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
             for span in items(field(scope, "spans")) {
                 match self::span(span, &resource) {
                     Ok(span) => decoded.spans.push(span),
-                    Err(why) => decoded.rejected.push(why),
+                    Err(why) => {
+                        decoded.rejected.push(why);
+                        decoded.rejected_traces.insert(id(span, "traceId"));
+                    }
                 }
             }
         }
@@ -89,9 +92,8 @@ fn parse(bytes: &[u8]) -> Result<Value, DecodeError> {
 
 fn span(span: &Value, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan, String> {
     let name = field(span, "name").and_then(Value::as_str).unwrap_or_default();
-    let id = |key: &str| match field(span, key) {
-        Some(Value::String(id)) if !id.is_empty() => Ok(lower_hex(id.clone())),
-        _ => Err(format!("span `{name}`: `{key}` is not a text")),
+    let id = |key: &str| {
+        self::id(span, key).ok_or_else(|| format!("span `{name}`: `{key}` is not a text"))
     };
     let time = |key: &str| match field(span, key) {
         None | Some(Value::Null) => Ok(None),
@@ -123,6 +125,12 @@ fn span(span: &Value, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan, St
         is_cut: cut("droppedAttributesCount") || cut("droppedEventsCount"),
         is_disputed: false,
     })
+}
+
+/// Returns an id of a span; `None` if it is missing, empty or not a text.
+fn id(span: &Value, key: &str) -> Option<String> {
+    let id = field(span, key)?.as_str().filter(|it| !it.is_empty())?;
+    Some(lower_hex(id.to_owned()))
 }
 
 fn event(event: &Value) -> SpanEvent {

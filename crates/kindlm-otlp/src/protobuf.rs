@@ -19,9 +19,13 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     for group in request.resource_spans {
         let resource = Arc::new(attributes(group.resource.unwrap_or_default().attributes));
         for span in group.scope_spans.into_iter().flat_map(|it| it.spans) {
+            let trace_id = HEXLOWER.encode(&span.trace_id);
             match self::span(span, &resource) {
                 Ok(span) => decoded.spans.push(span),
-                Err(why) => decoded.rejected.push(why),
+                Err(why) => {
+                    decoded.rejected.push(why);
+                    decoded.rejected_traces.insert((trace_id.len() == 32).then_some(trace_id));
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Received spans and events, after decoding.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -74,6 +75,8 @@ pub struct Decoded {
     pub events: Vec<LooseEvent>,
     /// The messages about spans that could not be decoded.
     pub rejected: Vec<String>,
+    /// The ids of the traces of these spans; `None` stands for the spans without a valid trace id.
+    pub rejected_traces: BTreeSet<Option<String>>,
     /// The number of requests that contain only other signals, such as metrics.
     pub passed_over: usize,
 }
@@ -101,6 +104,11 @@ impl OtlpSpan {
     /// Returns true if the span ended before it started. In this case, the clock of the span is not reliable.
     pub fn is_backwards(&self) -> bool {
         self.end_ns.is_some_and(|end| end < self.start_ns)
+    }
+
+    /// Returns true if the span has no parent, or a remote parent.
+    pub fn is_root(&self) -> bool {
+        self.parent_span_id.is_none() || self.parent_is_remote
     }
 
     /// Returns true if the status is an error.

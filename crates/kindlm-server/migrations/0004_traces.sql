@@ -1,8 +1,13 @@
--- The traces that are received in parts. They are deleted an hour after their first part.
+-- The traces that are received in parts. Their parts are deleted an hour after the last part.
 CREATE TABLE traces (
     id TEXT NOT NULL PRIMARY KEY,
     -- 1 if a sample was made of the trace.
     has_sample BIGINT NOT NULL DEFAULT 0,
+    -- 1 if a root span has arrived.
+    has_root BIGINT NOT NULL DEFAULT 0,
+    -- The reason why spans are missing.
+    lost TEXT,
+    -- The time of the last part.
     received_at BIGINT NOT NULL
 );
 

@@ -1,6 +1,6 @@
 //! Makes samples of the traces of agents: [`parts`] divides a request by trace, and [`reader`] reads a trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use kindlm_assertions::Redactor;
@@ -10,10 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::routes::body::is_short;
 use crate::store::samples::NewSample;
-use crate::store::traces::{ReadTrace, TraceReading};
+use crate::store::traces::{ReadTrace, TracePart, TraceParts, TraceReading};
 
 /// The maximum size of all traces of a request, in bytes. Each trace repeats the attributes of its processes.
 const LARGEST: usize = 32 << 20;
+
+/// The reason why spans are missing that could not be decoded.
+const REJECTED: &str = "spans of the trace were invalid, and are missing";
 
 /// The attributes that identify the agent and the subject. They are stored as they were sent.
 const IDENTIFIERS: [&str; 6] = [
@@ -31,8 +34,8 @@ const DEPTH: usize = 4;
 /// The traces of a request.
 #[derive(Default)]
 pub(crate) struct Parts {
-    /// The spans of each trace as OTLP JSON, by the id of the trace.
-    pub(crate) texts: BTreeMap<String, String>,
+    /// The part of each trace, by the id of the trace.
+    pub(crate) parts: BTreeMap<String, TracePart>,
     /// The number of spans of each trace.
     pub(crate) spans: BTreeMap<String, usize>,
     /// A reason for each span that is not used.
@@ -40,69 +43,114 @@ pub(crate) struct Parts {
 }
 
 /// Divides the spans of a request by trace, and masks personal data.
+///
+/// Spans with the same id are not joined, so that [`reader`] finds those that differ.
 pub(crate) fn parts(decoded: Decoded, redactor: Option<&Redactor>) -> Parts {
-    let mut received = Received::default();
-    let mut parts = Parts { rejected: received.add(decoded), ..Parts::default() };
-    let mut bytes = 0;
-    for mut spans in received.into_traces() {
-        let Some(id) = spans.first().map(|it| it.trace_id.clone()) else { continue };
-        let count = spans.len();
-        if let Some(redactor) = redactor {
-            redact(redactor, &mut spans);
-        }
-        let text = encode_json(&spans).to_string();
-        let why = if !is_short(&id) {
-            Some("a trace id has 1 to 100 characters, without control characters".to_owned())
-        } else if bytes + text.len() > LARGEST {
-            Some(format!("the traces of the request have more than {} MiB", LARGEST >> 20))
-        } else {
-            // Protobuf permits values that are nested more deeply than JSON.
-            decode_json(text.as_bytes()).err().map(|err| format!("trace {id}: {err}"))
-        };
-        if let Some(why) = why {
-            parts.rejected.extend(std::iter::repeat_n(why, count));
-            continue;
-        }
-        bytes += text.len();
-        parts.spans.insert(id.clone(), count);
-        parts.texts.insert(id, text);
+    let Decoded { spans, rejected, rejected_traces, .. } = decoded;
+    let mut parts = Parts { rejected, ..Parts::default() };
+    let mut traces: BTreeMap<String, Vec<OtlpSpan>> = BTreeMap::new();
+    for span in spans {
+        traces.entry(span.trace_id.clone()).or_default().push(span);
     }
+    let (mut bytes, mut is_full, mut masked) = (0, false, Resources::new());
+    for (id, mut spans) in traces {
+        let (count, has_root) = (spans.len(), spans.iter().any(OtlpSpan::is_root));
+        let encoded = if !is_short(&id) {
+            Err("a trace id has 1 to 100 characters, without control characters".to_owned())
+        } else if is_full {
+            Err(too_large())
+        } else {
+            if let Some(redactor) = redactor {
+                redact(redactor, &mut spans, &mut masked);
+            }
+            let text = encode_json(&spans).to_string();
+            is_full = bytes + text.len() > LARGEST;
+            if is_full { Err(too_large()) } else { checked(&id, text) }
+        };
+        let part = match encoded {
+            Ok(text) => {
+                bytes += text.len();
+                TracePart { spans: Some(text), has_root, lost: None }
+            }
+            Err(why) => {
+                parts.rejected.extend(std::iter::repeat_n(why.clone(), count));
+                TracePart { lost: Some(why), ..TracePart::default() }
+            }
+        };
+        parts.spans.insert(id.clone(), count);
+        parts.parts.insert(id, part);
+    }
+    for id in rejected_traces.iter().flatten() {
+        parts.parts.entry(id.clone()).or_default().lose(REJECTED);
+    }
+    if rejected_traces.contains(&None) {
+        parts.parts.values_mut().for_each(|it| it.lose(REJECTED));
+    }
+    // No sample can have such an id.
+    parts.parts.retain(|id, _| is_short(id));
     parts
+}
+
+fn too_large() -> String {
+    format!("the traces of the request have more than {} MiB", LARGEST >> 20)
+}
+
+/// Returns the text of a trace. Fails if it cannot be decoded: protobuf permits values that are nested more deeply than
+/// JSON.
+fn checked(id: &str, text: String) -> Result<String, String> {
+    decode_json(text.as_bytes()).map_err(|err| format!("trace {id}: {err}"))?;
+    Ok(text)
 }
 
 /// Returns the function that reads the parts of a trace.
 pub(crate) fn reader(prices: Arc<TracePrices>) -> ReadTrace {
-    Arc::new(move |earlier, part| read(&earlier, &part, &prices))
+    Arc::new(move |parts| read(parts, &prices))
 }
 
-fn read(earlier: &[String], part: &str, prices: &TracePrices) -> TraceReading {
+fn read(parts: &TraceParts, prices: &TracePrices) -> TraceReading {
+    let TraceParts { earlier, part, lost } = parts;
     let mut received = Received::default();
-    let mut add = |text: &str| decode_json(text.as_bytes()).map(|it| received.add(it));
-    let all: Result<Vec<Vec<String>>, _> = earlier.iter().map(|it| add(it)).collect();
-    if let Err(err) = all {
-        return TraceReading::Unusable(format!("a stored part of the trace cannot be read: {err}"));
+    let mut rejected = Vec::new();
+    for text in earlier {
+        match decode_json(text.as_bytes()) {
+            Ok(decoded) => rejected.extend(received.add(decoded)),
+            Err(err) => {
+                let why = format!("a stored part of the trace cannot be read: {err}");
+                return TraceReading::Unusable(why);
+            }
+        }
     }
-    let before = received.clone().into_traces();
-    if let Err(err) = decode_json(part.as_bytes()).map(|it| received.add(it)) {
-        return TraceReading::Unusable(err.to_string());
+    if let Some(text) = part {
+        let before = (received.spans(), received.disputed_spans());
+        match decode_json(text.as_bytes()) {
+            Ok(decoded) => rejected.extend(received.add(decoded)),
+            Err(err) => return TraceReading::Unusable(err.to_string()),
+        }
+        if before == (received.spans(), received.disputed_spans()) && rejected.is_empty() {
+            return TraceReading::Repeated;
+        }
     }
     let is_finished = received.finished_traces() > 0;
-    let after = received.into_traces();
-    if before == after {
-        return TraceReading::Repeated;
-    }
-    let Some(spans) = after.first().filter(|_| is_finished) else {
+    let traces = received.into_traces();
+    let Some(spans) = traces.first().filter(|_| is_finished) else {
         return TraceReading::Unfinished;
     };
-    sample(spans, prices).map_or_else(TraceReading::Unusable, |it| TraceReading::Sample(it.into()))
+    let lost = lost.as_deref().or(rejected.first().map(String::as_str));
+    sample(spans, prices, lost)
 }
 
-/// Makes a sample of a trace. Fails if the trace shows no agent, or does not name it.
-fn sample(spans: &[OtlpSpan], prices: &TracePrices) -> Result<NewSample, String> {
+/// Makes a sample of a trace. `lost` is the reason why spans are missing.
+fn sample(spans: &[OtlpSpan], prices: &TracePrices, lost: Option<&str>) -> TraceReading {
     let id = spans.first().map(|it| it.trace_id.clone()).unwrap_or_default();
-    let Some(found) = record_of_trace(spans, prices) else {
-        return Err(format!("trace {id}: no span is a step of an agent"));
-    };
+    match record_of_trace(spans, prices, lost) {
+        None => TraceReading::NoAgent(format!("trace {id}: no span is a step of an agent")),
+        Some(found) => sample_of_record(id, found)
+            .map_or_else(TraceReading::Unusable, |it| TraceReading::Sample(it.into())),
+    }
+}
+
+/// Fails if the trace does not name its agent.
+fn sample_of_record(id: String, found: TraceRecord) -> Result<NewSample, String> {
     let TraceRecord { record, agent, version, subject, error } = found;
     let agent = agent.filter(|it| is_short(it)).ok_or_else(|| {
         format!("trace {id}: it names no agent; set `service.name` (`OTEL_SERVICE_NAME`) or `gen_ai.agent.name`")
@@ -125,9 +173,11 @@ fn sample(spans: &[OtlpSpan], prices: &TracePrices) -> Result<NewSample, String>
     Ok(NewSample { id: Some(id), agent, subject, version, has_error: error.is_some(), body })
 }
 
-fn redact(redactor: &Redactor, spans: &mut [OtlpSpan]) {
-    // Spans of one process share its attributes: each resource as it was sent, and masked.
-    let mut resources: Vec<[Arc<Map<String, Value>>; 2]> = Vec::new();
+/// The attributes of processes, as they were sent and masked, by the address of the former. Spans of a process share
+/// them.
+type Resources = HashMap<*const Map<String, Value>, [Arc<Map<String, Value>>; 2]>;
+
+fn redact(redactor: &Redactor, spans: &mut [OtlpSpan], resources: &mut Resources) {
     for span in spans {
         redact_attributes(redactor, &mut span.attributes);
         span.name = redactor.redact(&span.name).into_owned();
@@ -137,17 +187,13 @@ fn redact(redactor: &Redactor, spans: &mut [OtlpSpan]) {
         for event in &mut span.events {
             redact_attributes(redactor, &mut event.attributes);
         }
-        let known = resources.iter().find(|[sent, _]| Arc::ptr_eq(sent, &span.resource));
-        let masked = if let Some([_, masked]) = known {
-            Arc::clone(masked)
-        } else {
+        let [_, masked] = resources.entry(Arc::as_ptr(&span.resource)).or_insert_with(|| {
             let mut attributes = Map::clone(&span.resource);
             redact_attributes(redactor, &mut attributes);
-            let masked = Arc::new(attributes);
-            resources.push([Arc::clone(&span.resource), Arc::clone(&masked)]);
-            masked
-        };
-        span.resource = masked;
+            // The address is not used for other attributes while the sent ones exist.
+            [Arc::clone(&span.resource), Arc::new(attributes)]
+        });
+        span.resource = Arc::clone(masked);
     }
 }
 

@@ -30,12 +30,21 @@ pub struct TraceRecord {
 
 /// Converts the spans of one trace to a record. The conventions are those of traces in suites.
 ///
+/// `lost` is the reason why spans of the trace are missing. The record is incomplete then.
+///
 /// Returns `None` if no span is a model request, a tool call or the work of an agent.
-pub fn record_of_trace(spans: &[OtlpSpan], prices: &TracePrices) -> Option<TraceRecord> {
+pub fn record_of_trace(
+    spans: &[OtlpSpan],
+    prices: &TracePrices,
+    lost: Option<&str>,
+) -> Option<TraceRecord> {
     let settings = TraceSettings::default();
     let filter = Filter::new(&settings.filter, None);
     // A filter without a name pattern always decides.
-    let reading = read(spans, &settings.mapping, filter).ok().filter(|it| it.shows_agent)?;
+    let mut reading = read(spans, &settings.mapping, filter).ok().filter(|it| it.shows_agent)?;
+    if let Some(lost) = lost {
+        reading.lose(lost);
+    }
     let cost_usd = prices.cost(&reading);
     let Reading { execution, .. } = reading;
     let errors = execution.recorded_events.iter().find_map(|it| match it {
@@ -150,7 +159,7 @@ mod tests {
     }
 
     fn record_of(spans: &[OtlpSpan]) -> Record {
-        record_of_trace(spans, &TracePrices::default()).unwrap().record
+        record_of_trace(spans, &TracePrices::default(), None).unwrap().record
     }
 
     #[test]
@@ -161,5 +170,15 @@ mod tests {
         let record = record_of(&[chat(1, Some("I will look.")), chat(2, Some("Done."))]);
         assert_eq!(record.agent_output, Some(json!("Done.")));
         assert!(record.incomplete.is_empty(), "{:?}", record.incomplete);
+    }
+
+    #[test]
+    fn trace_that_lost_spans_is_incomplete() {
+        let spans = [chat(1, Some("Done."))];
+        let lost = Some("a span was rejected");
+        let record = record_of_trace(&spans, &TracePrices::default(), lost).unwrap().record;
+        assert_eq!(record.incomplete, ["a span was rejected"]);
+        assert_eq!((record.latency_ms, record.cost_usd), (None, None));
+        assert!(record_of(&spans).latency_ms.is_some());
     }
 }

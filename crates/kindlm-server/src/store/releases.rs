@@ -53,23 +53,28 @@ impl Store {
     }
 }
 
-/// Stores the versions of samples, by agent and version. Samples without a version have no release.
+/// Stores the versions of new samples, by agent and version. Samples without a version have no release.
+///
+/// `left` has the versions of samples that got another version. Their releases are deleted if no sample has them.
 ///
 /// Call this at the end of a transaction, so that two transactions cannot wait for each other.
 pub(super) async fn add(
     transaction: &mut Transaction<'_, Any>,
     versions: &BTreeSet<(String, String)>,
+    left: &BTreeSet<(String, String)>,
 ) -> Result<(), StoreError> {
-    for (agent, version) in versions.iter().filter(|(_, version)| !version.is_empty()) {
-        sqlx::query(
-            "INSERT INTO releases (agent, version, since) VALUES ($1, $2, $3) \
-            ON CONFLICT (agent, version) DO NOTHING",
-        )
-        .bind(agent)
-        .bind(version)
-        .bind(now())
-        .execute(&mut **transaction)
-        .await?;
+    for release in versions.union(left).filter(|(_, version)| !version.is_empty()) {
+        let (agent, version) = release;
+        let query = if versions.contains(release) {
+            let sql = "INSERT INTO releases (agent, version, since) VALUES ($1, $2, $3) \
+                ON CONFLICT (agent, version) DO NOTHING";
+            sqlx::query(sql).bind(agent).bind(version).bind(now())
+        } else {
+            let sql = "DELETE FROM releases WHERE agent = $1 AND version = $2 AND NOT EXISTS \
+                (SELECT 1 FROM samples WHERE samples.agent = $1 AND samples.version = $2)";
+            sqlx::query(sql).bind(agent).bind(version)
+        };
+        query.execute(&mut **transaction).await?;
     }
     Ok(())
 }

@@ -198,7 +198,7 @@ impl Store {
             }
             result.ids.push(id);
         }
-        releases::add(&mut transaction, &versions).await?;
+        releases::add(&mut transaction, &versions, &BTreeSet::new()).await?;
         if let Some(key) = key {
             key.answer(&mut transaction, &result).await?;
         }

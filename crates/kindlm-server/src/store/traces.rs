@@ -18,6 +18,38 @@ const LARGEST: usize = 8 << 20;
 /// The time for which the parts of a trace are stored.
 pub const KEPT: Duration = Duration::from_hours(1);
 
+/// The time for which the store knows that spans of a trace were deleted or refused.
+const MARKED: Duration = Duration::from_hours(24);
+
+/// The spans of a trace in one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TracePart {
+    /// The spans as a text; `None` if none is used.
+    pub spans: Option<String>,
+    /// True if one of the spans is a root span, or has a remote parent.
+    pub has_root: bool,
+    /// The reason why spans are missing; `None` if none is missing.
+    pub lost: Option<String>,
+}
+
+impl TracePart {
+    /// Marks that spans are missing. An earlier reason stays.
+    pub(crate) fn lose(&mut self, why: &str) {
+        self.lost.get_or_insert_with(|| why.to_owned());
+    }
+}
+
+/// All parts of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceParts {
+    /// The stored parts, in the order of their arrival.
+    pub earlier: Vec<String>,
+    /// The new part.
+    pub part: Option<String>,
+    /// The reason why spans are missing; `None` if none is missing.
+    pub lost: Option<String>,
+}
+
 /// The meaning of the parts of a trace.
 #[derive(Clone, Debug)]
 pub enum TraceReading {
@@ -25,14 +57,16 @@ pub enum TraceReading {
     Repeated,
     /// The root span did not arrive yet.
     Unfinished,
-    /// The trace is of no use, for this reason. Its parts are deleted.
+    /// No span is a step of an agent. The parts are deleted.
+    NoAgent(String),
+    /// The trace is of no use, for this reason. Its parts are deleted, and a later sample of it is incomplete.
     Unusable(String),
     /// The trace as a sample, whose id is that of the trace.
     Sample(Box<NewSample>),
 }
 
-/// Reads the parts of a trace: the earlier ones, and the new one.
-pub type ReadTrace = Arc<dyn Fn(Vec<String>, String) -> TraceReading + Send + Sync>;
+/// Reads the parts of a trace.
+pub type ReadTrace = Arc<dyn Fn(&TraceParts) -> TraceReading + Send + Sync>;
 
 /// The effect of the traces of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,15 +79,28 @@ pub struct StoredTraces {
 
 /// The effect of one part.
 enum Effect {
+    /// There is no new or changed sample, and the part is not refused.
     None,
-    Stored,
-    /// The trace has a new or a changed sample, of this agent and version.
-    Sample {
-        is_new: bool,
-        agent: String,
-        version: String,
-    },
+    /// The trace has a new or a changed sample.
+    Sample(Change),
     Refused(String),
+}
+
+/// A new or a changed sample.
+struct Change {
+    /// The agent and version of the sample.
+    release: (String, String),
+    /// The agent and version that the sample had before; `None` for a new sample.
+    old_release: Option<(String, String)>,
+    /// The reason why the new part is not used; `None` if it is used.
+    refused: Option<String>,
+}
+
+/// A row of the table of traces.
+struct TraceRow {
+    has_sample: bool,
+    has_root: bool,
+    lost: Option<String>,
 }
 
 impl Store {
@@ -66,99 +113,34 @@ impl Store {
     /// Fails if the database fails, or `read` panics. Then nothing is stored.
     pub async fn add_traces(
         &self,
-        parts: BTreeMap<String, String>,
+        parts: BTreeMap<String, TracePart>,
         delay: Duration,
         read: &ReadTrace,
     ) -> Result<StoredTraces, StoreError> {
         let mut transaction = self.write().await?;
         let (mut stored, mut versions) = (StoredTraces::default(), BTreeSet::new());
+        let mut left = BTreeSet::new();
         // The order of the ids is that of all requests, so two of them cannot wait for each other.
         for (id, part) in parts {
-            match self.add_part(&mut transaction, &id, part, delay, read).await? {
-                Effect::None | Effect::Stored => {}
-                Effect::Sample { is_new, agent, version } => {
-                    stored.samples += u64::from(is_new);
-                    versions.insert((agent, version));
+            match add_part(&mut transaction, &id, part, delay, read).await? {
+                Effect::None => {}
+                Effect::Sample(Change { release, old_release, refused }) => {
+                    stored.samples += u64::from(old_release.is_none());
+                    versions.insert(release);
+                    left.extend(old_release);
+                    stored.refused.extend(refused.map(|why| (id, why)));
                 }
                 Effect::Refused(why) => drop(stored.refused.insert(id, why)),
             }
         }
-        releases::add(&mut transaction, &versions).await?;
+        releases::add(&mut transaction, &versions, &left).await?;
         transaction.commit().await?;
         Ok(stored)
     }
 
-    async fn add_part(
-        &self,
-        transaction: &mut Transaction<'_, Any>,
-        id: &str,
-        part: String,
-        delay: Duration,
-        read: &ReadTrace,
-    ) -> Result<Effect, StoreError> {
-        let has_sample = lock(transaction, id).await?;
-        let digest = digest(part.as_bytes());
-        let sql = "SELECT digest, spans FROM trace_parts WHERE trace_id = $1 ORDER BY position";
-        let rows = sqlx::query(sql).bind(id).fetch_all(&mut **transaction).await?;
-        let mut earlier: Vec<String> = Vec::new();
-        for row in rows {
-            if row.try_get::<String, _>("digest")? == digest {
-                return Ok(Effect::None);
-            }
-            earlier.push(row.try_get("spans")?);
-        }
-        let position = i64::try_from(earlier.len()).unwrap_or(i64::MAX);
-        if earlier.iter().map(String::len).sum::<usize>() + part.len() > LARGEST {
-            let why = format!("the trace is larger than {} MiB", LARGEST >> 20);
-            return refused(transaction, id, earlier.is_empty(), why).await;
-        }
-        let (read, spans) = (Arc::clone(read), part.clone());
-        let is_first = earlier.is_empty();
-        // Reading a large trace would stop other requests for too long.
-        let reading = tokio::task::spawn_blocking(move || read(earlier, spans)).await;
-        let effect = match reading.map_err(|_| StoreError::Panicked)? {
-            TraceReading::Repeated => return Ok(Effect::None),
-            TraceReading::Unfinished => Effect::Stored,
-            TraceReading::Unusable(why) => {
-                return refused(transaction, id, !has_sample, why).await;
-            }
-            TraceReading::Sample(sample) if has_sample => {
-                if !change(transaction, id, &sample).await? {
-                    let why =
-                        "the sample of the trace was evaluated before, or is not stored any more";
-                    return Ok(Effect::Refused(why.to_owned()));
-                }
-                let NewSample { agent, version, .. } = *sample;
-                Effect::Sample { is_new: false, agent, version }
-            }
-            TraceReading::Sample(sample) => {
-                let is_evaluated = is_evaluated(transaction, id, &sample).await?;
-                let due = now() + milliseconds(delay);
-                if !insert(transaction, &sample, id, is_evaluated, due).await? {
-                    let why = "a sample with the id of the trace is stored already".to_owned();
-                    return refused(transaction, id, is_first, why).await;
-                }
-                sqlx::query("UPDATE traces SET has_sample = 1 WHERE id = $1")
-                    .bind(id)
-                    .execute(&mut **transaction)
-                    .await?;
-                let NewSample { agent, version, .. } = *sample;
-                Effect::Sample { is_new: true, agent, version }
-            }
-        };
-        sqlx::query(
-            "INSERT INTO trace_parts (trace_id, digest, position, spans) VALUES ($1, $2, $3, $4)",
-        )
-        .bind(id)
-        .bind(digest)
-        .bind(position)
-        .bind(part)
-        .execute(&mut **transaction)
-        .await?;
-        Ok(effect)
-    }
-
-    /// Deletes the traces whose first part was received at least `age` ago. Their samples stay.
+    /// Deletes the traces whose last part was received at least `age` ago. Their samples stay.
+    ///
+    /// A trace without a sample stays marked for a day more, because a later sample of it is incomplete.
     ///
     /// # Errors
     ///
@@ -168,40 +150,190 @@ impl Store {
         let mut transaction = self.write().await?;
         let sql = "DELETE FROM trace_parts WHERE trace_id IN (SELECT id FROM traces WHERE received_at <= $1)";
         sqlx::query(sql).bind(before).execute(&mut *transaction).await?;
-        let sql = "DELETE FROM traces WHERE received_at <= $1";
-        let deleted = sqlx::query(sql).bind(before).execute(&mut *transaction).await?;
+        let sql = "UPDATE traces SET lost = $1, has_root = 0 \
+            WHERE received_at <= $2 AND has_sample = 0 AND lost IS NULL";
+        let why = "the first spans of the trace were deleted, because its root span did not arrive";
+        sqlx::query(sql).bind(why).bind(before).execute(&mut *transaction).await?;
+        let sql =
+            "DELETE FROM traces WHERE received_at <= $1 AND (has_sample = 1 OR received_at <= $2)";
+        let marked = before - milliseconds(MARKED);
+        let deleted = sqlx::query(sql).bind(before).bind(marked).execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(deleted.rows_affected())
     }
 }
 
-/// Locks a trace until the transaction ends, and creates it if necessary. Returns true if it has a sample.
-async fn lock(transaction: &mut Transaction<'_, Any>, id: &str) -> Result<bool, StoreError> {
+async fn add_part(
+    transaction: &mut Transaction<'_, Any>,
+    id: &str,
+    part: TracePart,
+    delay: Duration,
+    read: &ReadTrace,
+) -> Result<Effect, StoreError> {
+    let row = lock(transaction, id).await?;
+    let (earlier, mut new) = earlier_parts(transaction, id, part.spans).await?;
+    let size = earlier.iter().chain(new.iter().map(|(_, it)| it)).map(String::len).sum::<usize>();
+    let is_large = new.is_some() && size > LARGEST;
+    let mut refused = is_large.then(|| format!("the trace is larger than {} MiB", LARGEST >> 20));
+    new = new.filter(|_| !is_large);
+    let lost = row.lost.clone().or(part.lost).or_else(|| refused.clone());
+    let loses_more = lost != row.lost;
+    if new.is_none() && !loses_more {
+        return Ok(refused.map_or(Effect::None, Effect::Refused));
+    }
+    let has_root = row.has_root || new.is_some() && part.has_root;
+    let (digest, spans) = new.unzip();
+    let mut parts = TraceParts { earlier, part: spans, lost };
+    let mut reading = TraceReading::Unfinished;
+    if has_root {
+        (parts, reading) = read_parts(read, parts).await?;
+        // A part that is not used must not hide that spans are missing.
+        let is_read_again = match &reading {
+            TraceReading::Repeated => loses_more,
+            TraceReading::Unusable(why) | TraceReading::NoAgent(why) if row.has_sample => {
+                refused = Some(why.clone());
+                parts.lost.get_or_insert_with(|| why.clone());
+                true
+            }
+            _ => false,
+        };
+        if is_read_again {
+            parts.part = None;
+            (parts, reading) = read_parts(read, parts).await?;
+        }
+    }
+    let effect = match reading {
+        TraceReading::Repeated => return Ok(Effect::None),
+        TraceReading::Unfinished => refused.map_or(Effect::None, Effect::Refused),
+        TraceReading::NoAgent(why) | TraceReading::Unusable(why) if row.has_sample => {
+            return Ok(Effect::Refused(why));
+        }
+        TraceReading::NoAgent(why) => return refuse(transaction, id, parts.lost, why).await,
+        TraceReading::Unusable(why) => {
+            let lost = parts.lost.or_else(|| Some(why.clone()));
+            return refuse(transaction, id, lost, why).await;
+        }
+        TraceReading::Sample(sample) => {
+            let old_release = if row.has_sample {
+                let Some(old) = change(transaction, id, &sample).await? else {
+                    let why =
+                        "the sample of the trace was evaluated before, or is not stored any more";
+                    let refused = refused.or_else(|| parts.part.map(|_| why.to_owned()));
+                    return Ok(refused.map_or(Effect::None, Effect::Refused));
+                };
+                Some(old)
+            } else {
+                let is_evaluated = is_evaluated(transaction, id, &sample).await?;
+                let due = now() + milliseconds(delay);
+                if !insert(transaction, &sample, id, is_evaluated, due).await? {
+                    let why = "a sample with the id of the trace is stored already".to_owned();
+                    return refuse(transaction, id, parts.lost, why).await;
+                }
+                None
+            };
+            Effect::Sample(Change { release: (sample.agent, sample.version), old_release, refused })
+        }
+    };
+    let has_sample = row.has_sample || matches!(effect, Effect::Sample(_));
+    let row = TraceRow { has_sample, has_root, lost: parts.lost.clone() };
+    store_part(transaction, id, &row, digest, &parts).await?;
+    Ok(effect)
+}
+
+/// Returns the stored parts of a trace, and the new part with its digest if it is not stored yet.
+async fn earlier_parts(
+    transaction: &mut Transaction<'_, Any>,
+    id: &str,
+    spans: Option<String>,
+) -> Result<(Vec<String>, Option<(String, String)>), StoreError> {
+    let mut new = spans.map(|it| (digest(it.as_bytes()), it));
+    let sql = "SELECT digest, spans FROM trace_parts WHERE trace_id = $1 ORDER BY position";
+    let mut earlier = Vec::new();
+    for row in sqlx::query(sql).bind(id).fetch_all(&mut **transaction).await? {
+        let known: String = row.try_get("digest")?;
+        new = new.filter(|(digest, _)| *digest != known);
+        earlier.push(row.try_get("spans")?);
+    }
+    Ok((earlier, new))
+}
+
+/// Reads the parts of a trace, and returns them too.
+async fn read_parts(
+    read: &ReadTrace,
+    parts: TraceParts,
+) -> Result<(TraceParts, TraceReading), StoreError> {
+    let read = Arc::clone(read);
+    // Reading a large trace would stop other requests for too long.
+    let reading = tokio::task::spawn_blocking(move || {
+        let reading = read(&parts);
+        (parts, reading)
+    });
+    reading.await.map_err(|_| StoreError::Panicked)
+}
+
+/// Locks a trace until the transaction ends, and creates it if necessary.
+async fn lock(transaction: &mut Transaction<'_, Any>, id: &str) -> Result<TraceRow, StoreError> {
     let row = sqlx::query(
         "INSERT INTO traces (id, received_at) VALUES ($1, $2) \
-        ON CONFLICT (id) DO UPDATE SET received_at = traces.received_at RETURNING has_sample",
+        ON CONFLICT (id) DO UPDATE SET received_at = excluded.received_at \
+        RETURNING has_sample, has_root, lost",
     )
     .bind(id)
     .bind(now())
     .fetch_one(&mut **transaction)
     .await?;
-    Ok(row.try_get::<i64, _>("has_sample")? != 0)
+    Ok(TraceRow {
+        has_sample: row.try_get::<i64, _>("has_sample")? != 0,
+        has_root: row.try_get::<i64, _>("has_root")? != 0,
+        lost: row.try_get("lost")?,
+    })
 }
 
-/// Returns the refusal of a part. `deletes` deletes the trace with its earlier parts.
-async fn refused(
+/// Stores the row of a trace, and its new part if there is one.
+async fn store_part(
     transaction: &mut Transaction<'_, Any>,
     id: &str,
-    deletes: bool,
+    row: &TraceRow,
+    digest: Option<String>,
+    parts: &TraceParts,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE traces SET has_sample = $1, has_root = $2, lost = $3 WHERE id = $4";
+    sqlx::query(sql)
+        .bind(i64::from(row.has_sample))
+        .bind(i64::from(row.has_root))
+        .bind(row.lost.clone())
+        .bind(id)
+        .execute(&mut **transaction)
+        .await?;
+    let (Some(digest), Some(spans)) = (digest, &parts.part) else { return Ok(()) };
+    sqlx::query(
+        "INSERT INTO trace_parts (trace_id, digest, position, spans) VALUES ($1, $2, $3, $4)",
+    )
+    .bind(id)
+    .bind(digest)
+    .bind(i64::try_from(parts.earlier.len()).unwrap_or(i64::MAX))
+    .bind(spans)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
+}
+
+/// Deletes a trace with its parts, and returns the refusal of the new part. With `lost`, the trace stays marked.
+async fn refuse(
+    transaction: &mut Transaction<'_, Any>,
+    id: &str,
+    lost: Option<String>,
     why: String,
 ) -> Result<Effect, StoreError> {
-    if deletes {
-        for sql in
-            ["DELETE FROM trace_parts WHERE trace_id = $1", "DELETE FROM traces WHERE id = $1"]
-        {
-            sqlx::query(sql).bind(id).execute(&mut **transaction).await?;
+    let sql = "DELETE FROM trace_parts WHERE trace_id = $1";
+    sqlx::query(sql).bind(id).execute(&mut **transaction).await?;
+    let query = match lost {
+        None => sqlx::query("DELETE FROM traces WHERE id = $1"),
+        Some(lost) => {
+            sqlx::query("UPDATE traces SET has_root = 0, lost = $1 WHERE id = $2").bind(lost)
         }
-    }
+    };
+    query.bind(id).execute(&mut **transaction).await?;
     Ok(Effect::Refused(why))
 }
 
@@ -214,12 +346,19 @@ async fn is_evaluated(
     Ok(rate.is_some_and(|it| sample.has_error || is_sampled(id, it)))
 }
 
-/// Replaces the sample of a trace. Returns false, and changes nothing, if it is gone or its evaluation has begun.
+/// Replaces the sample of a trace, and returns its agent and version before.
+///
+/// Returns `None`, and changes nothing, if the sample is gone or its evaluation has begun.
 async fn change(
     transaction: &mut Transaction<'_, Any>,
     id: &str,
     sample: &NewSample,
-) -> Result<bool, StoreError> {
+) -> Result<Option<(String, String)>, StoreError> {
+    let sql = "SELECT agent, version FROM samples WHERE id = $1";
+    let Some(old) = sqlx::query(sql).bind(id).fetch_optional(&mut **transaction).await? else {
+        return Ok(None);
+    };
+    let old = (old.try_get("agent")?, old.try_get("version")?);
     let is_evaluated = is_evaluated(transaction, id, sample).await?;
     let NewSample { agent, subject, version, body, .. } = sample;
     let changed = sqlx::query(
@@ -234,5 +373,5 @@ async fn change(
     .bind(id)
     .execute(&mut **transaction)
     .await?;
-    Ok(changed.rows_affected() > 0)
+    Ok((changed.rows_affected() > 0).then_some(old))
 }

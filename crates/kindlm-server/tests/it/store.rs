@@ -15,7 +15,7 @@ use kindlm_server::store::rates::{Counts, RateFilter};
 use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter};
 use kindlm_server::store::spending::Spent;
 use kindlm_server::store::tokens::Scope;
-use kindlm_server::store::traces::{ReadTrace, StoredTraces, TraceReading};
+use kindlm_server::store::traces::{ReadTrace, StoredTraces, TracePart, TraceParts, TraceReading};
 use serde_json::{Map, Value, json};
 
 fn object(value: &Value) -> Map<String, Value> {
@@ -296,24 +296,35 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
 
 async fn traces_are_stored_with_their_sample(store: &Store) {
     // A part is a text. The trace is finished if a part has `root`, and its output is all parts.
-    let read: ReadTrace = Arc::new(|earlier, part| {
-        let all = earlier.join("+") + "+" + &part;
-        if part.starts_with("useless") {
+    let read: ReadTrace = Arc::new(|TraceParts { earlier, part, lost }| {
+        let all = earlier.iter().chain(part).cloned().collect::<Vec<_>>().join("+");
+        if part.as_deref().unwrap_or_default().starts_with("useless") {
             return TraceReading::Unusable("useless".to_owned());
         }
         if !all.contains("root") {
             return TraceReading::Unfinished;
         }
-        let body = object(&json!({"agent_output": all}));
-        TraceReading::Sample(Box::new(NewSample { body, ..sample("t", "traced", "s") }))
+        let body = object(&json!({"agent_output": all, "incomplete": lost}));
+        let version = all.split_once("version ").map_or("", |(_, it)| it).to_owned();
+        let sample = sample("t", "traced", "s");
+        TraceReading::Sample(Box::new(NewSample { body, version, ..sample }))
     });
+    let spans = |part: &str| TracePart {
+        spans: Some(part.to_owned()),
+        has_root: part.contains("root") || part.contains("useless"),
+        lost: None,
+    };
     let add = async |parts: &[(&str, &str)], delay| {
-        let parts = parts.iter().map(|(id, part)| ((*id).to_owned(), (*part).to_owned()));
+        let parts = parts.iter().map(|(id, part)| ((*id).to_owned(), spans(part)));
         store.add_traces(parts.collect(), delay, &read).await.unwrap()
     };
     let output = async |id: &str| {
         let found = store.sample(id).await.unwrap()?;
         Some((found.sample["agent_output"].as_str()?.to_owned(), found.state))
+    };
+    let incomplete = async |id: &str| {
+        let found = store.sample(id).await.unwrap().unwrap();
+        found.sample["incomplete"].as_str().unwrap_or_default().to_owned()
     };
     let is = |output: &str, state: &str| Some((output.to_owned(), state.to_owned()));
     let long = Duration::from_hours(1);
@@ -330,15 +341,17 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     assert!(store.lease_sample().await.unwrap().is_none());
     assert_eq!(add(&[("t1", "c")], long).await, StoredTraces::default());
     assert_eq!(output("t1").await, is("a+root+c", "pending"));
-    // The parts of a useless trace are deleted, so its next part is its first one.
+    assert_eq!(incomplete("t1").await, "");
+    // The parts of a useless trace are deleted, so its next part is its first one, and its sample is incomplete.
     assert_eq!(add(&[("t2", "root")], Duration::ZERO).await.samples, 1);
-    assert_eq!(output("t2").await, is("+root", "pending"));
+    assert_eq!(output("t2").await, is("root", "pending"));
+    assert_eq!(incomplete("t2").await, "useless");
     // After the evaluation has begun, the sample does not change.
     let leased = store.lease_sample().await.unwrap().unwrap();
     assert_eq!(leased.id, "t2");
     let late = add(&[("t2", "d")], Duration::ZERO).await;
     assert!(late.refused["t2"].contains("evaluated before"), "{late:?}");
-    assert_eq!(output("t2").await, is("+root", "pending"));
+    assert_eq!(output("t2").await, is("root", "pending"));
     store.fail_sample(&leased, "no").await.unwrap();
     // Requests at the same time make one sample.
     let parts = ["root", "e", "f", "g"].map(|it| [("t4", it)]);
@@ -346,15 +359,55 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     assert_eq!(all.iter().map(|it| it.samples).sum::<u64>(), 1);
     let (text, _) = output("t4").await.unwrap();
     assert!(["root", "e", "f", "g"].iter().all(|it| text.contains(it)), "{text}");
-    // A large trace keeps what it has.
+    // A large trace keeps its stored parts, and its sample is incomplete.
+    assert_eq!(incomplete("t4").await, "");
     let large = "x".repeat(8 << 20);
     assert!(add(&[("t4", &large)], long).await.refused["t4"].contains("8 MiB"));
+    assert_eq!(output("t4").await, is(&text, "pending"));
+    assert!(incomplete("t4").await.contains("8 MiB"));
+    lost_spans_make_the_sample_incomplete(store, &read).await;
+    assert_eq!(add(&[("t5", "early")], long).await, StoredTraces::default());
     // Old traces are deleted, and their samples stay.
     assert_eq!(store.delete_traces(long).await.unwrap(), 0);
-    assert_eq!(store.delete_traces(Duration::ZERO).await.unwrap(), 3);
+    assert_eq!(store.delete_traces(Duration::ZERO).await.unwrap(), 5);
     assert!(add(&[("t1", "root")], long).await.refused["t1"].contains("stored already"));
+    // A sample whose first spans were deleted is incomplete.
+    assert_eq!(add(&[("t5", "root")], long).await.samples, 1);
+    assert_eq!(output("t5").await, is("root", "pending"));
+    assert!(incomplete("t5").await.contains("were deleted"));
     let of_agent = SampleFilter { agent: Some("traced".to_owned()), ..SampleFilter::default() };
-    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 3);
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 6);
+}
+
+async fn lost_spans_make_the_sample_incomplete(store: &Store, read: &ReadTrace) {
+    let long = Duration::from_hours(1);
+    let add = async |id: &str, spans: Option<&str>, lost: Option<&str>| {
+        let has_root = spans.is_some_and(|it| it.contains("root"));
+        let spans = spans.map(str::to_owned);
+        let part = TracePart { spans, has_root, lost: lost.map(str::to_owned) };
+        store.add_traces([(id.to_owned(), part)].into(), long, read).await.unwrap()
+    };
+    let incomplete =
+        async |id: &str| store.sample(id).await.unwrap().unwrap().sample["incomplete"].clone();
+    // The spans are lost before the root span arrives.
+    assert_eq!(add("l1", None, Some("invalid")).await, StoredTraces::default());
+    assert_eq!(add("l1", Some("root"), None).await.samples, 1);
+    assert_eq!(incomplete("l1").await, "invalid");
+    // The spans are lost after the sample was made. The first reason stays.
+    assert_eq!(add("l2", Some("root version 1"), None).await.samples, 1);
+    assert_eq!(incomplete("l2").await, Value::Null);
+    for why in ["invalid", "large"] {
+        assert_eq!(add("l2", None, Some(why)).await, StoredTraces::default());
+        assert_eq!(incomplete("l2").await, "invalid");
+    }
+    // The release of a version is deleted if no sample has the version any more.
+    let versions = async || {
+        let found = store.releases("traced", 0, i64::MAX).await.unwrap();
+        found.into_iter().map(|it| it.version).collect::<Vec<_>>()
+    };
+    assert_eq!(versions().await, ["1"]);
+    add("l2", Some("version 2"), None).await;
+    assert_eq!(versions().await, ["1+version 2"]);
 }
 
 async fn first_sample_of_a_version_is_its_release(store: &Store) {
