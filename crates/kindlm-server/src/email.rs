@@ -12,8 +12,11 @@ use url::Url;
 
 use crate::store::digest;
 
-/// The time limit of each step of a connection to a mail server.
+/// The time limit for the connection to a mail server.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time limit for sending a message. It is shorter than the lease of a delivery.
+const LONGEST_SEND: Duration = Duration::from_secs(30);
 
 /// The port of SMTP with TLS from the start.
 const SMTPS: u16 = 465;
@@ -60,6 +63,7 @@ pub struct Email {
     from: Mailbox,
     host: String,
     server: AsyncSmtpTransport<Tokio1Executor>,
+    limit: Duration,
 }
 
 impl Email {
@@ -101,7 +105,7 @@ impl Email {
             let password = password.ok_or(EmailError::NoPassword)?;
             server = server.credentials(Credentials::new(user, password.to_owned()));
         }
-        Ok(Self { to, from, host, server: server.build() })
+        Ok(Self { to, from, host, server: server.build(), limit: LONGEST_SEND })
     }
 
     /// Returns the key of its messages in the database. It does not show the address.
@@ -117,7 +121,10 @@ impl Email {
     /// Sends a message once. `id` identifies it, also if it is sent again.
     pub(crate) async fn send(&self, id: &str, text: &str) -> Result<(), String> {
         let message = self.message(id, text)?;
-        self.server.send(message).await.map(drop).map_err(|err| one_line(&err.to_string()))
+        // The time limit of the mail server is only about the connection.
+        let sent = tokio::time::timeout(self.limit, self.server.send(message)).await;
+        let sent = sent.map_err(|_| "the mail server did not answer in time".to_owned())?;
+        sent.map(drop).map_err(|err| one_line(&err.to_string()))
     }
 
     /// Makes a message. The first line of the text is its subject.
@@ -201,6 +208,17 @@ mod tests {
         let bytes = String::from_utf8(message.formatted()).unwrap();
         let (head, _) = bytes.split_once("\r\n\r\n").unwrap();
         assert!(!head.contains("\rBcc") && !head.contains("\nBcc"), "{head}");
+    }
+
+    #[tokio::test]
+    async fn silent_mail_server_is_an_error() {
+        // The system accepts connections to the listener, and nothing is written to them.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("smtp://{}", listener.local_addr().unwrap());
+        let email = email("ann@example.com", "k@example.com", &url, None).unwrap();
+        let email = Email { limit: Duration::from_millis(50), ..email };
+        let error = email.send("id", "text").await.unwrap_err();
+        assert_eq!(error, "the mail server did not answer in time");
     }
 
     #[tokio::test]
