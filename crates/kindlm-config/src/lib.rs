@@ -28,6 +28,8 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+use std::sync::Arc;
+
 mod imports;
 mod load;
 mod schema;
@@ -52,7 +54,14 @@ pub use template::{Filled, fill};
 ///
 /// # Errors
 ///
-/// Returns the message of the parser, with its position, if the text is not valid YAML.
+/// Returns a message with a position if the text is not valid YAML or has a duplicate key.
 pub fn yaml(text: &str) -> Result<serde_json::Value, String> {
-    serde_yaml::from_str(text).map_err(|err| err.to_string())
+    let value = serde_yaml::from_str(text).map_err(|err| err.to_string())?;
+    // The parser above uses the last value of a duplicate key.
+    let source = Arc::new(Source::new("yaml", text));
+    let mut problems = kindlm_source::read(&source, 0..text.len()).diagnostics.into_iter();
+    problems.find(|it| it.code == Code::DUPLICATE).map_or(Ok(value), |it| {
+        let Position { line, column, .. } = it.position();
+        Err(format!("{} at line {line} column {column}", it.message))
+    })
 }

@@ -74,6 +74,7 @@ pub mod watched_files;
 mod workspaces;
 mod world;
 
+pub use kindlm_config::yaml;
 pub use kindlm_engine::RunProgress;
 pub use kindlm_reporters::Style;
 

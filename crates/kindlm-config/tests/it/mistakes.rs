@@ -349,3 +349,11 @@ fn mistakes_of_files() {
     ];
     assert_snapshot!(all.join("\n"));
 }
+
+#[test]
+fn yaml_of_a_check_has_no_duplicate_key() {
+    let error = kindlm_config::yaml("a: 1\nb: { c: 1, c: 2 }\n").unwrap_err();
+    assert_eq!(error, "duplicate key `c` at line 2 column 12");
+    let value = kindlm_config::yaml("a: 1\nb: { a: 1 }\n").unwrap();
+    assert_eq!(value, serde_json::json!({"a": 1, "b": {"a": 1}}));
+}

@@ -77,8 +77,7 @@ pub(super) fn yaml(value: &Value) -> String {
 }
 
 fn block(yaml: &str) -> Result<Map<String, Value>, String> {
-    let value: Value =
-        serde_yaml::from_str(yaml).map_err(|err| format!("Checks: not valid YAML: {err}"))?;
+    let value = kindlm_run::yaml(yaml).map_err(|err| format!("Checks: not valid YAML: {err}"))?;
     match value {
         Value::Null => Ok(Map::new()),
         Value::Object(set) if is_set(&Value::Object(set.clone())) => Ok(set),
@@ -176,6 +175,8 @@ mod tests {
         for (rules, yaml, expected) in [
             ("", "", "at least one rule"),
             ("", "output: [", "not valid YAML"),
+            ("", "output: { contains: [x] }\noutput: { maxLength: 5 }", "duplicate key `output`"),
+            ("", r#"{"output": {}, "output": {}}"#, "duplicate key `output`"),
             ("", "just words", "expected keys"),
             ("", "assertions: 3", "must be a list"),
         ] {
