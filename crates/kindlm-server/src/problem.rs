@@ -21,6 +21,10 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 /// The maximum size of an error text that a library wrote, in bytes.
 const LONGEST_TEXT: usize = 4096;
 
+/// The detail of an error that is a bug.
+pub(crate) const BUG: &str =
+    "the server has a bug; the standard error of the server has the details";
+
 /// The body of an error.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -88,7 +92,11 @@ impl From<StoreError> for Problem {
             StoreError::KeyReused => {
                 return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", cause);
             }
-            StoreError::Invalid(_) | StoreError::Counts(_) | StoreError::Panicked => {
+            StoreError::Panicked => {
+                let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", BUG);
+                return Self { cause: Some(cause), ..problem };
+            }
+            StoreError::Invalid(_) | StoreError::Counts(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }
             _ => (StatusCode::SERVICE_UNAVAILABLE, "database"),
@@ -100,8 +108,7 @@ impl From<StoreError> for Problem {
 
 /// Converts a panic into an error. The text of the panic may contain data of a request, so it is not shown.
 pub(crate) fn of_panic(_panic: Box<dyn Any + Send + 'static>) -> Response {
-    let detail = "the server has a bug; the standard error of the server has the details";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).into_response()
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", BUG).into_response()
 }
 
 /// Converts the error of a library (an unknown path, a wrong method, a body that is too large) into a problem.
@@ -154,4 +161,16 @@ pub(crate) async fn everywhere(
 fn is_final(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     kind == PROBLEM_JSON.as_bytes() || kind.starts_with(b"text/html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panic_is_no_failure_of_the_database() {
+        let problem = Problem::from(StoreError::Panicked);
+        assert_eq!((problem.status, problem.detail.as_str()), (500, BUG));
+        assert_eq!(problem.cause.as_deref(), Some("the reading of a trace panicked"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 
-use crate::problem::Problem;
+use crate::problem::{BUG, Problem};
 
 /// Runs work that would stop other requests for too long.
 ///
@@ -13,8 +13,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work).await.map_err(|err| {
-        let detail = "the server has a bug; the standard error of the server has the details";
-        let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", BUG);
         Problem { cause: Some(err.to_string()), ..problem }
     })
 }
