@@ -14,12 +14,14 @@ const show = (name, data) => {
   problem.hidden = name !== 'problem';
 };
 
-/** Splits server-sent events, each of which ends with an empty line. */
+/** Splits server-sent events, each of which ends with an empty line. Throws if the last event is missing. */
 const read = async (body) => {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
+  let isComplete = false;
   for (;;) {
     const { value, done } = await reader.read();
+    if (done && !isComplete) throw new Error('the stream has no result');
     if (done) return;
     text += value;
     const events = text.split('\n\n');
@@ -28,6 +30,7 @@ const read = async (body) => {
       const fields = event.split('\n').map((line) => line.match(/^(event|data): ?(.*)$/s)).filter(Boolean);
       const of = (key) => fields.filter((it) => it[1] === key).map((it) => it[2]).join('\n');
       if (of('event')) show(of('event'), of('data'));
+      isComplete ||= ['verdict', 'problem'].includes(of('event'));
     }
   }
 };

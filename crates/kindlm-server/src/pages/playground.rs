@@ -226,6 +226,8 @@ fn stream_results(app: App, json: Result<Vec<u8>, String>) -> Response {
         let verdict = loop {
             tokio::select! {
                 biased;
+                // The visitor has left, so the evaluation ends too.
+                () = send.closed() => return,
                 Some(result) = results.recv() => {
                     let card = CardPart { card: Card::new(&result) };
                     let _ = send.send(part("result", &card));
@@ -248,7 +250,10 @@ fn stream_results(app: App, json: Result<Vec<u8>, String>) -> Response {
 }
 
 fn part(name: &str, template: &impl Template) -> sse::Event {
-    let html = template.render().unwrap_or_default();
+    let (name, data) = match template.render() {
+        Ok(html) => (name, html),
+        Err(_) => ("problem", "The server cannot show the result. Evaluate again.".to_owned()),
+    };
     // The data of an event cannot have other line breaks.
-    sse::Event::default().event(name).data(html.replace('\r', ""))
+    sse::Event::default().event(name).data(data.replace('\r', ""))
 }
