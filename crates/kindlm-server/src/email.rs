@@ -1,6 +1,5 @@
 //! Alerts by e-mail: [`Email`].
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use lettre::message::Mailbox;
@@ -8,8 +7,10 @@ use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
+use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::local::is_loopback;
 use crate::store::digest;
 
 /// The time limit for the connection to a mail server.
@@ -101,7 +102,8 @@ impl Email {
             .tls(tls)
             .timeout(Some(PATIENCE));
         if !url.username().is_empty() {
-            let user = percent_decoded(url.username()).ok_or(EmailError::Url)?;
+            let user = percent_decode_str(url.username()).decode_utf8();
+            let user = user.map_err(|_| EmailError::Url)?.into_owned();
             let password = password.ok_or(EmailError::NoPassword)?;
             server = server.credentials(Credentials::new(user, password.to_owned()));
         }
@@ -146,23 +148,6 @@ impl Email {
 pub(crate) fn one_line(text: &str) -> String {
     let is_break = |it: char| it.is_control() || matches!(it, '\u{2028}' | '\u{2029}');
     text.replace(is_break, " ")
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
-}
-
-/// Decodes the user of a URL. Returns `None` if the text is no UTF-8.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let hex = tail.first_chunk::<2>().filter(|_| *first == b'%');
-        let decoded = hex.and_then(|it| u8::from_str_radix(std::str::from_utf8(it).ok()?, 16).ok());
-        bytes.push(decoded.unwrap_or(*first));
-        rest = if decoded.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -247,6 +232,7 @@ mod tests {
         for text in [format!("{good:?}"), good.key(), good.name()] {
             assert!(!text.contains("s3cret"), "{text}");
         }
-        assert_eq!(percent_decoded("ann%40b%zz%").as_deref(), Some("ann@b%zz%"));
+        let invalid = email(to, from, "smtps://%ff@m.example.com", Some("s3cret")).unwrap_err();
+        assert!(matches!(invalid, EmailError::Url), "{invalid}");
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn single(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     values.next().is_none().then_some(value)
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Returns true if a host, with or without the brackets of IPv6, is this machine.
+pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
         || address.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
