@@ -235,6 +235,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn traces_above_the_size_limit_are_lost() {
+        let span = |trace: &str, size: usize| OtlpSpan {
+            trace_id: trace.to_owned(),
+            span_id: "1".to_owned(),
+            name: "x".repeat(size),
+            ..OtlpSpan::default()
+        };
+        let spans = vec![span("a", LARGEST / 2), span("b", LARGEST), span("c", 1)];
+        let parts = parts(Decoded { spans, ..Decoded::default() }, None);
+        assert_eq!(parts.rejected, [too_large(), too_large()]);
+        let part = |id: &str| &parts.parts[id];
+        assert!(part("a").spans.is_some() && part("a").has_root && part("a").lost.is_none());
+        for id in ["b", "c"] {
+            assert_eq!((&part(id).spans, &part(id).lost), (&None, &Some(too_large())));
+        }
+    }
+
+    #[test]
     fn masked_json_texts_stay_json() {
         let redactor = Redactor::new().unwrap();
         let arguments = json!({"card": 4_012_888_888_881_881_u64, "ann.lee@acme-corp.com": [1]});
