@@ -27,6 +27,13 @@ pub(super) struct Hook {
     name: Option<&'static str>,
 }
 
+impl Hook {
+    /// Returns true if the function is called for the hook with this name.
+    pub(super) fn runs_for(&self, hook: &str) -> bool {
+        self.name.is_none_or(|it| it == hook)
+    }
+}
+
 impl Translator<'_> {
     /// Reads `extensions`. Warns of hooks that are not run.
     pub(super) fn hooks(&mut self, root: &Node) -> Vec<Hook> {
@@ -80,7 +87,7 @@ impl Translator<'_> {
     ) -> Option<(Span, Value)> {
         let mut context = json!({part: value});
         let mut changed = None;
-        for hook in hooks.iter().filter(|it| it.name.is_none_or(|it| it == name)) {
+        for hook in hooks.iter().filter(|it| it.runs_for(name)) {
             let args = match hook.name {
                 Some(_) => [context.clone(), json!({"hookName": name})],
                 None => [json!(name), context.clone()],
@@ -104,7 +111,7 @@ impl Translator<'_> {
 
     /// Runs `beforeAll`, and returns the config with the parts that it changed.
     pub(super) fn before_all(&mut self, root: &Node, hooks: &[Hook]) -> Node {
-        if !hooks.iter().any(|it| it.name.is_none_or(|it| it == "beforeAll")) {
+        if !hooks.iter().any(|it| it.runs_for("beforeAll")) {
             return root.clone();
         }
         let mut root = root.clone();
@@ -155,7 +162,7 @@ impl Translator<'_> {
         test: &Node,
         default: Option<&Node>,
     ) -> Option<Vec<Node>> {
-        if !hooks.iter().any(|it| it.name.is_none_or(|it| it == "beforeEach")) {
+        if !hooks.iter().any(|it| it.runs_for("beforeEach")) {
             return None;
         }
         let whole = self.with_default(test, default);

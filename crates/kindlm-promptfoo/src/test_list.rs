@@ -43,7 +43,7 @@ impl Translator<'_> {
             }
         }
         if let Some(block) = root.get("scenarios") {
-            let changes_tests = hooks.iter().any(|it| it.name.is_none_or(|it| it == "beforeEach"));
+            let changes_tests = hooks.iter().any(|it| it.runs_for("beforeEach"));
             if changes_tests && !block.items().is_empty() {
                 let help = "write the tests under `tests`";
                 self.unsupported(block.span, "`beforeEach` beside `scenarios`", Some(help));

@@ -35,7 +35,7 @@ const DEPTH: usize = 4;
 #[derive(Default)]
 pub(crate) struct Parts {
     /// The part of each trace, by the id of the trace.
-    pub(crate) parts: BTreeMap<String, TracePart>,
+    pub(crate) by_trace: BTreeMap<String, TracePart>,
     /// The number of spans of each trace.
     pub(crate) spans: BTreeMap<String, usize>,
     /// A reason for each span that is not used.
@@ -78,16 +78,16 @@ pub(crate) fn parts(decoded: Decoded, redactor: Option<&Redactor>) -> Parts {
             }
         };
         parts.spans.insert(id.clone(), count);
-        parts.parts.insert(id, part);
+        parts.by_trace.insert(id, part);
     }
     for id in rejected_traces.iter().flatten() {
-        parts.parts.entry(id.clone()).or_default().lose(REJECTED);
+        parts.by_trace.entry(id.clone()).or_default().lose(REJECTED);
     }
     if rejected_traces.contains(&None) {
-        parts.parts.values_mut().for_each(|it| it.lose(REJECTED));
+        parts.by_trace.values_mut().for_each(|it| it.lose(REJECTED));
     }
     // No sample can have such an id.
-    parts.parts.retain(|id, _| is_short(id));
+    parts.by_trace.retain(|id, _| is_short(id));
     parts
 }
 
@@ -245,7 +245,7 @@ mod tests {
         let spans = vec![span("a", LARGEST / 2), span("b", LARGEST), span("c", 1)];
         let parts = parts(Decoded { spans, ..Decoded::default() }, None);
         assert_eq!(parts.rejected, [too_large(), too_large()]);
-        let part = |id: &str| &parts.parts[id];
+        let part = |id: &str| &parts.by_trace[id];
         assert!(part("a").spans.is_some() && part("a").has_root && part("a").lost.is_none());
         for id in ["b", "c"] {
             assert_eq!((&part(id).spans, &part(id).lost), (&None, &Some(too_large())));

@@ -46,7 +46,8 @@ async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<
     let divided = blocking(move || {
         decode(&body, encoding, is_gzipped).map(|it| parts(it, redactor.as_deref()))
     });
-    let Parts { parts, spans, mut rejected } = divided.await?.map_err(|err| refused(&err))?;
+    let Parts { by_trace: parts, spans, mut rejected } =
+        divided.await?.map_err(|err| refused(&err))?;
     let read = reader(app.trace_prices.clone());
     let stored = app.store.add_traces(parts, app.trace_delay, &read).await?;
     for (id, why) in stored.refused {

@@ -361,10 +361,10 @@ mod tests {
             |status: &str| json!({"type": "action.result", "callId": "a", "status": status});
         let parallel =
             ["failed", "completed"].map(|it| serde_json::from_value(result(it)).unwrap());
-        let calls = ["one", "two"].iter().flat_map(|it| Event::of_call(&call(it)));
+        let calls = ["one", "two"].map(call);
         let execution = Execution {
-            tool_calls: vec![call("one"), call("two")],
-            recorded_events: calls.chain(parallel).collect(),
+            recorded_events: calls.iter().flat_map(Event::of_call).chain(parallel).collect(),
+            tool_calls: calls.to_vec(),
             ..Execution::default()
         };
         let more = Used::of(&execution).more;
