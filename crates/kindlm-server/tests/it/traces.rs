@@ -171,6 +171,46 @@ fn incomplete_trace_is_errored_and_does_not_pass() {
     assert_eq!(sample["evaluation"]["outcome"], "errored", "{sample}");
 }
 
+#[test]
+fn lost_spans_make_samples_incomplete() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &["--trace-delay", "3600"]);
+    let samples = || {
+        let page = server.get("/v1/samples").json();
+        let samples = page["items"].as_array().unwrap().clone();
+        let of = |it: &Value| {
+            (it["id"].as_str().unwrap().to_owned(), it["sample"]["incomplete"].clone())
+        };
+        samples.iter().map(of).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let invalid = "spans of the trace were invalid, and are missing";
+    let whole = |id: &str| agent(id, "Here is your refund.").to_vec();
+    // An invalid span of `a` comes with its trace, that of `b` later, and that of `c` before.
+    let [a, b, c] = ["a", "b", "c"].map(|it| [whole(it), vec![json!({"traceId": it})]]);
+    send(&server, &request("shop", &a.concat()));
+    for request_of in [&b[0], &b[1], &c[1], &c[0], &whole("d")] {
+        send(&server, &request("shop", request_of));
+    }
+    let all = samples();
+    assert_eq!(
+        ["a", "b", "c", "d"].map(|it| all[it].clone()),
+        [json!([invalid]), json!([invalid]), json!([invalid]), Value::Null]
+    );
+    // A span without an id of a trace counts for all traces of its request.
+    let spans = [whole("e"), whole("f"), vec![json!({"spanId": "1"})]].concat();
+    send(&server, &request("shop", &spans));
+    let all = samples();
+    assert_eq!([&all["e"], &all["f"]], [&json!([invalid]), &json!([invalid])]);
+    // Two spans of a request have the same id, and differ.
+    let mut spans = whole("g");
+    spans.push(span("g", 2, Some(1), &json!({"gen_ai.operation.name": "chat"})));
+    send(&server, &request("shop", &spans));
+    assert_ne!(samples()["g"], Value::Null);
+    // Spans that are repeated do not differ.
+    send(&server, &request("shop", &[whole("h"), whole("h")].concat()));
+    assert_eq!(samples()["h"], Value::Null);
+}
+
 /// Returns a field of a protobuf message whose value has a length.
 fn field(number: u8, value: &[u8]) -> Vec<u8> {
     let mut length = value.len();
