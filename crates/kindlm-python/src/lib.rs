@@ -113,12 +113,19 @@ impl Evaluator {
     ///
     /// The lock is held only while the thread is attached to Python, so a fork never copies a locked lock.
     fn service(&self, py: Python<'_>) -> PyResult<RecordService> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.process != std::process::id() {
-            let started = service::start(py, self.config.as_deref(), self.threads, &self.notices)?;
+        let process = std::process::id();
+        let lock = || self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = Some(lock()).filter(|it| it.process == process).map(|it| it.service.clone());
+        if let Some(service) = current {
+            return Ok(service);
+        }
+        // This runs Python code, so another thread may run and need the lock.
+        let started = service::start(py, self.config.as_deref(), self.threads, &self.notices)?;
+        let mut running = lock();
+        if running.process != process {
             // The threads of the old service do not exist in this process, so nothing can wait for them.
             std::mem::forget(std::mem::replace(&mut running.service, started));
-            running.process = std::process::id();
+            running.process = process;
         }
         Ok(running.service.clone())
     }
