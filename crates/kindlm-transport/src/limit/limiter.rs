@@ -314,7 +314,9 @@ impl State {
         let tokens = queued.estimate as f64;
         let closed = self.closed.filter(|it| *it > now);
         let requests = self.requests.as_mut().and_then(|it| it.ready(1.0, now));
-        let enough = self.tokens.as_mut().and_then(|it| it.ready(tokens, now));
+        // A request without tokens, such as a poll, does not wait until earlier tokens are refilled.
+        let bucket = self.tokens.as_mut().filter(|_| queued.estimate > 0);
+        let enough = bucket.and_then(|it| it.ready(tokens, now));
         let when = closed.max(requests).max(enough);
         if when.is_none() {
             self.closed = None;

@@ -154,9 +154,10 @@ async fn polls_take_no_tokens() {
         let poll = queued.poll();
         poll.enter(0).await.unwrap().answered();
     }
+    assert_eq!(start.elapsed(), ms(0));
     queued.used_after_all(300);
     limiter.enqueue(300).enter(0).await.unwrap().answered();
-    assert_eq!(start.elapsed(), ms(0));
+    assert_eq!(start.elapsed(), ms(30_000), "300 tokens are refilled in 30 s");
 }
 
 #[tokio::test(start_paused = true)]
