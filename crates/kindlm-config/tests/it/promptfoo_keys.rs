@@ -929,7 +929,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "extensions",
         "extensions: ['file://hook.js:beforeEach']\nscenarios: [{ config: [{ vars: { x: 1 } }] }]",
-        Refused("`extensions` beside `scenarios`"),
+        Refused("`beforeEach` beside `scenarios`"),
     ),
     (
         "providers: file://provider.js",
