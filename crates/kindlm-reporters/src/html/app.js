@@ -304,7 +304,7 @@ const paint = () => {
     node.ariaRowIndex = first + i + 2;
     node.classList.toggle('current', row.name === state.case);
     const key = [row.i, row.name, state.q, state.sort].join();
-    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.list[0] ? h('a', { href: linkTo(best(row)) }, row.name) : h('b', row.name)), ...cells(row));
+    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.list[0] >= 0 ? h('a', { href: linkTo(best(row)) }, row.name) : h('b', row.name)), ...cells(row));
     node.key = key;
     for (const it of node.querySelectorAll('.test a')) it.tabIndex = i ? -1 : 0;
   });
