@@ -27,7 +27,7 @@ impl<'a> Original<'a> {
     }
 }
 
-/// A change of one thing in an execution.
+/// A mutation operator: it makes one kind of change to the evidence of an execution.
 #[derive(Debug)]
 pub struct Operator {
     /// The id, such as `drop-sentence`.

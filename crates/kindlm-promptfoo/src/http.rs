@@ -97,8 +97,8 @@ impl Translator<'_> {
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// Replaces variables of the environment with a default, such as `{{ env.REGION | default('eu') }}`: by the default, or
-    /// by the variable alone if it is set. The value of a variable is only inserted when the request is sent.
+    /// Resolves the defaults in texts such as `{{ env.REGION | default('eu') }}`. An unset variable becomes its default. A
+    /// set variable becomes `{{env.REGION}}`, and its value is inserted when the request is sent. Scripts stay unchanged.
     fn without_env_defaults(&self, config: &[(Key, Node)]) -> Vec<(Key, Node)> {
         let replaced = |(key, value): &(Key, Node)| {
             let is_code = matches!(&*key.name, "transformResponse" | "responseParser");

@@ -67,7 +67,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
     if let Some(path) = id.strip_prefix("file://") {
         return script(path);
     }
-    // promptfoo takes an id that ends like a JavaScript file as its path.
+    // promptfoo treats an id with a JavaScript or TypeScript extension as the path of a script, even without `file://`.
     let is_file = !id.contains(':') && !matches!(super::files::extension(id).as_str(), "py" | "rb");
     if is_file && super::files::is_script(&super::files::extension(id)) {
         return script(id);

@@ -137,8 +137,8 @@ fn p_value_of_least(part: &[Tally], all: Tally, least: f64) -> f64 {
     found
 }
 
-/// Returns, for each number of passes in the first `before` outputs, true if the p value of this place is at most
-/// `least`.
+/// Returns an entry for each number of passes in the first `before` outputs. It is true if Fisher's exact test of this
+/// split has a p value of at most `least`.
 fn small(before: u64, all: Tally, least: f64) -> Vec<bool> {
     let passed = all.passed();
     let after = all.total() - before;

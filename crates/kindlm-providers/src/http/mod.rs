@@ -1,4 +1,4 @@
-//! `http`: any API that accepts and returns JSON.
+//! `http`: any HTTP API, normally with JSON requests and answers. Form bodies and plain text answers work too.
 
 #[cfg(feature = "http")]
 mod ask;

@@ -24,7 +24,7 @@ pub struct Tree {
 
 type Stop = Box<Diagnostic>;
 
-/// Parses one document in a part of a source. Places count from the start of the source.
+/// Parses one document in a part of a source. All spans are offsets in the whole source, not in `range`.
 pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     let text = source.text().get(range.clone()).unwrap_or_default();
     let mut options = granit_parser::options! {

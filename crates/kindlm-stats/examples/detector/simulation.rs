@@ -7,7 +7,7 @@ use kindlm_stats::{Detector, DetectorState};
 /// The evidence of an alarm: the nominal mean number of results until a false alarm.
 pub(crate) const MEAN: f64 = 10_000.0;
 
-/// The lengths of many streams until their alarm.
+/// The totals of many streams: the streams, those with an alarm, and the results until the alarm or the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lengths {
     streams: u32,

@@ -239,7 +239,7 @@ impl ToolArgsMatch {
 impl ToolArgsMatch {
     /// Returns the differences between the expected arguments and those of the first call with known arguments.
     ///
-    /// Without such a call, and with `not-`, the evidence is the names of all steps.
+    /// Without such a call, or with `not-`, the evidence is the names of all steps.
     fn evidence(&self, steps: &[Step]) -> ResultEvidence {
         let mut called = steps.iter().filter(|it| self.wanted.matches(it));
         let first = called.find_map(|it| Some((it, it.args.as_ref()?)));
