@@ -89,7 +89,7 @@ fn world(py: Python<'_>, notices: Notices) -> PyResult<World> {
         notices: Arc::new(move |text| notices.add(text)),
         ..World::new(folder, Arc::new(|name| env::var(name).ok()))
     };
-    // Where Python is embedded in another program, scripts use the `kindlm` of the search path.
+    // A program that embeds Python has no `sys.executable`. Its scripts run in the `kindlm` program of the search path.
     let program: Option<PathBuf> = py.import("sys")?.getattr("executable")?.extract()?;
     let Some(program) = program.filter(|it| !it.as_os_str().is_empty()) else { return Ok(world) };
     let file: PathBuf = py.import("kindlm")?.getattr("__file__")?.extract()?;
