@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
-    Answer, AskError, Message, Params, Ports, Prompt, ProviderErrorKind, Question, Role, reasons,
-    suggest,
+    Answer, AskError, Message, Params, Ports, Prompt, ProviderErrorKind, Question, Role, Usage,
+    reasons, suggest,
 };
 use lru::LruCache;
 use tokio::sync::OnceCell;
@@ -40,13 +40,20 @@ pub struct Judges<'a> {
     default: Option<&'a str>,
     timeout: Duration,
     first_sample: u32,
-    remembered: Mutex<LruCache<String, Arc<OnceCell<Answer>>>>,
+    remembered: Mutex<LruCache<String, Arc<OnceCell<Paid>>>>,
 }
+
+/// An answer, and its cost in US dollars; `None` if it is not known.
+type Paid = (Answer, Option<f64>);
 
 /// The answer to a question, or the error, with its origin.
 pub(crate) struct JudgeAnswer {
     pub(crate) answer: Result<Answer, AskError>,
-    /// True if this call requested the answer, and so may have caused a cost.
+    /// The cost of an answer that this call requested, in US dollars; `None` if it is not known.
+    ///
+    /// It is 0 for an error, and for an answer that an earlier call requested.
+    pub(crate) cost_usd: Option<f64>,
+    /// True if this call requested the answer.
     pub(crate) fresh: bool,
 }
 
@@ -114,27 +121,32 @@ impl<'a> Judges<'a> {
             Arc::clone(remembered.get_or_insert(question.key(), Arc::default))
         };
         let mut fresh = false;
-        let answer = cell
+        let paid = cell
             .get_or_try_init(|| {
                 fresh = true;
                 self.find_out(question)
             })
             .await
             .cloned();
-        JudgeAnswer { answer, fresh }
+        let (answer, cost_usd) = match paid {
+            Ok((answer, cost_usd)) if fresh => (Ok(answer), cost_usd),
+            paid => (paid.map(|(answer, _)| answer), Some(0.0)),
+        };
+        JudgeAnswer { answer, cost_usd, fresh }
     }
 
-    async fn find_out(&self, question: &Question) -> Result<Answer, AskError> {
+    async fn find_out(&self, question: &Question) -> Result<Paid, AskError> {
         match question {
             Question::Judge(question) => self.ask_judge(question).await,
             Question::Embedding(question) => self.embed(question).await,
             Question::Script(question) => {
-                self.calls.script(question).await.map(Answer::Script).map_err(AskError::from)
+                let answer = self.calls.script(question).await?;
+                Ok((Answer::Script(answer), Some(0.0)))
             }
         }
     }
 
-    async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Answer, AskError> {
+    async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Paid, AskError> {
         let model = self.model(question.model.as_deref())?;
         let said = [(Role::System, question.system.as_str()), (Role::User, question.user.as_str())];
         // A user's own prompt may have no system instructions.
@@ -151,26 +163,25 @@ impl<'a> Judges<'a> {
             ..Prompt::default()
         };
         let reply = self.calls.complete(model, &prompt, self.timeout).await?;
-        Ok(Answer::Text {
-            cost_usd: if reply.cached {
-                Some(0.0)
-            } else {
-                model.cost_of(reply.cost_usd, &reply.usage)
-            },
+        let cost_usd =
+            if reply.cached { Some(0.0) } else { model.cost_of(reply.cost_usd, &reply.usage) };
+        let answer = Answer::Text {
+            cost_usd,
             usage: reply.usage,
             finish_reason: reply.finish_reason.clone(),
             model: model.id.clone(),
             fingerprint: reply.fingerprint.clone(),
             answered: Some(reply.model.clone()).filter(|it| !it.is_empty() && *it != model.name),
             text: crate::answer_text(&reply).to_owned(),
-        })
+        };
+        Ok((answer, cost_usd))
     }
 
     /// Embeds a text with the model of the question.
     ///
     /// If the question names no model, the default judge embeds the text. If its provider does not support embeddings,
     /// the first model whose provider supports them embeds the text.
-    async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
+    async fn embed(&self, question: &EmbeddingQuestion) -> Result<Paid, AskError> {
         let first = self.model(question.model.as_deref())?;
         let mut refused = match self.vector(first, &question.text).await {
             Err(AskError::Provider(err))
@@ -191,9 +202,12 @@ impl<'a> Judges<'a> {
         Err(refused.into())
     }
 
-    async fn vector(&self, model: &Model, text: &str) -> Result<Answer, AskError> {
-        let vector = self.calls.embed(&model.provider, &model.name, text, self.timeout).await?;
-        Ok(Answer::Vector(vector))
+    async fn vector(&self, model: &Model, text: &str) -> Result<Paid, AskError> {
+        let reply = self.calls.embed(&model.provider, &model.name, text, self.timeout).await?;
+        // A provider reports no usage of an embedding, so the cost is only known if the model is free.
+        let cost_usd =
+            if reply.cached { Some(0.0) } else { model.cost_of(None, &Usage::default()) };
+        Ok((Answer::Vector(reply.vector), cost_usd))
     }
 
     /// Returns the model with this id; without an id, the default judge. Fails if there is no such model.

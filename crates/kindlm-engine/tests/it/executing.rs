@@ -9,8 +9,9 @@ use kindlm_engine::{
     run,
 };
 use kindlm_types::{
-    AttemptBudget, BoxFuture, CaseResult, CommandOutput, ExecutionError, ExitStatus, Models,
-    Outcome, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Severity, ToolCall,
+    AttemptBudget, BoxFuture, CaseResult, CommandOutput, EmbeddingReply, ExecutionError,
+    ExitStatus, Models, Outcome, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Severity,
+    ToolCall,
 };
 use proptest::prelude::*;
 
@@ -226,7 +227,7 @@ impl Models for Slow {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
         Box::pin(std::future::ready(Err(crate::support::unsupported(provider))))
     }
 

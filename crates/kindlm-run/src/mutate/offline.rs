@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    AttemptBudget, BoxFuture, Models, Prompt, ProviderError, ProviderErrorKind, Reply,
+    AttemptBudget, BoxFuture, EmbeddingReply, Models, Prompt, ProviderError, ProviderErrorKind,
+    Reply,
 };
 
 /// Models that refuse every request.
@@ -32,7 +33,7 @@ impl Models for NoModels {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
         Box::pin(async { Err(refused(provider)) })
     }
 
