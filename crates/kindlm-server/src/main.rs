@@ -4,7 +4,7 @@ mod token;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,6 +90,11 @@ enum Command {
     /// Creates, lists or revokes the tokens of clients
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Copies an SQLite database to a new file, also while a server uses it
+    Backup {
+        /// The new file
+        file: PathBuf,
+    },
 }
 
 fn workers(text: &str) -> Result<usize, String> {
@@ -120,6 +125,19 @@ fn run(args: &Args) -> Result<(), String> {
             store.close().await;
             let _ = writeln!(std::io::stdout(), "{}", done?);
             Ok(())
+        });
+    }
+    if let Some(Command::Backup { file }) = &args.command {
+        let url = &args.database;
+        let source = url.strip_prefix("sqlite://").and_then(|it| it.split('?').next());
+        if let Some(missing) = source.filter(|it| !Path::new(it).exists()) {
+            return Err(format!("`--database`: there is no file `{missing}`"));
+        }
+        return runtime.block_on(async {
+            let store = open().await?;
+            let done = store.back_up(file).await.map_err(|err| err.to_string());
+            store.close().await;
+            done
         });
     }
     let Opened { records, judge, models, prices } = records(&world(), args)?;

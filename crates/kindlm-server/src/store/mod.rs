@@ -5,6 +5,7 @@
 pub mod agents;
 pub mod alerts;
 pub mod attention;
+pub mod backup;
 pub mod deliveries;
 pub mod idempotency;
 pub mod queue;

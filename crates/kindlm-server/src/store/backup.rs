@@ -1,0 +1,53 @@
+//! Copies of the database.
+
+use std::fs::{OpenOptions, remove_file};
+use std::path::Path;
+
+use super::{Store, StoreError};
+
+/// Why a backup was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The database is PostgreSQL, which has its own programs for backups.
+    #[error(
+        "PostgreSQL makes its own backups: `pg_dump --format=custom --file=kindlm.dump <database>`"
+    )]
+    Postgres,
+    /// The file cannot be created.
+    #[error("cannot create `{0}`: {1}")]
+    File(String, #[source] std::io::Error),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Store {
+    /// Copies an SQLite database to a new file, which only this user can read.
+    ///
+    /// The copy has the state of one moment. Servers may use the database meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database is PostgreSQL, if the file exists or cannot be created, or if the database fails.
+    pub async fn back_up(&self, file: &Path) -> Result<(), BackupError> {
+        if !self.is_sqlite {
+            return Err(BackupError::Postgres);
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let failed = |err| BackupError::File(file.display().to_string(), err);
+        options.open(file).map_err(failed)?;
+        // SQLite fills an empty file.
+        let name = file.to_string_lossy().into_owned();
+        let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(&self.pool).await;
+        if let Err(err) = copied {
+            // Half a copy would look like a backup.
+            remove_file(file).map_err(failed)?;
+            return Err(StoreError::from(err).into());
+        }
+        Ok(())
+    }
+}
