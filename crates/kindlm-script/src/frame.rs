@@ -234,6 +234,16 @@ pub(crate) struct Refusal {
     pub(crate) code: String,
     /// The error message, with the reason and advice.
     pub(crate) message: String,
+    /// The host that the script must not reach; `None` for other reasons.
+    #[serde(default)]
+    pub(crate) host: Option<String>,
+}
+
+impl Refusal {
+    /// Creates a refusal for another reason than a host.
+    pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), host: None }
+    }
 }
 
 /// A decoded frame.

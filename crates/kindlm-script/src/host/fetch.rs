@@ -64,7 +64,7 @@ pub(crate) async fn send(
     request: Request,
     timeout: Duration,
 ) -> Result<(Value, Vec<u8>), Refusal> {
-    let refuse = |message: String| Refusal { code: "ERR_FETCH".to_owned(), message };
+    let refuse = |message: String| Refusal::new("ERR_FETCH", message);
     let Some(fetch) = &shared.options.fetch else {
         return Err(refuse("fetch failed: this program gives scripts no network".to_owned()));
     };
@@ -72,7 +72,7 @@ pub(crate) async fn send(
     let mut url = Url::parse(&url)
         .map_err(|err| refuse(format!("fetch failed: '{url}' is not a URL: {err}")))?;
     for redirects in 0..=REDIRECTS {
-        permitted(&url, &permissions.net).map_err(&refuse)?;
+        permitted(&url, &permissions.net)?;
         let request = FetchRequest {
             url: url.to_string(),
             method: method.clone(),
@@ -129,9 +129,10 @@ fn origin(url: &Url) -> String {
 }
 
 /// Fails unless the address is an HTTP address of a permitted host.
-fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
+fn permitted(url: &Url, hosts: &[String]) -> Result<(), Refusal> {
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("fetch failed: `{}:` is neither `http:` nor `https:`", url.scheme()));
+        let message = format!("fetch failed: `{}:` is neither `http:` nor `https:`", url.scheme());
+        return Err(Refusal::new("ERR_FETCH", message));
     }
     let host = url.host_str().unwrap_or_default();
     let port = url.port_or_known_default();
@@ -141,9 +142,9 @@ fn permitted(url: &Url, hosts: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let with_port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-    Err(format!(
-        "fetch of {host}{with_port} is not permitted: add `{host}{with_port}` to `scripts.net`"
-    ))
+    let host = format!("{host}{with_port}");
+    let message = format!("fetch of {host} is not permitted: add `{host}` to `scripts.net`");
+    Err(Refusal { host: Some(host), ..Refusal::new("ERR_ACCESS_DENIED", message) })
 }
 
 /// Returns the standard reason phrase of a status; empty for an uncommon status.

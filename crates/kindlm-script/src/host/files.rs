@@ -261,7 +261,7 @@ fn text(path: &Path) -> String {
 }
 
 fn refuse(code: &str, message: String) -> Refusal {
-    Refusal { code: code.to_owned(), message }
+    Refusal::new(code, message)
 }
 
 fn disk(path: &Path, err: &std::io::Error) -> Refusal {

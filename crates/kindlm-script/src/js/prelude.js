@@ -343,6 +343,6 @@
       namespaces.set(names, exports);
       return [exports, names];
     },
-    settled: (id, error, facts, body) => builtin("web").settled(id, error, facts, body),
+    settled: (...given) => builtin("web").settled(...given),
   });
 })

@@ -118,10 +118,15 @@ class Response extends Body {
   }
   static error() { return new Response(null, { status: 0 }); }
 }
+// `refused` is the host that the script may not reach.
+function failed(message, refused) {
+  return Object.assign(new TypeError(message), refused ? { code: "ERR_ACCESS_DENIED", host: refused } : {});
+}
 async function fetch(input, init) {
   const request = new Request(input, init);
   if (!native.may("net")) {
-    throw new TypeError(`fetch of ${new URL(request.url).host} is not permitted: a script has no network unless \`scripts.net\` names its hosts`);
+    const { host } = new URL(request.url);
+    throw failed(`fetch of ${host} is not permitted: a script has no network unless \`scripts.net\` names its hosts`, host);
   }
   request.signal?.throwIfAborted();
   const id = native.fetch(request.url, request.method, [...request.headers], Uint8Array.from(Body.bytes(request)).buffer);
@@ -130,11 +135,11 @@ async function fetch(input, init) {
     request.signal?.addEventListener("abort", () => reject(request.signal.reason), { once: true });
   });
 }
-function settled(id, error, facts, body) {
+function settled(id, error, facts, body, refused) {
   const call = waiting.get(id);
   waiting.delete(id);
   if (call === undefined) return;
-  if (error !== undefined && error !== null) return call.reject(new TypeError(error));
+  if (error !== undefined && error !== null) return call.reject(failed(error, refused));
   const { status, status_text: statusText, url, redirected, headers } = facts;
   call.resolve(new Response(body, { status, statusText, url, redirected, headers }));
 }

@@ -222,9 +222,11 @@ impl<'js> Driver<'_, 'js> {
             return Ok(());
         }
         // The reply belongs to an HTTP request, or to an earlier sleep, which needs no handling.
-        let (error, facts, body) = match reply.result {
-            Ok((facts, body)) => (None, facts, body),
-            Err(refusal) => (Some(refusal.message), serde_json::Value::Null, Vec::new()),
+        let (error, host, facts, body) = match reply.result {
+            Ok((facts, body)) => (None, None, facts, body),
+            Err(refusal) => {
+                (Some(refusal.message), refusal.host, serde_json::Value::Null, Vec::new())
+            }
         };
         if facts.is_null() && error.is_none() {
             return Ok(());
@@ -233,7 +235,7 @@ impl<'js> Driver<'_, 'js> {
         let body = rquickjs::ArrayBuffer::new_copy(self.ctx.clone(), &body)?;
         #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
         let id = reply.id as f64;
-        self.shared.hook(self.ctx, "settled")?.call::<_, ()>((id, error, facts, body))?;
+        self.shared.hook(self.ctx, "settled")?.call::<_, ()>((id, error, facts, body, host))?;
         let mut call = state.call.borrow_mut();
         call.pending = call.pending.saturating_sub(1);
         Ok(())

@@ -14,7 +14,7 @@ use crate::frame::Refusal;
 /// Returns the absolute path of a file, or the name of a built-in module. The name has the prefix `node:`. Fails for
 /// any other module.
 pub(crate) fn resolve(state: &State, from: &str, specifier: &str) -> Result<String, Refusal> {
-    let refuse = |message| Refusal { code: "MODULE_NOT_FOUND".to_owned(), message };
+    let refuse = |message: String| Refusal::new("MODULE_NOT_FOUND", message);
     if let Some(name) = builtins::public(specifier) {
         return Ok(format!("node:{name}"));
     }

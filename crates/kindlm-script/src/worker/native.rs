@@ -111,7 +111,7 @@ fn powers<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
             let message = format!(
                 "reading '{path}' is not permitted: a script sees no files unless `scripts.read` names their folder"
             );
-            return Err(throw(&ctx, &Refusal { code: "EACCES".to_owned(), message }));
+            return Err(throw(&ctx, &Refusal::new("EACCES", message)));
         }
         let (facts, content) =
             it.ask_and_wait(Ask::Look { op, path }).map_err(|refusal| throw(&ctx, &refusal))?;
@@ -133,7 +133,7 @@ fn powers<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
         let body = pure::bytes_of(&body);
         let id = it.ask(Ask::Fetch { url, method, headers }, &body).map_err(|err| {
             let message = format!("the script host has stopped: {err}");
-            throw(&ctx, &Refusal { code: "EPIPE".to_owned(), message })
+            throw(&ctx, &Refusal::new("EPIPE", message))
         })?;
         it.call.borrow_mut().pending += 1;
         #[expect(clippy::cast_precision_loss, reason = "a count of requests")]

@@ -268,10 +268,8 @@ impl State {
     /// Sends a question to the host, and waits for its reply. Replies to other questions are kept for later. Fails if
     /// the host refuses the question, or has ended.
     pub(crate) fn ask_and_wait(&self, ask: Ask) -> Result<(serde_json::Value, Vec<u8>), Refusal> {
-        let gone = |err: io::Error| Refusal {
-            code: "EPIPE".to_owned(),
-            message: format!("the script host has stopped: {err}"),
-        };
+        let gone =
+            |err: io::Error| Refusal::new("EPIPE", format!("the script host has stopped: {err}"));
         let id = self.ask(ask, &[]).map_err(gone)?;
         let first = self.call.borrow().first_ask;
         let mut link = self.link.borrow_mut();
@@ -299,7 +297,7 @@ impl State {
             from: (!from.is_empty()).then(|| from.to_owned()),
             specifier: specifier.to_owned(),
         })?;
-        let bad = |message: String| Refusal { code: "EINVAL".to_owned(), message };
+        let bad = |message: String| Refusal::new("EINVAL", message);
         let Loaded { path, format } =
             serde_json::from_value(facts).map_err(|err| bad(err.to_string()))?;
         let mut modules = self.modules.borrow_mut();
