@@ -18,6 +18,10 @@ use crate::{CheckPlaces, Fingerprint, Until};
 /// The model id for command tests in reports.
 pub const COMMAND: &str = "command";
 
+/// The variable with the earlier exchanges of a history: a list of objects with `prompt`, `input`, `output` and
+/// `metadata`.
+pub const HISTORY: &str = "_conversation";
+
 /// The model id for transcript tests in reports.
 pub const TRANSCRIPT: &str = "transcript";
 
@@ -51,6 +55,13 @@ pub struct TestCase {
     pub pass_rate_min: f64,
     /// The minimum weighted mean score of a passing execution. If set, failed checks only count by their score.
     pub threshold: Option<f64>,
+    /// The history that the case belongs to; `None` for a case that does not depend on earlier cases.
+    ///
+    /// On each model and in each repeat, the cases of a history are carried out one after another. Each of them gets the
+    /// exchanges of the earlier cases as the variable [`HISTORY`]. A case of a history belongs to no comparison group.
+    pub history: Option<Arc<str>>,
+    /// The name of a variable of the later cases of the history, whose value is the output of this case.
+    pub stores: Option<Arc<str>>,
     /// The comparison group, if a check of the case [compares](Check::compares) outputs.
     pub compared: Option<Comparison>,
     /// The form in which checks see tool calls as the output; `None` if calls are no output.
@@ -125,6 +136,8 @@ impl TestCase {
             until: None,
             pass_rate_min: 1.0,
             threshold: None,
+            history: None,
+            stores: None,
             compared: None,
             calls_as_output: None,
             transforms: Arc::default(),
@@ -165,6 +178,13 @@ pub trait BodySource: fmt::Debug + Send + Sync {
     ///
     /// Fails if the body cannot be created again.
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
+
+    /// Returns the body with these values of variables in place of its own.
+    ///
+    /// A source whose input is complete ignores the values.
+    fn body_with(&self, _vars: &Map<String, Value>) -> Result<Cow<'_, CaseBody>, BodyError> {
+        self.body()
+    }
 
     /// Returns the [workspace](CaseBody::workspace) of the body.
     ///
@@ -254,8 +274,13 @@ impl CaseBody {
 impl TestCase {
     /// Returns the case's body, with the case's views prepended to each check: tool calls as the output, and the
     /// transforms.
-    pub(crate) fn made_body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
-        let body = self.body.body()?;
+    ///
+    /// `vars` are values of variables in place of those of the case.
+    pub(crate) fn made_body(
+        &self,
+        vars: &Map<String, Value>,
+    ) -> Result<Cow<'_, CaseBody>, BodyError> {
+        let body = if vars.is_empty() { self.body.body()? } else { self.body.body_with(vars)? };
         if self.transforms.is_empty() && self.calls_as_output.is_none() {
             return Ok(body);
         }

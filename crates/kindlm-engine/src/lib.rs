@@ -131,7 +131,7 @@ pub use aggregate::{AggregateError, aggregate};
 pub use baseline::Baseline;
 pub use budget::LONGEST_ANSWER;
 pub use case::{
-    BodyError, BodySource, COMMAND, CaseBody, CaseKind, Comparison, ConversationTurn,
+    BodyError, BodySource, COMMAND, CaseBody, CaseKind, Comparison, ConversationTurn, HISTORY,
     SimulatedAnswer, SimulatedResponse, SimulatedTool, Subject, TRANSCRIPT, TestCase,
 };
 pub use check_places::CheckPlaces;

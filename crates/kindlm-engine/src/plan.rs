@@ -63,9 +63,10 @@ pub struct Plan {
 impl Plan {
     /// Returns the rule that ends the repeats of a case early; `None` if their number is fixed.
     ///
-    /// The repeats of cases that are compared with each other are never ended early.
+    /// The repeats of cases that are compared with each other, or that have a history, are never ended early.
     pub(crate) fn ending(&self, case: &TestCase, max: usize) -> Option<Ending> {
-        let until = case.until.filter(|_| !self.fixed_repeats && case.compared.is_none())?;
+        let depends = case.compared.is_some() || case.history.is_some();
+        let until = case.until.filter(|_| !self.fixed_repeats && !depends)?;
         Some(Ending::new(until, max, case.pass_rate_min))
     }
 

@@ -17,7 +17,7 @@ pub trait Record: Sync {
     /// unjudged](ExecutionResult::is_unjudged), only the judgement is repeated.
     ///
     /// The run calls this once for each execution in the order of the plan, before any request is sent. It calls this
-    /// again for unjudged executions, and for executions that are compared.
+    /// again for unjudged executions, and for executions that are compared or have a history.
     fn recall(
         &self,
         at: usize,

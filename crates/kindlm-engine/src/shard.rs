@@ -87,7 +87,7 @@ impl Durations {
 /// Returns the part of a plan that one of several machines runs.
 ///
 /// Each test case is in exactly one shard, with all its models and repeats, and with all cases of its comparison
-/// group. Each skipped case is in exactly one shard, too. Cases are assigned from the longest to the shortest, each to
+/// group or history. Each skipped case is in exactly one shard, too. Cases are assigned from the longest to the shortest, each to
 /// the shard with the least work. The work is measured by `durations`, or else by the number of executions. Machines
 /// with the same suite, options and durations compute the same shards.
 pub fn shard(
@@ -136,12 +136,17 @@ pub fn shard(
     part
 }
 
-/// Returns, for each case in a comparison group, the first case of this group.
+/// Returns, for each case in a comparison group or in a history, the first case of this group or history.
 fn leaders(suite: &Suite) -> HashMap<usize, usize> {
-    let mut first: HashMap<&Comparison, usize> = HashMap::new();
-    let compared = suite.cases.iter().enumerate();
-    let compared = compared.filter_map(|(index, case)| Some((index, case.compared.as_ref()?)));
-    compared.map(|(index, group)| (index, *first.entry(group).or_insert(index))).collect()
+    let mut first: HashMap<(Option<&Comparison>, Option<&str>), usize> = HashMap::new();
+    let cases = suite.cases.iter().enumerate();
+    let bound = cases.filter(|(_, it)| it.compared.is_some() || it.history.is_some());
+    bound
+        .map(|(index, case)| {
+            let group = (case.compared.as_ref(), case.history.as_deref());
+            (index, *first.entry(group).or_insert(index))
+        })
+        .collect()
 }
 
 /// Returns the shard of each case, from 0.

@@ -31,15 +31,18 @@ const DEFAULTS: [&str; 7] =
     ["repeat", "concurrency", "timeoutMs", "judgeModel", "judge", "passRateMin", "threshold"];
 
 /// The permitted keys of a test.
-const TEST: [&str; 23] = [
+const TEST: [&str; 26] = [
     "name",
     "prompt",
+    "prompts",
     "vars",
     "models",
     "repeat",
     "passRateMin",
     "threshold",
     "compare",
+    "history",
+    "storeOutputAs",
     "cluster",
     "callsAsOutput",
     "transform",

@@ -22,6 +22,12 @@ pub(crate) struct TestEntry {
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) prompt: Option<String>,
+    /// Several prompts in place of `prompt`: the test runs with each of them, under its name and the key of the prompt:
+    /// `greets · formal`.
+    #[serde(default)]
+    #[schemars(length(min = 1), inner(length(min = 1)))]
+    #[expect(dead_code, reason = "the test is built for each prompt")]
+    pub(crate) prompts: Option<Vec<String>>,
     /// The agents to run instead of models: a key of `agents`, or a list of keys. An agent gets the texts of the
     /// prompt, or the user messages of `conversation`.
     #[serde(default)]
@@ -64,6 +70,17 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) compare: Option<String>,
+    /// The name of a history. On each model, the tests with the same name run one after another, and each of them gets
+    /// the earlier exchanges as the variable `_conversation`: a list of objects with `prompt`, `input`, `output` and
+    /// `metadata`. Default: the test does not depend on earlier tests.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) history: Option<String>,
+    /// A variable of the later tests of the `history`: its value is the output of this test. The later tests have a
+    /// value of the same name under `vars`, which counts until then.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub(crate) store_output_as: Option<String>,
     /// The name of a cluster of tests that depend on each other, such as questions about one document. Comparisons
     /// and intervals count a cluster as one observation. Default: the test on all its models.
     #[serde(default)]

@@ -13,3 +13,4 @@ mod promptfoo;
 mod promptfoo_keys;
 mod resolve;
 mod schema;
+mod several;

@@ -4,6 +4,7 @@ mod agent;
 mod collect;
 mod command;
 mod conversation;
+mod histories;
 mod required;
 mod rounds;
 mod simulate;
@@ -31,6 +32,7 @@ use crate::{
 };
 use collect::{Collector, Held};
 pub(crate) use collect::{Groups, Sink, case_of};
+use histories::Sequence;
 use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, errored};
@@ -206,10 +208,14 @@ impl Running<'_> {
         let compared: HashSet<usize> = rounds.iter().flatten().copied().collect();
         let mut settled = HashSet::new();
         let mut courses = waves::courses(self.run.suite, self.run.plan, &tally.collector.groups);
+        let sequences = histories::sequences(self.run.suite, units);
+        let ordered: HashSet<usize> = sequences.iter().flat_map(Sequence::open).collect();
         for (index, unit) in units.iter().copied().enumerate() {
             let recalled = self.recall(index, unit);
             self.count_spent(unit, recalled.as_ref().ok().and_then(Option::as_ref));
             match recalled {
+                // A sequence loads its executions itself.
+                _ if ordered.contains(&index) => {}
                 // The comparison round loads its executions itself.
                 Ok(None) | Err(_) if compared.contains(&index) => {}
                 Ok(None) if courses.has(index) => {}
@@ -254,7 +260,9 @@ impl Running<'_> {
             })
             .buffer_unordered(concurrency);
         let waves = self.waves(courses.in_queues(self.run), concurrency, gathering);
-        let mut finished = stream::select(stream::select(alone, rounds), waves);
+        let sequences = self.sequences(sequences, concurrency, gathering);
+        let together = stream::select(waves, sequences);
+        let mut finished = stream::select(stream::select(alone, rounds), together);
         while let Some(ended) = gathering.next(&mut finished).await {
             tally.settle(ended);
         }

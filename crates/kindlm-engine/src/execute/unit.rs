@@ -44,6 +44,17 @@ impl Running<'_> {
     ///
     /// An execution that an earlier process carried out (`earlier`) is only judged.
     pub(super) async fn unit(&self, unit: Unit, earlier: Option<ExecutionResult>) -> Finished {
+        self.unit_with(unit, earlier, &Map::new()).await
+    }
+
+    /// Carries out one execution of the plan like [`unit`](Self::unit), with these values of variables in place of those
+    /// of its case.
+    pub(super) async fn unit_with(
+        &self,
+        unit: Unit,
+        earlier: Option<ExecutionResult>,
+        vars: &Map<String, Value>,
+    ) -> Finished {
         let Some((case, model)) = subject(self.run.suite, unit) else {
             let message = "the plan was made for another suite";
             return errored(Execution::default(), internal(message)).into();
@@ -58,7 +69,7 @@ impl Running<'_> {
             begun.spend.earlier_usd = earlier_usd;
             begun
         };
-        let body = match case.made_body() {
+        let body = match case.made_body(vars) {
             Ok(body) => body,
             Err(err) => {
                 let execution = begun(Map::new());

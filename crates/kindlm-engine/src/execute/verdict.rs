@@ -6,6 +6,7 @@ use kindlm_types::{
     AGGREGATE_SCORE, AssertionResult, CheckedText, Execution, ExecutionError, ExecutionResult,
     FailureCode, Outcome, Score, UsageSum, Verdict, ecma, weighted_score,
 };
+use serde_json::Map;
 
 use super::Running;
 use super::turns;
@@ -98,7 +99,8 @@ impl Running<'_> {
         result: ExecutionResult,
         comparison: OutputComparison<'_>,
     ) -> ExecutionResult {
-        let body = match case.made_body() {
+        // A case of a history is not compared.
+        let body = match case.made_body(&Map::new()) {
             Ok(body) => body,
             Err(err) => return errored(result.execution, internal(&err.to_string())),
         };

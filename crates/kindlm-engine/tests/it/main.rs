@@ -9,6 +9,7 @@ mod conversations;
 mod executing;
 mod false_greens;
 mod gating;
+mod histories;
 mod in_rust;
 mod judging;
 mod planning;

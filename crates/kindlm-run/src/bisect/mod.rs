@@ -304,6 +304,12 @@ fn check_case(case: &TestCase) -> Result<&TestCase, Failure> {
             case.name
         )));
     }
+    if case.history.is_some() {
+        return Err(Failure::input(format!(
+            "`{}` has a `history`: it depends on earlier tests, so it cannot be repeated alone",
+            case.name
+        )));
+    }
     Ok(case)
 }
 

@@ -172,9 +172,14 @@ impl BodySource for Row {
     }
 
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
+        self.body_with(&Map::new())
+    }
+
+    fn body_with(&self, replaced: &Map<String, Value>) -> Result<Cow<'_, CaseBody>, BodyError> {
         let shared = &*self.shared;
-        let vars: Map<String, Value> =
+        let mut vars: Map<String, Value> =
             if self.vars.is_empty() { Map::new() } else { parse(&self.vars)? };
+        vars.extend(replaced.iter().map(|(name, it)| (name.clone(), it.clone())));
         let mut is_chat = false;
         let subject = match &shared.subject {
             SubjectForm::Prompt(opening) => {

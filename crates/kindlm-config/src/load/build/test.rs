@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::Transform;
-use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, TestCase, Until};
-use kindlm_source::{Code, Node, Piece, meant_key};
+use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, HISTORY, TestCase, Until};
+use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, meant_key};
 use kindlm_types::{CallForm, MemberPart, SourcePlace};
 use serde_json::{Map, Value};
 
 use super::Builder;
 use super::body::{More, Part, Row, SubjectForm, TestParts, simulated};
+use super::dataset::entry;
 use super::parts::Parts;
 use super::test_parts::{digests, parts_key, with_end};
 use crate::load::repeat::until;
@@ -46,7 +47,19 @@ impl Builder<'_> {
 
     /// Reads one test. `at` is its pointer within the piece.
     pub(super) fn test(&mut self, piece: Piece<'_>, at: &str, node: &Node, prompts: &Prompts) {
-        let value = node.to_json();
+        if let Some(prompt) = node.get("prompts").filter(|_| node.get("prompt").is_some()) {
+            let message = "a test has either a `prompt` or `prompts`, not both".to_owned();
+            let diagnostic =
+                Diagnostic::error(Code::INVALID_VALUE, message, piece.source, prompt.span);
+            self.base.sink.push(diagnostic.with_help("remove one of the two"));
+            return;
+        }
+        let each = with_each_prompt(node);
+        if !each.is_empty() {
+            each.iter().for_each(|it| self.test(piece, at, it, prompts));
+            return;
+        }
+        let value = with_history(node.to_json());
         let mut problems = SHAPES.test.problems(&value);
         for problem in problems.iter_mut().filter(|it| it.pointer == "/assert") {
             // In promptfoo, `assert` stands directly in the test, so this mistake is common.
@@ -112,7 +125,19 @@ impl Builder<'_> {
         }
         let compared =
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
-        let (repeat, until) = self.repeats(piece, at, entry.repeat, kind, compared.is_some());
+        let depends = compared.is_some() || entry.history.is_some();
+        if compared.is_some() && entry.history.is_some() {
+            let at = format!("{at}/history");
+            let message = "a test whose outputs are compared cannot have a `history`";
+            let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
+            let help = "compare the outputs in a test of its own, or remove `history`";
+            self.base.sink.push(diagnostic.with_help(help));
+        }
+        if entry.store_output_as.is_some() && entry.history.is_none() {
+            let message = "`storeOutputAs` does nothing in a test without a `history`";
+            self.base.sink.no_effect(piece, &format!("{at}/storeOutputAs"), message);
+        }
+        let (repeat, until) = self.repeats(piece, at, entry.repeat, kind, depends);
         let skip = entry.skip.reason().map(|why| self.pool.text(why));
         let compiler = Arc::clone(&self.pool.compiler);
         let limits = (entry.max_turns, entry.answer_tools);
@@ -153,6 +178,7 @@ impl Builder<'_> {
             scripts: &scripts,
             calls_as_output: entry.calls_as_output,
             compared: compared.as_ref(),
+            history: [entry.history.as_deref(), entry.store_output_as.as_deref()],
             more: more.as_deref(),
         };
         let pass_rate_min = entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min);
@@ -164,6 +190,8 @@ impl Builder<'_> {
             repeat,
             until,
             threshold,
+            history: entry.history.as_deref().map(|it| self.pool.text(it)),
+            stores: entry.store_output_as.as_deref().map(|it| self.pool.text(it)),
             compared,
             calls_as_output: entry.calls_as_output,
             transforms,
@@ -224,6 +252,10 @@ impl Builder<'_> {
             Some(Comparison::Named(group)) => digest.text(group),
             _ => digest,
         };
+        let digest = match decides.history {
+            [None, None] => digest,
+            history => digest.text(&format!("history: {history:?}")),
+        };
         decides.more.iter().fold(digest, |digest, it| it.digest(digest)).finish()
     }
 
@@ -240,7 +272,7 @@ impl Builder<'_> {
         at: &str,
         own: Option<RepeatEntry>,
         kind: CaseKind,
-        is_compared: bool,
+        depends: bool,
     ) -> (u32, Option<Until>) {
         let until = match own {
             // Repeats of a transcript would all have the same result.
@@ -249,12 +281,12 @@ impl Builder<'_> {
             Some(own) => until(&mut self.base.sink, piece, &format!("{at}/repeat"), own),
         };
         let repeat = own.unwrap_or(self.base.defaults.repeat).max();
-        if until.is_some() && is_compared {
+        if until.is_some() && depends {
             let message =
-                format!("all {repeat} repeats are carried out, because the test is compared");
+                format!("all {repeat} repeats are carried out, because the test depends on others");
             let at = if own.is_some() { format!("{at}/repeat") } else { at.to_owned() };
             let diagnostic = piece.error(Code::NO_EFFECT, &at, MemberPart::Key, message).with_help(
-                "repeats of compared tests do not end early; write `repeat` as a number",
+                "repeats of tests with `compare` or `history` do not end early; write `repeat` as a number",
             );
             self.base.sink.push(diagnostic.into_warning());
             return (repeat, None);
@@ -334,7 +366,40 @@ struct Deciding<'a> {
     scripts: &'a [&'a str],
     calls_as_output: Option<CallForm>,
     compared: Option<&'a Comparison>,
+    /// The history, and the variable of the output.
+    history: [Option<&'a str>; 2],
     more: Option<&'a More>,
+}
+
+/// Returns a test for each item of `prompts`; empty without a list of names, and without a name of the test.
+fn with_each_prompt(test: &Node) -> Vec<Node> {
+    let prompts = test.get("prompts").map_or(&[][..], Node::items);
+    let name = test.get("name").and_then(|it| Some((it.span, it.text()?)));
+    let Some((span, name)) = name else { return Vec::new() };
+    if !prompts.iter().all(|it| it.text().is_some_and(|it| !it.is_empty())) {
+        return Vec::new();
+    }
+    let one = |prompt: &Node| {
+        let name = format!("{name} · {}", prompt.text().unwrap_or_default());
+        let kept = |(key, _): &&(Key, Node)| !matches!(&*key.name, "name" | "prompts");
+        let mut entries: Vec<(Key, Node)> = test.entries().iter().filter(kept).cloned().collect();
+        entries.push(entry("name", span, Kind::Text(name.as_str().into())));
+        entries.push(entry("prompt", prompt.span, prompt.kind.clone()));
+        Node { kind: Kind::Mapping(entries.into()), ..test.clone() }
+    };
+    prompts.iter().map(one).collect()
+}
+
+/// Adds the variable with the earlier exchanges to a test with a `history`. Before the run, there are none.
+fn with_history(mut test: Value) -> Value {
+    if test.get("history").is_some_and(Value::is_string)
+        && let Some(entries) = test.as_object_mut()
+        && let Some(vars) =
+            entries.entry("vars").or_insert_with(|| Map::new().into()).as_object_mut()
+    {
+        vars.entry(HISTORY).or_insert_with(|| Value::Array(Vec::new()));
+    }
+    test
 }
 
 /// Returns the variables as JSON; empty without variables.

@@ -1,0 +1,176 @@
+//! Carries out cases that depend on earlier cases: the cases of one history, one after another.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use futures_util::{Stream, StreamExt, stream};
+use kindlm_types::{CallForm, ContentPart, Execution, ExecutionError, ExecutionResult, Message};
+use serde_json::{Map, Value, json};
+
+use super::rounds::Ended;
+use super::unit::{begun, errored, subject};
+use super::{Gathering, Running};
+use crate::{HISTORY, Suite, Unit};
+
+/// The executions of one history, on one model and in one repeat.
+#[derive(Debug, Default)]
+pub(super) struct Sequence {
+    /// The positions in the plan of the open executions.
+    open: VecDeque<usize>,
+    /// The exchanges of the finished executions.
+    earlier: Vec<Value>,
+    /// The stored outputs, by the names of their variables.
+    stored: Map<String, Value>,
+    /// The name of the first case without an answer. Later cases are not run.
+    without_answer: Option<String>,
+}
+
+impl Sequence {
+    /// Returns the positions in the plan of the open executions.
+    pub(super) fn open(&self) -> impl Iterator<Item = usize> + '_ {
+        self.open.iter().copied()
+    }
+
+    /// Adds the exchange of a finished execution.
+    fn add(&mut self, result: &ExecutionResult, form: &PromptForm) {
+        if result.error.is_some() && !result.is_unjudged() {
+            self.without_answer.get_or_insert_with(|| result.execution.case.clone());
+        } else {
+            let exchange = exchange(&result.execution, form);
+            // As in promptfoo, an empty output does not replace an earlier one.
+            if let Some(name) = form.stores.as_deref().filter(|_| exchange["output"] != "") {
+                self.stored.insert(name.to_owned(), exchange["output"].clone());
+            }
+            self.earlier.push(exchange);
+        }
+    }
+
+    /// Returns the variable with the earlier exchanges, and the stored outputs.
+    fn vars(&self) -> Map<String, Value> {
+        let mut vars = self.stored.clone();
+        vars.insert(HISTORY.to_owned(), self.earlier.clone().into());
+        vars
+    }
+}
+
+/// The form of the prompt and of the output of a case. Executions of earlier processes do not have it.
+#[derive(Clone, Debug, Default)]
+struct PromptForm {
+    /// True if the prompt is written as messages.
+    is_chat: bool,
+    /// The form of tool calls in the output; `None` if calls are no output.
+    calls: Option<CallForm>,
+    /// The variable that stores the output.
+    stores: Option<Arc<str>>,
+}
+
+/// Returns the sequences of a plan, in the order in which they begin.
+pub(super) fn sequences(suite: &Suite, units: &[Unit]) -> Vec<Sequence> {
+    let mut sequences: Vec<Sequence> = Vec::new();
+    let mut known: HashMap<(&str, Option<usize>, u32), usize> = HashMap::new();
+    for (at, unit) in units.iter().enumerate() {
+        let Some(history) = suite.cases.get(unit.case).and_then(|it| it.history.as_deref()) else {
+            continue;
+        };
+        let place =
+            *known.entry((history, unit.model, unit.repeat)).or_insert_with(|| sequences.len());
+        match sequences.get_mut(place) {
+            Some(sequence) => sequence.open.push_back(at),
+            None => sequences.push(Sequence { open: [at].into(), ..Sequence::default() }),
+        }
+    }
+    sequences
+}
+
+impl<'a> Running<'a> {
+    /// Carries out sequences. Each item of the stream is one execution.
+    pub(super) fn sequences<'r>(
+        &'r self,
+        sequences: Vec<Sequence>,
+        concurrency: usize,
+        gathering: &'r Gathering,
+    ) -> impl Stream<Item = Vec<(usize, Ended)>> + Unpin + use<'r, 'a> {
+        stream::iter(sequences)
+            .map(move |sequence| {
+                Box::pin(stream::unfold(sequence, move |mut sequence| async move {
+                    let at = sequence.open.pop_front()?;
+                    gathering.over().await;
+                    let ended = self.next_of(at, &mut sequence).await;
+                    Some((vec![(at, ended)], sequence))
+                }))
+            })
+            .flatten_unordered(concurrency)
+    }
+
+    /// Carries out the next execution of a sequence, or loads it.
+    async fn next_of(&self, at: usize, sequence: &mut Sequence) -> Ended {
+        let Some(unit) = self.run.plan.units.get(at).copied() else {
+            return Ended::New(super::errored_at(self.run.suite, at).into());
+        };
+        let recalled = match self.recall(at, unit) {
+            Ok(recalled) => recalled,
+            Err(err) => {
+                let name = begun(self.run.suite, unit).case;
+                sequence.without_answer.get_or_insert(name);
+                return Ended::Lost(err);
+            }
+        };
+        let vars = sequence.vars();
+        let form = self.form_of(unit, &vars);
+        let result = match recalled {
+            Some(earlier) if !earlier.is_unjudged() => {
+                sequence.add(&earlier, &form);
+                return Ended::Kept(earlier.into());
+            }
+            // The answer is there, and only the verdict is missing.
+            Some(earlier) => self.unit_with(unit, Some(earlier), &vars).await.result,
+            None => match &sequence.without_answer {
+                Some(name) => {
+                    let reason = format!("not sent: the earlier test `{name}` has no answer");
+                    let not_run = ExecutionError::NotRun { reason };
+                    return Ended::New(errored(begun(self.run.suite, unit), not_run).into());
+                }
+                None => self.unit_with(unit, None, &vars).await.result,
+            },
+        };
+        sequence.add(&result, &form);
+        Ended::New(result)
+    }
+
+    fn form_of(&self, unit: Unit, vars: &Map<String, Value>) -> PromptForm {
+        let Some((case, _)) = subject(self.run.suite, unit) else { return PromptForm::default() };
+        // An error of the body is part of the result of the execution.
+        let is_chat = case.made_body(vars).is_ok_and(|it| it.is_chat);
+        PromptForm { is_chat, calls: case.calls_as_output, stores: case.stores.clone() }
+    }
+}
+
+/// Returns the prompt and the output of an execution, in the same form as in promptfoo.
+fn exchange(execution: &Execution, form: &PromptForm) -> Value {
+    let last = execution.input.last().map(content).unwrap_or_default();
+    let prompt = if form.is_chat || execution.input.len() > 1 {
+        let message = |it: &Message| json!({"role": it.role.as_str(), "content": content(it)});
+        execution.input.iter().map(message).collect()
+    } else {
+        last.clone()
+    };
+    let calls = &execution.tool_calls;
+    let output = match form.calls.filter(|_| !calls.is_empty()) {
+        Some(form) => form.output(&execution.output, calls),
+        None => Value::from(&*execution.output),
+    };
+    json!({"prompt": prompt, "input": last, "output": output, "metadata": execution.metadata})
+}
+
+/// Returns the content of a message: its text, or its parts.
+fn content(message: &Message) -> Value {
+    if message.parts.is_empty() {
+        return Value::from(&*message.content);
+    }
+    let part = |part: &ContentPart| match part {
+        ContentPart::Raw(raw) => raw.value().clone(),
+        ContentPart::Text(text) => json!({"type": "text", "text": text}),
+        ContentPart::Media(_) => json!({"type": "text", "text": part.label()}),
+    };
+    message.parts.iter().map(part).collect()
+}
