@@ -19,7 +19,7 @@ use super::test_settings::TestSettings;
 use super::vars::Vars;
 
 /// The provider groups of a test, with the indexes of the models to use.
-type Groups = Vec<(Rc<Group>, Vec<usize>)>;
+pub(super) type Groups = Vec<(Rc<Group>, Vec<usize>)>;
 
 /// The parts of one expanded test.
 struct Case<'a> {
@@ -32,6 +32,8 @@ struct Case<'a> {
     models: Vec<usize>,
     /// The comparison group: the number of the test, and of its variant.
     compare: String,
+    /// The conversation of the test; `None` if its prompt does not use earlier tests.
+    history: Option<String>,
 }
 
 /// A part of a case: the models that get the same prompt, variables and checks.
@@ -62,6 +64,7 @@ impl Translator<'_> {
     pub(super) fn tests(&mut self, root: &Node, prompts: &Prompts) -> Node {
         let written = self.written(root);
         let groups: Vec<Groups> = written.iter().map(|(_, said)| self.groups_of(said)).collect();
+        self.note_stored(&written, &groups, prompts);
         self.reads_chats = groups
             .iter()
             .flatten()
@@ -71,6 +74,8 @@ impl Translator<'_> {
         for (number, ((span, mut said), groups)) in written.into_iter().zip(&groups).enumerate() {
             said.graders = self.with_default_graders(&said.asserts, &said.graders);
             self.cases(span, (number + 1, &said, groups), prompts, &mut names, &mut nodes);
+            let stores = said.stores.as_ref().and_then(Node::text).map(str::to_owned);
+            self.stored_before.extend(stores.filter(|it| self.stored.contains(it)));
         }
         let span = root.get("tests").map_or(root.span, |it| it.span);
         list(span, nodes)
@@ -92,6 +97,7 @@ impl Translator<'_> {
         self.check_filters(span, said, prompts, groups);
         for (index, vars) in combinations.iter().enumerate() {
             let vars = self.with_each_other(vars);
+            let vars = self.with_stored_names(span, vars);
             for (group, models) in groups {
                 for prompt in meant(said, prompts, group) {
                     let mut name = description.clone();
@@ -103,7 +109,8 @@ impl Translator<'_> {
                     }
                     let models = models.clone();
                     let compare = format!("{number}.{}", index + 1);
-                    let case = Case { span, name, said, prompt, group, models, compare };
+                    let history = self.history(span, said, prompt);
+                    let case = Case { span, name, said, prompt, group, models, compare, history };
                     self.case(&case, &vars, names, nodes);
                 }
             }
@@ -196,7 +203,10 @@ impl Translator<'_> {
             let Some(with_parts) = self.with_parts(span, &made.prompt, prompt, given) else {
                 return;
             };
-            made.prompt = with_parts;
+            let Some(with_stored) = self.with_stored(span, &with_parts, prompt, given) else {
+                return;
+            };
+            made.prompt = with_stored;
             if !group.reads_chats(*place) {
                 made.prompt = self.in_text_form(&made.prompt, prompt);
             }
@@ -249,6 +259,12 @@ fn node(case: &Case<'_>, name: &str, part: Part, keys: &mut KnownKeys) -> Node {
     // group.
     if compares {
         entries.push(("compare", text(span, &case.compare)));
+    }
+    if let Some(history) = &case.history {
+        entries.push(("history", text(span, history)));
+    }
+    if let Some(name) = said.stores.clone().filter(|_| case.history.is_some()) {
+        entries.push(("storeOutputAs", name));
     }
     // A scoring function gets the threshold as an argument and decides itself.
     if let (Some(threshold), None) = (&said.threshold, &said.scoring) {

@@ -149,6 +149,9 @@ impl Translator<'_> {
                 return None;
             }
         };
+        if !self.is_made_without_history(span, &text) {
+            return None;
+        }
         let node = self.template(span, &text)?;
         Some((self.add_made(&prompt.name, node), config))
     }

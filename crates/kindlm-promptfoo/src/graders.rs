@@ -50,6 +50,7 @@ impl Translator<'_> {
                     read(it),
                     Provider::Embedding { .. }
                         | Provider::CompatibleEmbedding { .. }
+                        | Provider::SageMakerEmbedding(_)
                         | Provider::Azure { kind: AZURE_EMBEDDING, .. }
                 )
             }) {

@@ -42,6 +42,7 @@ mod filters;
 mod gateways;
 mod google;
 mod graders;
+mod histories;
 mod hooks;
 mod http;
 mod keys;
@@ -60,6 +61,7 @@ mod responses;
 mod run_options;
 mod sagemaker;
 mod settings;
+mod stored;
 mod table;
 mod test_list;
 mod test_settings;
@@ -172,6 +174,8 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         reads_chats: false,
         embraced: Vec::new(),
         made: MadePrompts::default(),
+        stored: Vec::new(),
+        stored_before: Vec::new(),
         hooks: Vec::new(),
         test_files: Vec::new(),
         broken: HashSet::new(),
@@ -207,6 +211,10 @@ struct Translator<'a> {
     /// Variants of prompts by name: with the prefix or suffix of a test, or in text form.
     embraced: Vec<(String, Node)>,
     made: MadePrompts,
+    /// The variables of stored outputs.
+    stored: Vec<String>,
+    /// The variables of outputs that earlier tests store.
+    stored_before: Vec<String>,
     /// The functions of `extensions` that run before tests.
     hooks: Vec<Hook>,
     /// The files of tests that are being read. Each of them names the next.
@@ -257,7 +265,10 @@ impl Translator<'_> {
             } else if UNSUPPORTED.contains(&name) {
                 self.unsupported(key.span, &format!("`{name}`"), advice(name));
             } else if !READ.contains(&name) {
-                let near = kindlm_types::nearest(name, READ.iter().copied());
+                let near = match name {
+                    "filters" => Some("nunjucksFilters"),
+                    _ => kindlm_types::nearest(name, READ.iter().copied()),
+                };
                 let help = near.map(|it| format!("did you mean `{it}`?"));
                 let message = format!("`{name}` is not a key of promptfoo: it has no effect");
                 self.warn(key.span, message, help.as_deref());

@@ -113,7 +113,7 @@ fn pieces<'t>(written: &str, files: &[(&'t str, &'static str)]) -> Vec<Piece<'t>
 }
 
 /// True if a template uses a variable in braces.
-fn uses(template: &str, name: &str) -> bool {
+pub(super) fn uses(template: &str, name: &str) -> bool {
     let inside = template.split("{{").skip(1).filter_map(|it| it.split("}}").next());
     let is_name = |it: char| it.is_alphanumeric() || it == '_';
     inside.flat_map(|it| it.split(|c: char| !is_name(c))).any(|word| word == name)

@@ -17,10 +17,16 @@ use super::Translator;
 use super::files::{extension, path};
 use super::test_list::named_file;
 
-/// Sends a request, with the first of these environment variables that is set as its token.
+/// Sends a request, with the first of these environment variables that is set as its token. Returns the text of the
+/// answer, or the host of a refused redirect.
 const DOWNLOAD: &str = "
 const token = names.map((name) => process.env[name]).find(Boolean);
-const response = await fetch(url, token ? { headers: { Authorization: `Bearer ${token}` } } : {});
+const headers = token ? { Authorization: `Bearer ${token}` } : {};
+const response = await fetch(url, { headers }).catch((error) => {
+  if (error.code !== 'ERR_ACCESS_DENIED') throw error;
+  return { refused: error.host };
+});
+if (response.refused) return response;
 if (!response.ok) throw new Error(`the server answered with status ${response.status}`);
 return await response.text();
 ";
@@ -70,6 +76,11 @@ impl Translator<'_> {
         if !is_dataset && !is_web {
             let help = "save them beside the config, as CSV, JSONL or YAML";
             self.unsupported(span, "tests at such an address", Some(help));
+            return None;
+        }
+        if host(address).is_some_and(|it| it.ends_with(".sharepoint.com")) {
+            let help = "promptfoo signs in there with a certificate; download the file, and name it: `file://tests.csv`";
+            self.unsupported(span, "reading tests from SharePoint", Some(help));
             return None;
         }
         if self.inputs.network.is_none() {
@@ -217,18 +228,13 @@ fn download(
     };
     match network(&question).map_err(|err| err.message)?.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::String(content))) => Ok(content),
-        ScriptOutcome::Returned(_) => Err("the answer is not text".to_owned()),
-        ScriptOutcome::Threw { message, thrown, .. } => {
-            let why = message.unwrap_or(thrown);
-            // Only a redirect can leave the host of the address.
-            match why.split_once(" is not permitted") {
-                Some((other, _)) => {
-                    let host = other.trim_start_matches("fetch of ");
-                    Err(format!("it redirects to {host}; write the address there"))
-                }
-                None => Err(why),
-            }
+        // Only a redirect can leave the host of the address.
+        ScriptOutcome::Returned(ScriptValue::Json(answer)) if answer["refused"].is_string() => {
+            let host = answer["refused"].as_str().unwrap_or_default();
+            Err(format!("it redirects to {host}; write the address there"))
         }
+        ScriptOutcome::Returned(_) => Err("the answer is not text".to_owned()),
+        ScriptOutcome::Threw { message, thrown, .. } => Err(message.unwrap_or(thrown)),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The parts are prompts, tests, variables and filters. [`Inputs::scripts`](crate::Inputs) runs the programs. Their
 //! results become part of the suite.
 
+use std::fmt;
 use std::sync::Arc;
 
 use kindlm_source::{Code, Diagnostic, Span};
@@ -112,8 +113,8 @@ impl Translator<'_> {
     }
 
     /// Runs a program; returns `None` if it has failed before.
-    fn call_if_intact(&self, program: &Program, args: &[Value]) -> Option<Result<Value, String>> {
-        (!self.broken.contains(program)).then(|| self.run(program, args))
+    fn call_if_intact(&self, program: &Program, args: &[Value]) -> Option<Result<Value, Failed>> {
+        (!self.broken.contains(program)).then(|| run_program(&self.runner(), program, args))
     }
 
     /// Returns the result of a program, or reports its error.
@@ -122,7 +123,7 @@ impl Translator<'_> {
         span: Span,
         program: &Program,
         what: &str,
-        answer: Result<Value, String>,
+        answer: Result<Value, Failed>,
     ) -> Option<Value> {
         match answer {
             Ok(value) => Some(value),
@@ -145,13 +146,9 @@ impl Translator<'_> {
         args: &[Value],
     ) -> Option<Value> {
         match self.call_if_intact(program, args)? {
-            Err(why) if why == NOTHING => Some(Value::Null),
+            Err(Failed::ReturnedNothing) => Some(Value::Null),
             answer => self.reported(span, program, what, answer),
         }
-    }
-
-    fn run(&self, program: &Program, args: &[Value]) -> Result<Value, String> {
-        run(&self.runner(), program, args)
     }
 
     /// Returns the runner of programs, for use outside of the translator.
@@ -167,8 +164,29 @@ pub(super) struct Runner {
     settings: kindlm_assertions::ScriptSettings,
 }
 
-/// The error of a program that returned `undefined`.
-const NOTHING: &str = "it returned nothing";
+/// The reason why a program has no value.
+#[derive(Debug, PartialEq, Eq)]
+enum Failed {
+    /// The program returned `undefined`.
+    ReturnedNothing,
+    /// Any other reason.
+    Other(String),
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReturnedNothing => f.write_str("it returned nothing"),
+            Self::Other(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl From<String> for Failed {
+    fn from(reason: String) -> Self {
+        Self::Other(reason)
+    }
+}
 
 /// Runs a whole Python program with its argument as JSON, and returns its output. Like promptfoo, it removes the last
 /// line break.
@@ -182,6 +200,10 @@ return '\\n'.join(ran.stdout.splitlines())
 
 /// Runs a program and returns its result, or an error message.
 pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<Value, String> {
+    run_program(runner, program, args).map_err(|err| err.to_string())
+}
+
+fn run_program(runner: &Runner, program: &Program, args: &[Value]) -> Result<Value, Failed> {
     let (path, function) = (program.path.clone(), program.function.clone());
     if program.is_python && function.is_none() {
         let params = ["path", "context"].map(str::to_owned).to_vec();
@@ -211,7 +233,7 @@ pub(super) fn evaluate(
     let code = if code.contains('\n') { code.to_owned() } else { format!("return {code}") };
     let params = params.iter().map(|&it| it.to_owned()).collect();
     let source = ScriptSource::Body { params, code: code.into() };
-    ask(runner, runner.settings.runtime, source, args)
+    ask(runner, runner.settings.runtime, source, args).map_err(|err| err.to_string())
 }
 
 fn ask(
@@ -219,7 +241,7 @@ fn ask(
     runtime: ScriptRuntime,
     source: ScriptSource,
     args: &[Value],
-) -> Result<Value, String> {
+) -> Result<Value, Failed> {
     let question = ScriptQuestion {
         runtime,
         source,
@@ -231,13 +253,15 @@ fn ask(
         ScriptOutcome::Returned(ScriptValue::Json(value)) => Ok(value),
         ScriptOutcome::Returned(ScriptValue::Number(number)) => Number::from_f64(number)
             .map(|it| kindlm_schema::normalise_numbers(Value::Number(it)))
-            .ok_or_else(|| format!("it returned {}, which is not a number", ecma::number(number))),
-        ScriptOutcome::Returned(ScriptValue::Undefined) => Err(NOTHING.to_owned()),
+            .ok_or_else(|| {
+                format!("it returned {}, which is not a number", ecma::number(number)).into()
+            }),
+        ScriptOutcome::Returned(ScriptValue::Undefined) => Err(Failed::ReturnedNothing),
         ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
-            Err(format!("it returned a {type_name}"))
+            Err(format!("it returned a {type_name}").into())
         }
         ScriptOutcome::Threw { message, thrown, .. } => {
-            Err(format!("it threw `{}`", message.unwrap_or(thrown)))
+            Err(format!("it threw `{}`", message.unwrap_or(thrown)).into())
         }
     }
 }

@@ -155,9 +155,12 @@ impl Translator<'_> {
                 self.prompt_text(prompts, id.span, &text, &about);
             }
             (None, None) => {
-                let help =
-                    "write its text, `file://` and a path, or an object with `raw` and `label`";
-                self.error(node.span, "expected a prompt", Some(help));
+                let help = if node.get("messages").is_some() {
+                    "promptfoo reads no `messages` here: write them as JSON into a file, and name it: `id: file://chat.json`"
+                } else {
+                    "write its text, `file://` and a path, or an object with `raw` and `label`"
+                };
+                self.error(node.span, "this prompt has neither `raw` nor `id`", Some(help));
             }
         }
     }
@@ -359,11 +362,6 @@ impl Translator<'_> {
     /// A JSON or YAML list of messages becomes a chat. Other text becomes the user message.
     pub(super) fn template(&mut self, span: Span, written: &str) -> Option<Node> {
         let written = &*self.with_env(written);
-        if written.contains("_conversation") {
-            let help = "a test cannot use the answers of another test: write a `conversation` in a `kindlm.yaml`";
-            self.unsupported(span, "the variable `_conversation`", Some(help));
-            return None;
-        }
         if let Some(store) = STORES.iter().find(|it| written.starts_with(**it)) {
             let help = "save the prompt beside the config, and name that: `file://prompt.txt`";
             self.unsupported(span, &format!("a prompt from `{store}`"), Some(help));

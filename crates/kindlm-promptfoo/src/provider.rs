@@ -19,6 +19,8 @@ pub(super) enum Provider<'a> {
     Llama,
     /// An endpoint of Amazon `SageMaker`, and the kind of its model.
     SageMaker { kind: &'a str, endpoint: &'a str },
+    /// An endpoint of Amazon `SageMaker` for embeddings.
+    SageMakerEmbedding(&'a str),
     /// A task of Hugging Face's inference API.
     HuggingFace { task: &'static str, model: &'a str },
     /// The URL of an HTTP request; empty if the `config` has it.
@@ -27,6 +29,8 @@ pub(super) enum Provider<'a> {
     Exec(&'a str),
     /// A program in JavaScript, TypeScript, Python or Ruby, with its function to call.
     Script { runtime: Runtime, path: &'a str, function: Option<&'a str> },
+    /// A file in Go, which promptfoo compiles.
+    Go(&'a str),
     /// An unsupported id, as a description for error messages.
     Unknown(String),
 }
@@ -77,6 +81,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match (prefix, part) {
         ("echo", _) => known("echo", "echo"),
+        ("golang", _) if !rest.is_empty() => Provider::Go(super::programs::split(rest).0),
         ("http" | "https", _) if rest.is_empty() => Provider::Http(""),
         ("exec", _) if !rest.is_empty() => Provider::Exec(rest.trim()),
         ("python", _) if !rest.is_empty() => script_of(Runtime::Python, rest),
@@ -139,8 +144,8 @@ fn hosted<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
         ("vertex", _) if !rest.is_empty() => known("vertex", rest),
         ("replicate", "moderation" | "image") => Provider::Unknown(format!("`replicate:{part}`")),
         ("replicate", _) if !rest.is_empty() => known("replicate", rest),
-        ("sagemaker", "embedding" | "embeddings") => {
-            Provider::Unknown(format!("`sagemaker:{part}`"))
+        ("sagemaker", "embedding" | "embeddings") if !model.is_empty() => {
+            Provider::SageMakerEmbedding(model)
         }
         ("sagemaker", _) if !model.is_empty() => {
             let kind = if model.contains("jumpstart") { "jumpstart" } else { part };
@@ -211,6 +216,7 @@ fn script(path: &str) -> Provider<'_> {
         "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => script_of(Runtime::JavaScript, path),
         "py" => script_of(Runtime::Python, path),
         "rb" => script_of(Runtime::Ruby, path),
+        "go" => Provider::Go(super::programs::split(path).0),
         _ => Provider::Unknown(format!("a provider in a `.{extension}` file")),
     }
 }
@@ -266,6 +272,7 @@ mod tests {
             ("replicate:image:a/b", Provider::Unknown("`replicate:image`".to_owned())),
             ("sagemaker:llama:e", Provider::SageMaker { kind: "llama", endpoint: "e" }),
             ("sagemaker:e", Provider::SageMaker { kind: "", endpoint: "e" }),
+            ("sagemaker:embedding:e", Provider::SageMakerEmbedding("e")),
             (
                 "huggingface:text-generation:g",
                 Provider::HuggingFace { task: "text-generation", model: "g" },
@@ -276,6 +283,8 @@ mod tests {
             ),
             ("google:embedding:e", Provider::Embedding { kind: "gemini", model: "e" }),
             ("./a.js", node("./a.js", None)),
+            ("golang:p.go", Provider::Go("p.go")),
+            ("file://p/main.go:CallApi", Provider::Go("p/main.go")),
             ("a.py", Provider::Unknown("the provider `a.py`".to_owned())),
             ("xai:image:grok-2-image", Provider::Unknown("`xai:image`".to_owned())),
             ("browser", Provider::Unknown("the provider `browser`".to_owned())),

@@ -416,6 +416,7 @@ impl Translator<'_> {
         match read(&entry.id) {
             Provider::Embedding { .. }
             | Provider::CompatibleEmbedding { .. }
+            | Provider::SageMakerEmbedding(_)
             | Provider::Azure { kind: AZURE_EMBEDDING, .. }
                 if !is_extra =>
             {
@@ -440,6 +441,10 @@ impl Translator<'_> {
             }
             Provider::SageMaker { kind, endpoint } => {
                 let settings = self.sagemaker(span, (kind, endpoint), &entry.config)?;
+                Some(("http", "sagemaker".to_owned(), endpoint.to_owned(), settings))
+            }
+            Provider::SageMakerEmbedding(endpoint) => {
+                let settings = self.sagemaker_embedding(span, endpoint, &entry.config)?;
                 Some(("http", "sagemaker".to_owned(), endpoint.to_owned(), settings))
             }
             Provider::HuggingFace { task, model } => {
@@ -473,6 +478,13 @@ impl Translator<'_> {
             Provider::Script { runtime, path, function } => {
                 let settings = self.script(entry, runtime, path, function)?;
                 Some(("script", "script".to_owned(), path.to_owned(), settings))
+            }
+            Provider::Go(path) => {
+                self.content(span, path)?;
+                let help = "give it a `main` that takes the prompt as its argument and prints the answer, and name it: \
+                    `exec: go run ./provider`";
+                self.unsupported(span, "a provider in a Go file", Some(help));
+                None
             }
             Provider::Unknown(what) => {
                 let help = "supported are openai, anthropic, google, vertex, bedrock, mistral, cohere, ollama, azure, \

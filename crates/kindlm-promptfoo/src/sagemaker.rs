@@ -31,6 +31,59 @@ impl Translator<'_> {
             );
             return None;
         }
+        let (mut provider, path) = self.endpoint(span, endpoint, config);
+        let number = |name: &str, usual: Value| {
+            set(name).map(Node::to_json).filter(Value::is_number).unwrap_or(usual)
+        };
+        let stop = set("stopSequences").map(Node::to_json);
+        let parameters = [
+            number("maxTokens", json!(1024)),
+            number("temperature", json!(0.7)),
+            number("topP", json!(1)),
+            stop.filter(|it| it.as_array().is_some_and(|it| !it.is_empty())).unwrap_or_default(),
+        ];
+        provider.extend([
+            ("body", text(span, &body(kind, parameters))),
+            ("template", text(span, "jinja")),
+            ("transformResponse", text(span, &reading(kind, path.as_deref()))),
+        ]);
+        Some(Settings { provider, ..Settings::default() })
+    }
+
+    /// Translates an endpoint for embeddings. Returns `None` after an error, which is reported.
+    pub(super) fn sagemaker_embedding(
+        &mut self,
+        span: Span,
+        endpoint: &str,
+        config: &[(Key, Node)],
+    ) -> Option<Settings> {
+        let (mut provider, path) = self.endpoint(span, endpoint, config);
+        let kind = config.iter().find(|(key, _)| &*key.name == "modelType");
+        let given = text(span, "{{ prompt }}");
+        let body = match kind.and_then(|(_, it)| it.text()) {
+            Some("openai") => map(span, [("input", given), ("model", text(span, "embedding"))]),
+            Some("huggingface") => map(span, [("inputs", given)]),
+            _ => map(span, [("input", given.clone()), ("text", given.clone()), ("inputs", given)]),
+        };
+        provider.extend([("body", body), ("template", text(span, "jinja"))]);
+        if let Some(path) = path {
+            let Some(path) = plain_path(&path) else {
+                let help = "write keys and indexes: `json.data[0].embedding`";
+                self.unsupported(span, "this path of `config.responseFormat`", Some(help));
+                return None;
+            };
+            provider.push(("responsePath", text(span, &path)));
+        }
+        Some(Settings { provider, ..Settings::default() })
+    }
+
+    /// Translates the address of an endpoint and its headers. Returns the path into its answers too, if there is one.
+    fn endpoint(
+        &mut self,
+        span: Span,
+        endpoint: &str,
+        config: &[(Key, Node)],
+    ) -> (Vec<(&'static str, Node)>, Option<String>) {
         let mut url_region = None;
         let mut path = None;
         let mut headers = vec![("Content-Type".to_owned(), text(span, "application/json"))];
@@ -64,26 +117,22 @@ impl Translator<'_> {
             "https://runtime.sagemaker.{region}.amazonaws.com/endpoints/{endpoint}/invocations"
         );
         let aws = [("service", text(span, "sagemaker")), ("region", text(span, &region))];
-        let number = |name: &str, usual: Value| {
-            set(name).map(Node::to_json).filter(Value::is_number).unwrap_or(usual)
-        };
-        let stop = set("stopSequences").map(Node::to_json);
-        let parameters = [
-            number("maxTokens", json!(1024)),
-            number("temperature", json!(0.7)),
-            number("topP", json!(1)),
-            stop.filter(|it| it.as_array().is_some_and(|it| !it.is_empty())).unwrap_or_default(),
-        ];
         let provider = vec![
             ("url", text(span, &url)),
             ("aws", map(span, aws)),
             ("headers", entries(span, headers)),
-            ("body", text(span, &body(kind, parameters))),
-            ("template", text(span, "jinja")),
-            ("transformResponse", text(span, &reading(kind, path.as_deref()))),
         ];
-        Some(Settings { provider, ..Settings::default() })
+        (provider, path)
     }
+}
+
+/// Returns a path of promptfoo such as `json.data[0].embedding` as a path of keys and indexes. Returns `None` for other
+/// code.
+fn plain_path(path: &str) -> Option<String> {
+    let path = path.strip_prefix("$.").or_else(|| path.strip_prefix("json.")).unwrap_or(path);
+    let plain = path.strip_prefix("json").unwrap_or(path).replace('[', ".").replace(']', "");
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '.');
+    plain.chars().all(is_plain).then(|| plain.trim_start_matches('.').to_owned())
 }
 
 /// Returns the template of the body. A prompt that is JSON is inserted as it is.
@@ -141,4 +190,21 @@ fn reading(kind: &str, path: Option<&str>) -> String {
         _ => format!("json.output || json.generation || json.response || json.text || {chat}"),
     };
     format!("json.generated_text || {rest} || json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_keys_and_indexes() {
+        for (path, expected) in [
+            ("json.embedding", Some("embedding")),
+            ("$.data[0].embedding", Some("data.0.embedding")),
+            ("json[0]", Some("0")),
+            ("json.map(it => it)", None),
+        ] {
+            assert_eq!(plain_path(path).as_deref(), expected, "{path}");
+        }
+    }
 }

@@ -333,7 +333,8 @@ impl Translator<'_> {
                 }
             }
             if function.get("name").and_then(Node::text).is_none() {
-                self.unsupported(item.span, "a tool that is not a function", None);
+                let help = "write `name`, `description` and `parameters`, or `{ type: function, function: { … } }`";
+                self.unsupported(item.span, "a tool that is not a function", Some(help));
                 continue;
             }
             tools.push(map(item.span, entry));

@@ -24,7 +24,18 @@ impl Translator<'_> {
         };
         let mut written: Vec<(Span, TestSettings)> = Vec::new();
         let tests = match root.get("tests") {
-            Some(block) => self.list_of(block),
+            Some(block) => {
+                let count = self.diagnostics.len();
+                let tests = self.list_of(block);
+                let is_read = self.diagnostics.len() == count;
+                if tests.is_empty() && is_read && root.get("scenarios").is_none() {
+                    let message = "there are no tests: each prompt is sent once".to_owned();
+                    self.warn(block.span, message, Some("promptfoo does the same; add tests"));
+                    vec![super::build::map(block.span, [])]
+                } else {
+                    tests
+                }
+            }
             // Without tests, promptfoo sends each prompt once.
             None if root.get("scenarios").is_none() => vec![super::build::map(root.span, [])],
             None => Vec::new(),
@@ -111,6 +122,11 @@ impl Translator<'_> {
             return self.generated(span, file, config);
         }
         if !CONTENTS.contains(&extension.as_str()) {
+            if extension.starts_with("xlsx") {
+                let message = format!("`{file}` is an Excel file, which is not read");
+                self.file_error(span, message, "save the sheet as CSV, and name that file");
+                return Vec::new();
+            }
             let message = format!("`{file}` has no tests that can be read");
             let help = "tests are read from .csv, .jsonl, .json and .yaml files, and made by .js, .ts and .py programs";
             self.file_error(span, message, help);
@@ -176,7 +192,7 @@ impl Translator<'_> {
         defaults: &TestSettings,
         tests: &mut Vec<(Span, TestSettings)>,
     ) {
-        for scenario in self.listed(block) {
+        for (number, scenario) in self.listed(block).into_iter().enumerate() {
             for (key, _) in scenario.entries() {
                 if !matches!(&*key.name, "config" | "tests" | "description") {
                     self.unsupported(key.span, &format!("`{}` of a scenario", key.name), None);
@@ -188,7 +204,8 @@ impl Translator<'_> {
                 continue;
             };
             for config in self.listed(configs) {
-                let said = self.test_settings(&config, defaults);
+                let mut said = self.test_settings(&config, defaults);
+                said.conversation = Some(format!("__scenario_{number}__"));
                 match scenario.get("tests") {
                     Some(block) => {
                         for test in self.list_of(block) {

@@ -33,6 +33,10 @@ pub(super) struct TestSettings {
     /// The recorded output, if the test has one.
     pub(super) output: Option<Node>,
     pub(super) metadata: Option<Node>,
+    /// The variable that stores the output for later tests.
+    pub(super) stores: Option<Node>,
+    /// The conversation of the tests of a scenario that do not name one.
+    pub(super) conversation: Option<String>,
     /// The options as written, for scripts.
     pub(super) written_options: Option<Node>,
     /// True if some options are only visible to scripts.
@@ -113,13 +117,15 @@ impl Translator<'_> {
                 "rubricPrompt" => said.rubric = Some(self.permitted(value)),
                 "provider" => self.graders(value, &mut said.graders),
                 "factuality" => said.factuality = Some(self.factuality_scores(value)),
-                // `test_settings` handles `disableDefaultAsserts`. The other two options have no effect, because tests
-                // do not share any state.
+                // `test_settings` handles `disableDefaultAsserts`, and `history` handles `disableConversationVar`. Tests
+                // that depend on each other run in order anyway.
                 "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
                 "storeOutputAs" => {
-                    let help = "a test cannot use the answers of another test: write both as one `conversation` in a \
-                        `kindlm.yaml`";
-                    self.unsupported(key.span, "`options.storeOutputAs`", Some(help));
+                    if value.text().is_none_or(str::is_empty) {
+                        self.error(value.span, "expected the name of a variable", None);
+                    } else {
+                        said.stores = Some(value.clone());
+                    }
                 }
                 name if super::settings::is_setting(name) => {
                     let help = "write it into the `config` of a provider, and name that in `providers` of the test";

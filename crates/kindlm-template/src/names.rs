@@ -26,6 +26,10 @@ pub(crate) fn unknown<'n>(
         (_, "items" | "keys" | "values") if kind == "method" => {
             "`{% for key, value in name | items %}` goes through an object".to_owned()
         }
+        (_, "read_file_base64") if kind == "function" => {
+            "promptfoo has no such function either: give a variable the value `file://image.jpg`, and its data is inserted"
+                .to_owned()
+        }
         ([], _) if kind == "method" => "write it as a filter: `{{ name | upper }}`".to_owned(),
         ([], _) => format!("docs/promptfoo.md lists every {kind} that there is"),
         (near, _) => format!("did you mean {}?", near.join(" or ")),

@@ -467,6 +467,34 @@ fn a_config_that_cannot_be_run_says_why() {
 }
 
 #[test]
+fn imports_of_a_config_are_files_of_the_suite() {
+    let (name, text, _) = CONFIGS[0];
+    let folder = folder(&[(name, text), ("lib.js", "exports.ask = 'Hi {{name}}';")]);
+    let ran = kindlm(folder.path(), &["test", "-c", name, "-q", "--reporter", "json=ran.json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let report = std::fs::read_to_string(folder.path().join("ran.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let files =
+        report["suite"]["files"].as_array().unwrap_or_else(|| panic!("{}", report["suite"]));
+    let paths: Vec<&str> = files.iter().filter_map(|it| it["path"].as_str()).collect();
+    assert_eq!(paths, ["lib.js", name]);
+}
+
+#[test]
+fn a_redirect_to_another_host_is_refused() {
+    let server = kindlm_testing::MockServer::answering(|_| {
+        kindlm_testing::MockReply::redirect(302, "http://elsewhere.example:81/tests.csv")
+    })
+    .unwrap();
+    let config = format!("prompts: [a]\nproviders: [echo]\ntests: '{}/tests.csv'\n", server.url());
+    let folder = folder(&[(CONFIG, &config)]);
+    let ran = kindlm(folder.path(), &["test", "-c", CONFIG, "--allow-network"]);
+    assert_eq!((ran.code, server.count()), (2, 1), "{ran:?}");
+    let expected = "it redirects to elsewhere.example:81; write the address there";
+    assert!(ran.stderr.contains(expected), "{ran:?}");
+}
+
+#[test]
 fn tests_are_read_from_the_network_only_if_allowed() {
     let server = kindlm_testing::MockServer::answering(|_| {
         kindlm_testing::MockReply::json(&json!([{"vars": {"name": "Ada"}}]))

@@ -1,11 +1,14 @@
 //! Translation of a promptfoo config into a `kindlm.yaml` with the same behaviour.
 
-use kindlm_source::{Code, Diagnostic, Kind, Node, read};
+use std::sync::Arc;
+
+use kindlm_engine::TestCase;
+use kindlm_source::{Code, Diagnostic, Kind, Node, Source, read};
 use kindlm_template::{is_template, with_default};
 use kindlm_types::Files;
 
 use super::sink::Sink;
-use super::{Sources, Translation, load_tree, read_all};
+use super::{Loaded, Sources, Translation, compact, load_tree, read_all};
 
 /// The result of a translation from promptfoo.
 #[derive(Debug)]
@@ -72,6 +75,23 @@ fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
     )
 }
 
+/// True if a text is a suite with the same tests.
+fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
+    let source = Arc::new(Source::new("kindlm.yaml", yaml));
+    let tree = read(&source, 0..yaml.len());
+    let (loaded, _) =
+        load_tree(&source, tree.root.as_ref(), Sink::new(tree.diagnostics), sources, false);
+    let tests = |it: &Loaded| {
+        let cases = it.suite.as_ref().map(|it| it.cases.iter());
+        cases.map(|cases| {
+            let of = |it: &TestCase| (it.name.clone(), it.digest, Arc::clone(&it.models));
+            cases.map(of).collect::<Vec<_>>()
+        })
+    };
+    let (own, expected) = (tests(&loaded), tests(expected));
+    own.is_some() && own == expected
+}
+
 impl Imported {
     /// Writes the translation as YAML, or reports the errors of the translated suite.
     fn write(&mut self, mut translation: Translation, sources: &Sources<'_>) {
@@ -86,13 +106,16 @@ impl Imported {
         }
         let Translation { source, root, .. } = &translation;
         let (loaded, _) = load_tree(source, Some(root), Sink::default(), sources, false);
-        self.diagnostics = loaded.diagnostics;
+        self.diagnostics.clone_from(&loaded.diagnostics);
         if !self.diagnostics.is_empty() {
             let is_error = |it: &Diagnostic| self.diagnostics.iter().any(|err| err.span == it.span);
             self.warnings.retain(|it| !is_error(it));
             return;
         }
-        match serde_yaml::to_string(&root.to_json()) {
+        let json = root.to_json();
+        let whole = || serde_yaml::to_string(&json);
+        let short = compact::to_yaml(&compact::compacted(json.clone())).ok();
+        match short.filter(|it| is_same(it, &loaded, sources)).map_or_else(whole, Ok) {
             Ok(yaml) => self.yaml = Some(yaml),
             Err(err) => {
                 let message = format!("the translation cannot be written: {err}");

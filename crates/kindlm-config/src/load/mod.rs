@@ -9,6 +9,7 @@
 
 mod build;
 mod check;
+mod compact;
 mod import;
 mod inline;
 mod media;

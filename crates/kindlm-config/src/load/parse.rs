@@ -7,6 +7,7 @@ use kindlm_source::{Code, Diagnostic, Node, Source, Span, read};
 
 use super::Sources;
 use super::sink::Sink;
+use crate::imports::Programs;
 
 /// A parsed config file.
 #[derive(Debug)]
@@ -71,6 +72,9 @@ fn evaluated(
         let message = format!("the config cannot be evaluated: {why}");
         error(Code::PROGRAM, message, &as_json(name))
     })?;
+    // The imports were read by the sandbox. Here they become files of the suite, as the config itself.
+    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    Programs::new(sources.files).of(file);
     let text = serde_json::to_string_pretty(&evaluated.value).unwrap_or_default();
     let is_config = evaluated.value.is_object();
     if !is_config {

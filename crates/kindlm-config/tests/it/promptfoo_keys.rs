@@ -342,8 +342,39 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "providers: sagemaker:…",
         "providers: ['sagemaker:embedding:e1']",
-        Refused("`sagemaker:embedding`"),
+        Refused("`sagemaker:embedding:e1` for embeddings in this place"),
     ),
+    (
+        "providers: sagemaker:…",
+        "tests: [{ options: { provider: { embedding: { id: 'sagemaker:embedding:e1', config: { responseFormat: { path: 'json.data[0]' } } } } }, assert: [{ type: similar, value: a }] }]",
+        As(&[
+            "endpoints/e1/invocations",
+            "body: input: '{{ prompt }}' text: '{{ prompt }}' inputs: '{{ prompt }}'",
+            "responsePath: data.0",
+        ]),
+    ),
+    (
+        "providers: file://main.go",
+        "providers: ['golang:main.go']",
+        Refused("a provider in a Go file"),
+    ),
+    (
+        "providers: file://main.go",
+        "providers: ['file://gone.go:CallApi']",
+        Refused("`gone.go` does not exist"),
+    ),
+    (
+        "prompts[].messages",
+        "prompts: [{ label: l, messages: [{ role: user, content: a }] }]",
+        Refused("this prompt has neither `raw` nor `id`"),
+    ),
+    ("tests: file://tests.xlsx", "tests: 'file://a.xlsx'", Refused("`a.xlsx` is an Excel file")),
+    (
+        "tests: https://…",
+        "tests: https://a.sharepoint.com/t.csv",
+        Refused("reading tests from SharePoint"),
+    ),
+    ("tests", "tests: []", Warned("there are no tests: each prompt is sent once")),
     (
         "providers: openrouter:…",
         "providers: ['nscale:m', 'docker:ai/smollm2', { id: 'cloudflare-ai:chat:@cf/m', config: { accountId: a1 } }]",
@@ -792,10 +823,44 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("options.runSerially", "tests: [{ options: { runSerially: true } }]", As(&["prompt: hi"])),
     (
         "options.storeOutputAs",
-        "tests: [{ options: { storeOutputAs: x } }]",
-        Refused("`options.storeOutputAs`"),
+        "prompts: ['Say {{x}}']\ntests: [{ vars: { x: a }, options: { storeOutputAs: y } }, { vars: { x: '{{y}}!' } }]",
+        As(&["storeOutputAs: y", "user: Say {{y}}!", "history: stored outputs", "y: ''"]),
     ),
-    ("_conversation", "prompts: ['{{ _conversation }}']", Refused("the variable `_conversation`")),
+    (
+        "options.storeOutputAs",
+        "prompts: [a, b]\ntests: [{ options: { storeOutputAs: y } }]",
+        Refused("`options.storeOutputAs` with several prompts or providers"),
+    ),
+    (
+        "options.storeOutputAs",
+        "tests: [{ options: { storeOutputAs: y }, assert: [{ type: equals, value: '{{y}}' }] }]",
+        Refused("a stored output in a check"),
+    ),
+    (
+        "_conversation",
+        "prompts: [{ raw: '{{ _conversation }}', label: p }]\ntests: [{ metadata: { conversationId: c } }]",
+        As(&["history: p · c"]),
+    ),
+    (
+        "_conversation",
+        "prompts: [{ raw: '{{ _conversation }}', label: p }]\ntests: [{ vars: { x: a } }]",
+        As(&["history: p"]),
+    ),
+    (
+        "_conversation",
+        "prompts: ['{{ _conversation }}']\ntests: [{ options: { disableConversationVar: true } }]",
+        Refused("the variable `_conversation` with `disableConversationVar`"),
+    ),
+    (
+        "_conversation",
+        "prompts: ['{{ _conversation }}']\ntests: [{ vars: { x: '{{ _conversation }}' } }]",
+        Refused("the variable `_conversation` outside of a prompt"),
+    ),
+    (
+        "_conversation",
+        "prompts: ['{{ _conversation }}', b]\ntests: [{ assert: [{ type: select-best, value: a }] }]",
+        Refused("the variable `_conversation` in a test that compares outputs"),
+    ),
     ("defaultTest", "defaultTest: file://default.yaml", As(&["type: equals", "value: by default"])),
     (
         "scenarios",
@@ -1045,6 +1110,8 @@ fn files() -> Memory {
         ),
         ("schema.json", r#"{"type": "object"}"#),
         ("prompt.js", "x"),
+        ("main.go", "x"),
+        ("a.xlsx", "x"),
         ("tests.js", "x"),
         ("var.js", "x"),
         ("filter.js", "x"),

@@ -1,0 +1,89 @@
+//! The variable `_conversation`: the earlier exchanges of a conversation over several tests.
+//!
+//! A conversation has the tests with the same prompt, model and `metadata.conversationId`. The engine carries them out
+//! one after another.
+
+use kindlm_source::{Node, Span};
+use kindlm_template::is_template;
+use serde_json::Value;
+
+use super::Translator;
+use super::asserts::compares;
+use super::prompts::Prompt;
+use super::test_settings::TestSettings;
+
+/// The variable with the earlier exchanges.
+const VARIABLE: &str = "_conversation";
+
+impl Translator<'_> {
+    /// Returns the name of the conversation of a test with a prompt that uses the variable, or of the history of stored
+    /// outputs.
+    ///
+    /// Returns `None` for other prompts, and after an error, which is reported.
+    pub(super) fn history(
+        &mut self,
+        span: Span,
+        said: &TestSettings,
+        prompt: &Prompt,
+    ) -> Option<String> {
+        if !self.stored.is_empty() {
+            return Some(super::stored::HISTORY.to_owned());
+        }
+        if !is_used_by(prompt) {
+            return None;
+        }
+        let is_off = said.written_options.as_ref();
+        let is_off = is_off.and_then(|it| it.get("disableConversationVar"));
+        let has_filters = self.filters.as_ref().is_some_and(|own| own.are_within(&prompt.node));
+        let kind = |it: &Node| it.get("type").and_then(Node::text).map(str::to_owned);
+        let problem = if is_off.is_some_and(|it| it.to_json() == Value::Bool(true)) {
+            Some(("with `disableConversationVar`", "write a prompt without the variable"))
+        } else if has_filters {
+            Some(("beside `nunjucksFilters`", "use built-in filters in this prompt"))
+        } else if said.asserts.iter().filter_map(kind).any(|it| compares(&it)) {
+            Some(("in a test that compares outputs", "compare them in a test without the variable"))
+        } else if said.asserts.iter().any(is_used_in)
+            || said.vars.iter().any(|(_, it)| is_used_in(it))
+        {
+            let help = "a check in JavaScript finds the exchanges as `context.vars._conversation`";
+            Some(("outside of a prompt", help))
+        } else {
+            None
+        };
+        if let Some((place, help)) = problem {
+            self.unsupported(span, &format!("the variable `{VARIABLE}` {place}"), Some(help));
+            return None;
+        }
+        let id = said.metadata.as_ref().and_then(|it| it.get("conversationId"));
+        let id = id.map(|it| it.text().map_or_else(|| it.to_json().to_string(), str::to_owned));
+        let id = id.or_else(|| said.conversation.clone());
+        Some(id.map_or_else(|| prompt.name.clone(), |id| format!("{} · {id}", prompt.name)))
+    }
+
+    /// Reports a prompt that is made before the run and uses the variable. Returns true for other prompts.
+    pub(super) fn is_made_without_history(&mut self, span: Span, text: &str) -> bool {
+        if !uses(text) {
+            return true;
+        }
+        let help = "write the prompt as a template: `prompts: [file://prompt.json]`";
+        let what = format!("the variable `{VARIABLE}` in the result of a prompt function");
+        self.unsupported(span, &what, Some(help));
+        false
+    }
+}
+
+/// True if a prompt uses the variable.
+pub(super) fn is_used_by(prompt: &Prompt) -> bool {
+    prompt.program.is_none() && uses(&prompt.text)
+}
+
+/// True if a text is a template that may use the variable.
+fn uses(text: &str) -> bool {
+    is_template(text) && text.contains(VARIABLE)
+}
+
+/// True if a text within a value is a template that may use the variable.
+fn is_used_in(node: &Node) -> bool {
+    let within = || node.items().iter().chain(node.entries().iter().map(|(_, it)| it));
+    node.text().is_some_and(uses) || within().any(is_used_in)
+}
