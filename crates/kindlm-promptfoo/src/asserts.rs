@@ -90,6 +90,21 @@ impl Translator<'_> {
             }
         }
         let kind = translated.iter().find(|(key, _)| &*key.name == "type");
+        let plain = kind.and_then(|(_, it)| it.text()).map(|it| it.trim_start_matches("not-"));
+        if plain == Some("llm-rubric") && self.makes_images {
+            self.refuse_grading_of_images(node.span);
+        }
+        let has = |name: &str| translated.iter().any(|(key, _)| &*key.name == name);
+        let prompt = match plain {
+            // A model that classifies gets the output, and knows the labels itself.
+            Some("classifier") if !has("labels") && !has("rubricPrompt") => Some("{{ output }}"),
+            Some("moderation") if moderates(&node) && !has("rubricPrompt") => Some(GUARDED),
+            _ => None,
+        };
+        if let Some(prompt) = prompt {
+            translated.push((key(node.span, "rubricPrompt"), text(node.span, prompt)));
+        }
+        let kind = translated.iter().find(|(key, _)| &*key.name == "type");
         if kind.and_then(|(_, it)| it.text()).is_some_and(compares) {
             let yes = super::build::node(node.span, Kind::Bool(true));
             translated.push((key(node.span, "decidesScore"), yes));
@@ -149,6 +164,16 @@ impl Translator<'_> {
             None => self.extra(node),
         }
     }
+}
+
+/// The prompt of Llama Guard for an answer of another model, as promptfoo writes it.
+const GUARDED: &str = "Human: {{ input }}\n\nAssistant: {{ output }}";
+
+/// True if the provider of a check is Llama Guard.
+fn moderates(check: &Node) -> bool {
+    let provider = check.get("provider");
+    let id = provider.and_then(|it| it.text().or_else(|| it.get("id")?.text()));
+    id.is_some_and(|it| it.starts_with("replicate:moderation:"))
 }
 
 /// True if a model judges assertions of this type.

@@ -91,7 +91,7 @@ const KNOWN: [(&str, &[&str]); 5] = [
 ];
 
 /// Settings that KindLM cannot translate, with the advice.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 6] = [
     (
         "functionToolCallbacks",
         "checks see the calls themselves; answer them as simulated tools of a `kindlm.yaml`",
@@ -104,12 +104,6 @@ const REFUSED: [(&str, &str); 12] = [
     ("headers", "send the request with an `https://` provider, which has `headers`"),
     ("beta", "send the request with an `https://` provider, which has `headers`"),
     ("systemInstruction", "write it as the first message of the prompt, with `role: system`"),
-    ("connectors", "KindLM uses version 2 of Cohere's API, which has no connectors"),
-    ("documents", "put the documents into the prompt"),
-    ("chatHistory", "write the conversation as the messages of the prompt"),
-    ("preamble_override", "write it as the first message of the prompt, with `role: system`"),
-    ("prompt_truncation", "KindLM uses version 2 of Cohere's API, which has no such setting"),
-    ("showSearchQueries", "KindLM uses version 2 of Cohere's API, which has no such setting"),
 ];
 
 /// Settings that only control promptfoo, and change no request. [`refused_at_azure`] has exceptions.

@@ -28,7 +28,7 @@ const fn open(name: &'static str, base_url: &'static str, key: &'static str) -> 
 }
 
 /// All servers. Two rows with one address are two names of one vendor.
-const SERVERS: [Server; 41] = [
+const SERVERS: [Server; 42] = [
     server("abliteration", "https://api.abliteration.ai/v1", "ABLIT_KEY"),
     server("ai21", "https://api.ai21.com/studio/v1", "AI21_API_KEY"),
     server("aimlapi", "https://api.aimlapi.com/v1", "AIML_API_KEY"),
@@ -61,6 +61,7 @@ const SERVERS: [Server; 41] = [
     server("novita", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY"),
     server("nscale", "https://inference.api.nscale.com/v1", "NSCALE_SERVICE_TOKEN"),
     server("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    open("openclaw", "http://127.0.0.1:18789/v1", "OPENCLAW_GATEWAY_TOKEN"),
     server("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     server("orcarouter", "https://api.orcarouter.ai/v1", "ORCAROUTER_API_KEY"),
     server("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
@@ -120,6 +121,8 @@ impl Translator<'_> {
         }
         if server.name == "portkey" {
             self.portkey(span, model, &own, &mut settings);
+        } else if server.name == "openclaw" {
+            self.openclaw(span, model, &own, &mut settings);
         } else if server.is_open && self.env_value(server.key).is_none() {
             settings.provider.push(("apiKeyEnv", node(span, Kind::Null)));
         } else {
@@ -186,6 +189,7 @@ impl Translator<'_> {
             "nvidia" => {
                 Some(env("NVIDIA_API_BASE_URL").unwrap_or_else(|| server.base_url.to_owned()))
             }
+            "openclaw" => Some(self.openclaw_address(own)),
             "portkey" => {
                 let url = env("PORTKEY_API_BASE_URL").or_else(|| set("portkeyApiBaseUrl"));
                 Some(url.unwrap_or_else(|| server.base_url.to_owned()))
@@ -262,7 +266,7 @@ impl Translator<'_> {
 }
 
 /// The settings that are about the server, not about the model.
-const OWN: [(&str, &[&str]); 9] = [
+const OWN: [(&str, &[&str]); 10] = [
     ("cloudflare-ai", &["accountId", "accountIdEnvar"]),
     ("databricks", &["workspaceUrl", "isPayPerToken"]),
     ("envoy", &["apiBaseUrl"]),
@@ -271,7 +275,22 @@ const OWN: [(&str, &[&str]); 9] = [
     ("hf", &["apiEndpoint", "chatCompletion", "inferenceProvider"]),
     ("huggingface", &["apiEndpoint", "chatCompletion", "inferenceProvider"]),
     ("mlflow-gateway", &["gatewayUrl"]),
+    ("openclaw", &OPENCLAW),
     ("xai", &["region"]),
+];
+
+/// The settings of an agent of `OpenClaw` that are no settings of a model.
+const OPENCLAW: [&str; 10] = [
+    "gateway_url",
+    "auth_token",
+    "auth_password",
+    "session_key",
+    "backend_model",
+    "model_override",
+    "message_channel",
+    "account_id",
+    "scopes",
+    "timeoutMs",
 ];
 
 /// The settings that hold the address of a server without a usual one.

@@ -5,7 +5,7 @@ use kindlm_source::{Node, Span};
 use super::Translator;
 use super::asserts::{KnownKeys, is_graded};
 use super::build::{map, text};
-use super::provider::{AZURE_EMBEDDING, Provider, read};
+use super::provider::read;
 
 /// References to the grading models for assertions that do not name a model.
 #[derive(Clone, Default)]
@@ -45,15 +45,7 @@ impl Translator<'_> {
             let model = self.grader(node);
             let id = node.text().or_else(|| node.get("id").and_then(Node::text));
             // An embedding model can only grade by similarity.
-            if id.is_some_and(|it| {
-                matches!(
-                    read(it),
-                    Provider::Embedding { .. }
-                        | Provider::CompatibleEmbedding { .. }
-                        | Provider::SageMakerEmbedding(_)
-                        | Provider::Azure { kind: AZURE_EMBEDDING, .. }
-                )
-            }) {
+            if id.is_some_and(|it| read(it).is_embedding()) {
                 graders.embedding = model;
             } else {
                 *graders = Graders { embedding: model.clone(), text: model };

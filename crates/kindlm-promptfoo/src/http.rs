@@ -5,18 +5,22 @@ use kindlm_source::{Key, Kind, Node, Span};
 use super::Translator;
 use super::build::{entries, text};
 use super::files::path;
+use super::http_more::{Constants, MORE, with_constants};
 use super::settings::{Settings, variable_of};
 
 /// The help for keys that cannot be translated.
 const HELP: [(&str, &str); 5] = [
     ("request", "write it as `url`, `method`, `headers` and `body`"),
     ("transformRequest", "write the content as `body`, with templates"),
-    ("validateStatus", "a status from 200 to 299 is an answer, and any other an error"),
+    (
+        "session",
+        "a test cannot use the answers of another request: write a `conversation` in a `kindlm.yaml`",
+    ),
     (
         "sessionParser",
         "a test cannot use the answers of another test: write a `conversation` in a `kindlm.yaml`",
     ),
-    ("tls", "`SSL_CERT_FILE` names certificates to trust"),
+    ("multipart", "call the API with a provider in a file, `file://upload.js`"),
 ];
 
 impl Translator<'_> {
@@ -29,6 +33,7 @@ impl Translator<'_> {
         let config = &self.without_env_defaults(config);
         let mut provider = Vec::new();
         let (mut headers, mut query) = (Vec::new(), Vec::new());
+        let mut constants = Constants::new();
         if !url.is_empty() {
             provider.push(("url", text(span, &self.with_env(url))));
         }
@@ -58,6 +63,9 @@ impl Translator<'_> {
                 "transformResponse" | "responseParser" => {
                     provider.push(self.response(value)?);
                 }
+                name if MORE.contains(&name) => {
+                    self.http_more(key, value, &mut provider, &mut constants);
+                }
                 "maxRetries" => {
                     let what = "`maxRetries` has no effect here: KindLM decides which requests are retried";
                     self.warn(key.span, what.to_owned(), None);
@@ -68,6 +76,9 @@ impl Translator<'_> {
                     self.unsupported(key.span, &what, help);
                 }
             }
+        }
+        for (_, body) in provider.iter_mut().filter(|(name, _)| *name == "body") {
+            *body = with_constants(body, &constants);
         }
         if !provider.iter().any(|(name, _)| *name == "url") {
             self.error(span, "the http provider has no `url`", Some("add `config: { url: … }`"));

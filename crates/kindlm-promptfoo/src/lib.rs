@@ -45,6 +45,8 @@ mod graders;
 mod histories;
 mod hooks;
 mod http;
+mod http_more;
+mod images;
 mod keys;
 mod media;
 mod nested;
@@ -66,6 +68,7 @@ mod table;
 mod test_list;
 mod test_settings;
 mod vars;
+mod vendors;
 mod xai;
 
 use std::collections::{BTreeSet, HashSet};
@@ -172,6 +175,7 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         keys: KnownKeys::default(),
         providers: Providers::default(),
         reads_chats: false,
+        makes_images: false,
         embraced: Vec::new(),
         made: MadePrompts::default(),
         stored: Vec::new(),
@@ -208,6 +212,8 @@ struct Translator<'a> {
     providers: Providers,
     /// True if a model under test reads messages. Graders do not count.
     reads_chats: bool,
+    /// True if a model makes images.
+    makes_images: bool,
     /// Variants of prompts by name: with the prefix or suffix of a test, or in text form.
     embraced: Vec<(String, Node)>,
     made: MadePrompts,

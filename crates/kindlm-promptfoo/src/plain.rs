@@ -46,6 +46,10 @@ const GENERATION: [&str; 11] = [
 const CLASSIFIED: &str = "JSON.stringify(Object.fromEntries((Array.isArray(json[0]) ? json[0] : \
     json).map(it => [it.label, it.score])))";
 
+/// The script that makes the highest score of each kind of entity a JSON object, as promptfoo's output.
+const ENTITIES: &str = "JSON.stringify(json.reduce((all, it) => (!all[it.entity_group] || all[it.entity_group] < \
+    it.score ? { ...all, [it.entity_group]: it.score } : all), {}))";
+
 impl Translator<'_> {
     /// Translates `llama`: the endpoint `/completion` of llama.cpp.
     pub(super) fn llama(&mut self, span: Span, config: &[(Key, Node)]) -> Settings {
@@ -64,7 +68,7 @@ impl Translator<'_> {
         plain(span, &format!("{host}/completion"), map(span, body), ("responsePath", "content"))
     }
 
-    /// Translates a task of Hugging Face's inference API: text generation or classification.
+    /// Translates a task of Hugging Face's inference API.
     pub(super) fn hugging_face(
         &mut self,
         span: Span,
@@ -74,9 +78,20 @@ impl Translator<'_> {
         let mut url = format!("https://router.huggingface.co/hf-inference/models/{model}");
         let mut key_of = Settings::default();
         let mut parameters = Vec::new();
+        let mut options = Vec::new();
         let mut is_own = false;
+        // The cosine of two vectors is the similarity that the other task computes.
+        if task == "sentence-similarity" {
+            url.push_str("/pipeline/feature-extraction");
+        }
+        let is_vector = matches!(task, "sentence-similarity" | "feature-extraction");
         for (key, value) in config {
             match &*key.name {
+                "apiEndpoint" if task == "sentence-similarity" => {
+                    let help = "an endpoint for `huggingface:feature-extraction:…` gives the vectors that KindLM compares";
+                    let what = "`config.apiEndpoint` of `huggingface:sentence-similarity`";
+                    self.unsupported(key.span, what, Some(help));
+                }
                 "apiEndpoint" => {
                     url = self.with_env(value.text().unwrap_or_default());
                     is_own = true;
@@ -87,18 +102,42 @@ impl Translator<'_> {
                     let value = self.without_templates(key, value);
                     parameters.extend(value.map(|it| (name.to_owned(), it)));
                 }
+                "aggregation_strategy" if task == "token-classification" => {
+                    parameters.push(("aggregation_strategy".to_owned(), value.clone()));
+                }
+                name @ ("use_cache" | "wait_for_model")
+                    if is_vector || task == "token-classification" =>
+                {
+                    options.push((name.to_owned(), value.clone()));
+                }
                 _ => self.ignored(key, &format!("`huggingface:{task}`")),
             }
+        }
+        if task == "token-classification" {
+            let usual = |list: &mut Vec<(String, Node)>, name: &str, value: Node| {
+                if !list.iter().any(|(it, _)| it == name) {
+                    list.push((name.to_owned(), value));
+                }
+            };
+            usual(&mut parameters, "aggregation_strategy", text(span, "simple"));
+            usual(&mut options, "use_cache", node(span, Kind::Bool(true)));
+            usual(&mut options, "wait_for_model", node(span, Kind::Bool(false)));
         }
         let is_generation = task == "text-generation";
         if is_generation && !parameters.iter().any(|(it, _)| it == "return_full_text") {
             parameters.insert(0, ("return_full_text".to_owned(), node(span, Kind::Bool(false))));
         }
-        let body = map(
-            span,
-            [("inputs", text(span, "{{prompt}}")), ("parameters", entries(span, parameters))],
-        );
+        let mut body = vec![("inputs", text(span, "{{prompt}}"))];
+        if !is_vector {
+            body.push(("parameters", entries(span, parameters)));
+        }
+        if is_vector || task == "token-classification" {
+            body.push(("options", entries(span, options)));
+        }
+        let body = map(span, body);
         let read = match (is_generation, is_own) {
+            _ if is_vector => ("embeddingPath", ""),
+            _ if task == "token-classification" => ("transformResponse", ENTITIES),
             (false, _) => ("transformResponse", CLASSIFIED),
             // A server of text-generation-inference answers with an object or with a list.
             (true, true) => ("transformResponse", "json.generated_text || json[0].generated_text"),

@@ -1,6 +1,7 @@
 //! Provider ids of promptfoo.
 
 use super::gateways::{self, Server};
+use super::vendors::{self, Vendor};
 
 /// The meaning of a provider id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) enum Provider<'a> {
     Script { runtime: Runtime, path: &'a str, function: Option<&'a str> },
     /// A file in Go, which promptfoo compiles.
     Go(&'a str),
+    /// A vendor with a request of its own.
+    Vendor(Vendor<'a>),
     /// An unsupported id, as a description for error messages.
     Unknown(String),
 }
@@ -63,10 +66,39 @@ const NO_CHAT: [&str; 16] = [
     "voice",
 ];
 
+/// The tasks of Hugging Face's inference API.
+const TASKS: [&str; 5] = [
+    "text-generation",
+    "text-classification",
+    "token-classification",
+    "feature-extraction",
+    "sentence-similarity",
+];
+
+impl Provider<'_> {
+    /// True for a model that makes embeddings, and no texts.
+    pub(super) fn is_embedding(&self) -> bool {
+        matches!(
+            self,
+            Self::Embedding { .. }
+                | Self::CompatibleEmbedding { .. }
+                | Self::SageMakerEmbedding(_)
+                | Self::Azure { kind: AZURE_EMBEDDING, .. }
+                | Self::HuggingFace { task: "feature-extraction" | "sentence-similarity", .. }
+        )
+    }
+}
+
 /// Parses a provider id.
 pub(super) fn read(id: &str) -> Provider<'_> {
     if id.starts_with("http://") || id.starts_with("https://") {
         return Provider::Http(id);
+    }
+    if id.starts_with("ws://") || id.starts_with("wss://") {
+        return Provider::Vendor(Vendor::WebSocket(id));
+    }
+    if matches!(id, "ws" | "wss" | "websocket") {
+        return Provider::Vendor(Vendor::WebSocket(""));
     }
     if let Some(path) = id.strip_prefix("file://") {
         return script(path);
@@ -79,6 +111,9 @@ pub(super) fn read(id: &str) -> Provider<'_> {
     let (prefix, rest) = id.split_once(':').unwrap_or((id, ""));
     let known = |kind, model| Provider::Known { kind, model };
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
+    if let Some(vendor) = vendors::read(prefix, rest) {
+        return Provider::Vendor(vendor);
+    }
     match (prefix, part) {
         ("echo", _) => known("echo", "echo"),
         ("golang", _) if !rest.is_empty() => Provider::Go(super::programs::split(rest).0),
@@ -142,7 +177,8 @@ fn hosted<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
         ("vertex", "chat") if !model.is_empty() => known("vertex", model),
         ("vertex", "live" | "video") => Provider::Unknown(format!("`vertex:{part}`")),
         ("vertex", _) if !rest.is_empty() => known("vertex", rest),
-        ("replicate", "moderation" | "image") => Provider::Unknown(format!("`replicate:{part}`")),
+        // Llama Guard is a language model, which the check `moderation` asks.
+        ("replicate", "moderation") if !model.is_empty() => known("replicate", model),
         ("replicate", _) if !rest.is_empty() => known("replicate", rest),
         ("sagemaker", "embedding" | "embeddings") if !model.is_empty() => {
             Provider::SageMakerEmbedding(model)
@@ -153,15 +189,30 @@ fn hosted<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
         }
         ("sagemaker", _) if !rest.is_empty() => Provider::SageMaker { kind: "", endpoint: rest },
         ("llama", _) => Provider::Llama,
-        ("huggingface" | "hf", "text-generation" | "text-classification") if !model.is_empty() => {
-            let is_generation = part == "text-generation";
-            let task = if is_generation { "text-generation" } else { "text-classification" };
-            Provider::HuggingFace { task, model }
+        ("huggingface" | "hf", _) if !model.is_empty() && part != "chat" => {
+            match TASKS.iter().find(|it| **it == part) {
+                Some(task) => Provider::HuggingFace { task, model },
+                None => Provider::Unknown(format!("`huggingface:{part}`")),
+            }
         }
         ("huggingface" | "hf", _) if part != "chat" => {
             Provider::Unknown(format!("`huggingface:{part}`"))
         }
+        ("openclaw", "agent" | "tools") => Provider::Unknown(format!("`openclaw:{part}`")),
+        ("openclaw", _) if part != "responses" => openclaw(id, rest),
         _ => compatible(id, prefix, rest),
+    }
+}
+
+/// Parses the id of an agent of `OpenClaw`, without its prefix. Its gateway has the API of OpenAI.
+fn openclaw<'a>(id: &str, rest: &'a str) -> Provider<'a> {
+    let (part, agent) = rest.split_once(':').unwrap_or((rest, ""));
+    match gateways::find("openclaw") {
+        Some(server) if matches!(part, "embedding" | "embeddings") => {
+            Provider::CompatibleEmbedding { server, model: vendors::agent_of(agent) }
+        }
+        Some(server) => Provider::Compatible { server, model: vendors::agent_of(rest) },
+        None => Provider::Unknown(format!("the provider `{id}`")),
     }
 }
 
@@ -269,7 +320,7 @@ mod tests {
             ("bedrock:kb:x", Provider::Unknown("`bedrock:kb`".to_owned())),
             ("vertex:chat:gemini-2.5-pro", known("vertex", "gemini-2.5-pro")),
             ("replicate:a/b:1f", known("replicate", "a/b:1f")),
-            ("replicate:image:a/b", Provider::Unknown("`replicate:image`".to_owned())),
+            ("replicate:image:a/b", Provider::Vendor(Vendor::Image("replicate", "a/b"))),
             ("sagemaker:llama:e", Provider::SageMaker { kind: "llama", endpoint: "e" }),
             ("sagemaker:e", Provider::SageMaker { kind: "", endpoint: "e" }),
             ("sagemaker:embedding:e", Provider::SageMakerEmbedding("e")),
@@ -277,16 +328,26 @@ mod tests {
                 "huggingface:text-generation:g",
                 Provider::HuggingFace { task: "text-generation", model: "g" },
             ),
-            (
-                "huggingface:feature-extraction:g",
-                Provider::Unknown("`huggingface:feature-extraction`".to_owned()),
-            ),
+            ("huggingface:fill-mask:g", Provider::Unknown("`huggingface:fill-mask`".to_owned())),
             ("google:embedding:e", Provider::Embedding { kind: "gemini", model: "e" }),
+            ("n8n:https://a.example/b", Provider::Vendor(Vendor::N8n("https://a.example/b"))),
+            ("wss://a.example/b", Provider::Vendor(Vendor::WebSocket("wss://a.example/b"))),
+            ("websocket", Provider::Vendor(Vendor::WebSocket(""))),
+            ("watsonx:ibm/granite", Provider::Vendor(Vendor::WatsonX("ibm/granite"))),
+            ("openclaw:responses", Provider::Vendor(Vendor::OpenClawResponses(""))),
+            ("openclaw:agent:x", Provider::Unknown("`openclaw:agent`".to_owned())),
+            (
+                "openclaw:agent-x",
+                Provider::Compatible {
+                    server: gateways::find("openclaw").unwrap(),
+                    model: "agent-x",
+                },
+            ),
             ("./a.js", node("./a.js", None)),
             ("golang:p.go", Provider::Go("p.go")),
             ("file://p/main.go:CallApi", Provider::Go("p/main.go")),
             ("a.py", Provider::Unknown("the provider `a.py`".to_owned())),
-            ("xai:image:grok-2-image", Provider::Unknown("`xai:image`".to_owned())),
+            ("xai:image:grok-2-image", Provider::Vendor(Vendor::Image("xai", "grok-2-image"))),
             ("browser", Provider::Unknown("the provider `browser`".to_owned())),
         ] {
             assert_eq!(read(id), expected, "{id}");

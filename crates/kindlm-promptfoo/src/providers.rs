@@ -39,7 +39,7 @@ struct ModelIds {
 }
 
 /// The providers that get a prompt as a text.
-const TAKE_TEXT: [&str; 4] = ["echo", "http", "command", "script"];
+const TAKE_TEXT: [&str; 5] = ["echo", "http", "command", "script", "websocket"];
 
 /// Models that get the same prompts and tools, with the same transform.
 #[derive(Clone, Default)]
@@ -248,6 +248,7 @@ fn model_of(entry: &Entry, server: Server, model: &str) -> String {
         },
         "f5" => model.trim_start_matches('/').to_owned(),
         "helicone" => set("model").unwrap_or(model).to_owned(),
+        "openclaw" => super::vendors::openclaw_model(model),
         _ => model.to_owned(),
     }
 }
@@ -414,12 +415,7 @@ impl Translator<'_> {
     ) -> Option<(&'static str, String, String, Settings)> {
         let span = entry.span;
         match read(&entry.id) {
-            Provider::Embedding { .. }
-            | Provider::CompatibleEmbedding { .. }
-            | Provider::SageMakerEmbedding(_)
-            | Provider::Azure { kind: AZURE_EMBEDDING, .. }
-                if !is_extra =>
-            {
+            provider if !is_extra && provider.is_embedding() => {
                 let what = format!("`{}` for embeddings in this place", entry.id);
                 let help = "use it for embeddings: `provider` of a `similar` assertion, or `options: { provider: { \
                     embedding: … } }`";
@@ -486,10 +482,18 @@ impl Translator<'_> {
                 self.unsupported(span, "a provider in a Go file", Some(help));
                 None
             }
+            Provider::Vendor(vendor) => {
+                let (kind, name, model, mut settings) = self.vendor(span, vendor, &entry.config)?;
+                if kind == "openai-responses" {
+                    self.usual_params((kind, &name), &model, entry, &mut settings);
+                }
+                Some((kind, name, model, settings))
+            }
             Provider::Unknown(what) => {
                 let help = "supported are openai, anthropic, google, vertex, bedrock, mistral, cohere, ollama, azure, \
                     replicate, huggingface, llama, servers with OpenAI's API (openrouter, groq, deepseek, togetherai, \
                     fireworks, xai, databricks, cloudflare-ai and others), echo, http(s), exec and file://";
+                let help = super::vendors::advice(&entry.id).unwrap_or(help);
                 self.unsupported(span, &what, Some(help));
                 None
             }
@@ -505,6 +509,10 @@ impl Translator<'_> {
         model: &str,
     ) -> Option<(&'static str, String, String, Settings)> {
         let span = entry.span;
+        if kind == "cohere" && super::vendors::is_cohere_v1(&entry.config) {
+            let settings = self.cohere_v1(span, model, &entry.config);
+            return Some(("http", "cohere-v1".to_owned(), model.to_owned(), settings));
+        }
         let is_vertex = kind == "vertex" || kind == "gemini" && asks_vertex(entry);
         let kind = if is_vertex { "vertex" } else { kind };
         // promptfoo adds the vendor of Llama to the name.

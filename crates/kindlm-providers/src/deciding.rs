@@ -17,7 +17,7 @@ const PLACE: [&str; 5] = ["baseUrl", "region", "project", "organization", "file"
 pub enum Deciding {
     /// The configuration of `scripted`, without credentials and rate limits. It identifies the prepared answers.
     Prepared(Map<String, Value>),
-    /// The configuration of `http`, `command` or `mcp`, without credentials, rate limits and declared evidence. It
+    /// The configuration of `http`, `command`, `mcp` or `websocket`, without credentials, rate limits and declared evidence. It
     /// identifies the server or program.
     Setup(Map<String, Value>),
     /// The settings of any other provider: a vendor's API, `script`, `echo`, or a provider outside this crate.
@@ -48,7 +48,7 @@ impl Deciding {
         };
         match registration.meta.id {
             "scripted" => Self::Prepared(without_free(config)),
-            "http" | "command" | "mcp" => {
+            "http" | "command" | "mcp" | "websocket" => {
                 let mut own = without_free(config);
                 own.shift_remove(EVIDENCE);
                 Self::Setup(own)
@@ -75,7 +75,9 @@ pub fn without_free(config: &Value) -> Map<String, Value> {
 /// `providers`.
 pub fn runs_scripts(name: &str, config: &Value) -> bool {
     let Some((registration, own)) = configured(&built_in(), name, config) else { return false };
-    registration.meta.id == "script" || own.get("transformResponse").is_some()
+    registration.meta.id == "script"
+        || registration.meta.id == "websocket"
+        || own.get("transformResponse").is_some()
 }
 
 /// Returns false for `null`, `false`, and empty objects and lists. These values mean the same as an absent key.

@@ -90,6 +90,7 @@ mod replicate;
 mod script;
 pub mod scripted;
 mod vertex;
+mod websocket;
 
 /// All providers of this crate, sorted by id.
 pub static REGISTRY: &[&Registration] = &[
@@ -109,6 +110,7 @@ pub static REGISTRY: &[&Registration] = &[
     &script::REGISTRATION,
     &scripted::REGISTRATION,
     &vertex::REGISTRATION,
+    &websocket::REGISTRATION,
 ];
 
 /// The set of providers that a suite may configure.
@@ -134,11 +136,11 @@ pub fn find(id: &str) -> Option<&'static Registration> {
 pub const TYPE: &str = "type";
 
 /// Returns true if a provider receives the test variables with the prompt. This holds for `script`, for `command` with
-/// `input: argument`, for `echo` with `whole`, and for `http` with templates.
+/// `input: argument`, for `echo` with `whole`, for `http` with templates, and for `websocket`.
 pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     let Some((registration, config)) = configured(known, name, config) else { return false };
     match registration.meta.id {
-        "script" => true,
+        "script" | "websocket" => true,
         "command" => config.get("input").is_some_and(|it| it == "argument"),
         "echo" => config.get("whole").is_some_and(|it| *it == true),
         "http" => http::wants_vars(&config),
@@ -182,7 +184,7 @@ pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
     })
 }
 
-/// Returns the test variables in a provider's requests; only `http` has any. Each has the problem to report if no test
+/// Returns the test variables in a provider's requests; only `http` and `websocket` have any. Each has the problem to report if no test
 /// defines it.
 pub fn named_vars(
     known: &Providers,
@@ -191,6 +193,9 @@ pub fn named_vars(
 ) -> Vec<(String, kindlm_types::Problem)> {
     match configured(known, name, config) {
         Some((registration, config)) if registration.meta.id == "http" => http::named_vars(&config),
+        Some((registration, config)) if registration.meta.id == "websocket" => {
+            websocket::named_vars(&config)
+        }
         _ => Vec::new(),
     }
 }

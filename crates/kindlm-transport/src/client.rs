@@ -1,6 +1,7 @@
 //! The HTTP client: sends requests, with limits and retries, and reads responses.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
@@ -8,10 +9,11 @@ use tokio::sync::Semaphore;
 
 use crate::fault::Fault;
 use crate::limit::QueuedCall;
-use crate::options::TransportOptions;
+use crate::options::{Env, TransportOptions};
 use crate::prepared::{Preparations, Prepared};
 use crate::retry::{self, Way, is_worth_it, with_retries};
 use crate::secret::{Secrets, filled};
+use crate::security::ProviderSecurity;
 use crate::tls::{self, CaError};
 use crate::{HttpRequest, HttpResponse, redirect};
 
@@ -22,6 +24,11 @@ pub struct HttpTransport {
     client: OnceLock<Result<reqwest::Client, String>>,
     slots: Option<Semaphore>,
     preparations: Preparations,
+    /// The TLS settings and signing keys of providers, by their names.
+    own: HashMap<String, ProviderSecurity>,
+    /// The client of websockets, which need version 1 of HTTP.
+    #[cfg(feature = "websocket")]
+    sockets: OnceLock<Result<reqwest::Client, String>>,
 }
 
 /// A decoded response, with the latency and the number of attempts.
@@ -44,7 +51,22 @@ impl HttpTransport {
         let slots =
             options.concurrency.map(|it| Semaphore::new(it.clamp(1, Semaphore::MAX_PERMITS)));
         let preparations = Preparations::default();
-        Ok(Self { options, client: OnceLock::new(), slots, preparations })
+        Ok(Self {
+            options,
+            client: OnceLock::new(),
+            slots,
+            preparations,
+            own: HashMap::new(),
+            #[cfg(feature = "websocket")]
+            sockets: OnceLock::new(),
+        })
+    }
+
+    /// Sets the TLS settings and the signing key of a provider.
+    #[must_use]
+    pub fn with_security(mut self, provider: &str, security: ProviderSecurity) -> Self {
+        self.own.insert(provider.to_owned(), security);
+        self
     }
 
     /// Sends a request, with retries, and decodes the response with `decode`.
@@ -62,9 +84,10 @@ impl HttpTransport {
         queued: &QueuedCall<'_>,
         decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
-        let (request, secrets) = filled(provider, request, &*self.options.env)?;
+        let env = self.env_of(provider)?;
+        let (request, secrets) = filled(provider, request, &*env)?;
         let request = &*request;
-        let prepared = self.preparations.of(provider, request, &self.options.env)?;
+        let prepared = self.preparations.of(provider, request, &env)?;
         let fault = Fault::new(provider, request.address_key(), &prepared.url);
         let client = self.client(provider)?;
         let attempt = || async {
@@ -167,18 +190,43 @@ impl HttpTransport {
         }
     }
 
-    /// Returns the shared HTTP client, which is built on first use. Fails if the client cannot be built.
+    /// Returns the look-up of variables for a request, with the signature of this request if the provider signs. Fails if
+    /// the key cannot sign.
+    pub(crate) fn env_of(&self, provider: &str) -> Result<Env, ProviderError> {
+        match self.own.get(provider).and_then(|it| it.signed(&self.options.env)) {
+            None => Ok(Arc::clone(&self.options.env)),
+            Some(signed) => signed.map_err(|why| {
+                let message = format!("the request cannot be signed: {why}");
+                let err = ProviderError::new(ProviderErrorKind::InvalidRequest, provider, message);
+                ProviderError { attempts: 0, ..err }
+            }),
+        }
+    }
+
+    /// Returns the prepared parts of a request. Fails if it cannot be prepared.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn prepared(
+        &self,
+        provider: &str,
+        request: &HttpRequest,
+        env: &Env,
+    ) -> Result<Arc<Prepared>, ProviderError> {
+        self.preparations.of(provider, request, env)
+    }
+
+    /// Returns the client of websockets, which is built on first use. Fails if it cannot be built.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn socket_client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
+        let built = self.sockets.get_or_init(|| tls::build_for_sockets(&self.options));
+        built.as_ref().map_err(|message| not_set_up(provider, message))
+    }
+
+    /// Returns the HTTP client of a provider, which is built on first use. Providers without TLS settings of their own
+    /// share one. Fails if the client cannot be built.
     pub fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
-        let built = self.client.get_or_init(|| tls::build(&self.options));
-        built.as_ref().map_err(|message| {
-            let mut err = ProviderError::new(
-                ProviderErrorKind::Connection,
-                provider,
-                format!("the HTTP client cannot be set up: {message}"),
-            );
-            err.attempts = 0;
-            err
-        })
+        let own = self.own.get(provider).and_then(|it| it.client(&self.options));
+        let built = own.unwrap_or_else(|| self.client.get_or_init(|| tls::build(&self.options)));
+        built.as_ref().map_err(|message| not_set_up(provider, message))
     }
 
     /// Waits for a slot of the concurrency limit. Returns `None` if concurrency is unlimited.
@@ -210,4 +258,10 @@ impl HttpTransport {
     pub fn options(&self) -> &TransportOptions {
         &self.options
     }
+}
+
+fn not_set_up(provider: &str, message: &str) -> ProviderError {
+    let message = format!("the HTTP client cannot be set up: {message}");
+    let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
+    ProviderError { attempts: 0, ..err }
 }

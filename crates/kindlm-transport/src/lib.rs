@@ -21,6 +21,8 @@ mod message;
 #[cfg(feature = "http")]
 mod options;
 #[cfg(feature = "http")]
+mod own_tls;
+#[cfg(feature = "http")]
 mod prepared;
 #[cfg(feature = "http")]
 mod redirect;
@@ -29,20 +31,31 @@ mod retry;
 #[cfg(feature = "http")]
 mod secret;
 #[cfg(feature = "http")]
+mod security;
+#[cfg(feature = "websocket")]
+mod socket;
+#[cfg(feature = "http")]
 mod tls;
 #[cfg(feature = "http")]
 mod waits;
 
 pub use form::StructuredOutput;
-pub use message::{AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method};
+pub use message::{
+    AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method, SIGNATURE,
+    SIGNATURE_TIMESTAMP,
+};
+#[cfg(feature = "websocket")]
+pub use socket::Socket;
 #[cfg(feature = "http")]
 pub use {
     client::{Called, HttpTransport},
     fault::{Fault, address, causes},
     fetch::Fetched,
     options::{CONNECT_TIMEOUT, Env, IDLE_TIMEOUT, MAX_BODY, TransportOptions},
+    own_tls::ProviderTls,
     retry::{RetryPolicy, Way, is_worth_it, wait_of, with_retries},
     secret::{Secrets, resolve},
+    security::{ProviderSecurity, RequestSigner, SignatureHash},
     tls::{CaError, install_tls},
     waits::{BackOff, Notice, WaitReason, Waits},
 };

@@ -106,6 +106,11 @@ pub struct EnvMark {
     pub variable: String,
 }
 
+/// The variable of an [`EnvMark`] that stands for the signature of the request. No environment variable has this name.
+pub const SIGNATURE: &str = "signature()";
+/// The variable of an [`EnvMark`] that stands for the time of the signature, in milliseconds since 1970.
+pub const SIGNATURE_TIMESTAMP: &str = "signatureTimestamp()";
+
 /// A complete HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpResponse {

@@ -44,6 +44,12 @@ impl Prepared {
         Ok(Self { written, named, url, headers, secrets, aws })
     }
 
+    /// Returns the headers, with the values of the secrets.
+    #[cfg(feature = "websocket")]
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     fn is_of(&self, request: &HttpRequest) -> bool {
         self.written == request.url
             && self.named == request.headers

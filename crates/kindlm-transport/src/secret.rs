@@ -7,10 +7,11 @@ use kindlm_types::{ProviderError, ProviderErrorKind, ecma};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue as RawValue};
 use serde_json::Value;
 
+use crate::message::{SIGNATURE, SIGNATURE_TIMESTAMP};
 use crate::{EnvMark, HeaderValue, HttpRequest, HttpResponse};
 
 /// The secrets of one request. They are never shown.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Secrets(kindlm_redact::Secrets);
 
 impl Secrets {
@@ -25,6 +26,13 @@ impl Secrets {
     pub fn without(&self, response: &HttpResponse) -> Option<HttpResponse> {
         let clean = self.0.redact(&String::from_utf8_lossy(&response.body))?;
         Some(HttpResponse { body: clean.into_bytes(), ..response.clone() })
+    }
+
+    /// Returns a text without the secrets.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn clean(&self, mut text: String) -> String {
+        self.0.redact_text(&mut text);
+        text
     }
 
     /// Adds a secret.
@@ -97,7 +105,8 @@ pub(crate) fn filled<'r>(
             return Err(not_sent(ProviderErrorKind::Auth, provider, message));
         }
         let is_address = request.url.starts_with(&mark);
-        if !is_address {
+        let is_signature = matches!(&*variable, SIGNATURE | SIGNATURE_TIMESTAMP);
+        if !is_address && !is_signature {
             secrets.add(value);
         }
         request.url = in_address(&request.url, &mark, value);

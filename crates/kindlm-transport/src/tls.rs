@@ -40,18 +40,35 @@ pub(super) fn check(ca_pem: Option<&[u8]>) -> Result<Vec<Certificate>, CaError> 
 pub(super) fn build(options: &TransportOptions) -> Result<Client, String> {
     install_tls();
     let custom = check(options.ca_pem.as_deref()).map_err(|err| err.to_string())?;
-    let with_system = builder(options);
+    built_with_roots(|| builder(options), custom)
+}
+
+/// Builds the client of websockets, which has only version 1 of HTTP.
+#[cfg(feature = "websocket")]
+pub(super) fn build_for_sockets(options: &TransportOptions) -> Result<Client, String> {
+    install_tls();
+    let custom = check(options.ca_pem.as_deref()).map_err(|err| err.to_string())?;
+    built_with_roots(|| builder(options).http1_only(), custom)
+}
+
+/// Builds a client with the system's root certificates, or else with Mozilla's, and with the custom certificates.
+pub(super) fn built_with_roots(
+    builder: impl Fn() -> ClientBuilder,
+    custom: Vec<Certificate>,
+) -> Result<Client, String> {
+    let with_system = builder();
     let with_system =
         if custom.is_empty() { with_system } else { with_system.tls_certs_merge(custom.clone()) };
     with_system.build().or_else(|_| {
         let mozilla = webpki_root_certs::TLS_SERVER_ROOT_CERTS
             .iter()
             .filter_map(|der| Certificate::from_der(der).ok());
-        builder(options).tls_certs_only(mozilla.chain(custom)).build().map_err(|err| chain(&err))
+        builder().tls_certs_only(mozilla.chain(custom)).build().map_err(|err| chain(&err))
     })
 }
 
-fn builder(options: &TransportOptions) -> ClientBuilder {
+/// Returns a builder with the options of all clients.
+pub(super) fn builder(options: &TransportOptions) -> ClientBuilder {
     let builder = Client::builder()
         .user_agent(concat!("kindlm/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(options.connect_timeout)
@@ -61,7 +78,7 @@ fn builder(options: &TransportOptions) -> ClientBuilder {
 }
 
 /// Returns the texts of an error and its causes, on one line.
-fn chain(err: &reqwest::Error) -> String {
+pub(super) fn chain(err: &reqwest::Error) -> String {
     let texts: Vec<String> = causes(Some(err)).map(ToString::to_string).collect();
     texts.join(": ")
 }

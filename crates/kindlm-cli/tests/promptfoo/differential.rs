@@ -33,6 +33,9 @@ fn answer(request: &MockRequest) -> MockReply {
     let body = request.json();
     let dialect = Dialect::at(&request.path);
     let asked = body["messages"].to_string();
+    if let Some(reply) = vendor(&request.path) {
+        return MockReply::json(&reply);
+    }
     if body["model"] == "grader" {
         return MockReply::text(graded(&asked));
     }
@@ -69,6 +72,34 @@ fn answer(request: &MockRequest) -> MockReply {
     MockReply::json(&reply)
 }
 
+/// Returns the answer of a vendor with a request of its own. Returns `None` for other paths.
+fn vendor(path: &str) -> Option<Value> {
+    let call =
+        json!({"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{\"a\":1}"});
+    Some(match path.split('?').next()? {
+        "/webhook/text" => json!([{"json": {"output": "from n8n", "sessionId": "s"}}]),
+        "/webhook/calls" => {
+            json!({"response": "done", "actions": [{"tool": "look", "input": {"a": 1}}]})
+        }
+        "/webhook/error" => json!({"json": {"error": {"message": "no"}}}),
+        "/v1/responses" => {
+            json!({"id": "r1", "object": "response", "status": "completed", "model": "m",
+            "output": [call], "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}})
+        }
+        "/v1/images/generations" => json!({"created": 1,
+            "data": [{"b64_json": "iVBORw0KGgo=", "url": "https://a.example/x.png"}],
+            "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}}),
+        "/entities" => {
+            json!([{"entity_group": "NAME", "score": 0.5}, {"entity_group": "NAME", "score": 0.875},
+            {"entity_group": "CITY", "score": 0.25}])
+        }
+        "/labels" => json!([[{"label": "good", "score": 0.75}, {"label": "bad", "score": 0.25}]]),
+        "/vectors" => json!([[0.6, 0.8]]),
+        "/status" => json!({"text": "read anyway"}),
+        _ => return None,
+    })
+}
+
 /// Returns the reply of a grader, in a form that both tools read.
 fn graded(asked: &str) -> String {
     if asked.contains("A second fact.") {
@@ -93,11 +124,12 @@ fn graded(asked: &str) -> String {
 }
 
 /// The environment of both tools.
-const ENV: [(&str, &str); 9] = [
+const ENV: [(&str, &str); 10] = [
     ("ANTHROPIC_API_KEY", "k"),
     ("KEY", "k"),
     ("OPENAI_API_KEY", "k"),
     ("OLLAMA_API_KEY", ""),
+    ("XAI_API_KEY", "k"),
     ("PROMPTFOO_DISABLE_TELEMETRY", "1"),
     ("PROMPTFOO_DISABLE_UPDATE", "1"),
     ("PROMPTFOO_DISABLE_REMOTE_GENERATION", "1"),

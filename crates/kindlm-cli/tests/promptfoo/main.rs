@@ -11,3 +11,4 @@ mod programs;
 mod projects;
 mod ran;
 mod verdicts;
+mod websocket;

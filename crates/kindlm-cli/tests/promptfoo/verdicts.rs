@@ -249,7 +249,7 @@ fn requests_have_the_parameters_of_promptfoo_and_no_others() {
 }
 
 #[test]
-fn prompts_from_stores_and_models_of_images_are_refused() {
+fn prompts_from_stores_and_models_of_sounds_are_refused() {
     for (config, message) in [
         (
             "prompts: ['langfuse://support@production:chat']\nproviders: [echo]\n",
@@ -260,7 +260,6 @@ fn prompts_from_stores_and_models_of_images_are_refused() {
             "prompts: [{ raw: 'helicone://a:1' }]\nproviders: [echo]\n",
             "a prompt from `helicone://`",
         ),
-        ("prompts: [hi]\nproviders: ['xai:image:grok-2-image']\n", "`xai:image`"),
         ("prompts: [hi]\nproviders: ['hyperbolic:audio:tts']\n", "`hyperbolic:audio`"),
     ] {
         let folder = folder(&[(CONFIG, config)]);

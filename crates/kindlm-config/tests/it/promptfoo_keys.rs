@@ -284,7 +284,106 @@ const ROWS: &[(&str, &str, Comes)] = &[
             "params: omitDefaults: true",
         ]),
     ),
-    ("providers: replicate:…", "providers: ['replicate:image:a/b']", Refused("`replicate:image`")),
+    (
+        "providers: replicate:…",
+        "tests: [{ assert: [{ type: moderation, provider: 'replicate:moderation:a/guard' }] }]",
+        As(&["model: replicate:moderation:a/guard rubricPrompt: |- Human: {{ input }}"]),
+    ),
+    (
+        "providers: openai:image:…",
+        "providers: [{ id: 'openai:image:gpt-image-1', config: { quality: low } }, { id: 'openai:image:dall-e-3', config: { background: opaque } }]",
+        As(&[
+            "url: https://api.openai.com/v1/images/generations",
+            r#"{"prompt": {{ prompt | dump }}, "model":"gpt-image-1","n":1,"size":"1024x1024","quality":"low"}"#,
+            r#""model":"dall-e-3","n":1,"size":"1024x1024","response_format":"url"}"#,
+        ]),
+    ),
+    (
+        "providers: openai:image:…",
+        "providers: [{ id: 'openai:image:dall-e-3', config: { background: opaque } }]",
+        Warned("`config.background` has no effect on `dall-e-3`"),
+    ),
+    (
+        "providers: openai:image:…",
+        "providers: ['xai:image:grok-imagine-image', { id: 'replicate:image:a/b', config: { width: 512, guidance: 3.5 } }]",
+        As(&[
+            "url: https://api.x.ai/v1/images/generations",
+            r#""model":"grok-imagine-image","n":1,"response_format":"url"}"#,
+            "input: width: 512 guidance: 3.5 height: 768 image: true",
+        ]),
+    ),
+    (
+        "providers: openai:image:…",
+        "providers: ['openai:image:gpt-image-1']\ntests: [{ assert: [{ type: llm-rubric, value: a }] }]",
+        Refused("a graded check of an image"),
+    ),
+    (
+        "providers: openai:image:…",
+        "providers: [{ id: 'openai:image:gpt-image-1', config: { mask: a } }]",
+        Refused("`config.mask` of `openai:image`"),
+    ),
+    (
+        "providers: openclaw",
+        "providers: [openclaw, { id: 'openclaw:main', config: { session_key: s, scopes: [a, b], gateway_url: 'wss://h.example' } }]",
+        As(&[
+            "baseUrl: http://127.0.0.1:18789/v1 apiKeyEnv: null",
+            "model: openclaw params:",
+            "baseUrl: https://h.example/v1",
+            "x-openclaw-agent-id: main x-openclaw-session-key: agent:main:s x-openclaw-scopes: a,b",
+            "model: openclaw/main",
+        ]),
+    ),
+    (
+        "providers: openclaw",
+        "providers: [{ id: 'openclaw:responses', config: { backend_model: m, reasoning_effort: low } }]",
+        As(&["type: openai-responses", "x-openclaw-model: m", "body: reasoning: effort: low"]),
+    ),
+    (
+        "providers: openclaw",
+        "providers: [{ id: openclaw, config: { auth_token: abc } }]",
+        Refused("a key must not be in a file"),
+    ),
+    ("providers: openclaw", "providers: ['openclaw:agent']", Refused("`openclaw:agent`")),
+    (
+        "providers: n8n:https://…",
+        "providers: [{ id: 'n8n:https://a.example/b', config: { headers: { Authorization: 'Bearer {{env.K}}' }, body: { q: '{{prompt}}', n: 1 } } }]",
+        As(&[
+            "url: https://a.example/b method: POST",
+            "Authorization: Bearer {{env.K}}",
+            r#"{"q": {% set made %}{{prompt}}{% endset %}{{ made | dump }}, "n": 1{% if sessionId is defined"#,
+        ]),
+    ),
+    (
+        "providers: n8n:https://…",
+        "providers: [{ id: n8n, config: { sessionField: a } }]",
+        Refused("`config.sessionField` of `n8n`"),
+    ),
+    (
+        "providers: watsonx:…",
+        "providers: [{ id: 'watsonx:ibm/granite', config: { maxNewTokens: 9, topP: 0.5, lengthPenalty: { decayFactor: 2 } } }]",
+        As(&[
+            "url: https://us-south.ml.cloud.ibm.com/ml/v1/text/generation?version=2023-05-29",
+            "apiKeyEnv: WATSONX_AI_BEARER_TOKEN",
+            r#""model_id": "ibm/granite", "project_id": "{{env.WATSONX_AI_PROJECT_ID}}""#,
+            r#""parameters": {"max_new_tokens":9,"top_p":0.5,"length_penalty":{"decay_factor":2}}"#,
+            "inputTokens: results.0.input_token_count",
+        ]),
+    ),
+    (
+        "providers: watsonx:…",
+        "providers: [{ id: 'watsonx:ibm/granite', config: { apiKeyEnvar: K } }]",
+        Refused("`config.apiKeyEnvar` of `watsonx`"),
+    ),
+    (
+        "providers: google:…",
+        "providers: [{ id: 'cohere:command-a-03-2025', config: { temperature: 0.5, prompt_truncation: AUTO } }]",
+        As(&[
+            "url: https://api.cohere.com/v1/chat",
+            r#""prompt_truncation":"AUTO""#,
+            r#""temperature":0.5"#,
+            "apiKeyEnv: COHERE_API_KEY",
+        ]),
+    ),
     (
         "providers: huggingface:chat:…",
         "providers: [{ id: 'huggingface:chat:org/m', config: { inferenceProvider: groq } }]",
@@ -315,6 +414,29 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["transformResponse: 'JSON.stringify("]),
     ),
     (
+        "providers: huggingface:text-generation:…",
+        "providers: [{ id: 'huggingface:token-classification:org/m', config: { wait_for_model: true } }]",
+        As(&[
+            "inputs: '{{prompt}}' parameters: aggregation_strategy: simple options: wait_for_model: true use_cache: true",
+            "transformResponse: JSON.stringify(json.reduce(",
+        ]),
+    ),
+    (
+        "providers: huggingface:text-generation:…",
+        "tests: [{ assert: [{ type: classifier, value: a, provider: 'huggingface:text-classification:org/m' }] }]",
+        As(&["type: classifier", "rubricPrompt: '{{ output }}'"]),
+    ),
+    (
+        "providers: huggingface:text-generation:…",
+        "tests: [{ assert: [{ type: similar, value: a, provider: 'huggingface:sentence-similarity:org/m' }] }]",
+        As(&["models/org/m/pipeline/feature-extraction", "embeddingPath: ''"]),
+    ),
+    (
+        "providers: huggingface:text-generation:…",
+        "providers: ['huggingface:fill-mask:m']",
+        Refused("`huggingface:fill-mask`"),
+    ),
+    (
         "providers: llama",
         "providers: [{ id: llama, config: { temperature: 0.5, verbose: true } }]",
         As(&["url: http://localhost:8080/completion", "n_predict: 512", "responsePath: content"]),
@@ -324,7 +446,35 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: [{ id: llama, config: { verbose: true } }]",
         Warned("`config.verbose` has no effect on `llama`"),
     ),
+    (
+        "providers: wss://…",
+        "providers: [{ id: 'wss://a.example/b', config: { messageTemplate: '{\"q\": {{prompt | dump}}}', transformResponse: data.output, headers: { A: '{{env.K}}' }, protocols: [a, b] } }]",
+        As(&[
+            "url: wss://a.example/b message: '{\"q\": {{prompt | dump}}}' transformResponse: data.output",
+            "A: env:K Sec-WebSocket-Protocol: a, b",
+        ]),
+    ),
+    (
+        "providers: wss://…",
+        "providers: [{ id: websocket, config: { url: 'ws://a', messageTemplate: a, streamResponse: '(a, e) => [e, true]', transformResponse: data } }]",
+        As(&["streamResponse: (a, e) => [e, true]"]),
+    ),
+    (
+        "providers: wss://…",
+        "providers: ['wss://a.example']",
+        Refused("the websocket has no `messageTemplate`"),
+    ),
     ("providers: browser", "providers: [browser]", Refused("the provider `browser`")),
+    (
+        "providers: browser",
+        "providers: ['elevenlabs:stt:a']",
+        Refused("the provider `elevenlabs:stt:a`"),
+    ),
+    (
+        "providers: browser",
+        "providers: ['azure:assistant:a']",
+        Refused("the provider `azure:assistant:a`"),
+    ),
     (
         "providers: sagemaker:…",
         "providers: [{ id: 'sagemaker:huggingface:e1', config: { region: eu-west-1, maxTokens: 9 } }]",
@@ -448,6 +598,46 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: https://…",
         "providers: [{ id: 'https://a.example/x', config: { request: 'POST /x' } }]",
         Refused("`config.request` of an http provider"),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { tls: { caPath: ./p.txt, rejectUnauthorized: false, servername: localhost } } }]",
+        As(&["tls: caPath: p.txt verify: false"]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { tls: { pfxPath: a.pfx } } }]",
+        Refused("`pfxPath` of promptfoo is not supported"),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { headers: { S: '{{signature}}' }, signatureAuth: { privateKeyPath: ./p.txt, signatureDataTemplate: 'a{{signatureTimestamp}}', signatureAlgorithm: RSA-SHA256, signatureValidityMs: 9 } } }]",
+        As(&["signature: keyPath: p.txt data: a{{signatureTimestamp}} algorithm: SHA256"]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { signatureAuth: { type: jks, keystorePath: a.jks } } }]",
+        Refused("a Java keystore in `signatureAuth`"),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { signatureAuth: { pfxPath: a.pfx } } }]",
+        Refused("a PFX bundle in `signatureAuth`"),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { validateStatus: 'status < 500' } }]",
+        As(&["acceptStatus: - 200-299 - '404'"]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { method: POST, body: { t: '{{tools | dump}}' }, tools: [{ a: 1 }], transformToolsFormat: openai } }]",
+        As(&[r#"{% set tools = "[{\"a\":1}]" %}{{tools | dump}}"#]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { transformToolsFormat: google } }]",
+        Refused("this `transformToolsFormat` of an http provider"),
     ),
     (
         "providers: exec:…",
@@ -1196,6 +1386,9 @@ fn answer(question: &ScriptQuestion) -> Value {
         }
         ScriptSource::File { path, function } => {
             (path.as_str(), function.clone().unwrap_or_default())
+        }
+        ScriptSource::Body { params, .. } if params.is_empty() => {
+            return (200..300).chain([404]).collect();
         }
         ScriptSource::Body { params, .. } if params[0] == "path" => return json!("printed"),
         ScriptSource::Body { .. } => return json!({"y": "transformed"}),

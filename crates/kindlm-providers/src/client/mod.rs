@@ -30,7 +30,7 @@ use kindlm_transport::{
 };
 #[cfg(feature = "process")]
 use kindlm_types::{AgentSession, AgentStart, Agents, CommandOutput, CommandSpec, Commands};
-use provider::{Provider, Via, connect, open};
+use provider::{Provider, Via, connect, open, security_of};
 
 /// The options of a [`Client`].
 #[derive(Clone, Debug)]
@@ -185,9 +185,13 @@ impl Client {
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut ready = HashMap::new();
+        let mut secured = Vec::new();
         for (name, config) in providers {
-            match connect(&options.known, name, config, files) {
-                Ok(via) => {
+            let connected = connect(&options.known, name, config, files)
+                .and_then(|via| Ok((via, security_of(&options.known, name, config, files)?)));
+            match connected {
+                Ok((via, security)) => {
+                    secured.extend(security.map(|it| (name, it)));
                     ready.insert(name.clone(), Provider::new(via, name, &options));
                 }
                 Err(found) => {
@@ -211,7 +215,9 @@ impl Client {
         match transport {
             Ok(transport) if problems.is_empty() => Ok(Self {
                 providers: ready,
-                transport,
+                transport: secured
+                    .into_iter()
+                    .fold(transport, |it, (name, security)| it.with_security(name, security)),
                 working_dir,
                 scripts,
                 #[cfg(feature = "process")]
@@ -413,6 +419,12 @@ impl Client {
                 Via::Script(script) => self.run_script(script, prompt, timeout).await,
                 #[cfg(feature = "mcp")]
                 Via::Mcp(mcp) => mcp.ask(&self.transport, name, prompt, timeout).await,
+                #[cfg(feature = "websocket")]
+                Via::WebSocket(socket) => {
+                    let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
+                    let tools = (&self.transport, scripts);
+                    crate::websocket::ask(socket, tools, name, prompt, timeout).await
+                }
                 #[cfg(feature = "process")]
                 Via::Command(command) => {
                     let place = (&*self.working_dir, &self.guard);

@@ -14,6 +14,7 @@ use crate::form::FormChoice;
 use crate::mcp::McpClient;
 use crate::scripted::{Config as Scripted, Script};
 use crate::{Codec, Kind, Providers, Registration, TYPE, configured};
+use kindlm_transport::ProviderSecurity;
 use kindlm_transport::limit::{RateLimiter, RateLimiters};
 
 /// A provider, with the state that its requests share.
@@ -33,6 +34,8 @@ pub(super) enum Via {
     Script(Box<crate::script::Config>),
     #[cfg(feature = "mcp")]
     Mcp(Box<McpClient>),
+    #[cfg(feature = "websocket")]
+    WebSocket(Box<crate::websocket::WebSocket>),
     #[cfg(feature = "process")]
     Command(Command),
 }
@@ -81,6 +84,8 @@ impl Provider {
             Via::Http(_) => true,
             #[cfg(feature = "mcp")]
             Via::Mcp(_) => true,
+            #[cfg(feature = "websocket")]
+            Via::WebSocket(_) => true,
             _ => false,
         };
         match result {
@@ -107,6 +112,22 @@ pub(super) fn connect(
     open(registration, &config, files)
 }
 
+/// Reads the TLS settings and the signing key of a provider, which only `http` has. Fails with the problems of their
+/// files.
+pub(super) fn security_of(
+    known: &Providers,
+    name: &str,
+    config: &Value,
+    files: &dyn Files,
+) -> Result<Option<ProviderSecurity>, Vec<Problem>> {
+    match configured(known, name, config) {
+        Some((registration, config)) if registration.meta.id == "http" => {
+            crate::http::load_security(&config, files)
+        }
+        _ => Ok(None),
+    }
+}
+
 pub(super) fn open(
     registration: &Registration,
     config: &Value,
@@ -123,6 +144,10 @@ pub(super) fn open(
             #[cfg(feature = "mcp")]
             "mcp" => {
                 crate::mcp::Config::read(config).map(|it| Via::Mcp(Box::new(McpClient::new(it))))
+            }
+            #[cfg(feature = "websocket")]
+            "websocket" => {
+                crate::websocket::WebSocket::read(config).map(|it| Via::WebSocket(Box::new(it)))
             }
             id => {
                 check(config)?;

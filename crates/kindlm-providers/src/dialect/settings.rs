@@ -102,6 +102,44 @@ pub(crate) fn headers(
     found
 }
 
+/// Returns the headers of a vendor and of a configuration. Fails with their problems. A secret in the file is one.
+pub(crate) fn literal_headers(
+    own: Vec<(String, HeaderValue)>,
+    written: &BTreeMap<String, String>,
+) -> Result<Vec<(String, HeaderValue)>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let headers = headers(own, written, &mut problems);
+    problems.extend(headers.iter().filter_map(literal_secret));
+    if problems.is_empty() { Ok(headers) } else { Err(problems) }
+}
+
+/// Returns the headers of OpenAI's API.
+pub(crate) fn openai_headers(
+    key: Option<&str>,
+    organization: Option<&str>,
+) -> Vec<(String, HeaderValue)> {
+    let mut headers = vec![json_header()];
+    headers.extend(key.map(bearer));
+    if let Some(organization) = organization.filter(|it| !it.is_empty()) {
+        let value = HeaderValue::Literal(organization.to_owned());
+        headers.push(("OpenAI-Organization".to_owned(), value));
+    }
+    headers
+}
+
+/// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
+fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
+    let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
+    // The virtual key of Portkey is the name of a key that Portkey holds.
+    let is_secret = kindlm_redact::is_secret_header(name)
+        && !name.eq_ignore_ascii_case("x-portkey-virtual-key");
+    (is_literal && is_secret).then(|| {
+        let pointer = format!("/headers/{}", pointer::segment(name));
+        let help = "write `env:NAME`, and put the value into that environment variable";
+        Problem::new(pointer, "a key must not be in a file").with_help(help)
+    })
+}
+
 /// Checks the additional keys of a body.
 ///
 /// `taken` lists the paths that KindLM sets itself, or needs to read the answer, such as `options/num_predict`. An API

@@ -7,6 +7,7 @@ use kindlm_types::script::{ScriptQuestion, ScriptSource};
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::{Map, Value, json};
 
+use super::media::label_media;
 use super::response::{arguments, headers};
 use crate::HttpResponse;
 use crate::script::{Scripts, reply_of};
@@ -31,7 +32,10 @@ impl ScriptRead<'_> {
         let question = ScriptQuestion {
             runtime: scripts.runtime,
             source: self.source.clone(),
-            args: arguments(&called.value, called.latency_ms).into_iter().map(Into::into).collect(),
+            args: arguments(self.prompt, &called.value, called.latency_ms)
+                .into_iter()
+                .map(Into::into)
+                .collect(),
             permissions: Arc::clone(&scripts.permissions),
             timeout: Some(self.timeout),
         };
@@ -45,6 +49,7 @@ impl ScriptRead<'_> {
         let answer =
             answer.map_err(|err| failed(format!("`transformResponse`: {}", err.message)))?;
         let mut reply = reply_of("transformResponse", self.prompt, &answer).map_err(failed)?;
+        label_media(&mut reply);
         let http = json!({"status": called.value.status, "headers": headers(&called.value)});
         reply.metadata.insert("http".to_owned(), http);
         let mut response = if let Some(Value::Object(response)) = reply.response.take() {

@@ -8,19 +8,21 @@ use kindlm_template::{Fault, Variables, each_template, environment, is_template,
 use kindlm_types::{Problem, Prompt, ecma};
 use serde_json::{Map, Value};
 
+use kindlm_transport::{SIGNATURE, SIGNATURE_TIMESTAMP};
+
 use super::template;
 use crate::EnvMark;
 
 /// The environment variables and the problems of a request's templates.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
-    pub(super) variables: BTreeSet<String>,
-    pub(super) problems: Vec<Problem>,
+pub(crate) struct Reading {
+    pub(crate) variables: BTreeSet<String>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 impl Reading {
     /// Parses a text at a pointer. If it is a template, adds its variables and problems.
-    pub(super) fn text(&mut self, pointer: &str, text: &str) {
+    pub(crate) fn text(&mut self, pointer: &str, text: &str) {
         if !is_template(text) {
             return;
         }
@@ -66,19 +68,20 @@ fn problem(pointer: &str, fault: &Fault) -> Problem {
 }
 
 /// A renderer of the templates of one request.
-pub(super) struct Filler {
+pub(crate) struct Filler {
     vars: Map<String, Value>,
     env: Map<String, Value>,
     variables: Variables,
     /// The variables with texts escaped for JSON; created on first use.
     escaped: OnceLock<Variables>,
-    pub(super) marks: Vec<EnvMark>,
+    pub(crate) marks: Vec<EnvMark>,
 }
 
 impl Filler {
     /// Creates a renderer for a prompt. It knows the built-in placeholders, the test variables, and marks for the
     /// environment variables in `names`.
-    pub(super) fn new(prompt: &Prompt, names: &BTreeSet<String>) -> Self {
+    /// If the request is signed, it also knows marks for the signature and its time.
+    pub(crate) fn new(prompt: &Prompt, names: &BTreeSet<String>, signs: bool) -> Self {
         let mut vars: Map<String, Value> =
             template::OWN.iter().map(|&it| (it.to_owned(), template::value(it, prompt))).collect();
         for name in ["messages_json", "tools_json"] {
@@ -87,15 +90,20 @@ impl Filler {
         }
         let own = prompt.vars.iter().filter(|(name, _)| *name != "prompt");
         vars.extend(own.map(|(name, value)| (name.clone(), value.clone())));
-        let marks: Vec<EnvMark> = names.iter().map(|it| mark(it)).collect();
+        let mut marks: Vec<EnvMark> = names.iter().map(|it| mark(it)).collect();
         let env: Map<String, Value> =
             marks.iter().map(|it| (it.variable.clone(), it.mark.as_str().into())).collect();
+        for (name, variable) in SIGNED.iter().filter(|_| signs) {
+            let mark = mark(variable);
+            vars.insert((*name).to_owned(), mark.mark.as_str().into());
+            marks.push(mark);
+        }
         let variables = Variables::new(&vars, &env);
         Self { vars, env, variables, escaped: OnceLock::new(), marks }
     }
 
     /// Renders a text. A text without templates stays unchanged. Fails if the template cannot be rendered.
-    pub(super) fn text(&self, text: &str) -> Result<String, String> {
+    pub(crate) fn text(&self, text: &str) -> Result<String, String> {
         if is_template(text) { self.variables.render(text) } else { Ok(text.to_owned()) }
     }
 
@@ -142,6 +150,10 @@ impl Filler {
         })
     }
 }
+
+/// The variables of a signed request, and the variables of their marks.
+pub(super) const SIGNED: [(&str, &str); 2] =
+    [("signature", SIGNATURE), ("signatureTimestamp", SIGNATURE_TIMESTAMP)];
 
 /// A random number that makes marks unpredictable. A value could contain a guessable mark. The secret would then be
 /// inserted into that value, and sent to the wrong place.

@@ -4,8 +4,11 @@
 mod ask;
 mod calls;
 mod jinja;
+#[cfg(feature = "http")]
+mod media;
 mod path;
 mod response;
+mod security;
 mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +26,15 @@ use serde_json::{Map, Value};
 #[cfg(feature = "http")]
 pub(crate) use self::ask::ScriptRead;
 use self::calls::CallsPath;
-use self::jinja::{Filler, Reading, with_query};
+use self::jinja::with_query;
+pub(crate) use self::jinja::{Filler, Reading};
+#[cfg(feature = "websocket")]
+pub(crate) use self::media::label_media;
 use self::path::Path;
+pub(crate) use self::response::is_function;
+#[cfg(feature = "http")]
+pub(crate) use self::security::load as load_security;
+use self::security::{SignatureConfig, Statuses, TlsConfig};
 use self::template::Template;
 use crate::dialect::answer::{Reader, counted, excerpt};
 use crate::dialect::content::{self, PartForms};
@@ -88,6 +98,10 @@ struct Config {
     /// The paths of the token counts.
     #[serde(default)]
     usage_paths: UsagePaths,
+    /// The path of the vector in the answer to a request for an embedding. The text is `{{prompt}}` in the body. An empty
+    /// path is the whole answer.
+    #[serde(default)]
+    embedding_path: Option<String>,
     /// The path of the name of the model that answered; `model` by default.
     #[serde(default)]
     model_id_path: Option<String>,
@@ -99,6 +113,16 @@ struct Config {
     /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
     #[serde(default)]
     aws: Option<AwsConfig>,
+    /// The certificates of the connection: those to trust, and that of the client.
+    #[serde(default)]
+    tls: Option<TlsConfig>,
+    /// The signature of each request, which `{{signature}}` and `{{signatureTimestamp}}` insert into it.
+    #[serde(default)]
+    signature: Option<SignatureConfig>,
+    /// The statuses that are answers: `404` or `200-299`; `200-299` by default. Any other status is an error.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    accept_status: Option<Vec<String>>,
     /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
     #[serde(default)]
     #[expect(dead_code, reason = "`declared` reads it, for every provider")]
@@ -170,6 +194,9 @@ struct Http {
     variables: BTreeSet<String>,
     key: Option<String>,
     aws: Option<AwsAuth>,
+    /// True if requests are signed with a key.
+    signs: bool,
+    accepted: Statuses,
     body: Option<Body>,
     reading: Option<ScriptSource>,
     text: Path,
@@ -178,6 +205,7 @@ struct Http {
     has_path: bool,
     tool_calls: Option<CallsPath>,
     usage: [Path; 3],
+    embedding: Option<Path>,
     model: Path,
 }
 
@@ -222,6 +250,10 @@ impl Http {
             config.api_key_env.as_deref().and_then(|it| settings::check_variable("/apiKeyEnv", it)),
         );
         problems.extend(check_aws(config));
+        problems.extend(config.tls.as_ref().and_then(security::check_tls));
+        let usual = ["200-299".to_owned()];
+        let accepted = security::statuses(config.accept_status.as_deref().unwrap_or(&usual));
+        let accepted = accepted.map_err(|problem| problems.push(problem)).unwrap_or_default();
         let headers = headers(config, &mut problems);
         let body = config.body.as_ref().filter(|it| !it.is_null() && *it != "");
         let body = body.and_then(|written| match config.template {
@@ -257,6 +289,8 @@ impl Http {
         let text = path(Some(text_path), "", "/responsePath");
         let tool_calls = CallsPath::of(config, |written| path(Some(written), "", "/toolCallsPath"));
         let model = path(config.model_id_path.as_deref(), "model", "/modelIdPath");
+        let embedding = config.embedding_path.as_deref();
+        let embedding = embedding.map(|it| path(Some(it), "", "/embeddingPath"));
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -265,6 +299,8 @@ impl Http {
         let aws = config.aws.clone();
         Ok(Self {
             aws: aws.map(|AwsConfig { service, region }| AwsAuth { service, region, key: None }),
+            signs: config.signature.is_some(),
+            accepted,
             url,
             method: config.method.into(),
             headers,
@@ -278,12 +314,13 @@ impl Http {
             has_path: config.response_path.is_some(),
             tool_calls,
             usage,
+            embedding,
             model,
         })
     }
 
     fn request(&self, prompt: &Prompt) -> Result<HttpRequest, String> {
-        let filler = Filler::new(prompt, &self.variables);
+        let filler = Filler::new(prompt, &self.variables, self.signs);
         let query: Vec<(String, String)> = self
             .query
             .iter()
@@ -384,14 +421,44 @@ impl Codec for Http {
         self.reading.as_ref()
     }
 
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        let failed = |kind, message| ProviderError::new(kind, "http", message);
+        if self.embedding.is_none() {
+            let message =
+                "this provider cannot make embeddings: set its `embeddingPath`".to_owned();
+            return Err(failed(ProviderErrorKind::Unsupported, message));
+        }
+        let prompt = Prompt {
+            model: model.to_owned(),
+            messages: vec![Message::new(Role::User, text)],
+            ..Prompt::default()
+        };
+        self.request(&prompt).map_err(|message| failed(ProviderErrorKind::InvalidRequest, message))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+        let answer = self.reader().json(response).map_err(|err| whole(err, response))?;
+        let found = self.embedding.as_ref().and_then(|it| it.first(&answer));
+        self.reader().vector(found.map_or(&Value::Null, single_row), response)
+    }
+
     fn accept(&self, response: &HttpResponse) -> Result<(), ProviderError> {
-        if (200..300).contains(&response.status) {
+        if self.accepted.iter().any(|it| it.contains(&response.status)) {
             return Ok(());
+        }
+        if (200..300).contains(&response.status) {
+            let message = format!("`acceptStatus` does not have the status {}", response.status);
+            return Err(ProviderError::new(ProviderErrorKind::Server, "http", message));
         }
         self.reader().json(response).map(|_| ()).map_err(|err| whole(err, response))
     }
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        self.accept(response)?;
+        // An accepted status counts as success.
+        let accepted = (!(200..300).contains(&response.status))
+            .then(|| HttpResponse { status: 200, ..response.clone() });
+        let response = accepted.as_ref().unwrap_or(response);
         let answer = match self.reader().json(response) {
             Ok(answer) => answer,
             // An empty path selects the whole answer, and this answer is a text.
@@ -432,6 +499,14 @@ impl Codec for Http {
             model: model.unwrap_or_else(|| prompt.model.clone()),
             ..Reply::text(text)
         })
+    }
+}
+
+/// Returns the vector of a list with only one vector. Any other value stays unchanged.
+fn single_row(vector: &Value) -> &Value {
+    match vector.as_array().map(Vec::as_slice) {
+        Some([row]) if row.is_array() => row,
+        _ => vector,
     }
 }
 
@@ -519,6 +594,9 @@ pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
             value => jinja::named_vars(&at, value, &mut found),
         }
     }
+    let is_signature =
+        |name: &str| !config["signature"].is_null() && jinja::SIGNED.iter().any(|it| it.0 == name);
+    found.retain(|(_, name)| !is_signature(name));
     found.into_iter().map(|(at, name)| (name.clone(), unknown(&at, &name))).collect()
 }
 

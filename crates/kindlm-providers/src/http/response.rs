@@ -2,6 +2,8 @@
 
 use kindlm_types::Problem;
 #[cfg(feature = "http")]
+use kindlm_types::Prompt;
+#[cfg(feature = "http")]
 use kindlm_types::ecma;
 use kindlm_types::script::ScriptSource;
 #[cfg(feature = "http")]
@@ -41,7 +43,7 @@ pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
 }
 
 /// Returns true if the code is a function, not an expression.
-fn is_function(code: &str) -> bool {
+pub(crate) fn is_function(code: &str) -> bool {
     let code = code.strip_prefix("async").map_or(code, str::trim_start);
     if code.starts_with("function") {
         return true;
@@ -71,17 +73,20 @@ fn is_function(code: &str) -> bool {
 
 /// Returns the script's arguments for an answer, as JSON texts.
 #[cfg(feature = "http")]
-pub(super) fn arguments(response: &HttpResponse, latency_ms: f64) -> Vec<String> {
+pub(super) fn arguments(prompt: &Prompt, response: &HttpResponse, latency_ms: f64) -> Vec<String> {
     let text = String::from_utf8_lossy(&response.body);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let parsed: Value = serde_json::from_str(text).unwrap_or_default();
-    let context = json!({"response": {
-        "data": text,
-        "status": response.status,
-        "headers": headers(response),
-        "cached": false,
-        "latencyMs": latency_ms,
-    }});
+    let context = json!({
+        "response": {
+            "data": text,
+            "status": response.status,
+            "headers": headers(response),
+            "cached": false,
+            "latencyMs": latency_ms,
+        },
+        "prompt": crate::script::prompt_text(prompt),
+    });
     [parsed, text.into(), context].iter().map(ecma::stringify).collect()
 }
 

@@ -92,17 +92,9 @@ impl OpenAi {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
-        let mut problems = Vec::new();
-        let mut own = vec![settings::json_header()];
-        own.extend(config.api_key_env.as_deref().map(settings::bearer));
-        if let Some(organization) = config.organization.filter(|it| !it.is_empty()) {
-            own.push(("OpenAI-Organization".to_owned(), HeaderValue::Literal(organization)));
-        }
-        let headers = settings::headers(own, &config.headers, &mut problems);
-        problems.extend(headers.iter().filter_map(literal_secret));
-        if !problems.is_empty() {
-            return Err(problems);
-        }
+        let organization = config.organization.as_deref();
+        let own = settings::openai_headers(config.api_key_env.as_deref(), organization);
+        let headers = settings::literal_headers(own, &config.headers)?;
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", CHAT),
             key: config.api_key_env,
@@ -226,19 +218,6 @@ impl Codec for OpenAi {
         let answer = self.read(response)?;
         self.reader().vector(&answer["data"][0]["embedding"], response)
     }
-}
-
-/// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
-fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
-    let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
-    // The virtual key of Portkey is the name of a key that Portkey holds.
-    let is_secret = kindlm_redact::is_secret_header(name)
-        && !name.eq_ignore_ascii_case("x-portkey-virtual-key");
-    (is_literal && is_secret).then(|| {
-        let pointer = format!("/headers/{}", kindlm_types::pointer::segment(name));
-        let help = "write `env:NAME`, and put the value into that environment variable";
-        Problem::new(pointer, "a key must not be in a file").with_help(help)
-    })
 }
 
 /// Returns the log probabilities of the answer's tokens. Returns `None` if the answer has none, or if any is missing.

@@ -2,6 +2,8 @@
 
 mod items;
 
+use std::collections::BTreeMap;
+
 use kindlm_types::{
     FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
     Reply, Role, ToolCall, Usage, reasons,
@@ -38,9 +40,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "OpenaiResponsesConfig")]
 struct Config {
-    /// The name of the environment variable that holds the key.
-    #[schemars(length(min = 1))]
-    api_key_env: String,
+    /// The name of the environment variable that holds the key; `null` for a server without keys.
+    #[schemars(with = "Value", extend("type" = ["string", "null"], "minLength" = 1))]
+    api_key_env: Option<String>,
     /// The base address, before `/responses`; `https://api.openai.com/v1` by default.
     #[serde(default)]
     #[schemars(url)]
@@ -48,6 +50,10 @@ struct Config {
     /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
+    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that holds
+    /// the value.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
     /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
     /// support this.
     #[serde(default)]
@@ -57,7 +63,8 @@ struct Config {
     #[serde(default)]
     hosted_tools: Vec<Map<String, Value>>,
     /// True to show all items of an answer in its text, in promptfoo's form: also the calls of functions as JSON, the
-    /// summaries of reasoning, and a line for each call of a hosted tool.
+    /// summaries of reasoning, and a line for each call of a hosted tool. Scripts also see the whole answer, as
+    /// `context.providerResponse.raw`.
     #[serde(default)]
     items_as_text: bool,
     /// Additional keys for the body of requests, as in the API: `reasoning`, `store`, … Objects that KindLM also sends
@@ -96,8 +103,8 @@ const HOSTED: [&str; 6] = [
 #[derive(Debug)]
 struct Responses {
     address: Address,
-    key: String,
-    organization: Option<String>,
+    key: Option<String>,
+    headers: Vec<(String, HeaderValue)>,
     logprobs: bool,
     hosted: Vec<Map<String, Value>>,
     items_as_text: bool,
@@ -106,8 +113,11 @@ struct Responses {
 
 impl Responses {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
-        settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
+        settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
+        let organization = config.organization.as_deref();
+        let own = settings::openai_headers(config.api_key_env.as_deref(), organization);
+        let headers = settings::literal_headers(own, &config.headers)?;
         check_hosted(&config.hosted_tools)?;
         for (at, tool) in config.hosted_tools.iter().enumerate() {
             let help = "requests are stored, and the key with them: use a server that needs none";
@@ -116,7 +126,7 @@ impl Responses {
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", RESPONSES),
             key: config.api_key_env,
-            organization: config.organization.filter(|it| !it.is_empty()),
+            headers,
             logprobs: config.logprobs,
             hosted: config.hosted_tools,
             items_as_text: config.items_as_text,
@@ -125,7 +135,7 @@ impl Responses {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader { provider: "openai-responses", key: Some(&self.key), rule }
+        Reader { provider: "openai-responses", key: self.key.as_deref(), rule }
     }
 
     /// Returns the tools of the test and the hosted tools; `None` without tools.
@@ -199,15 +209,10 @@ impl Codec for Responses {
                 list.push(wanted);
             }
         }
-        let mut headers = vec![settings::json_header(), settings::bearer(&self.key)];
-        if let Some(organization) = &self.organization {
-            let value = HeaderValue::Literal(organization.clone());
-            headers.push(("OpenAI-Organization".to_owned(), value));
-        }
         Ok(HttpRequest {
             method: Method::Post,
             url: self.address.at(RESPONSES),
-            headers,
+            headers: self.headers.clone(),
             body: Value::Object(body),
             ..HttpRequest::default()
         })
@@ -237,6 +242,7 @@ impl Codec for Responses {
             model: chat::model(&answer["model"], prompt),
             refusal: found.refusal,
             log_probs: found.log_probs.filter(|it| !it.is_empty()),
+            response: self.items_as_text.then(|| json!({"raw": answer})),
             ..Reply::text(text)
         })
     }

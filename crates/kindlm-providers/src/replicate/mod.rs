@@ -1,11 +1,11 @@
-//! `replicate`: language models on Replicate, by its predictions API.
+//! `replicate`: language models on Replicate, and models that make images, by its predictions API.
 
 use kindlm_types::{
     FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role, Usage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::StructuredOutput;
 use crate::dialect::address::{Address, segment};
@@ -19,7 +19,7 @@ use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, R
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "replicate",
-        summary: "Language models on Replicate, by its predictions API.",
+        summary: "Language models on Replicate, and models that make images, by its predictions API.",
         since: "0.1.0",
         key_variable: Some("REPLICATE_API_TOKEN"),
         shorthand: true,
@@ -48,6 +48,9 @@ struct Config {
     /// The text behind each prompt.
     #[serde(default)]
     suffix: String,
+    /// True for a model that makes images. The text of an answer is then the first image in Markdown, by its address.
+    #[serde(default)]
+    image: bool,
     /// Additional keys for the body of a prediction, as in the API. The keys of its `input` depend on the model.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
@@ -66,6 +69,7 @@ struct Replicate {
     key: String,
     prefix: String,
     suffix: String,
+    image: bool,
     body: Map<String, Value>,
 }
 
@@ -74,8 +78,8 @@ impl Replicate {
         settings::check(Some(&config.api_key_env), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", PREDICTIONS);
-        let Config { api_key_env: key, prefix, suffix, body, .. } = config;
-        Ok(Self { address, key, prefix, suffix, body })
+        let Config { api_key_env: key, prefix, suffix, image, body, .. } = config;
+        Ok(Self { address, key, prefix, suffix, image, body })
     }
 
     /// Returns the endpoint of a model, and its version. A model without a version is an official one, and has its own
@@ -86,6 +90,22 @@ impl Replicate {
         }
         let path: Vec<String> = model.split('/').map(segment).collect();
         (format!("/models/{}{PREDICTIONS}", path.join("/")), None)
+    }
+
+    /// Returns the reply of a model that makes images. Returns `None` if the output has no address.
+    fn image(&self, prompt: &Prompt, output: &Value) -> Option<Reply> {
+        let one = [output.clone()];
+        let all = output.as_array().map_or(&one[..], Vec::as_slice);
+        let urls: Vec<&str> = all.iter().map(Value::as_str).collect::<Option<_>>()?;
+        let about = format!("{}{}{}", self.prefix, texts(prompt, Role::User), self.suffix);
+        let markdown = format!("![{}]({})", short(&about), urls.first()?);
+        let images: Vec<Value> = urls.iter().map(|it| json!({"data": it})).collect();
+        Some(Reply {
+            finish_reason: FinishReason::Stop,
+            model: prompt.model.clone(),
+            response: Some(json!({"images": images})),
+            ..Reply::text(markdown)
+        })
     }
 
     fn reader(&self) -> Reader<'_> {
@@ -157,6 +177,12 @@ impl Codec for Replicate {
                 return Err(reader.malformed(what, response));
             }
         }
+        if self.image {
+            return self.image(prompt, &answer["output"]).ok_or_else(|| {
+                let what = "the output is no address of an image, and no list of them";
+                reader.malformed(what, response)
+            });
+        }
         let text = text(&answer["output"]).ok_or_else(|| {
             reader.malformed("the output is no text, and no list of texts", response)
         })?;
@@ -186,14 +212,10 @@ fn input(prompt: &Prompt, (prefix, suffix): (&str, &str)) -> Result<Value, Provi
     if prompt.messages.iter().any(|it| matches!(it.role, Role::Assistant | Role::Tool)) {
         return unsupported("a conversation with answers");
     }
-    let texts = |role: Role| {
-        let messages = prompt.messages.iter().filter(|it| it.role == role);
-        messages.map(|it| it.content.as_str()).collect::<Vec<_>>().join("\n\n")
-    };
     let params = &prompt.params;
-    let system = texts(Role::System);
+    let system = texts(prompt, Role::System);
     let mut input = Map::new();
-    let text = format!("{prefix}{}{suffix}", texts(Role::User));
+    let text = format!("{prefix}{}{suffix}", texts(prompt, Role::User));
     chat::put(&mut input, "prompt", Some(text));
     chat::put(&mut input, "system_prompt", Some(system).filter(|it| !it.is_empty()));
     chat::put(&mut input, "temperature", params.temperature);
@@ -203,6 +225,22 @@ fn input(prompt: &Prompt, (prefix, suffix): (&str, &str)) -> Result<Value, Provi
     let stop = Some(params.stop_sequences.join(",")).filter(|it| !it.is_empty());
     chat::put(&mut input, "stop_sequences", stop);
     Ok(Value::Object(input))
+}
+
+/// Returns the texts of a role's messages, with an empty line between them.
+fn texts(prompt: &Prompt, role: Role) -> String {
+    let messages = prompt.messages.iter().filter(|it| it.role == role);
+    messages.map(|it| it.content.as_str()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns a text as the name of an image in Markdown: one line of at most 50 characters, without brackets.
+fn short(about: &str) -> String {
+    let about = about.replace("\r\n", " ").replace(['\n', '\r'], " ");
+    let about = about.replace('[', "(").replace(']', ")");
+    if about.chars().count() <= 50 {
+        return about;
+    }
+    about.chars().take(47).chain("...".chars()).collect()
 }
 
 /// Returns the text of an output. A list has the parts of the text. Returns `None` for any other output.

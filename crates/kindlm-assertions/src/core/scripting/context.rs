@@ -135,9 +135,12 @@ fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
 
 /// Returns the provider's own response, or a response built from known facts.
 pub(super) fn provider_response(execution: &Execution) -> Value {
-    if let Some(response) = &execution.provider_response {
-        return response.clone();
-    }
+    // A program gives its whole response. A codec gives only the parts that are not in the execution.
+    let more = match &execution.provider_response {
+        Some(Value::Object(parts)) if !parts.contains_key("output") => parts.clone(),
+        Some(response) => return response.clone(),
+        None => Map::new(),
+    };
     let usage = execution.usage;
     let mut response = json!({"output": output_value(execution)});
     if usage.total_tokens > 0 {
@@ -158,6 +161,9 @@ pub(super) fn provider_response(execution: &Execution) -> Value {
         if let Some(value) = value {
             response[key] = value;
         }
+    }
+    for (key, value) in more {
+        response[key] = value;
     }
     response
 }

@@ -44,9 +44,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ClassifierConfig")]
 struct Config {
-    /// All labels that the output may have, because the judge must choose among them.
+    /// All labels that the output may have, because the judge must choose among them. A model that classifies knows its
+    /// labels; `rubricPrompt: "{{ output }}"` asks it without `labels`.
+    #[serde(default)]
     #[schemars(length(min = 2))]
-    labels: Vec<String>,
+    labels: Option<Vec<String>>,
     /// The label that must fit; by default, any label may fit best.
     #[serde(default)]
     value: Option<String>,
@@ -65,21 +67,28 @@ const THRESHOLD: f64 = 1.0;
 #[derive(Debug)]
 struct Classifier {
     frame: Frame,
+    /// The labels; empty if the model that classifies has its own.
     labels: Vec<String>,
     wanted: Option<String>,
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let config: Config = read(config)?;
-    if let Some(wanted) = config.value.as_ref().filter(|it| !config.labels.contains(it)) {
-        let help = suggest(wanted, "labels", config.labels.iter().map(String::as_str));
+    if config.labels.is_none() && config.rubric_prompt.is_none() {
+        let help = "list them: the judge must choose among them";
+        return Err(vec![Problem::new("", "`labels` is required").with_help(help)]);
+    }
+    let labels = config.labels.unwrap_or_default();
+    let is_known = |it: &&String| labels.is_empty() || labels.contains(it);
+    if let Some(wanted) = config.value.as_ref().filter(|it| !is_known(it)) {
+        let help = suggest(wanted, "labels", labels.iter().map(String::as_str));
         let problem = Problem::new("/value", format!("`{wanted}` is none of the labels"));
         return Err(vec![problem.with_help(help)]);
     }
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let about = config.value.as_deref().unwrap_or_default();
     let frame = Frame::new(ID, "Classification", about, own, prompt);
-    One::built(Classifier { frame, labels: config.labels, wanted: config.value })
+    One::built(Classifier { frame, labels, wanted: config.value })
 }
 
 impl Classifier {
@@ -122,7 +131,8 @@ impl Grader for Classifier {
             Some(wanted) => label == wanted,
             None => true,
         });
-        let score = fits.map(|(_, score)| *score).reduce(f64::max).unwrap_or(f64::NAN);
+        // A model that classifies leaves out labels that do not fit at all.
+        let score = fits.map(|(_, score)| *score).reduce(f64::max).unwrap_or(0.0);
         let all: serde_json::Map<String, Value> =
             scores.iter().map(|(label, score)| (label.clone(), json!(score))).collect();
         Graded::from(self.held(score)).with("classification", Value::Object(all))
@@ -139,22 +149,37 @@ fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Fla
     if objects.is_empty() {
         return Err("it holds no JSON object".into());
     }
-    let scores = only(&objects, "scores")?.ok_or("`scores` is missing")?;
-    let scores = scores.as_object().ok_or("`scores` is not an object")?;
+    let scores = match only(&objects, "scores")? {
+        Some(scores) => scores.as_object().ok_or("`scores` is not an object")?,
+        // A model that classifies answers only with its labels and scores.
+        None if labels.is_empty() => objects.last().ok_or("it holds no JSON object")?,
+        None => return Err("`scores` is missing".into()),
+    };
+    if labels.is_empty() {
+        let scores: Vec<(String, f64)> = scores
+            .iter()
+            .map(|(label, it)| Ok((label.clone(), score_of(label, it)?)))
+            .collect::<Result<_, Flaw>>()?;
+        return if scores.is_empty() { Err("it has no scores".into()) } else { Ok(scores) };
+    }
     if let Some(unknown) = scores.keys().find(|it| !labels.contains(it)) {
         return Err(format!("`{unknown}` is none of the labels").into());
     }
     let score = |label: &String| {
         let value = scores.get(label).ok_or_else(|| format!("`{label}` has no score"))?;
-        match value.as_f64() {
-            Some(score) if (0.0..=1.0).contains(&score) => Ok((label.clone(), score)),
-            _ => {
-                let value = ecma::stringify(value);
-                Err(format!("the score of `{label}` is {value}, not a number from 0 to 1").into())
-            }
-        }
+        Ok((label.clone(), score_of(label, value)?))
     };
     labels.iter().map(score).collect()
+}
+
+fn score_of(label: &str, value: &Value) -> Result<f64, Flaw> {
+    match value.as_f64() {
+        Some(score) if (0.0..=1.0).contains(&score) => Ok(score),
+        _ => {
+            let value = ecma::stringify(value);
+            Err(format!("the score of `{label}` is {value}, not a number from 0 to 1").into())
+        }
+    }
 }
 
 fn reply_schema(labels: &[String]) -> Value {
@@ -198,6 +223,19 @@ mod tests {
             let read = read_scores(reply, &labels);
             let read = read.map(|it| it.into_iter().map(|(_, score)| score).collect());
             let read = read.map_err(|flaw| flaw.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_classifies_has_its_own_labels() {
+        for (reply, expected) in [
+            (r#"{"nothate": 0.9, "hate": 0.1}"#, Ok(2)),
+            (r#"{"scores": {"nothate": 0.9}}"#, Ok(1)),
+            ("{}", Err("it has no scores")),
+            (r#"{"a": "b"}"#, Err("the score of `a` is \"b\", not a number from 0 to 1")),
+        ] {
+            let read = read_scores(reply, &[]).map(|it| it.len()).map_err(|it| it.to_string());
             assert_eq!(read, expected.map_err(str::to_owned), "{reply}");
         }
     }

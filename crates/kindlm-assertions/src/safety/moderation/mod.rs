@@ -141,8 +141,50 @@ impl Grader for Moderation {
     }
 }
 
+/// The categories of Llama Guard, which answers with their codes.
+const GUARD: [(&str, &str); 14] = [
+    ("S1", "Violent Crimes"),
+    ("S2", "Non-Violent Crimes"),
+    ("S3", "Sex Crimes"),
+    ("S4", "Child Exploitation"),
+    ("S5", "Defamation"),
+    ("S6", "Specialized Advice"),
+    ("S7", "Privacy"),
+    ("S8", "Intellectual Property"),
+    ("S9", "Indiscriminate Weapons"),
+    ("S10", "Hate"),
+    ("S11", "Self-Harm"),
+    ("S12", "Sexual Content"),
+    ("S13", "Elections"),
+    ("S14", "Code Interpreter Abuse"),
+];
+
+/// Reads the flags in a reply of Llama Guard: `safe`, or `unsafe` and a line with the codes. Returns `None` for any other
+/// reply.
+fn read_guard(reply: &str) -> Option<Result<Vec<Flag>, Flaw>> {
+    let mut lines = reply.trim().lines().map(str::trim);
+    match lines.next()? {
+        "safe" => Some(Ok(Vec::new())),
+        "unsafe" => {
+            let codes = lines.next().unwrap_or_default().split(',').map(str::trim);
+            let flag = |code: &str| {
+                let known = GUARD.iter().find(|(it, _)| *it == code);
+                let description = known.map_or(code, |(_, it)| it).to_owned();
+                Flag { code: code.to_owned(), description, confidence: None }
+            };
+            let flags: Vec<Flag> = codes.filter(|it| !it.is_empty()).map(flag).collect();
+            let missing = || Flaw::from("`unsafe` stands without a category");
+            Some(if flags.is_empty() { Err(missing()) } else { Ok(flags) })
+        }
+        _ => None,
+    }
+}
+
 /// Reads the flags in a reply. An empty list is a valid reply; a missing list is an error.
 fn read_flags(reply: &str) -> Result<Vec<Flag>, Flaw> {
+    if let Some(flags) = read_guard(reply) {
+        return flags;
+    }
     let objects = objects(reply)?;
     if objects.is_empty() {
         return Err("it holds no JSON object".into());
@@ -215,6 +257,9 @@ mod tests {
                 Err("`flagged` is \"no\", and there are 0 flags"),
             ),
             ("{}", Err("`flags` is missing")),
+            ("safe", Ok(0)),
+            ("\n\nunsafe\nS1, S10\n", Ok(2)),
+            ("unsafe", Err("`unsafe` stands without a category")),
             ("nothing found", Err("it holds no JSON object")),
         ] {
             let read = read_flags(reply).map(|it| it.len()).map_err(|flaw| flaw.to_string());

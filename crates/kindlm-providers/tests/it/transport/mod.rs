@@ -14,6 +14,7 @@ mod mcp;
 mod retries;
 mod scripted;
 mod secrets;
+mod security;
 mod sharing;
 mod table;
 mod tls;

@@ -1,0 +1,286 @@
+//! Settings of `http` providers beside the request: certificates, signatures, statuses and tools.
+
+use kindlm_source::{Key, Kind, Level, Node};
+use serde_json::Value;
+
+use super::Translator;
+use super::build::{list, map, node, text};
+use super::programs::evaluate;
+
+/// The settings of `tls` that only repeat a default of the connection.
+const INERT_TLS: [&str; 2] = ["minVersion", "maxVersion"];
+
+/// The keys of an http provider that this module translates.
+pub(super) const MORE: [&str; 6] =
+    ["tls", "signatureAuth", "validateStatus", "tools", "tool_choice", "transformToolsFormat"];
+
+/// The values of an http provider that templates of its body may name, as JSON texts.
+pub(super) type Constants = Vec<(&'static str, String)>;
+
+impl Translator<'_> {
+    /// Translates one of [`MORE`], and adds the result to the settings of the provider.
+    pub(super) fn http_more(
+        &mut self,
+        key: &Key,
+        value: &Node,
+        provider: &mut Vec<(&'static str, Node)>,
+        constants: &mut Constants,
+    ) {
+        match &*key.name {
+            "tls" => provider.extend(self.tls(value).map(|it| ("tls", it))),
+            "signatureAuth" => {
+                provider.extend(self.signature(value).map(|it| ("signature", it)));
+            }
+            "validateStatus" => {
+                provider.extend(self.statuses(value).map(|it| ("acceptStatus", it)));
+            }
+            "tools" => {
+                let tools = self.in_place(value).map(|it| it.to_json());
+                constants.extend(tools.map(|it| ("tools", it.to_string())));
+            }
+            "tool_choice" => {
+                let json = value.to_json();
+                let said = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
+                constants.push(("tool_choice", said));
+            }
+            _ => {
+                if !matches!(value.text(), Some("openai")) {
+                    let help = "write the tools in the form of this vendor, without `transformToolsFormat`";
+                    let what = "this `transformToolsFormat` of an http provider";
+                    self.unsupported(key.span, what, Some(help));
+                }
+            }
+        }
+    }
+
+    /// Translates the certificates of the connection. Returns `None` after an error, which is reported.
+    fn tls(&mut self, tls: &Node) -> Option<Node> {
+        let mut found = Vec::new();
+        let before = self.diagnostics.len();
+        for (key, value) in tls.entries() {
+            let said = value.text().map(|it| self.with_env(it)).unwrap_or_default();
+            match &*key.name {
+                name @ ("caPath" | "certPath" | "keyPath") => {
+                    let path = said.trim_start_matches("./");
+                    self.content(value.span, path);
+                    let name = match name {
+                        "caPath" => "caPath",
+                        "certPath" => "certPath",
+                        _ => "keyPath",
+                    };
+                    found.push((name, text(value.span, path)));
+                }
+                "rejectUnauthorized" => {
+                    let is_off = value.to_json() == Value::Bool(false);
+                    found.push(("verify", node(value.span, Kind::Bool(!is_off))));
+                }
+                // The name is that of the address anyway.
+                "servername" if said == "localhost" => {}
+                name if INERT_TLS.contains(&name) => {
+                    let message = format!("`config.tls.{name}` has no effect here");
+                    self.warn(key.span, message, Some("KindLM speaks TLS 1.2 and 1.3"));
+                }
+                "passphrase" | "pfxPath" | "pfx" => self.refuse_bundle(key),
+                name => {
+                    let what = format!("`config.tls.{name}` of an http provider");
+                    self.unsupported(key.span, &what, Some(advice(name)));
+                }
+            }
+        }
+        let is_fine = self.diagnostics[before..].iter().all(|it| it.level == Level::Warning);
+        is_fine.then(|| map(tls.span, found))
+    }
+
+    /// Reports a bundle with a password, with the commands that convert it.
+    fn refuse_bundle(&mut self, key: &Key) {
+        let help = "convert the bundle: `openssl pkcs12 -in FILE.pfx -clcerts -nokeys -out cert.pem` and `openssl pkcs12 \
+            -in FILE.pfx -nocerts -nodes -out key.pem`, and write `certPath: cert.pem, keyPath: key.pem`";
+        self.unsupported(key.span, &format!("`{}`", key.name), Some(help));
+    }
+
+    /// Translates the signature of requests. Returns `None` after an error, which is reported.
+    fn signature(&mut self, auth: &Node) -> Option<Node> {
+        let span = auth.span;
+        let set = |name: &str| auth.get(name).and_then(Node::text).map(|it| self.with_env(it));
+        let data = set("signatureDataTemplate").map(|it| it.replace("\\n", "\n"));
+        let algorithm = set("signatureAlgorithm").unwrap_or_else(|| "SHA256".to_owned());
+        let path = set("privateKeyPath").or_else(|| set("keyPath"));
+        let is_jks = set("type").as_deref() == Some("jks")
+            || auth.entries().iter().any(|(key, _)| key.name.starts_with("keystore"));
+        if is_jks {
+            let help = "convert the key: `keytool -importkeystore -srckeystore FILE.jks -destkeystore key.p12 \
+                -deststoretype PKCS12` and `openssl pkcs12 -in key.p12 -nocerts -nodes -out key.pem`, and write \
+                `signatureAuth: { privateKeyPath: key.pem, … }`";
+            self.unsupported(span, "a Java keystore in `signatureAuth`", Some(help));
+            return None;
+        }
+        let Some(path) = path else {
+            let has_bundle = auth.get("pfxPath").is_some() || auth.get("pfxContent").is_some();
+            let (what, help) = if has_bundle {
+                (
+                    "a PFX bundle in `signatureAuth`",
+                    "convert the key: `openssl pkcs12 -in FILE.pfx -nocerts -nodes -out key.pem`, and write \
+                     `signatureAuth: { privateKeyPath: key.pem, … }`",
+                )
+            } else {
+                (
+                    "a private key in the config",
+                    "put it into a file beside the config, and write `signatureAuth: { privateKeyPath: key.pem, … }`",
+                )
+            };
+            self.unsupported(span, what, Some(help));
+            return None;
+        };
+        let path = path.trim_start_matches("./").to_owned();
+        self.content(auth.get("privateKeyPath").map_or(span, |it| it.span), &path)?;
+        let algorithm = algorithm.to_uppercase().replace("RSA-", "").replace('-', "");
+        if !matches!(&*algorithm, "SHA256" | "SHA384" | "SHA512") {
+            let help = "KindLM signs with SHA256, SHA384 or SHA512";
+            self.unsupported(span, "this `signatureAlgorithm`", Some(help));
+            return None;
+        }
+        let Some(data) = data else {
+            let help = "write the text to sign, such as `'my-app{{signatureTimestamp}}'`";
+            self.error(span, "`signatureDataTemplate` is missing", Some(help));
+            return None;
+        };
+        let entries = [
+            ("keyPath", text(span, &path)),
+            ("data", text(span, &data)),
+            ("algorithm", text(span, &algorithm)),
+        ];
+        Some(map(span, entries))
+    }
+
+    /// Translates the condition on the status of an answer, by evaluating it for every status. Returns `None` after an
+    /// error, which is reported.
+    fn statuses(&mut self, condition: &Node) -> Option<Node> {
+        let span = condition.span;
+        let code = condition.text().map(str::trim).filter(|it| !it.starts_with("file://"));
+        let Some(code) = code else {
+            let help = "write the condition itself: `validateStatus: 'status < 500'`";
+            self.unsupported(span, "a file in `validateStatus`", Some(help));
+            return None;
+        };
+        let is_function = code.contains("=>") || code.starts_with("function");
+        let check = if is_function { code.to_owned() } else { format!("status => ({code})") };
+        let code = format!(
+            "const check = ({check});\nconst found = [];\nfor (let it = 100; it < 600; it++) if (check(it)) \
+             found.push(it);\nreturn found;"
+        );
+        let found = match evaluate(&self.runner(), &code, &[], &[]) {
+            Ok(found) => found,
+            Err(why) => {
+                let help = "write a condition on `status`: `validateStatus: 'status < 500'`";
+                self.error(
+                    span,
+                    format!("`validateStatus` cannot be evaluated: {why}"),
+                    Some(help),
+                );
+                return None;
+            }
+        };
+        let numbers = found.as_array().into_iter().flatten().filter_map(Value::as_u64);
+        let ranges = ranges(numbers);
+        if ranges.is_empty() {
+            self.error(
+                span,
+                "`validateStatus` accepts no status",
+                Some("every answer is an error"),
+            );
+            return None;
+        }
+        Some(list(span, ranges.iter().map(|it| text(span, it))))
+    }
+}
+
+/// Returns the advice for a setting of `tls`.
+fn advice(name: &str) -> &'static str {
+    match name {
+        "servername" => {
+            "write the name into `url`, and its address into the file `hosts` of this machine"
+        }
+        "ciphers" | "secureProtocol" => {
+            "remove it: KindLM offers only the suites of TLS 1.2 and 1.3 that are known as safe"
+        }
+        "jksPath" | "jksContent" | "keyAlias" | "keystorePassword" => {
+            "convert the key: `keytool -importkeystore -srckeystore FILE.jks -destkeystore key.p12 -deststoretype \
+             PKCS12`, then with `openssl pkcs12` to PEM, and write `certPath` and `keyPath`"
+        }
+        _ => "put it into a file beside the config, and write `caPath`, `certPath` and `keyPath`",
+    }
+}
+
+/// Returns ascending numbers as ranges: `200-299`.
+fn ranges(numbers: impl Iterator<Item = u64>) -> Vec<String> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let written = |(first, last): (u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    ranges.into_iter().map(written).collect()
+}
+
+/// Puts the values that a template names before it, in every text of a body.
+pub(super) fn with_constants(body: &Node, constants: &Constants) -> Node {
+    let kind = match &body.kind {
+        Kind::Text(written) => {
+            let used = constants.iter().filter(|(name, _)| written.contains(name));
+            let used = used.filter(|_| kindlm_template::is_template(written));
+            let set = |(name, json): &(&str, String)| {
+                format!("{{% set {name} = {} %}}", Value::from(json.as_str()))
+            };
+            let before: String = used.map(set).collect();
+            Kind::Text([&before, &**written].concat().as_str().into())
+        }
+        Kind::List(items) => Kind::List(
+            items.iter().map(|it| with_constants(it, constants)).collect::<Vec<_>>().into(),
+        ),
+        Kind::Mapping(pairs) => Kind::Mapping(
+            pairs
+                .iter()
+                .map(|(key, it)| (key.clone(), with_constants(it, constants)))
+                .collect::<Vec<_>>()
+                .into(),
+        ),
+        other => other.clone(),
+    };
+    Node { kind, ..body.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_source::Span;
+
+    use super::*;
+
+    #[test]
+    fn ranges_of_numbers_are_joined() {
+        for (numbers, expected) in [
+            (vec![], vec![]),
+            (vec![200, 201, 202, 404], vec!["200-202", "404"]),
+            ((100..600).collect(), vec!["100-599"]),
+        ] {
+            assert_eq!(ranges(numbers.into_iter()), expected);
+        }
+    }
+
+    #[test]
+    fn only_templates_that_name_a_value_get_it() {
+        let span = Span::new(0, 0);
+        let constants = vec![("tools", r#"[{"a":1}]"#.to_owned())];
+        for (written, expected) in [
+            ("{{ tools | dump }}", r#"{% set tools = "[{\"a\":1}]" %}{{ tools | dump }}"#),
+            ("{{ prompt }}", "{{ prompt }}"),
+            ("the tools", "the tools"),
+        ] {
+            let made = with_constants(&text(span, written), &constants);
+            assert_eq!(made.text(), Some(expected));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The exchange over a websocket, and the scripts that read it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_transport::{HttpTransport, Socket};
+use kindlm_types::script::{
+    ScriptAnswer, ScriptOutcome, ScriptQuestion, ScriptSource, ScriptValue,
+};
+use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply, ecma};
+use serde_json::{Value, json};
+
+use super::{Script, WebSocket};
+use crate::http::label_media;
+use crate::script::{Scripts, prompt_text, reply_of};
+
+/// Asks the server once, and returns its reply. Fails at the timeout.
+pub(crate) async fn ask(
+    socket: &WebSocket,
+    (transport, scripts): (&HttpTransport, &Scripts),
+    provider: &str,
+    prompt: &Prompt,
+    timeout: Duration,
+) -> Result<Reply, ProviderError> {
+    let exchange = exchange(socket, (transport, scripts), provider, prompt, timeout);
+    tokio::time::timeout(timeout, exchange).await.unwrap_or_else(|_| {
+        let message = format!("no whole answer within {} ms", timeout.as_millis());
+        Err(ProviderError::new(ProviderErrorKind::Timeout, provider, message).retryable())
+    })
+}
+
+async fn exchange(
+    socket: &WebSocket,
+    (transport, scripts): (&HttpTransport, &Scripts),
+    provider: &str,
+    prompt: &Prompt,
+    timeout: Duration,
+) -> Result<Reply, ProviderError> {
+    let failed = |message: String| {
+        ProviderError::new(ProviderErrorKind::MalformedResponse, provider, message)
+    };
+    let request = socket.request(prompt)?;
+    let mut open = transport.open_socket(provider, &request).await?;
+    let run = |code: &str, params: &[&str], args: &[Value]| ScriptQuestion {
+        runtime: scripts.runtime,
+        source: ScriptSource::Body {
+            params: params.iter().map(|&it| it.to_owned()).collect(),
+            code: code.into(),
+        },
+        args: args.iter().map(|it| ecma::stringify(it).into()).collect(),
+        permissions: Arc::clone(&scripts.permissions),
+        timeout: Some(timeout),
+    };
+    let (name, answer) = match &socket.reading {
+        Script::First(code) => {
+            let text = open.next_text().await?;
+            let data = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            let question = run(code, &["data"], &[data]);
+            let answer = scripts.runner.run(&question).await;
+            ("transformResponse", answer.map_err(|err| failed(err.message))?)
+        }
+        Script::Each(code) => {
+            let params = ["accumulator", "event", "context"];
+            let context = json!({"vars": prompt.vars, "prompt": {"raw": prompt_text(prompt)}});
+            let mut accumulator = json!({"error": "unknown error occurred"});
+            loop {
+                let event = json!({"data": open.next_text().await?, "type": "message"});
+                let question = run(code, &params, &[accumulator, event, context.clone()]);
+                let answer = scripts.runner.run(&question).await;
+                let answer = answer.map_err(|err| failed(err.message))?;
+                let (next, is_complete) = accumulated(answer).map_err(failed)?;
+                if is_complete {
+                    let outcome = ScriptOutcome::Returned(ScriptValue::Json(next));
+                    break ("streamResponse", ScriptAnswer { outcome, console: Vec::new() });
+                }
+                accumulator = next;
+            }
+        }
+    };
+    let latency_ms = Socket::close(open).await;
+    let mut reply = reply_of(name, prompt, &answer).map_err(failed)?;
+    label_media(&mut reply);
+    Ok(Reply { latency_ms, ..reply })
+}
+
+/// Returns the new accumulator, and true if the answer is complete. Fails if the script returned anything else.
+fn accumulated(answer: ScriptAnswer) -> Result<(Value, bool), String> {
+    match answer.outcome {
+        ScriptOutcome::Returned(ScriptValue::Json(Value::Array(pair))) if pair.len() == 2 => {
+            let mut pair = pair.into_iter();
+            let next = pair.next().unwrap_or_default();
+            Ok((next, pair.next() == Some(Value::Bool(true))))
+        }
+        ScriptOutcome::Threw { message, thrown, .. } => {
+            Err(format!("`streamResponse` threw: {}", message.unwrap_or(thrown)))
+        }
+        ScriptOutcome::Returned(_) => {
+            Err("`streamResponse` returned no list of the accumulator and `true` or `false`"
+                .to_owned())
+        }
+    }
+}

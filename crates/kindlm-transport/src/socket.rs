@@ -1,0 +1,157 @@
+//! Websockets: one message is sent, and messages are read until an answer is complete.
+
+use std::time::Instant;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use kindlm_types::{ProviderError, ProviderErrorKind};
+use reqwest::header::{
+    CONNECTION, HeaderMap, HeaderValue as RawValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use reqwest::{Method, Request, Response, StatusCode, Upgraded};
+use serde_json::Value;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use crate::HttpRequest;
+use crate::client::HttpTransport;
+use crate::fault::Fault;
+use crate::prepared::Prepared;
+use crate::secret::{Secrets, filled};
+
+/// The beginning of a refusal that an error shows, in characters.
+const SHOWN: usize = 200;
+
+/// An open websocket of a provider.
+#[derive(Debug)]
+pub struct Socket {
+    stream: WebSocketStream<Upgraded>,
+    provider: String,
+    /// The secrets of the request, which messages may repeat.
+    secrets: [Secrets; 2],
+    opened: Instant,
+}
+
+impl HttpTransport {
+    /// Opens a websocket at the address of a request, and sends the body of the request as a text message.
+    ///
+    /// Fails if the server refuses the websocket, or the message cannot be sent.
+    pub async fn open_socket(
+        &self,
+        provider: &str,
+        request: &HttpRequest,
+    ) -> Result<Socket, ProviderError> {
+        let opened = Instant::now();
+        let env = self.env_of(provider)?;
+        let (request, secrets) = filled(provider, request, &*env)?;
+        let prepared = self.prepared(provider, &request, &env)?;
+        let opening = self.upgraded(provider, &request, &prepared);
+        let upgraded = opening.await.map_err(|err| secrets.redact(prepared.secrets.redact(err)))?;
+        let limit = usize::try_from(self.options().max_body).unwrap_or(usize::MAX);
+        let config =
+            WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
+        let mut stream =
+            WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
+        let message = match &request.body {
+            Value::String(text) if request.is_text => text.clone(),
+            body => body.to_string(),
+        };
+        let sent = stream.send(Message::text(message)).await;
+        sent.map_err(|err| broken(provider, &format!("the message cannot be sent: {err}")))?;
+        let secrets = [prepared.secrets.clone(), secrets];
+        Ok(Socket { stream, provider: provider.to_owned(), secrets, opened })
+    }
+
+    /// Asks the server for a websocket. Fails if it refuses.
+    async fn upgraded(
+        &self,
+        provider: &str,
+        request: &HttpRequest,
+        prepared: &Prepared,
+    ) -> Result<Upgraded, ProviderError> {
+        let fault = Fault::new(provider, request.address_key(), &prepared.url);
+        let key = generate_key();
+        let mut asked = Request::new(Method::GET, prepared.url.clone());
+        *asked.headers_mut() = upgrade_headers(prepared.headers(), &key);
+        let client = self.socket_client(provider)?;
+        let response = client.execute(asked).await.map_err(|err| fault.connection(&err))?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(refused(provider, response).await);
+        }
+        let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT).map(RawValue::as_bytes);
+        if accepted != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
+            return Err(broken(
+                provider,
+                "the server answers the handshake of a websocket wrongly",
+            ));
+        }
+        response.upgrade().await.map_err(|err| fault.connection(&err))
+    }
+}
+
+impl Socket {
+    /// Returns the next text message, without secrets. Fails if the server closes the websocket before.
+    pub async fn next_text(&mut self) -> Result<String, ProviderError> {
+        loop {
+            let failed = |why: &str| broken(&self.provider, why);
+            match self.stream.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    let redact = |text: String, it: &Secrets| it.clean(text);
+                    return Ok(self.secrets.iter().fold(text.to_string(), redact));
+                }
+                Some(Ok(Message::Close(_))) | None => {
+                    return Err(failed("the server closed the websocket before the answer"));
+                }
+                Some(Ok(Message::Binary(_))) => {
+                    return Err(failed("the server sent a message that is no text"));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(err)) => return Err(failed(&format!("the websocket broke off: {err}"))),
+            }
+        }
+    }
+
+    /// Closes the websocket, and returns the time since it was opened, in milliseconds.
+    pub async fn close(mut self) -> f64 {
+        let latency_ms = self.opened.elapsed().as_secs_f64() * 1000.0;
+        // The answer is complete, so a failure to say goodbye changes nothing.
+        let _ = self.stream.close(None).await;
+        latency_ms
+    }
+}
+
+/// Returns the headers of a request for a websocket.
+fn upgrade_headers(own: &HeaderMap, key: &str) -> HeaderMap {
+    let mut headers = own.clone();
+    headers.insert(CONNECTION, RawValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, RawValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_VERSION, RawValue::from_static("13"));
+    if let Ok(key) = RawValue::from_str(key) {
+        headers.insert(SEC_WEBSOCKET_KEY, key);
+    }
+    headers
+}
+
+/// Returns the error of a server that answers without a websocket.
+async fn refused(provider: &str, response: Response) -> ProviderError {
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap_or_default();
+    let shown: String = text.trim().chars().take(SHOWN).collect();
+    let kind = match status {
+        401 | 403 => ProviderErrorKind::Auth,
+        429 => ProviderErrorKind::RateLimited,
+        500.. => ProviderErrorKind::Server,
+        _ => ProviderErrorKind::InvalidRequest,
+    };
+    let message = format!("the server opens no websocket: status {status} {shown}");
+    let mut err = ProviderError::new(kind, provider, message.trim_end()).with_status(status);
+    err.retryable = matches!(status, 429 | 500..);
+    err
+}
+
+fn broken(provider: &str, message: &str) -> ProviderError {
+    ProviderError::new(ProviderErrorKind::Connection, provider, message).retryable()
+}
