@@ -251,9 +251,7 @@ impl Http {
         );
         problems.extend(check_aws(config));
         problems.extend(config.tls.as_ref().and_then(security::check_tls));
-        let usual = ["200-299".to_owned()];
-        let accepted = security::statuses(config.accept_status.as_deref().unwrap_or(&usual));
-        let accepted = accepted.map_err(|problem| problems.push(problem)).unwrap_or_default();
+        let accepted = security::accepted(config.accept_status.as_deref(), &mut problems);
         let headers = headers(config, &mut problems);
         let body = config.body.as_ref().filter(|it| !it.is_null() && *it != "");
         let body = body.and_then(|written| match config.template {

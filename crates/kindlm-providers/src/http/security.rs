@@ -80,8 +80,14 @@ pub(super) fn check_tls(tls: &TlsConfig) -> Option<Problem> {
 /// The statuses that are answers, as ranges.
 pub(super) type Statuses = Vec<RangeInclusive<u16>>;
 
-/// Parses the statuses that are answers: `404` or `200-299`. Fails with the problem of the first invalid text.
-pub(super) fn statuses(written: &[String]) -> Result<Statuses, Problem> {
+/// Returns the statuses that are answers, 200 to 299 by default, and adds their problems to `problems`.
+pub(super) fn accepted(written: Option<&[String]>, problems: &mut Vec<Problem>) -> Statuses {
+    let Some(written) = written else { return vec![200..=299] };
+    statuses(written).map_err(|problem| problems.push(problem)).unwrap_or_default()
+}
+
+/// Parses statuses: `404` or `200-299`. Fails with the problem of the first invalid text.
+fn statuses(written: &[String]) -> Result<Statuses, Problem> {
     let range = |(at, text): (usize, &String)| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let number = |it: &str| it.trim().parse().ok().filter(|it| (100..600).contains(it));
