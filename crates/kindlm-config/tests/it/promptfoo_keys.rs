@@ -339,6 +339,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["type: openai-responses", "x-openclaw-model: m", "body: reasoning: effort: low"]),
     ),
     (
+        "tests[].assert[].…",
+        "tests: [{ assert: [{ type: javascript, value: 'true', provider: 'openai:gpt-4o' }] }]",
+        Warned("`provider` has no effect on this check"),
+    ),
+    (
         "providers: openclaw",
         "providers: [{ id: openclaw, config: { auth_token: abc } }]",
         Refused("a key must not be in a file"),

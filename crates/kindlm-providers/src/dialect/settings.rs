@@ -130,9 +130,11 @@ pub(crate) fn openai_headers(
 /// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
 fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
     let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
-    // The virtual key of Portkey is the name of a key that Portkey holds.
-    let is_secret = kindlm_redact::is_secret_header(name)
-        && !name.eq_ignore_ascii_case("x-portkey-virtual-key");
+    // Portkey holds the key of this name, and the other one is the name of a conversation.
+    let is_name = ["x-portkey-virtual-key", "x-openclaw-session-key"]
+        .iter()
+        .any(|it| name.eq_ignore_ascii_case(it));
+    let is_secret = kindlm_redact::is_secret_header(name) && !is_name;
     (is_literal && is_secret).then(|| {
         let pointer = format!("/headers/{}", pointer::segment(name));
         let help = "write `env:NAME`, and put the value into that environment variable";
