@@ -74,8 +74,8 @@ fn answer(request: &MockRequest) -> MockReply {
 
 /// Returns the answer of a vendor with a request of its own. Returns `None` for other paths.
 fn vendor(path: &str) -> Option<Value> {
-    let call =
-        json!({"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{\"a\":1}"});
+    let said = json!({"type": "message", "role": "assistant",
+        "content": [{"type": "output_text", "text": "hi"}]});
     Some(match path.split('?').next()? {
         "/webhook/text" => json!([{"json": {"output": "from n8n", "sessionId": "s"}}]),
         "/webhook/calls" => {
@@ -84,7 +84,7 @@ fn vendor(path: &str) -> Option<Value> {
         "/webhook/error" => json!({"json": {"error": {"message": "no"}}}),
         "/v1/responses" => {
             json!({"id": "r1", "object": "response", "status": "completed", "model": "m",
-            "output": [call], "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}})
+            "output": [said], "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}})
         }
         "/v1/images/generations" => json!({"created": 1,
             "data": [{"b64_json": "iVBORw0KGgo=", "url": "https://a.example/x.png"}],
@@ -124,11 +124,12 @@ fn graded(asked: &str) -> String {
 }
 
 /// The environment of both tools.
-const ENV: [(&str, &str); 10] = [
+const ENV: [(&str, &str); 11] = [
     ("ANTHROPIC_API_KEY", "k"),
     ("KEY", "k"),
     ("OPENAI_API_KEY", "k"),
     ("OLLAMA_API_KEY", ""),
+    ("HF_TOKEN", "k"),
     ("XAI_API_KEY", "k"),
     ("PROMPTFOO_DISABLE_TELEMETRY", "1"),
     ("PROMPTFOO_DISABLE_UPDATE", "1"),
