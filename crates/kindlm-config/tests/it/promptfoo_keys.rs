@@ -423,7 +423,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: [{ id: 'huggingface:token-classification:org/m', config: { wait_for_model: true } }]",
         As(&[
             "inputs: '{{prompt}}' parameters: aggregation_strategy: simple options: wait_for_model: true use_cache: true",
-            "transformResponse: JSON.stringify(json.reduce(",
+            "transformResponse: 'JSON.stringify(json.reduce(",
         ]),
     ),
     (

@@ -446,7 +446,8 @@ impl Codec for Http {
         }
         if (200..300).contains(&response.status) {
             let message = format!("`acceptStatus` does not have the status {}", response.status);
-            return Err(ProviderError::new(ProviderErrorKind::Server, "http", message));
+            let err = ProviderError::new(ProviderErrorKind::Server, "http", message);
+            return Err(err.with_status(response.status));
         }
         self.reader().json(response).map(|_| ()).map_err(|err| whole(err, response))
     }
