@@ -49,7 +49,7 @@ fn one_message_is_an_answer() {
             json!("hello"),
         ),
         (&[r#"{"output":"hello","n":[1]}"#], "transformResponse: 'data.n'", json!([1])),
-        (&["plain words"], "responseParser: 'data.length'", json!(11)),
+        (&["plain words"], "responseParser: 'data.length'", json!(11.0)),
         (&["plain words", "more"], "x: 1", json!("plain words")),
     ] {
         let (url, received) = serve(answer);
