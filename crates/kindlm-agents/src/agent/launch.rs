@@ -59,7 +59,7 @@ impl Surroundings<'_> {
     /// Returns the command, ready to be started. `thread` is the Codex thread to resume.
     pub(super) fn command(&self, start: &AgentStart, thread: Option<&str>) -> Command {
         let own = start.folder.as_ref();
-        let line = command_line(start, thread);
+        let line = shell_line(start, thread);
         let line = match own.and_then(|it| it.before.as_deref()) {
             Some(before) => format!("{before} {}", quoted(&line)),
             None => line,
@@ -77,6 +77,7 @@ impl Surroundings<'_> {
                 }
             }
         }
+        command.envs(&start.agent.set_env);
         command
             .envs(own.into_iter().flat_map(|it| it.env.iter().map(|(name, value)| (name, value))));
         command
@@ -100,6 +101,9 @@ impl Surroundings<'_> {
         if let Some((_, value)) = given {
             return Some(value.clone());
         }
+        if let Some(value) = start.agent.set_env.get(name) {
+            return Some(value.clone());
+        }
         if own.is_some_and(|it| it.names_env) {
             return None;
         }
@@ -111,11 +115,42 @@ impl Surroundings<'_> {
     }
 }
 
+/// Returns the command line of an agent, and what the shell does before and after it.
+///
+/// The shell makes the temporary folder and the file of the schema, so that both are in the container of the agent.
+fn shell_line(start: &AgentStart, thread: Option<&str>) -> String {
+    let spec = &start.agent;
+    let (mut before, mut after) = (String::new(), String::new());
+    // An isolating program does not pass on the environment.
+    if start.folder.as_ref().is_some_and(|it| it.names_env) {
+        for (name, value) in &spec.set_env {
+            before.push_str(&format!("export {name}={} && ", quoted(value)));
+        }
+    }
+    if spec.empty_folder && start.folder.is_none() {
+        before.push_str("kindlm_folder=$(mktemp -d) && cd \"$kindlm_folder\" && ");
+        after.push_str(" cd / && rm -rf \"$kindlm_folder\";");
+    }
+    if let Some(schema) = spec.output_schema.as_ref().filter(|_| spec.kind == AgentKind::Codex) {
+        let schema = Value::Object(schema.clone()).to_string();
+        before.push_str("kindlm_schema=$(mktemp) && ");
+        before.push_str(&format!("printf %s {} > \"$kindlm_schema\" && ", quoted(&schema)));
+        after.push_str(" rm -f \"$kindlm_schema\";");
+    }
+    let line = command_line(start, thread);
+    if after.is_empty() {
+        return before + &line;
+    }
+    format!("{before}{line}; kindlm_code=$?;{after} exit $kindlm_code")
+}
+
 /// Returns the command line of an agent, with the arguments that its kind needs.
 fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
     let spec = &start.agent;
     let command = spec.command.as_deref().or(spec.kind.default_command()).unwrap_or_default();
     let model = spec.model.as_deref();
+    let schema = spec.output_schema.as_ref().map(|it| Value::Object(it.clone()).to_string());
+    let schema = schema.as_deref();
     let mut args: Vec<&str> = Vec::new();
     match spec.kind {
         AgentKind::Kindlm => args.extend(spec.args.iter().map(String::as_str)),
@@ -125,19 +160,27 @@ fn command_line(start: &AgentStart, thread: Option<&str>) -> String {
             args.extend(model.into_iter().flat_map(|it| ["--model", it]));
             let system = start.system.as_deref();
             args.extend(system.into_iter().flat_map(|it| ["--append-system-prompt", it]));
+            args.extend(schema.into_iter().flat_map(|it| ["--json-schema", it]));
             args.extend(spec.args.iter().map(String::as_str));
         }
         AgentKind::Codex => {
             // Options come before `resume`, which does not accept all options.
             args.extend(["exec", "--json"]);
+            args.extend(schema.into_iter().flat_map(|_| ["--output-schema", SCHEMA_FILE]));
             args.extend(model.into_iter().flat_map(|it| ["--model", it]));
             args.extend(spec.args.iter().map(String::as_str));
             args.extend(thread.into_iter().flat_map(|it| ["resume", it]));
             args.push("-");
         }
     }
-    args.into_iter().fold(command.to_owned(), |line, arg| format!("{line} {}", quoted(arg)))
+    args.into_iter().fold(command.to_owned(), |line, arg| match arg {
+        SCHEMA_FILE => format!("{line} {arg}"),
+        _ => format!("{line} {}", quoted(arg)),
+    })
 }
+
+/// The shell's expression for the file of the schema. It is the only argument that the shell expands.
+const SCHEMA_FILE: &str = "\"$kindlm_schema\"";
 
 /// Quotes an argument for a shell. Within single quotes, a shell interprets no character except the single quote.
 #[cfg(unix)]
@@ -217,5 +260,42 @@ mod tests {
         ] {
             assert_eq!(command_line(&start(kind, command), thread), line);
         }
+    }
+
+    /// Runs the line of an agent in a real shell. The agent is a program that shows what it gets.
+    #[test]
+    #[cfg(unix)]
+    fn the_shell_makes_the_folder_and_the_schema() {
+        let schema = json!({"type": "object", "title": "it's"});
+        let start = |kind, command: &str, empty_folder| AgentStart {
+            agent: Arc::new(AgentSpec {
+                kind,
+                command: Some(command.to_owned()),
+                empty_folder,
+                output_schema: schema.as_object().cloned(),
+                set_env: [("MODE".to_owned(), "a b".to_owned())].into(),
+                ..AgentSpec::default()
+            }),
+            ..AgentStart::default()
+        };
+        let run = |start: &AgentStart| {
+            let line = shell_line(start, None);
+            std::process::Command::new("sh").args(["-c", &line]).output().unwrap()
+        };
+        let show = |script: &str| format!("sh -c '{script}' agent");
+        let codex = show("cat \"$4\"; echo; echo \"$4\"; exit 7");
+        let ran = run(&start(AgentKind::Codex, &codex, false));
+        let shown = String::from_utf8(ran.stdout).unwrap();
+        let (read, file) = shown.trim_end().split_once('\n').unwrap();
+        assert_eq!(serde_json::from_str::<Value>(read).unwrap(), schema);
+        assert_eq!((ran.status.code(), Path::new(file).exists()), (Some(7), false));
+
+        let claude = show("ls -A; pwd; printf %s \"$8\"");
+        let ran = run(&start(AgentKind::ClaudeCode, &claude, true));
+        let shown = String::from_utf8(ran.stdout).unwrap();
+        let (folder, read) = shown.split_once('\n').unwrap();
+        assert_eq!(serde_json::from_str::<Value>(read).unwrap(), schema, "{shown}");
+        assert!(folder.starts_with('/') && !Path::new(folder).exists(), "{shown}");
+        assert_eq!(ran.status.code(), Some(0));
     }
 }

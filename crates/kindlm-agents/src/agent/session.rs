@@ -89,7 +89,11 @@ impl AgentSession for Session<'_> {
                 self.dialect.settle(files, &mut self.reported);
             }
             self.broken = false;
-            let reported = self.reported.take_turn();
+            let mut reported = self.reported.take_turn();
+            // With a schema, the structured output is the answer, and the text may be words about it.
+            if self.start.agent.output_schema.is_some() && reported.output_json.is_some() {
+                reported.text = String::new();
+            }
             Ok(AgentReply {
                 text: reported.text,
                 unread: reported.unread,

@@ -1,5 +1,6 @@
 //! Agents under test that are separate processes: start, turns and replies.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,11 +40,22 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(inner(length(min = 1)))]
     pub env: Option<Vec<String>>,
+    /// The variables to set for the agent, with their values. For secrets, name the variable in `env` instead.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set_env: BTreeMap<String, String>,
     /// The working folder, relative to the folder of this file. Not allowed for tests with a `workspace`, where the
     /// agent works in the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub cwd: Option<String>,
+    /// True to start the agent in an empty temporary folder, which is removed at its end. Without effect in tests with
+    /// a `workspace`. Needs a Unix shell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub empty_folder: bool,
+    /// The JSON Schema of the answer, for `claude-code` and `codex`. For `codex`, it needs a Unix shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
+    pub output_schema: Option<Map<String, Value>>,
     /// The time limit for the start and for each turn, in milliseconds; `defaults.timeoutMs` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]

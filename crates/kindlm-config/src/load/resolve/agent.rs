@@ -86,7 +86,12 @@ fn problems(spec: &AgentSpec) -> Vec<Problem> {
                 Problem::key("/ignoreLines", "KindLM's own protocol has no lines to be ignored");
             problems.push(problem.with_help("remove it: it is for `claude-code` and `codex`"));
         }
+        if spec.output_schema.is_some() {
+            let problem = Problem::key("/outputSchema", "KindLM's own protocol has no schema");
+            problems.push(problem.with_help("remove it: it is for `claude-code` and `codex`"));
+        }
     }
+    problems.extend(problems_of_start(spec));
     if spec.command.as_ref().is_some_and(|it| it.trim().is_empty()) {
         problems.push(Problem::new("/command", "the command line is empty"));
     }
@@ -102,6 +107,32 @@ fn problems(spec: &AgentSpec) -> Vec<Problem> {
             problems.push(problem.with_help(
                 "write the name alone: its value comes from the environment of `kindlm`",
             ));
+        }
+    }
+    problems
+}
+
+/// Returns the problems of an agent's folder, and of the variables that are set for it.
+fn problems_of_start(spec: &AgentSpec) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if spec.empty_folder && spec.cwd.is_some() {
+        let problem = Problem::key("/emptyFolder", "the agent has a `cwd` already");
+        problems.push(problem.with_help("remove one of the two"));
+    }
+    if spec.empty_folder && spec.kind == AgentKind::Codex {
+        let message = "each turn of Codex is a process, which would get another empty folder";
+        let help = "remove it, or use a `workspace`";
+        problems.push(Problem::key("/emptyFolder", message).with_help(help));
+    }
+    for name in spec.set_env.keys() {
+        let at = format!("/setEnv/{}", pointer::segment(name));
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        if name.is_empty() || !name.chars().all(is_name) {
+            let problem = Problem::key(at, "this is not the name of a variable");
+            problems.push(problem.with_help("use letters, digits and `_`"));
+        } else if ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"].iter().any(|it| name.ends_with(it)) {
+            let problem = Problem::key(at, "a secret must not be in a file");
+            problems.push(problem.with_help("set it in the environment, and name it in `env`"));
         }
     }
     problems
