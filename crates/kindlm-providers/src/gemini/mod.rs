@@ -57,6 +57,10 @@ struct Config {
     #[serde(default)]
     #[schemars(with = "Vec<std::collections::BTreeMap<String, Value>>")]
     hosted_tools: Vec<Map<String, Value>>,
+    /// Instructions that come before the system messages of the prompt.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    system_instruction: Vec<String>,
 }
 
 const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
@@ -84,6 +88,7 @@ struct Gemini {
     key: String,
     body: Map<String, Value>,
     hosted: Vec<Map<String, Value>>,
+    system: Vec<String>,
 }
 
 impl Gemini {
@@ -95,8 +100,8 @@ impl Gemini {
             settings::check_secrets(&format!("/hostedTools/{at}"), tool, help)?;
         }
         let address = Address::new(config.base_url.as_deref().unwrap_or(BASE), "", "/models");
-        let hosted = config.hosted_tools;
-        Ok(Self { address, key: config.api_key_env, body: config.body, hosted })
+        let (hosted, system) = (config.hosted_tools, config.system_instruction);
+        Ok(Self { address, key: config.api_key_env, body: config.body, hosted, system })
     }
 
     fn request(&self, model: &str, verb: &str, body: Value) -> HttpRequest {
@@ -122,7 +127,7 @@ impl Codec for Gemini {
         let mut body = Map::new();
         chat::put(&mut body, "contents", Some(contents(prompt)?));
         chat::put(&mut body, "generationConfig", Some(generation_config(prompt)));
-        chat::put(&mut body, "systemInstruction", system(prompt)?);
+        chat::put(&mut body, "systemInstruction", system(prompt, &self.system)?);
         let mut tools: Vec<Value> = self.hosted.iter().cloned().map(Value::Object).collect();
         if !prompt.tools.is_empty() {
             let declarations: Vec<Value> = prompt.tools.iter().map(schema::declaration).collect();
@@ -175,8 +180,8 @@ impl Codec for Gemini {
     }
 }
 
-fn system(prompt: &Prompt) -> Result<Option<Value>, ProviderError> {
-    let mut parts: Vec<Value> = Vec::new();
+fn system(prompt: &Prompt, own: &[String]) -> Result<Option<Value>, ProviderError> {
+    let mut parts: Vec<Value> = own.iter().map(|it| json!({"text": it})).collect();
     for message in prompt.messages.iter().filter(|it| it.role == Role::System) {
         content::check_system("gemini", message)?;
         parts.push(json!({"text": message.content}));
@@ -295,10 +300,12 @@ fn tool_config(choice: &ToolChoice) -> Value {
 const SILENT: [&str; 6] =
     ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
 
-/// Returns the text and the calls of the parts of an answer, without thoughts. Calls get generated ids, because Gemini
+/// Returns the text and the calls of the parts of an answer, without thoughts. The text of an answer with an image only
+/// is that image, as a data URL. Calls get generated ids, because Gemini
 /// need not send ids. Fails at the first malformed or unsupported part.
 fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
-    let mut text = String::new();
+    let mut texts: Vec<&str> = Vec::new();
+    let mut image = None;
     let mut calls = Vec::new();
     if !content.is_null() && !content.is_object() {
         return Err(Malformed::not_a("an object", "the `content` of the answer", content));
@@ -319,14 +326,29 @@ fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malf
         }
         if members.contains_key("text") {
             let said = part::text_at(written, "text")?;
-            text.push_str(if written["thought"] == true { "" } else { said });
+            texts.extend(Some(said).filter(|_| written["thought"] != true));
         } else if call.is_null()
             && let Some(kind) = members.keys().find(|it| !SILENT.contains(&it.as_str()))
         {
             return Err(Malformed::unsupported(kind));
         }
+        if written["thought"] != true && image.is_none() {
+            image = image_of(&written["inlineData"]);
+        }
     }
+    let text = match image {
+        Some(image) if texts.concat().is_empty() => image,
+        // The parts of an image answer are paragraphs around its images.
+        Some(_) => texts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n"),
+        None => texts.concat(),
+    };
     Ok((text, calls))
+}
+
+/// Returns an image as a data URL; `None` for data of another kind.
+fn image_of(data: &Value) -> Option<String> {
+    let (kind, bytes) = (data["mimeType"].as_str().unwrap_or("image/png"), data["data"].as_str()?);
+    kind.starts_with("image/").then(|| format!("data:{kind};base64,{bytes}"))
 }
 
 fn finish(word: &Value) -> FinishReason {

@@ -3,7 +3,7 @@
 //! Vertex AI offers the models of each vendor in the dialect of that vendor, at its own address and with its own
 //! authorization. So the codecs of those vendors encode the requests and decode the responses.
 
-use kindlm_types::{Problem, Prompt, ProviderError, Reply};
+use kindlm_types::{Problem, Prompt, ProviderError, ProviderErrorKind, Reply};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -57,9 +57,19 @@ struct Config {
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
+    /// Tools that Google runs, such as `{ googleSearch: {} }`; only for models of Gemini.
+    #[serde(default)]
+    #[schemars(with = "Vec<std::collections::BTreeMap<String, Value>>")]
+    hosted_tools: Vec<Map<String, Value>>,
+    /// Instructions that come before the system messages of the prompt; only for models of Gemini.
+    #[serde(default)]
+    #[schemars(inner(length(min = 1)))]
+    system_instruction: Vec<String>,
 }
 
 const REGION: &str = "global";
+/// The place of Google's own models in a project.
+const GEMINI: &str = "/publishers/google";
 const EMBEDDING_MODEL: &str = "gemini-embedding-001";
 /// The version of Anthropic's API, which Vertex AI expects in the body.
 const ANTHROPIC_VERSION: &str = "vertex-2023-10-16";
@@ -72,6 +82,8 @@ struct Vertex {
     gemini: Box<dyn Codec>,
     anthropic: Box<dyn Codec>,
     openai: Box<dyn Codec>,
+    /// The settings that only models of Gemini have.
+    only_gemini: Vec<&'static str>,
 }
 
 /// The vendor in whose dialect Vertex AI offers a model.
@@ -107,20 +119,33 @@ impl Vertex {
         let host = config.base_url.unwrap_or(host);
         let (host, project) = (host.trim_end_matches('/'), &config.project);
         let base = format!("{host}/projects/{project}/locations/{region}");
+        let own = [
+            ("hostedTools", json!(config.hosted_tools)),
+            ("systemInstruction", json!(config.system_instruction)),
+        ];
+        let own = own.into_iter().filter(|(_, it)| *it != json!([]));
+        let own: Map<String, Value> = own.map(|(name, it)| (name.to_owned(), it)).collect();
         let inner = |registration: &Registration, below: &str| {
             let url = format!("{base}{below}");
-            let settings =
+            let mut settings =
                 json!({"apiKeyEnv": config.api_key_env, "baseUrl": url, "body": config.body});
+            if let Some(settings) = settings.as_object_mut().filter(|_| below == GEMINI) {
+                settings.extend(own.clone());
+            }
             match registration.kind {
                 Kind::Http(make) => make(&settings),
                 Kind::Special(_) => Err(vec![Problem::new("", "this provider has no codec")]),
             }
         };
         Ok(Self {
-            gemini: inner(&gemini::REGISTRATION, "/publishers/google")?,
+            gemini: inner(&gemini::REGISTRATION, GEMINI)?,
             anthropic: inner(&anthropic::REGISTRATION, "/publishers/anthropic")?,
             openai: inner(&openai::REGISTRATION, "/endpoints/openapi")?,
             key: config.api_key_env.clone(),
+            only_gemini: ["hostedTools", "systemInstruction"]
+                .into_iter()
+                .filter(|it| own.contains_key(*it))
+                .collect(),
             base,
         })
     }
@@ -155,15 +180,22 @@ impl Codec for Vertex {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let dialect = Dialect::of(&prompt.model);
+        if let Some(name) = self.only_gemini.first().filter(|_| dialect != Dialect::Gemini) {
+            let model = &prompt.model;
+            let message =
+                format!("`{name}` is only for models of Gemini: give `{model}` another provider");
+            return Err(ProviderError::new(ProviderErrorKind::Unsupported, "vertex", message));
+        }
         let HttpRequest { url, mut body, is_text, .. } =
             self.codec(&prompt.model).encode(prompt)?;
-        let url = match Dialect::of(&prompt.model) {
+        let url = match dialect {
             // A deployed model belongs to the project, not to a publisher.
             Dialect::Gemini => url.replace("/publishers/google/endpoints/", "/endpoints/"),
             Dialect::Anthropic => {
                 if let Some(body) = body.as_object_mut() {
                     body.shift_remove("model");
-                    body.insert("anthropic_version".to_owned(), json!(ANTHROPIC_VERSION));
+                    body.entry("anthropic_version").or_insert(json!(ANTHROPIC_VERSION));
                 }
                 let model = segment(&prompt.model);
                 format!("{}/publishers/anthropic/models/{model}:rawPredict", self.base)
