@@ -141,6 +141,13 @@ impl Translator<'_> {
         let mut kept = Vec::with_capacity(node.entries().len());
         for (key, value) in node.entries() {
             let name = &*key.name;
+            // promptfoo ignores the grader of a check that asks none.
+            if name == "provider" && !self.keys.accept(&kind, "model") {
+                let message = format!("`provider` has no effect on `{kind}`");
+                let help = "promptfoo ignores it too; `providers` of the test selects providers";
+                self.warn(key.span, message, Some(help));
+                continue;
+            }
             let is_own = CHECK_KEYS.contains(&name) || self.keys.accept(&kind, name);
             if is_own || kindlm_types::nearest(name, CHECK_KEYS).is_some() {
                 kept.push((key.clone(), value.clone()));

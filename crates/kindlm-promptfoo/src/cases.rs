@@ -183,6 +183,9 @@ impl Translator<'_> {
     ) {
         let Case { span, said, prompt, group, .. } = *case;
         let mut parts: Vec<Part> = Vec::new();
+        if group.runs_agents && group.takes_inputs {
+            self.check_inputs(span, &prompt.text);
+        }
         let fixed = (!self.is_dynamic(said, vars, prompt))
             .then(|| self.embraced(span, prompt, &said.prefix, &said.suffix));
         for place in &case.models {
@@ -251,7 +254,7 @@ fn node(case: &Case<'_>, name: &str, part: Part, keys: &mut KnownKeys) -> Node {
     let mut entries = vec![
         ("name", text(span, name)),
         ("prompt", text(span, &made.prompt)),
-        ("models", list(span, models)),
+        (if group.runs_agents { "agent" } else { "models" }, list(span, models)),
         ("vars", vars),
         ("expect", expect),
     ];
@@ -273,14 +276,13 @@ fn node(case: &Case<'_>, name: &str, part: Part, keys: &mut KnownKeys) -> Node {
     if let Some(form) = group.call_form {
         entries.push(("callsAsOutput", text(span, form)));
     }
-    // The transform of the provider runs first. The transform of the test gets its result.
-    match (&group.transform, &said.transform) {
-        (Some(first), Some(second)) => {
-            let both = [first.clone(), second.clone()];
-            entries.push(("transform", list(second.span, both)));
-        }
-        (Some(only), None) | (None, Some(only)) => entries.push(("transform", only.clone())),
-        (None, None) => {}
+    // The transforms of the provider run first. Each one gets the result of the one before it.
+    let transforms = [&group.callbacks, &group.transform, &said.transform];
+    let transforms: Vec<Node> = transforms.into_iter().flatten().cloned().collect();
+    match &transforms[..] {
+        [] => {}
+        [only] => entries.push(("transform", only.clone())),
+        [.., last] => entries.push(("transform", list(last.span, transforms.clone()))),
     }
     if let Some(options) = said.written_options.as_ref().filter(|_| said.has_own_options) {
         entries.push(("options", options.clone()));

@@ -185,12 +185,7 @@ impl Translator<'_> {
             match &*key.name {
                 "projectId" | "project" => own.push(("project", self.texts_with_env(value))),
                 "region" | "location" => own.push(("region", self.texts_with_env(value))),
-                "vertexai" | "apiVersion" | "publisher" | "anthropicVersion"
-                | "anthropic_version" => {}
-                // Other vendors have its parameters beside the messages.
-                "generationConfig" if dialect_at_vertex(model) != "gemini" => {
-                    rest.extend(value.entries().iter().cloned());
-                }
+                "vertexai" | "apiVersion" | "publisher" => {}
                 "apiHost" => {
                     let host = self.with_env(value.text().unwrap_or_default());
                     let url = format!("https://{}/v1", host.trim_end_matches('/'));
@@ -219,16 +214,73 @@ impl Translator<'_> {
             self.error(span, "the project of this provider is missing", Some(help));
             return None;
         }
+        let rest = match dialect_at_vertex(model) {
+            "gemini" => rest,
+            dialect => self.read_at_vertex(dialect, model, &rest),
+        };
         let mut settings = self.settings(dialect_at_vertex(model), &rest);
-        let all = std::mem::take(&mut settings.provider);
-        let (kept, others): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(name, _)| matches!(*name, "apiKeyEnv" | "body"));
+        let mut all = std::mem::take(&mut settings.provider);
+        if model.starts_with("meta/") {
+            let guard = llama_guard(span, config);
+            match all.iter_mut().find(|(name, _)| *name == "body") {
+                Some((_, body)) => *body = super::build::with(body, "extra_body", guard),
+                None => all.push(("body", map(span, [("extra_body", guard)]))),
+            }
+        }
+        let (kept, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| {
+            matches!(*name, "apiKeyEnv" | "body" | "hostedTools" | "systemInstruction")
+        });
         for (name, value) in others {
             self.unsupported(value.span, &format!("the setting `{name}` at Vertex AI"), None);
         }
         settings.provider = kept;
         settings.provider.extend(own);
         Some(settings)
+    }
+
+    /// Returns the settings that promptfoo sends to a model of another vendor at Vertex AI. Warns of the others.
+    fn read_at_vertex(
+        &mut self,
+        dialect: &str,
+        model: &str,
+        config: &[(Key, Node)],
+    ) -> Vec<(Key, Node)> {
+        let read: &[&str] = match dialect {
+            "anthropic" => {
+                &["max_tokens", "temperature", "top_p", "topP", "top_k", "thinking", "effort"]
+            }
+            _ => &["temperature", "topP"],
+        };
+        const ALL: [&str; 5] =
+            ["maxOutputTokens", "topK", "cost", "showThinking", "functionToolCallbacks"];
+        let (mut kept, mut ignored) = (Vec::new(), Vec::new());
+        for (key, value) in config {
+            let name = match &*key.name {
+                "topK" => "top_k",
+                "anthropicVersion" => "anthropic_version",
+                name => name,
+            };
+            if dialect != "anthropic" && name == "llamaConfig" {
+                continue;
+            }
+            let is_version = dialect == "anthropic" && name == "anthropic_version";
+            if dialect == "anthropic" && name == "systemInstruction" {
+                let help = "write it as the first message of the prompt, with `role: system`";
+                self.unsupported(key.span, "`config.systemInstruction` of Claude", Some(help));
+            } else if is_version || read.contains(&&*key.name) || ALL.contains(&&*key.name) {
+                let key = Key { name: name.into(), span: key.span };
+                kept.push((key, value.clone()));
+            } else {
+                ignored.push((key.span, format!("`config.{}`", key.name)));
+            }
+        }
+        if let Some((span, _)) = ignored.first() {
+            let names: Vec<&str> = ignored.iter().map(|(_, it)| it.as_str()).collect();
+            let have = if names.len() == 1 { "has" } else { "have" };
+            let message = format!("{} {have} no effect on `{model}`", names.join(", "));
+            self.warn(*span, message, Some("promptfoo does not send it either; remove it"));
+        }
+        kept
     }
 
     /// Translates the settings of a model at Replicate. All of them are inputs of the model.
@@ -259,6 +311,18 @@ impl Translator<'_> {
         }
         self.with_body(config, settings)
     }
+}
+
+/// Returns the safety settings that promptfoo sends to every model of Llama.
+fn llama_guard(span: Span, config: &[(Key, Node)]) -> Node {
+    let own = config.iter().find(|(key, _)| &*key.name == "llamaConfig");
+    let own = own.and_then(|(_, it)| it.get("safetySettings")).map(Node::to_json);
+    let said = |name: &str| own.as_ref().and_then(|it| it.get(name)).cloned();
+    let settings = serde_json::json!({
+        "enabled": said("enabled") != Some(serde_json::Value::Bool(false)),
+        "llama_guard_settings": said("llama_guard_settings").unwrap_or_else(|| serde_json::json!({})),
+    });
+    Node::at(span, &serde_json::json!({"google": {"model_safety_settings": settings}}))
 }
 
 /// Returns the choice of a tool in the form of the Converse API. Returns `None` for an unknown form.

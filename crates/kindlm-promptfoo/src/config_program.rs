@@ -12,7 +12,8 @@ use super::files::extension;
 
 /// Imports the config, and returns its value, the places of functions in it, and the environment variables that it reads.
 ///
-/// JSON has no functions, and the variables have no value. Both would be missing without a message.
+/// A function that answers tool calls becomes the place where a script finds it: `file://config.js#providers.0.…`. JSON
+/// has no other functions, and the variables have no value. Both would be missing without a message.
 const EVALUATE: &str = r#"
 const variables = new Set();
 const noted = (name) => void (typeof name === "string" && variables.add(name));
@@ -22,12 +23,16 @@ let value = module.default ?? module;
 if (value && value.__esModule && value.default) value = value.default;
 if (typeof value === "function") value = await value();
 const functions = [];
+const callback = /^providers\.\d+\.config\.functionToolCallbacks\.[^.]+$/;
 const seen = new Set();
-const visit = (it, pointer) => {
-  if (typeof it === "function") functions.push(pointer);
+const visit = (it, pointer, parent, key) => {
+  if (typeof it === "function") {
+    if (callback.test(pointer)) parent[key] = `${file.replace("./", "file://")}#${pointer}`;
+    else functions.push(pointer);
+  }
   if (!it || typeof it !== "object" || seen.has(it)) return;
   seen.add(it);
-  for (const [key, part] of Object.entries(it)) visit(part, pointer ? `${pointer}.${key}` : key);
+  for (const [key, part] of Object.entries(it)) visit(part, pointer ? `${pointer}.${key}` : key, it, key);
 };
 visit(value, "");
 return { value, functions, variables: [...variables] };

@@ -148,6 +148,10 @@ impl Translator<'_> {
         settings: &mut Settings,
     ) {
         let name = &*key.name;
+        // The callbacks are a transform of the output.
+        if name == "functionToolCallbacks" && super::callbacks::has_callbacks(kind) {
+            return;
+        }
         if let Some((_, help)) = REFUSED.iter().find(|(it, _)| *it == name) {
             return self.unsupported(key.span, &format!("`config.{name}`"), Some(help));
         }
@@ -243,7 +247,7 @@ impl Translator<'_> {
     }
 }
 
-fn mapping(span: Span, entries: Vec<(Key, Node)>) -> Node {
+pub(super) fn mapping(span: Span, entries: Vec<(Key, Node)>) -> Node {
     node(span, Kind::Mapping(entries.into()))
 }
 

@@ -146,6 +146,11 @@ impl Translator<'_> {
     /// Returns `None` after an error, which is reported.
     pub(super) fn extra(&mut self, node: &Node) -> Option<Node> {
         let group = self.extra_group(node)?;
+        if group.runs_agents {
+            let help = "name a model, such as `openai:gpt-5.1`";
+            self.unsupported(node.span, "an agent as a grader", Some(help));
+            return None;
+        }
         group.models.first().map(|it| Node { span: node.span, ..it.clone() })
     }
 }

@@ -119,7 +119,7 @@ impl Translator<'_> {
         config.iter().map(replaced).collect()
     }
 
-    fn with_env_defaults(&self, node: &Node) -> Node {
+    pub(super) fn with_env_defaults(&self, node: &Node) -> Node {
         let kind = match &node.kind {
             Kind::Text(text) => {
                 let is_set = |name: &str| self.env_value(name).is_some();

@@ -28,10 +28,13 @@
 //! ```
 #![deny(clippy::disallowed_methods)]
 
+mod agents;
 mod asserts;
 mod build;
+mod callbacks;
 mod cases;
 mod chat;
+mod claude_agent;
 mod clouds;
 mod config_program;
 mod dynamic;
@@ -311,10 +314,19 @@ impl Translator<'_> {
             ("suite", map(span, [("name", text(span, &name))])),
             ("providers", build::entries(span, providers.configs())),
             ("models", build::list(span, providers.models())),
+            ("agents", build::entries(span, providers.agents())),
             ("prompts", build::entries(span, prompts)),
             ("tests", tests),
             ("gates", map(span, gates)),
         ];
+        // A suite whose only subjects are agents needs no models, and other suites have no agents.
+        document.retain(|(name, it)| match *name {
+            "agents" => !it.entries().is_empty(),
+            "providers" | "models" => {
+                !(it.entries().is_empty() && it.items().is_empty() && providers.has_agents())
+            }
+            _ => true,
+        });
         if !options.is_empty() {
             document.push(("defaults", map(span, options)));
         }

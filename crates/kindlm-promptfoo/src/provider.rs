@@ -1,5 +1,6 @@
 //! Provider ids of promptfoo.
 
+use super::agents::AgentProvider;
 use super::gateways::{self, Server};
 use super::vendors::{self, Vendor};
 
@@ -24,6 +25,10 @@ pub(super) enum Provider<'a> {
     SageMakerEmbedding(&'a str),
     /// A task of Hugging Face's inference API.
     HuggingFace { task: &'static str, model: &'a str },
+    /// An agent, and the name of its model, which may be empty.
+    Agent { kind: AgentProvider, model: &'a str },
+    /// A model of Imagen, which makes images.
+    Imagen(&'a str),
     /// The URL of an HTTP request; empty if the `config` has it.
     Http(&'a str),
     /// A command line to run.
@@ -133,15 +138,22 @@ pub(super) fn read(id: &str) -> Provider<'_> {
             let kind = kinds.into_iter().find(|it| *it == prefix).unwrap_or("openai");
             Provider::Embedding { kind, model }
         }
+        ("openai", "codex-sdk" | "codex") => Provider::Agent { kind: AgentProvider::Codex, model },
+        ("openai", "codex-app-server" | "codex-desktop") => {
+            Provider::Agent { kind: AgentProvider::CodexServer, model }
+        }
+        ("anthropic", "claude-agent-sdk" | "claude-code") => {
+            Provider::Agent { kind: AgentProvider::Claude, model: "" }
+        }
         (
             "openai",
             "completion" | "embedding" | "embeddings" | "responses" | "assistant" | "image"
-            | "moderation" | "realtime" | "agents" | "codex" | "chat" | "video" | "transcription"
-            | "codex-sdk" | "codex-app-server" | "chatkit" | "speech" | "tts",
+            | "moderation" | "realtime" | "agents" | "chat" | "video" | "transcription" | "chatkit"
+            | "speech" | "tts",
         ) => Provider::Unknown(format!("`openai:{part}`")),
         ("openai", _) if !rest.is_empty() => known("openai", rest),
         ("anthropic", "messages") if !model.is_empty() => known("anthropic", model),
-        ("anthropic", "completion" | "claude-agent-sdk" | "messages") => {
+        ("anthropic", "completion" | "messages") => {
             Provider::Unknown(format!("`anthropic:{part}`"))
         }
         ("anthropic", _) if !rest.is_empty() => known("anthropic", rest),
@@ -152,6 +164,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         ("ollama", _) if !rest.is_empty() => known("ollama", rest),
         ("mistral", _) if !rest.is_empty() => known("mistral", rest),
         ("cohere", _) if !rest.is_empty() => known("cohere", rest),
+        ("google" | "palm", "image") if !model.is_empty() => Provider::Imagen(model),
         ("google" | "palm" | "gemini", _) if !rest.is_empty() && model.is_empty() => {
             known("gemini", rest)
         }
@@ -277,6 +290,29 @@ fn script_of(runtime: Runtime, path: &str) -> Provider<'_> {
     Provider::Script { runtime, path, function }
 }
 
+/// Returns the advice for an id that is not supported; `None` for ids without special advice.
+pub(super) fn advice(id: &str) -> Option<&'static str> {
+    let (vendor, rest) = id.split_once(':').unwrap_or((id, ""));
+    if vendor == "opencode" {
+        return Some(
+            "run it in a test of a `kindlm.yaml`: `command: opencode run --model anthropic/claude-sonnet-4-6 '…'`",
+        );
+    }
+    if !matches!(vendor, "google" | "vertex" | "palm" | "gemini") {
+        return None;
+    }
+    match rest.split(':').next() {
+        Some("live") => Some(
+            "KindLM has no Live API: use the model without `live:`, such as `google:gemini-2.5-flash`; the turns of a \
+             list of messages are the `conversation` of a test in a `kindlm.yaml`",
+        ),
+        Some("video") => {
+            Some("KindLM has no checks of videos: write a `file://` provider that asks the API")
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +338,14 @@ mod tests {
                 "ollama:embeddings:nomic:latest",
                 Provider::Embedding { kind: "ollama", model: "nomic:latest" },
             ),
-            ("openai:codex-sdk", Provider::Unknown("`openai:codex-sdk`".to_owned())),
+            (
+                "openai:codex-sdk:gpt-5.4",
+                Provider::Agent { kind: AgentProvider::Codex, model: "gpt-5.4" },
+            ),
+            (
+                "anthropic:claude-agent-sdk",
+                Provider::Agent { kind: AgentProvider::Claude, model: "" },
+            ),
             ("openai:embeddings", Provider::Unknown("`openai:embeddings`".to_owned())),
             ("google:gemini-2.5-flash", known("gemini", "gemini-2.5-flash")),
             ("https://a.example/x", Provider::Http("https://a.example/x")),
@@ -329,6 +372,8 @@ mod tests {
                 Provider::HuggingFace { task: "text-generation", model: "g" },
             ),
             ("huggingface:fill-mask:g", Provider::Unknown("`huggingface:fill-mask`".to_owned())),
+            ("google:image:imagen-4.0-generate-001", Provider::Imagen("imagen-4.0-generate-001")),
+            ("google:live:m", Provider::Unknown("the provider `google:live:m`".to_owned())),
             ("google:embedding:e", Provider::Embedding { kind: "gemini", model: "e" }),
             ("n8n:https://a.example/b", Provider::Vendor(Vendor::N8n("https://a.example/b"))),
             ("wss://a.example/b", Provider::Vendor(Vendor::WebSocket("wss://a.example/b"))),

@@ -7,6 +7,7 @@ use kindlm_types::script::ScriptRuntime;
 use serde_json::Value;
 
 use super::Translator;
+use super::agents::AgentProvider;
 use super::build::{key, map, number, text, texts, unique};
 use super::clouds::dialect_at_vertex;
 use super::dynamic::is_list;
@@ -20,6 +21,7 @@ use super::settings::{Settings, or_else};
 pub(super) struct Providers {
     configs: Vec<(String, Node)>,
     models: Vec<Node>,
+    agents: Vec<(String, Node)>,
     groups: Vec<Rc<Group>>,
     /// Models for tests that define their own provider, by the JSON of that provider.
     extras: Vec<(Value, Rc<Group>)>,
@@ -55,6 +57,12 @@ pub(super) struct Group {
     /// The form of tool calls in outputs. `None` if the models get no tools or functions.
     pub(super) call_form: Option<&'static str>,
     pub(super) transform: Option<Node>,
+    /// The transform that answers tool calls. It runs before the others.
+    pub(super) callbacks: Option<Node>,
+    /// True if the models are agents.
+    pub(super) runs_agents: bool,
+    /// True if promptfoo gives the agents a prompt that is a JSON list as separate inputs.
+    pub(super) takes_inputs: bool,
 }
 
 impl Group {
@@ -113,6 +121,20 @@ impl Providers {
         self.models.iter().cloned()
     }
 
+    pub(super) fn agents(&self) -> impl Iterator<Item = (String, Node)> + '_ {
+        self.agents.iter().cloned()
+    }
+
+    pub(super) fn has_agents(&self) -> bool {
+        !self.agents.is_empty()
+    }
+
+    /// True if a model or an agent has this id.
+    fn has_id(&self, id: &str) -> bool {
+        self.models.iter().any(|it| it.get("id").and_then(Node::text) == Some(id))
+            || self.agents.iter().any(|(it, _)| it == id)
+    }
+
     pub(super) fn groups(&self) -> &[Rc<Group>] {
         &self.groups
     }
@@ -145,7 +167,11 @@ impl Providers {
 
     fn add(&mut self, ids: ModelIds, entry: Node, how: Group, extra: Option<Value>) {
         let span = entry.span;
-        self.models.push(entry);
+        if how.runs_agents {
+            self.agents.push((ids.label.clone(), entry));
+        } else {
+            self.models.push(entry);
+        }
         let add_to = |group: &mut Group| {
             group.models.push(text(span, &ids.label));
             group.ids.push(ids);
@@ -159,10 +185,12 @@ impl Providers {
         let json = |node: &Option<Node>| node.as_ref().map(Node::to_json);
         let same = self.groups.iter_mut().find(|it| {
             it.prompts == how.prompts
+                && (it.runs_agents, it.takes_inputs) == (how.runs_agents, how.takes_inputs)
                 && it.calls == how.calls
                 && it.call_form == how.call_form
                 && json(&it.tools) == json(&how.tools)
                 && json(&it.transform) == json(&how.transform)
+                && json(&it.callbacks) == json(&how.callbacks)
         });
         if let Some(group) = same {
             add_to(Rc::make_mut(group));
@@ -366,14 +394,28 @@ impl Translator<'_> {
 
     fn provider(&mut self, entry: Entry, extra: Option<&Value>) {
         let span = entry.span;
+        if let Provider::Agent { kind, model } = read(&entry.id) {
+            let node = self.agent(span, (kind, model), &entry.config);
+            if let Some(delay) = &entry.delay {
+                self.unsupported(delay.span, "`delay` of an agent", Some("remove it"));
+            }
+            let label = entry.label.as_deref().unwrap_or(&entry.id);
+            let id = unique(label, |it| self.providers.has_id(it));
+            let takes_inputs = kind != AgentProvider::Claude;
+            let how = Group { runs_agents: true, takes_inputs, ..entry.group };
+            let ids =
+                ModelIds { label: id, written: entry.id, reads_chats: false, item: entry.item };
+            return self.providers.add(ids, node, how, extra.cloned());
+        }
         let Some((kind, name, model, settings)) = self.settings_of(&entry, extra.is_some()) else {
             return;
         };
+        let dialect = if kind == "vertex" { dialect_at_vertex(&model) } else { kind };
+        let at = if kind == "vertex" { kind } else { name.as_str() };
+        let callbacks = self.callbacks((dialect, at), &entry.config);
         let providers = &mut self.providers;
         let key = providers.config(kind, &name, map(span, settings.provider));
-        let taken = |it: &str| {
-            providers.models.iter().any(|known| known.get("id").and_then(Node::text) == Some(it))
-        };
+        let taken = |it: &str| providers.has_id(it);
         let id = unique(entry.label.as_deref().unwrap_or(&entry.id), taken);
         let mut node = vec![
             ("id", text(span, &id)),
@@ -398,6 +440,7 @@ impl Translator<'_> {
             calls: settings.calls,
             call_form,
             transform,
+            callbacks,
             ..entry.group
         };
         let reads_chats = !TAKE_TEXT.contains(&kind);
@@ -489,11 +532,18 @@ impl Translator<'_> {
                 }
                 Some((kind, name, model, settings))
             }
+            Provider::Imagen(model) => {
+                let settings = self.imagen(span, model, &entry.config);
+                Some(("http", "imagen".to_owned(), model.to_owned(), settings))
+            }
+            // Agents have no settings of a model.
+            Provider::Agent { .. } => None,
             Provider::Unknown(what) => {
-                let help = "supported are openai, anthropic, google, vertex, bedrock, mistral, cohere, ollama, azure, \
+                let usual = "supported are openai, anthropic, google, vertex, bedrock, mistral, cohere, ollama, azure, \
                     replicate, huggingface, llama, servers with OpenAI's API (openrouter, groq, deepseek, togetherai, \
                     fireworks, xai, databricks, cloudflare-ai and others), echo, http(s), exec and file://";
-                let help = super::vendors::advice(&entry.id).unwrap_or(help);
+                let advice = super::provider::advice(&entry.id);
+                let help = advice.or_else(|| super::vendors::advice(&entry.id)).unwrap_or(usual);
                 self.unsupported(span, &what, Some(help));
                 None
             }
@@ -513,18 +563,26 @@ impl Translator<'_> {
             let settings = self.cohere_v1(span, model, &entry.config);
             return Some(("http", "cohere-v1".to_owned(), model.to_owned(), settings));
         }
-        let is_vertex = kind == "vertex" || kind == "gemini" && asks_vertex(entry);
+        let makes_images = kind == "gemini" && super::google::makes_images(model);
+        let is_vertex = kind == "vertex"
+            || kind == "gemini" && asks_vertex(entry)
+            || makes_images && self.has_project(&entry.config);
+        let config = if makes_images {
+            self.gemini_images(span, (model, is_vertex), &entry.config)
+        } else {
+            entry.config.clone()
+        };
         let kind = if is_vertex { "vertex" } else { kind };
         // promptfoo adds the vendor of Llama to the name.
         let named = (is_vertex && model.starts_with("llama")).then(|| format!("meta/{model}"));
         let model = named.as_deref().unwrap_or(model);
         let mut settings = match kind {
-            "bedrock" => self.bedrock(&entry.config),
-            "vertex" => self.vertex(span, model, &entry.config)?,
-            "replicate" => self.replicate(&entry.config),
+            "bedrock" => self.bedrock(&config),
+            "vertex" => self.vertex(span, model, &config)?,
+            "replicate" => self.replicate(&config),
             // promptfoo's `echo` reads no settings.
             "echo" => self.settings(kind, &[]),
-            _ => self.settings(kind, &entry.config),
+            _ => self.settings(kind, &config),
         };
         let key = kindlm_providers::find(kind).and_then(|it| it.meta.key_variable);
         let dialect = if is_vertex { dialect_at_vertex(model) } else { kind };
@@ -698,7 +756,12 @@ impl Translator<'_> {
             "bedrock" if entry.id.starts_with("bedrock:converse:") => {
                 settings.params.push(("omitDefaults", yes()));
             }
+            "openai" if name == "vertex" => {
+                or_else(&mut settings.params, "maxTokens", || number(span, 1024.0));
+                settings.params.push(("omitDefaults", yes()));
+            }
             "anthropic" if name == "vertex" && set("thinking").is_none() => {
+                or_else(&mut settings.params, "maxTokens", || number(span, 512.0));
                 settings.params.push(("omitDefaults", yes()));
             }
             "openai" if name == "minimax" => settings.params.push(("omitDefaults", yes())),

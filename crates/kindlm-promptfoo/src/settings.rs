@@ -187,6 +187,15 @@ impl Translator<'_> {
                     settings.provider.push(("organization", value.clone()));
                 }
                 "logprobs" if is_openai => settings.provider.push(("logprobs", value.clone())),
+                "systemInstruction" if kind == "gemini" => {
+                    self.system_instruction(key, value, &mut settings);
+                }
+                // promptfoo reads this key for no model of Google.
+                "mediaConfig" if kind == "gemini" => {
+                    let message = "`config.mediaConfig` has no effect".to_owned();
+                    self.warn(key.span, message, Some("promptfoo ignores it too; remove it"));
+                }
+                "modelArmor" if kind == "gemini" => self.model_armor(key, value, &mut settings),
                 "tools" if kind == "gemini" => self.google_tools(key, value, &mut settings),
                 "tools" => settings.tools = self.tools(value),
                 "cost" => settings.price = price(value),

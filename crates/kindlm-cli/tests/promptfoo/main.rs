@@ -1,6 +1,8 @@
 //! Whole promptfoo configs, run by the binary.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod agents;
+mod callbacks;
 mod custom;
 mod differential;
 mod eval_level;

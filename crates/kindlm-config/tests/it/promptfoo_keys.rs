@@ -258,6 +258,31 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: [{ id: 'vertex:llama-3.2-90b-vision-instruct-maas', config: { projectId: p } }]",
         As(&["model: meta/llama-3.2-90b-vision-instruct-maas"]),
     ),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:llama-3.3-70b', config: { projectId: p, maxOutputTokens: 9, llamaConfig: { safetySettings: { enabled: false } } } }]",
+        As(&["maxTokens: 9", "model_safety_settings: enabled: false llama_guard_settings: {}"]),
+    ),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:llama-3.3-70b', config: { projectId: p, context: a, extra_body: {} } }]",
+        Warned("`config.context`, `config.extra_body` have no effect on"),
+    ),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:claude-x', config: { projectId: p, anthropic_version: v, tools: [{ codeExecution: {} }] } }]",
+        Warned("`config.tools` has no effect on `claude-x`"),
+    ),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:claude-x', config: { projectId: p, anthropic_version: v, topK: 3 } }]",
+        As(&["maxTokens: 512", "anthropic_version: v", "top_k: 3"]),
+    ),
+    (
+        "providers: vertex:…",
+        "providers: [{ id: 'vertex:gemini-x', config: { projectId: p, tools: [{ googleSearch: {} }], modelArmor: { promptTemplate: a/b } } }]",
+        As(&["hostedTools: - googleSearch: {}", "model_armor_config: prompt_template_name: a/b"]),
+    ),
     ("providers: vertex:…", "providers: ['vertex:chat-bison']", Refused("`vertex:chat-bison`")),
     (
         "providers: vertex:…",
@@ -273,6 +298,125 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: google:…",
         "providers: [{ id: 'google:gemini-x', config: { vertexai: true, projectId: p } }]",
         As(&["provider: vertex", "project: p"]),
+    ),
+    (
+        "providers: google:…",
+        "providers: [{ id: 'google:gemini-2.5-flash', config: { mediaConfig: {} } }]",
+        Warned("`config.mediaConfig` has no effect"),
+    ),
+    (
+        "providers: google:image:…",
+        "providers: [{ id: 'google:image:imagen-4.0-generate-001', config: { aspectRatio: '16:9' } }]",
+        As(&[
+            "url: https://generativelanguage.googleapis.com/v1beta/models/imagen-4.0-generate-001:predict",
+            "\"aspectRatio\":\"16:9\"",
+        ]),
+    ),
+    (
+        "providers: google:image:…",
+        "providers: [{ id: 'google:image:4.0', config: { projectId: p, addWatermark: false, seed: 3 } }]",
+        As(&[
+            "/projects/p/locations/us-central1/publishers/google/models/imagen-4.0:predict",
+            "\"seed\":3",
+        ]),
+    ),
+    (
+        "providers: google:image:…",
+        "providers: [{ id: 'google:image:4.0', config: { seed: 3 } }]",
+        Warned("`config.seed` has no effect at Google AI Studio"),
+    ),
+    (
+        "providers: google:image:…",
+        "providers: [{ id: 'google:gemini-3-pro-image', config: { imageAspectRatio: '16:9', imageSize: 2K, generationConfig: { topK: 1 } } }]",
+        As(&[
+            "responseModalities: - TEXT - IMAGE topK: 1 imageConfig: aspectRatio: 16:9 imageSize: 2K",
+        ]),
+    ),
+    (
+        "providers: google:image:…",
+        "providers: [{ id: 'google:gemini-2.5-flash-image', config: { projectId: p, imageSize: 2K } }]",
+        Warned("`config.imageSize` has no effect on `gemini-2.5-flash-image`"),
+    ),
+    (
+        "providers: google:image:…",
+        "providers: [{ id: 'google:gemini-3-pro-image', config: { projectId: p, region: eu } }]",
+        As(&["provider: vertex", "region: global"]),
+    ),
+    ("providers: google:live:…", "providers: ['google:live:m']", Refused("`google:live:m`")),
+    ("providers: google:live:…", "providers: ['google:video:m']", Refused("`google:video:m`")),
+    ("providers: opencode", "providers: ['opencode:sdk']", Refused("`opencode:sdk`")),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', label: it, config: { model: sonnet, max_turns: 3, append_allowed_tools: [Skill], output_format: { type: json_schema, schema: { type: object } } } }]",
+        As(&[
+            "it: type: claude-code",
+            "emptyFolder: true",
+            "model: sonnet",
+            "outputSchema: type: object",
+            "--allowedTools - Skill - --tools - Skill - --strict-mcp-config - --setting-sources=",
+            "agent: - it",
+        ]),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', config: { working_dir: gone } }]",
+        Refused("`gone` does not exist"),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', config: { ask_user_question: { behavior: deny } } }]",
+        Refused("`config.ask_user_question`"),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', config: { permission_mode: bypassPermissions } }]",
+        Refused("`bypassPermissions` needs a second setting"),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', config: { resume: s } }]",
+        Refused("`config.resume` of Claude Code"),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', config: { extra_args: { add-dir: / } } }]",
+        Refused("`extra_args` must not have the option `add-dir`"),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', config: { mcp: { servers: [{ name: w, command: npx, env: { A: '{{env.A}}' } }] }, executable: node } }]",
+        Warned("`config.executable` has no effect here"),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [echo]\ntests: [{ assert: [{ type: llm-rubric, value: a, provider: 'anthropic:claude-agent-sdk' }] }]",
+        Refused("an agent as a grader"),
+    ),
+    (
+        "providers: openai:codex-sdk",
+        "providers: [{ id: 'openai:codex-sdk:gpt-5.4', config: { sandbox_mode: read-only, output_schema: { type: object }, cli_config: { model_verbosity: low } } }]",
+        As(&[
+            "type: codex",
+            "model: gpt-5.4",
+            "outputSchema: type: object",
+            "env: - OPENAI_API_KEY - CODEX_API_KEY",
+            "--sandbox - read-only - --config - model_verbosity=\"low\"",
+        ]),
+    ),
+    (
+        "providers: openai:codex-sdk",
+        "providers: [{ id: 'openai:codex-app-server', config: { turn_timeout_ms: 900 } }]",
+        As(&["timeoutMs: 900", "--sandbox - read-only - --config - approval_policy=\"never\""]),
+    ),
+    (
+        "providers: openai:codex-sdk",
+        "providers: [{ id: 'openai:codex-sdk', config: { persist_threads: true } }]",
+        Refused("`config.persist_threads` of Codex"),
+    ),
+    (
+        "providers: openai:codex-sdk",
+        "providers: ['openai:codex-sdk']\nprompts: ['[{\"type\": \"text\", \"text\": \"a\"}]']",
+        Refused("a prompt of input items for Codex"),
     ),
     (
         "providers: replicate:…",
@@ -762,9 +906,44 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["generationConfig: topK: 3 topP: 1", "safetySettings: []"]),
     ),
     (
-        "config.…",
-        "providers: [{ id: 'openai:x', config: { functionToolCallbacks: { f: x } } }]",
+        "config.functionToolCallbacks",
+        "providers: [{ id: 'openai:x', config: { functionToolCallbacks: { f: '(args) => args' } } }]",
+        As(&["transform: |-", "\"f\": async () => { return (args) => args"]),
+    ),
+    (
+        "config.functionToolCallbacks",
+        "providers: [{ id: 'anthropic:x', config: { functionToolCallbacks: { f: x } } }]",
         Refused("`config.functionToolCallbacks`"),
+    ),
+    (
+        "config.functionToolCallbacks",
+        "providers: [{ id: 'openai:x', config: { functionToolCallbacks: { f: 'file://gone.js:f' } } }]",
+        Refused("`gone.js` does not exist"),
+    ),
+    (
+        "config.functionToolCallbacks",
+        "providers: [{ id: 'openai:x', config: { functionToolCallbacks: { f: 'file://f.py:f' } } }]",
+        Refused("the callback `file://f.py:f`"),
+    ),
+    (
+        "config.systemInstruction",
+        "providers: [{ id: 'google:x', config: { systemInstruction: Be brief. } }]",
+        As(&["systemInstruction: - Be brief."]),
+    ),
+    (
+        "config.systemInstruction",
+        "providers: [{ id: 'vertex:gemini-x', config: { projectId: p, systemInstruction: { parts: [{ text: one }, { text: two }] } } }]",
+        As(&["systemInstruction: - one - two"]),
+    ),
+    (
+        "config.systemInstruction",
+        "providers: [{ id: 'google:x', config: { systemInstruction: 'Say {{x}}' } }]",
+        Refused("a template in `config.systemInstruction`"),
+    ),
+    (
+        "config.systemInstruction",
+        "providers: [{ id: 'vertex:claude-x', config: { projectId: p, systemInstruction: a } }]",
+        Refused("`config.systemInstruction` of Claude"),
     ),
     (
         "config.…",
@@ -1247,6 +1426,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("tests[].…", "tests: [{ matrix: x }]", Warned("`matrix` is not a key of a test")),
     ("tests[].…", "tests: [{ storeOutputAs: x }]", Warned("`storeOutputAs` has no effect here")),
     ("tests[].…", "tests: [{ asert: [] }]", Refused("`asert` is not a key of a test")),
+    (
+        "tests[].assert[].…",
+        "tests: [{ assert: [{ type: not-guardrails, provider: mine }] }]",
+        Warned("`provider` has no effect on `not-guardrails`"),
+    ),
     (
         "tests[].assert[].…",
         "tests: [{ assert: [{ type: equals, value: a, reason: b }] }]",

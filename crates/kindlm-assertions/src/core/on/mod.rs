@@ -473,5 +473,27 @@ pub(crate) fn calls(events: &[Event]) -> Value {
     Value::Array(calls.collect())
 }
 
+/// Returns the calls of an agent as promptfoo has them in the metadata of an answer: `toolCalls`, and `skillCalls`, which
+/// are the calls of the tool `Skill`.
+pub(crate) fn calls_in_metadata(events: &[Event]) -> [(&'static str, Value); 2] {
+    let facts = Facts::of(events);
+    let failed = |it: ActionState| matches!(it.as_str(), "failed" | "rejected");
+    let calls = facts.actions.iter().map(|it| {
+        let mut call = json!({"id": it.call_id, "name": it.name, "input": it.input});
+        if let Some(output) = it.output {
+            call["output"] = output.clone();
+        }
+        call["is_error"] = json!(failed(it.state));
+        call
+    });
+    let skills = facts.actions.iter().filter(|it| it.name == Some("Skill")).filter_map(|it| {
+        let name = it.input.get("skill").and_then(Value::as_str)?.trim();
+        let is_error = failed(it.state);
+        let call = json!({"name": name, "input": it.input, "is_error": is_error, "source": "tool"});
+        (!name.is_empty()).then_some(call)
+    });
+    [("toolCalls", calls.collect()), ("skillCalls", skills.collect())]
+}
+
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     put("provider", Some(if execution.model.is_empty() { unknown() } else { provider() }));
     put("providerResponse", Some(provider_response(execution)));
     put("config", config.cloned());
-    put("metadata", some_map(&execution.metadata));
+    put("metadata", some_map(&metadata(execution)));
     let events = execution.events();
     // An incomplete list would pass every check that something is absent, so it is left out.
     put(
@@ -156,7 +156,7 @@ pub(super) fn provider_response(execution: &Execution) -> Value {
         ("cached", execution.spend.cached.then_some(json!(true))),
         ("finishReason", execution.finish_reason.as_ref().map(|it| json!(word(it)))),
         ("logProbs", execution.log_probs.as_ref().map(|it| json!(it))),
-        ("metadata", some_map(&execution.metadata)),
+        ("metadata", some_map(&metadata(execution))),
     ] {
         if let Some(value) = value {
             response[key] = value;
@@ -166,6 +166,17 @@ pub(super) fn provider_response(execution: &Execution) -> Value {
         response[key] = value;
     }
     response
+}
+
+/// Returns the metadata of the answer. That of an agent has its calls, if all of them were reported.
+fn metadata(execution: &Execution) -> Map<String, Value> {
+    let mut metadata = execution.metadata.clone();
+    if metadata.contains_key("agent") && execution.is_complete_for(Channel::Actions) {
+        for (key, calls) in crate::core::on::calls_in_metadata(&execution.events()) {
+            metadata.entry(key).or_insert(calls);
+        }
+    }
+    metadata
 }
 
 /// Returns the stop reason in OpenAI's words, as promptfoo does for all providers.
