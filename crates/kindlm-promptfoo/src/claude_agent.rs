@@ -121,7 +121,7 @@ impl Translator<'_> {
             self.claude_setting(key, value, entry);
         }
         self.claude_tools(span, &config, entry);
-        self.claude_permissions(&config, entry);
+        self.claude_permissions(span, &config, entry);
         self.claude_settings(span, &config, entry);
         if let Some(prompt) = config.get("append_system_prompt").and_then(Node::text)
             && config.get("custom_system_prompt").is_none()
@@ -277,15 +277,16 @@ impl Translator<'_> {
         entry.option(span, "--tools", &tools);
     }
 
-    fn claude_permissions(&mut self, config: &Config<'_>, entry: &mut AgentEntry) {
-        let Some(value) = config.get("permission_mode") else { return };
-        let mode = value.text().unwrap_or_default();
+    fn claude_permissions(&mut self, span: Span, config: &Config<'_>, entry: &mut AgentEntry) {
+        let value = config.get("permission_mode");
+        let mode = value.and_then(Node::text).unwrap_or("default");
         if mode == "bypassPermissions" && !config.is_true("allow_dangerously_skip_permissions") {
             let help = "add `allow_dangerously_skip_permissions: true`, as promptfoo demands";
-            self.error(value.span, "`bypassPermissions` needs a second setting", Some(help));
+            let span = value.map_or(span, |it| it.span);
+            self.error(span, "`bypassPermissions` needs a second setting", Some(help));
         }
         let mode = if mode == "manual" { "default" } else { mode };
-        entry.option(value.span, "--permission-mode", mode);
+        entry.option(span, "--permission-mode", mode);
     }
 
     /// Adds the settings of Claude Code, with those of its sandbox, and more folders.
@@ -312,7 +313,15 @@ impl Translator<'_> {
                 let own = settings.map(Node::to_json);
                 let own = own.as_ref().and_then(Value::as_object).cloned();
                 let mut all: Map<String, Value> = own.unwrap_or_default();
-                all.extend(sandbox.map(|it| ("sandbox".to_owned(), it.to_json())));
+                if let Some(mut sandbox) = sandbox.map(Node::to_json) {
+                    // Without this, Claude Code would work without the sandbox if it is missing.
+                    if let Some(sandbox) = sandbox.as_object_mut()
+                        && sandbox.get("enabled") == Some(&Value::Bool(true))
+                    {
+                        sandbox.entry("failIfUnavailable").or_insert(Value::Bool(true));
+                    }
+                    all.insert("sandbox".to_owned(), sandbox);
+                }
                 if !all.is_empty() {
                     entry.option(span, "--settings", &Value::Object(all).to_string());
                 }

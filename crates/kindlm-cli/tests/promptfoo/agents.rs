@@ -59,6 +59,7 @@ fn env(folder: &Path) -> [(&'static str, String); 4] {
     ]
 }
 
+/// The options are those that version 0.3.263 of the SDK gives to its program for this config in promptfoo.
 #[test]
 fn claude_gets_the_options_of_the_sdk() {
     let config = "prompts: ['Review {{file}}']
@@ -106,7 +107,8 @@ tests:
         "[--setting-sources=project]",
         "[--strict-mcp-config]",
         "[--plugin-dir][../plugin]",
-        "[--settings][{\"sandbox\":{\"enabled\":true}}]",
+        "[--permission-mode][default]",
+        "[--settings][{\"sandbox\":{\"enabled\":true,\"failIfUnavailable\":true}}]",
         "[--mcp-config][{\"mcpServers\":{\"weather\":{\"type\":\"stdio\",\"command\":\"npx\",\"args\":[\"-y\",\"w\"],\"env\":{\"TOKEN\":\"${TOKEN}\"}}}}]",
     ] {
         assert!(lines[0].contains(part), "{part} in {}", lines[0]);

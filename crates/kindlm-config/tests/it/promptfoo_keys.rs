@@ -353,7 +353,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
             "emptyFolder: true",
             "model: sonnet",
             "outputSchema: type: object",
-            "--allowedTools - Skill - --tools - Skill - --strict-mcp-config - --setting-sources=",
+            "--allowedTools - Skill - --tools - Skill - --permission-mode - default - --strict-mcp-config - --setting-sources=",
             "agent: - it",
         ]),
     ),
