@@ -142,7 +142,8 @@ impl Translator<'_> {
         for (key, value) in node.entries() {
             let name = &*key.name;
             // promptfoo ignores the grader of a check that asks none.
-            if name == "provider" && !self.keys.accept(&kind, "model") {
+            let plain = kind.strip_prefix("not-").unwrap_or(&kind);
+            if name == "provider" && !is_graded(plain) && !self.keys.accept(&kind, "model") {
                 let message = format!("`provider` has no effect on `{kind}`");
                 let help = "promptfoo ignores it too; `providers` of the test selects providers";
                 self.warn(key.span, message, Some(help));
