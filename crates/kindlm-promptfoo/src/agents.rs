@@ -110,8 +110,11 @@ impl Translator<'_> {
         let program = path.map_or_else(|| "codex".to_owned(), |it| quoted(&it));
         entry.entries.push(("command", text(span, &format!("{key} {program}"))));
         if !inherits {
-            let names = ["OPENAI_API_KEY", "CODEX_API_KEY", "USERNAME"];
-            entry.entries.push(("env", list(span, names.map(|it| text(span, it)))));
+            // A name in the list is a variable that the agent needs, so it has only those that are set.
+            let names = ["OPENAI_API_KEY", "CODEX_API_KEY"].into_iter();
+            let names = names.filter(|it| self.env_value(it).is_some());
+            let names: Vec<Node> = names.map(|it| text(span, it)).collect();
+            entry.entries.push(("env", list(span, names)));
         }
     }
 

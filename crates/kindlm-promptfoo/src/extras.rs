@@ -13,6 +13,7 @@ const KNOWN: [(&str, &[&str]); 5] = [
         "anthropic",
         &[
             "thinking",
+            "anthropic_version",
             "tool_choice",
             "metadata",
             "top_k",

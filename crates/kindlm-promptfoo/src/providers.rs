@@ -567,12 +567,18 @@ impl Translator<'_> {
         let is_vertex = kind == "vertex"
             || kind == "gemini" && asks_vertex(entry)
             || makes_images && self.has_project(&entry.config);
-        let config = if makes_images {
+        let mut config = if makes_images {
             self.gemini_images(span, (model, is_vertex), &entry.config)
         } else {
             entry.config.clone()
         };
         let kind = if is_vertex { "vertex" } else { kind };
+        // promptfoo prefers the model of the config to that of an id without `chat:`.
+        let at = config.iter().position(|(key, _)| kind == "openai" && &*key.name == "model");
+        let own = at.map(|at| config.remove(at).1);
+        let is_plain = entry.id.split(':').count() == 2;
+        let own = own.as_ref().and_then(Node::text).filter(|_| is_plain);
+        let model = own.unwrap_or(model);
         // promptfoo adds the vendor of Llama to the name.
         let named = (is_vertex && model.starts_with("llama")).then(|| format!("meta/{model}"));
         let model = named.as_deref().unwrap_or(model);

@@ -399,7 +399,6 @@ const ROWS: &[(&str, &str, Comes)] = &[
             "type: codex",
             "model: gpt-5.4",
             "outputSchema: type: object",
-            "env: - OPENAI_API_KEY - CODEX_API_KEY",
             "--sandbox - read-only - --config - model_verbosity=\"low\"",
         ]),
     ),
@@ -909,6 +908,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "config.functionToolCallbacks",
         "providers: [{ id: 'openai:x', config: { functionToolCallbacks: { f: '(args) => args' } } }]",
         As(&["transform: |-", "\"f\": async () => { return (args) => args"]),
+    ),
+    (
+        "providers: openai:…",
+        "providers: [{ id: 'openai:a', config: { model: b } }, { id: 'openai:chat:c', config: { model: d } }]",
+        As(&["model: b", "model: c"]),
     ),
     (
         "config.functionToolCallbacks",
