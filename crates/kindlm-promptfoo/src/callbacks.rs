@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Translator;
 use super::build::text;
-use super::files::{extension, is_script, path};
+use super::files::{extension, path};
 
 /// Finds the calls in an output of OpenAI's chat API: a list of calls, a message with calls, or one older call.
 const CHAT_CALLS: &str = r#"
@@ -149,7 +149,7 @@ impl Translator<'_> {
             ));
         }
         let (file, function) = super::programs::split(file);
-        if !is_script(&extension(file)) {
+        if !matches!(&*extension(file), "js" | "cjs" | "mjs" | "ts" | "cts" | "mts") {
             let help = "write the callback in JavaScript or TypeScript";
             self.unsupported(callback.span, &format!("the callback `{written}`"), Some(help));
             return None;
