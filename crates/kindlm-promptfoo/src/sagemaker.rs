@@ -60,20 +60,26 @@ impl Translator<'_> {
         let (mut provider, path) = self.endpoint(span, endpoint, config);
         let kind = config.iter().find(|(key, _)| &*key.name == "modelType");
         let given = text(span, "{{ prompt }}");
-        let body = match kind.and_then(|(_, it)| it.text()) {
+        let kind = kind.and_then(|(_, it)| it.text());
+        let body = match kind {
             Some("openai") => map(span, [("input", given), ("model", text(span, "embedding"))]),
             Some("huggingface") => map(span, [("inputs", given)]),
             _ => map(span, [("input", given.clone()), ("text", given.clone()), ("inputs", given)]),
         };
         provider.extend([("body", body), ("template", text(span, "jinja"))]);
-        if let Some(path) = path {
-            let Some(path) = plain_path(&path) else {
-                let help = "write keys and indexes: `json.data[0].embedding`";
-                self.unsupported(span, "this path of `config.responseFormat`", Some(help));
-                return None;
-            };
-            provider.push(("responsePath", text(span, &path)));
-        }
+        let path = match path {
+            Some(path) => {
+                let plain = plain_path(&path);
+                if plain.is_none() {
+                    let help = "write keys and indexes: `json.data[0].embedding`";
+                    self.unsupported(span, "this path of `config.responseFormat`", Some(help));
+                }
+                plain?
+            }
+            None if kind == Some("huggingface") => String::new(),
+            None => "$..['embedding', 'embeddings']".to_owned(),
+        };
+        provider.push(("embeddingPath", text(span, &path)));
         Some(Settings { provider, ..Settings::default() })
     }
 

@@ -648,7 +648,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&[
             "endpoints/e1/invocations",
             "body: input: '{{ prompt }}' text: '{{ prompt }}' inputs: '{{ prompt }}'",
-            "responsePath: data.0",
+            "embeddingPath: data.0",
         ]),
     ),
     (

@@ -201,8 +201,6 @@ struct Http {
     reading: Option<ScriptSource>,
     text: Path,
     text_path: String,
-    /// True if the configuration has a `responsePath`.
-    has_path: bool,
     tool_calls: Option<CallsPath>,
     usage: [Path; 3],
     embedding: Option<Path>,
@@ -309,7 +307,6 @@ impl Http {
             reading,
             text,
             text_path,
-            has_path: config.response_path.is_some(),
             tool_calls,
             usage,
             embedding,
@@ -391,28 +388,6 @@ impl Codec for Http {
         self.request(prompt).map_err(|message| {
             ProviderError::new(ProviderErrorKind::InvalidRequest, "http", message)
         })
-    }
-
-    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
-        let messages = vec![Message::new(Role::User, text)];
-        self.encode(&Prompt { model: model.to_owned(), messages, ..Prompt::default() })
-    }
-
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
-        let answer = self.reader().json(response).map_err(|err| whole(err, response))?;
-        let first = |list: &Value| list.get(0).cloned();
-        // Without `responsePath`, the vector is where common servers have it.
-        let value = if self.has_path {
-            self.text.first(&answer).cloned()
-        } else {
-            let own = ["/embedding", "/embeddings", "/data/0/embedding"];
-            let found = own.iter().find_map(|it| answer.pointer(it)).cloned();
-            found.or_else(|| first(&answer).filter(Value::is_array)).or(Some(answer))
-        };
-        // Some servers answer with a list of vectors.
-        let value = value.unwrap_or_default();
-        let vector = first(&value).filter(Value::is_array).unwrap_or(value);
-        self.reader().vector(&vector, response)
     }
 
     fn reading(&self) -> Option<&ScriptSource> {
