@@ -99,6 +99,8 @@ fn row(entry: &Entry, series: &Series) -> [String; 9] {
             format!("{} of {}, {errored} errored", count(entry.held.count), count(total))
         }
     };
+    let is_part = entry.partial && series.model.is_none();
+    let outcome = if is_part { format!("{}, part", entry.outcome) } else { entry.outcome.clone() };
     let dirty = if entry.git_dirty == Some(true) { "+" } else { "" };
     let commit = entry.git_commit.as_deref().map(|it| format!("{}{dirty}", short(it)));
     let time = entry.latency_ms.or(entry.duration_ms).map(duration);
@@ -107,7 +109,7 @@ fn row(entry: &Entry, series: &Series) -> [String; 9] {
         if changed { CHANGE } else { "" }.to_owned(),
         entry.run.clone(),
         started(&entry.started_at),
-        entry.outcome.clone(),
+        outcome,
         held,
         entry.score.map_or_else(missing, |it| format!("{it:.2}")),
         money(entry.cost),

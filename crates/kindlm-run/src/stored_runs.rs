@@ -35,6 +35,8 @@ pub struct StoredRun {
     pub cases: Option<u64>,
     /// The duration in milliseconds; `None` without a report.
     pub duration_ms: Option<f64>,
+    /// True if the run's options left out test cases of the suite, or models of test cases.
+    pub partial: bool,
     /// The labels of the baselines that were set from this run.
     pub baselines: Vec<String>,
 }
@@ -178,6 +180,7 @@ fn stored_run(runs: &Runs, id: &str) -> Result<StoredRun, Failure> {
         cases_held: None,
         cases: None,
         duration_ms: None,
+        partial: false,
         baselines: Vec::new(),
     };
     let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
@@ -190,6 +193,7 @@ fn stored_run(runs: &Runs, id: &str) -> Result<StoredRun, Failure> {
         run.outcome = RunOutcome::of_exit_code(head.exit_code);
         (run.cases_held, run.cases) = (Some(head.held.count), Some(head.held.total));
         run.duration_ms = Some(head.duration_ms);
+        run.partial = head.partial;
     } else if let Ok(journal) = Journal::open(&folder) {
         run.suite = Some(journal.header().suite.to_string());
         run.started_at = Some(journal.header().started_at.to_string());
@@ -228,6 +232,7 @@ fn row(run: &StoredRun) -> [String; 6] {
     let started = run.started_at.as_deref().and_then(|it| it.parse::<Timestamp>().ok());
     let started = started.map(|it| it.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
     let held = match (run.cases_held, run.cases) {
+        (Some(held), Some(all)) if run.partial => format!("{held} of {all} held (part)"),
         (Some(held), Some(all)) => format!("{held} of {all} held"),
         _ => String::new(),
     };

@@ -98,6 +98,10 @@ pub struct Entry {
     pub git_commit: Option<String>,
     /// True if there were changes that were not committed; `null` if it was not recorded.
     pub git_dirty: Option<bool>,
+    /// True if the run left out test cases of the suite, or models of test cases. In the series of a suite, such a run
+    /// is listed, but does not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// A run since which the rate is another one.

@@ -21,6 +21,7 @@ fn entry(run: &str, outcome: &str, held: (u64, u64)) -> Entry {
         duration_ms: None,
         git_commit: None,
         git_dirty: None,
+        partial: false,
     }
 }
 
@@ -117,4 +118,16 @@ fn names_the_flipped_cases_of_a_suite() {
     assert!(text.contains("21 cases flipped in c; nothing recorded changed since a"), "{text}");
     assert!(text.contains("failed   refund · m  (was passed)\nfailed"), "{text}");
     assert!(text.ends_with("and 1 more case\n"), "{text}");
+}
+
+#[test]
+fn partial_runs_are_marked_in_the_history_of_a_suite() {
+    for (model, is_marked) in [(None, true), (Some("gpt-4o".to_owned()), false)] {
+        let mut history = history();
+        let series = &mut history.series[0];
+        series.model = model;
+        series.runs[0].partial = true;
+        let text = history_text(&history);
+        assert_eq!(text.contains("passed, part"), is_marked, "{text}");
+    }
 }

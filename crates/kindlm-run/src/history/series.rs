@@ -40,7 +40,8 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
         }
     });
     // The totals of a run do not say which cases use stored answers, so a run with stored answers is no new evidence.
-    let fresh = |it: &RunHead| tally(it).filter(|_| it.cached_executions == 0);
+    // A part of the suite has another rate than the whole suite.
+    let fresh = |it: &RunHead| tally(it).filter(|_| it.cached_executions == 0 && !it.partial);
     let measured = heads.iter().map(|it| (fresh(it), None)).collect();
     let flips = match heads {
         [.., before, after] => suite_flip(past, before, after).into_iter().collect(),
@@ -118,6 +119,7 @@ fn entry(head: &RunHead, outcome: &str) -> Entry {
         duration_ms: None,
         git_commit: head.git_commit.clone(),
         git_dirty: head.git_dirty,
+        partial: head.partial,
     }
 }
 

@@ -42,6 +42,9 @@ pub struct RunHead {
     /// True if a file of the suite, or another tracked file, had changes that were not committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_dirty: Option<bool>,
+    /// True if the run's options left out test cases of the suite, or models of test cases.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// The exit code of the run.
     pub exit_code: u8,
     /// Totals over all cases.
@@ -136,6 +139,7 @@ impl RunHead {
             git_commit: run.git_commit.clone(),
             git_branch: run.git_branch.clone(),
             git_dirty: run.git_dirty,
+            partial: run.partial,
             exit_code: summary.exit_status.code(),
             totals: summary.totals.into(),
             cached_executions: summary.cached_executions,
