@@ -150,15 +150,18 @@ fn name_of(row: &AssertionChange, comparison: &Comparison) -> String {
 }
 
 /// The kinds of cases that are listed, in their order.
-const KINDS: [&str; 6] = ["fell", "rose", "unknown", "not comparable", "gone", "new"];
+///
+/// `regression` and `fix` exclude chance. `fell` and `rose` do not.
+const KINDS: [&str; 8] =
+    ["regression", "fell", "fix", "rose", "unknown", "not comparable", "gone", "new"];
 
 /// Returns the word for the change of a case; `None` if it did not change.
 fn word_of(case: &CaseChange) -> Option<&'static str> {
     let is_fall = case.difference().is_some_and(|it| it < 0.0);
     match case.kind {
         CaseChangeKind::Unchanged => None,
-        CaseChangeKind::Regression => Some("fell"),
-        CaseChangeKind::Fix => Some("rose"),
+        CaseChangeKind::Regression => Some("regression"),
+        CaseChangeKind::Fix => Some("fix"),
         CaseChangeKind::Changed => Some(if is_fall { "fell" } else { "rose" }),
         CaseChangeKind::New => Some("new"),
         CaseChangeKind::Gone => Some("gone"),
@@ -205,7 +208,7 @@ pub(crate) fn condition(it: &ConditionChange) -> Line {
     }
 }
 
-/// Returns the numbers of cases by kind, such as `3 fell, 1 rose, 96 unchanged`.
+/// Returns the numbers of cases by kind, such as `1 regression, 2 fell, 1 rose, 96 unchanged`.
 pub(crate) fn counts(comparison: &Comparison) -> String {
     let number = |word: Option<&str>| {
         comparison.cases.iter().filter(|it| word_of(it) == word).count() as u64
@@ -213,7 +216,7 @@ pub(crate) fn counts(comparison: &Comparison) -> String {
     let unchanged = (number(None), "unchanged");
     let kinds = KINDS.iter().map(|word| (number(Some(word)), *word));
     let mut all: Vec<(u64, &str)> = kinds.collect();
-    all.insert(2, unchanged);
+    all.insert(4, unchanged);
     let shown = all.iter().filter(|(number, _)| *number > 0);
     let shown: Vec<String> =
         shown.map(|(number, word)| format!("{} {word}", count(*number))).collect();

@@ -429,3 +429,25 @@ fn reports_name_the_same_judges() {
     let text = render("compliance", &earlier, &Style::default());
     assert!(text.contains("gpt-4o (provider and model not recorded)"), "{text}");
 }
+
+#[test]
+fn reports_use_the_same_words_for_changes() {
+    let report = sample_report();
+    let comparison = report.comparison.as_ref().unwrap();
+    let json: Value = serde_json::from_str(&render("json", &report, &Style::default())).unwrap();
+    let kinds = json["comparison"]["cases"].as_array().unwrap();
+    let (text, markdown) = (
+        kindlm_reporters::comparison_text(comparison),
+        render("markdown", &report, &Style::default()),
+    );
+    for kind in ["regression", "fix", "new", "gone"] {
+        let of_kind = kinds.iter().filter(|it| it["kind"] == kind).count();
+        assert!(of_kind > 0, "{kind}");
+        let lines = text.lines().filter(|it| it.starts_with(&format!("{kind} "))).count();
+        assert_eq!(lines, of_kind, "{kind}: {text}");
+        let items = markdown.lines().filter(|it| it.starts_with(&format!("- **{kind}** ")));
+        assert_eq!(items.count(), of_kind, "{kind}: {markdown}");
+        let counted = format!("{of_kind} {kind}");
+        assert!(text.lines().last().unwrap().contains(&counted), "{counted}: {text}");
+    }
+}
