@@ -1,13 +1,13 @@
 //! The progress of a run: a bar on a terminal, occasional lines in CI, and failed cases as they occur.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kindlm_engine::RunProgress;
-use kindlm_reporters::{count, usd};
+use kindlm_reporters::{clock, count, usd};
 use kindlm_run::FailedCase;
 use kindlm_types::Outcome;
 
@@ -16,7 +16,7 @@ use crate::{Io, Stderr};
 /// The default name of the counted unit.
 const EXECUTIONS: &str = "executions";
 
-/// The minimum time between two lines, and between two samples of the rate.
+/// The minimum time between two lines at the beginning of a run, and between two samples of the rate.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time before the first failed case is shown. In a shorter run, only the report shows failed cases.
@@ -55,6 +55,8 @@ struct State {
     held: Vec<String>,
     /// The number of failed cases so far, including those that are not shown.
     named: usize,
+    /// The keys of the errors that are shown.
+    errors: HashSet<String>,
 }
 
 enum View {
@@ -89,6 +91,7 @@ impl Progress {
             has_started: false,
             held: Vec::new(),
             named: 0,
+            errors: HashSet::new(),
         };
         Self { state: Mutex::new(state) }
     }
@@ -155,6 +158,10 @@ impl kindlm_run::Progress for Progress {
 
     fn case_failed(&self, case: &FailedCase) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // The report counts the cases with the same error.
+        if case.error_cause.as_ref().is_some_and(|it| !state.errors.insert(it.clone())) {
+            return;
+        }
         if state.named < NAMED {
             let text = case.to_string();
             let text = match text.split_once(' ') {
@@ -216,7 +223,9 @@ impl State {
                 bar.set_position(self.done as u64);
             }
             View::Lines { last } => {
-                if now.duration_since(*last) >= INTERVAL && self.done < self.total {
+                // The lines of a long run become rare, because they stay in the log.
+                let pause = INTERVAL.max(now.duration_since(self.began) / 10);
+                if now.duration_since(*last) >= pause && self.done < self.total {
                     *last = now;
                     self.line(&text);
                 }
@@ -237,12 +246,17 @@ impl State {
         }
     }
 
-    /// Returns the numbers, such as `1,240 of 3,000  41/s  0:43 left  $1.12 of $5.00  ✗ 12  ! 0`.
+    /// Returns the numbers, such as `1,240 of 3,000  ✗ 12  ! 0  41/s  0:43 left  $1.12 of $5.00`.
     fn text(&mut self, now: Instant) -> String {
         let mut text = format!("{} of {}", count(self.done as u64), count(self.total as u64));
         // Beside the bar, there is no room for the name of the unit.
         if !matches!(self.view, View::Bar(_)) {
             let _ = write!(text, " {}", self.what);
+        }
+        // A narrow terminal cuts the end of the line, so the failures stand before the rate.
+        if self.failed + self.errored > 0 {
+            let failed = count(self.failed as u64);
+            let _ = write!(text, "  ✗ {failed}  ! {}", count(self.errored as u64));
         }
         if let Some(rate) = self.rate(now) {
             let digits = usize::from(rate < 10.0);
@@ -262,10 +276,6 @@ impl State {
                 let _ = write!(text, "  {}", usd(self.spent_usd));
             }
             None => {}
-        }
-        if self.failed + self.errored > 0 {
-            let failed = count(self.failed as u64);
-            let _ = write!(text, "  ✗ {failed}  ! {}", count(self.errored as u64));
         }
         text
     }
@@ -294,21 +304,11 @@ impl State {
     }
 }
 
-/// Formats a duration as `0:43`, `12:05` or `1:02:03`.
-fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (minutes, rest) = (seconds / 60, seconds % 60);
-    match minutes / 60 {
-        0 => format!("{minutes}:{rest:02}"),
-        hours => format!("{hours}:{:02}:{rest:02}", minutes % 60),
-    }
-}
-
 /// Creates a bar that is redrawn at most 8 times a second.
 ///
 /// Returns `None` if the template of the bar is invalid.
 fn bar() -> Option<ProgressBar> {
-    let style = ProgressStyle::with_template("{bar:20} {msg}").ok()?;
+    let style = ProgressStyle::with_template("{bar:10} {wide_msg}").ok()?;
     let target = ProgressDrawTarget::stderr_with_hz(8);
     Some(ProgressBar::with_draw_target(None, target).with_style(style))
 }
@@ -338,7 +338,7 @@ mod tests {
         let later = long.began + Duration::from_secs(30);
         assert_eq!(
             long.text(later),
-            "1,240 of 3,000 executions  41/s  0:43 left  $1.12 of $5.00  ✗ 12  ! 0"
+            "1,240 of 3,000 executions  ✗ 12  ! 0  41/s  0:43 left  $1.12 of $5.00"
         );
         let mut short = progress(|it| (it.done, it.total) = (1, 2));
         let short = short.state.get_mut().unwrap();
@@ -365,12 +365,5 @@ mod tests {
         state.leave_out(57);
         let begun = state.began;
         assert_eq!(state.text(begun), "3 of 4 executions");
-    }
-
-    #[test]
-    fn clocks_have_the_parts_they_need() {
-        for (seconds, expected) in [(3, "0:03"), (725, "12:05"), (3723, "1:02:03")] {
-            assert_eq!(clock(Duration::from_secs(seconds)), expected);
-        }
     }
 }

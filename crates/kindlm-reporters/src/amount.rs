@@ -1,5 +1,7 @@
 //! Formats numbers for people: money, durations, counts and shares.
 
+use std::time::Duration;
+
 pub(crate) use kindlm_types::percent;
 pub use kindlm_types::thousands as count;
 use kindlm_types::{Cost, MeasuredRate, SuiteTotals, ecma};
@@ -25,6 +27,16 @@ pub fn duration(ms: f64) -> String {
         format!("{} min {} s", seconds / 60, seconds % 60)
     } else {
         format!("{} h {} min", seconds / 3600, seconds % 3600 / 60)
+    }
+}
+
+/// Formats a duration as `0:43`, `12:05` or `1:02:03`.
+pub fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, rest) = (seconds / 60, seconds % 60);
+    match minutes / 60 {
+        0 => format!("{minutes}:{rest:02}"),
+        hours => format!("{hours}:{:02}:{rest:02}", minutes % 60),
     }
 }
 
@@ -192,6 +204,13 @@ mod tests {
             (&[0, 1, 2, 3, 4, 5, 6, 7, 8], 20, "9 of 20 repeats"),
         ] {
             assert_eq!(repeats(indices, of), expected);
+        }
+    }
+
+    #[test]
+    fn clocks_have_the_parts_they_need() {
+        for (seconds, expected) in [(3, "0:03"), (725, "12:05"), (3723, "1:02:03")] {
+            assert_eq!(clock(Duration::from_secs(seconds)), expected);
         }
     }
 }

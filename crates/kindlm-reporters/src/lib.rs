@@ -49,7 +49,7 @@ mod verdict;
 
 use std::fmt;
 
-pub use amount::{count, duration, usd};
+pub use amount::{clock, count, duration, usd};
 pub use bisect::{bisect_candidate, bisect_step, bisect_text};
 pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kindlm_reporters::one_line;
-use kindlm_types::{CaseResult, Outcome, Severity, SourcePlace};
+use kindlm_types::{CaseResult, Outcome, Severity, SourcePlace, error_cause_key};
 
 use crate::secrets::Secrets;
 
@@ -26,6 +26,8 @@ pub struct FailedCase {
     pub reason: String,
     /// The place of the failed check, or else of the test.
     pub place: Option<SourcePlace>,
+    /// The key of the cause, if the executions of the case failed without results.
+    pub error_cause: Option<String>,
 }
 
 impl FailedCase {
@@ -37,13 +39,13 @@ impl FailedCase {
         }
         let findings = case.findings();
         let gate = findings.iter().find(|it| it.result.severity == Severity::Gate);
-        let (mut reason, place) = if let Some(finding) = gate.or(findings.first()) {
-            (finding.result.label.clone(), finding.result.source.clone())
+        let (mut reason, place, error_cause) = if let Some(finding) = gate.or(findings.first()) {
+            (finding.result.label.clone(), finding.result.source.clone(), None)
         } else {
             let errors = case.errors();
             let error = errors.iter().map(|it| it.error).find(|it| it.code().is_some())?;
             let code = error.code().map(|it| it.to_string()).unwrap_or_default();
-            (format!("{code}: {}", error.message()), None)
+            (format!("{code}: {}", error.message()), None, Some(error_cause_key(error)))
         };
         // Mask secrets before cutting the reason, because a part of a secret would not be found.
         secrets.redact_text(&mut reason);
@@ -58,13 +60,14 @@ impl FailedCase {
             model: one_line(&case.model),
             reason,
             place: place.or_else(|| case.source.clone()),
+            error_cause,
         })
     }
 }
 
 impl fmt::Display for FailedCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { outcome, case, model, reason, place } = self;
+        let Self { outcome, case, model, reason, place, .. } = self;
         let mark = if *outcome == Outcome::Failed { '✗' } else { '!' };
         write!(f, "{mark} {case} · {model}  {reason}")?;
         match place {

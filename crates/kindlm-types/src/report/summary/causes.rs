@@ -45,10 +45,25 @@ pub fn cause_key(result: &AssertionResult) -> Option<String> {
 
 /// Returns the key of the cause of an execution error.
 ///
-/// The key consists of the failure code, if there is one, and of the message without numbers and quoted texts.
+/// The key consists of the failure code, if there is one, and of the message without numbers and quoted texts. A request
+/// that was not sent because of an earlier error has the cause of that error.
 pub fn error_cause_key(error: &ExecutionError) -> String {
     let code = error.code();
-    key(code.as_ref().map_or("", FailureCode::as_str), &error.message())
+    key(code.as_ref().map_or("", FailureCode::as_str), &root(&error.message()))
+}
+
+/// Returns the message of the earlier error if a request was not sent because of it, else the whole message.
+///
+/// The message may begin with the name of the provider.
+fn root(message: &str) -> String {
+    let because = message.split_once("not sent, because ");
+    let earlier = because.and_then(|(provider, it)| Some((provider, it.split_once(": ")?.1)));
+    match earlier {
+        Some((provider, earlier)) if provider.is_empty() || provider.ends_with(": ") => {
+            format!("{provider}{earlier}")
+        }
+        _ => message.to_owned(),
+    }
 }
 
 /// Returns the text that describes what failed.
@@ -115,7 +130,7 @@ impl Causes {
             Some((Some(code), title_of(it.result).to_owned()))
         });
         let errors = case.errors();
-        let of_errors = errors.iter().map(|it| (it.error.code(), it.error.message()));
+        let of_errors = errors.iter().map(|it| (it.error.code(), root(&it.error.message())));
         let mut seen: Vec<String> = Vec::new();
         for (place, (code, title)) in of_checks.chain(of_errors).enumerate() {
             let key = key(code.as_ref().map_or("", FailureCode::as_str), &title);
@@ -216,6 +231,19 @@ mod tests {
             ("file `a.rs`", "file …"),
         ] {
             assert_eq!(without_literals(text), expected);
+        }
+    }
+
+    #[test]
+    fn unsent_requests_have_the_cause_of_the_earlier_error() {
+        for (message, expected) in [
+            ("not sent, because an earlier request failed permanently: go away", "go away"),
+            ("openai: not sent, because the provider refuses everything: no", "openai: no"),
+            ("not sent: the run was aborted: x", "not sent: the run was aborted: x"),
+            ("not sent, because of it", "not sent, because of it"),
+            ("a: b", "a: b"),
+        ] {
+            assert_eq!(root(message), expected);
         }
     }
 
