@@ -159,6 +159,9 @@ run_suite() {
   if on_github && kindlm explain reporters | grep -q '^github '; then
     set -- "$@" --reporter "github=$reports/annotations.txt"
   fi
+  if [ "${GITLAB_CI:-}" = true ]; then
+    set -- "$@" --reporter "gitlab=$reports/gl-code-quality-report.json"
+  fi
   # Without `-f`, the shell would replace `*` in an argument by file names.
   set -f
   case ${KINDLM_CI_ARGS:-} in

@@ -9,7 +9,7 @@ use kindlm_types::AnyReport;
 use crate::args::HtmlArgs;
 use crate::{Failure, Io};
 use kindlm_run::reports::{
-    NotRendered, ReporterSpec, check_targets, render, report_url, resolved, write_file_with,
+    NotRendered, ReporterSpec, check_targets, ci_style, render, resolved, write_file_with,
 };
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_wire::mutation::MutationReport;
@@ -30,8 +30,8 @@ pub(crate) struct Output {
     verbosity: Verbosity,
     /// The maximum size of an HTML page in bytes.
     html_limit: usize,
-    /// The URL of the full report, if the environment gives it.
-    report_url: Option<String>,
+    /// The facts of the CI system.
+    style: Style,
     /// The mutation result of the run, for the reporter `html`.
     mutation: Option<MutationReport>,
 }
@@ -65,7 +65,7 @@ impl Output {
         check_stdout(&specs)?;
         check_targets(io, &specs)?;
         let html_limit = html.megabytes as usize * 1_000_000;
-        Ok(Self { specs, verbosity, html_limit, report_url: report_url(io), mutation: None })
+        Ok(Self { specs, verbosity, html_limit, style: ci_style(io), mutation: None })
     }
 
     /// Adds the mutation result of the run, if there is one.
@@ -114,7 +114,7 @@ impl Output {
 
     fn style(&self, color: bool, width: usize) -> Style {
         let (verbosity, html_limit) = (self.verbosity, self.html_limit);
-        Style { color, width, verbosity, html_limit, report_url: self.report_url.clone() }
+        Style { color, width, verbosity, html_limit, ..self.style.clone() }
     }
 
     fn to_stdout(

@@ -1,6 +1,6 @@
 //! Writes the evidence of a verdict as the lines of a unified diff.
 
-use kindlm_types::{CheckedText, Mismatch, ResultEvidence, TextSpan};
+use kindlm_types::{AssertionResult, CheckedText, Mismatch, ResultEvidence, TextSpan};
 
 use crate::diff::{self, LineKind};
 
@@ -39,6 +39,25 @@ pub(crate) fn lines(evidence: &ResultEvidence, output: &str) -> Vec<String> {
         // The message has the measured value and the limit.
         _ => Vec::new(),
     }
+}
+
+/// Returns the schema errors that the message of a failed check does not have, such as `/a: must be string`.
+///
+/// The list has all errors of the check if the message lacks one of them.
+pub(crate) fn unnamed_errors(result: &AssertionResult) -> Vec<String> {
+    let message = result.verdict.message().filter(|_| !result.verdict.held()).unwrap_or_default();
+    let mut lines = Vec::new();
+    for evidence in &result.evidence {
+        let ResultEvidence::Schema { errors } = evidence else { continue };
+        if result.verdict.held() || errors.iter().all(|it| message.contains(&it.expected)) {
+            continue;
+        }
+        lines.extend(errors.iter().map(|it| match it.pointer.as_str() {
+            "" => it.expected.clone(),
+            pointer => format!("{pointer}: {}", it.expected),
+        }));
+    }
+    lines
 }
 
 /// Returns the changed lines with a few lines around them.
@@ -102,6 +121,27 @@ mod tests {
     use kindlm_types::DiffFormat;
 
     use super::*;
+
+    #[test]
+    fn schema_errors_outside_the_message_are_listed() {
+        let error = |pointer: &str, expected: &str| Mismatch {
+            pointer: pointer.to_owned(),
+            expected: expected.to_owned(),
+            actual: None,
+        };
+        let errors = vec![error("", "must have `q`"), error("/a", "must be string")];
+        let result = |message: &str| {
+            let code = kindlm_types::FailureCode::new("SCHEMA_INVALID");
+            AssertionResult::fail("is-json", "JSON", code, message)
+                .with_evidence(ResultEvidence::Schema { errors: errors.clone() })
+        };
+        for (message, expected) in [
+            ("Errors: must have `q`", &["must have `q`", "/a: must be string"][..]),
+            ("must have `q`; /a must be string", &[]),
+        ] {
+            assert_eq!(unnamed_errors(&result(message)), expected);
+        }
+    }
 
     #[test]
     fn evidence_reads_like_a_diff() {

@@ -7,7 +7,10 @@ use kindlm_types::{
 
 use crate::amount::repeats;
 use crate::plain::one_line;
-use crate::repeated;
+use crate::{evidence, repeated};
+
+/// The maximum number of schema errors that follow a message.
+const SCHEMA_ERRORS: usize = 5;
 
 /// The code of an execution that was not run.
 const NOT_RUN: &str = "NOT_RUN";
@@ -60,7 +63,10 @@ pub(crate) fn issues(case: &CaseResult) -> Vec<Issue<'_>> {
             && result.severity == Severity::Gate
             && matches!(result.verdict, Verdict::Fail { .. });
         let turn = result.turn.as_ref().map(|it| format!(" (turn {it})")).unwrap_or_default();
-        let message = result.verdict.message().unwrap_or_default();
+        let mut message = result.verdict.message().unwrap_or_default().to_owned();
+        for error in evidence::unnamed_errors(result).iter().take(SCHEMA_ERRORS) {
+            message = format!("{message}; {error}");
+        }
         issues.push(Issue {
             level: if is_reason { Level::Error } else { Level::Warning },
             code: code.to_string(),
@@ -105,6 +111,27 @@ impl Place {
         Self { file, line: line.max(1), column: column.max(1) }
     }
 
+    /// Returns the place relative to the root of the repository, if `folder` is the working folder below it.
+    ///
+    /// Absolute paths stay the same.
+    pub(crate) fn in_repository(mut self, folder: &str) -> Self {
+        if folder.is_empty() || self.file.starts_with('/') || self.file.get(1..2) == Some(":") {
+            return self;
+        }
+        let mut parts: Vec<&str> = folder.split('/').collect();
+        for part in self.file.split('/') {
+            match part {
+                "." => {}
+                ".." if !parts.is_empty() => {
+                    parts.pop();
+                }
+                part => parts.push(part),
+            }
+        }
+        self.file = parts.join("/");
+        self
+    }
+
     fn from_source(source: &SourcePlace) -> Self {
         Self::new(&source.file, source.line, source.column)
     }
@@ -131,4 +158,23 @@ pub(crate) fn place_of(
 /// Returns `case · model` as one line.
 pub(crate) fn name_of(case: &CaseResult) -> String {
     one_line(&format!("{} · {}", case.case, case.model))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_relative_to_the_repository() {
+        for (folder, file, expected) in [
+            ("", "kindlm.yaml", "kindlm.yaml"),
+            ("agents/shop", "tests/a.yaml", "agents/shop/tests/a.yaml"),
+            ("agents/shop", "../shared/./a.yaml", "agents/shared/a.yaml"),
+            ("agents", "../../a.yaml", "../a.yaml"),
+            ("agents", "/srv/a.yaml", "/srv/a.yaml"),
+            ("agents", "C:/srv/a.yaml", "C:/srv/a.yaml"),
+        ] {
+            assert_eq!(Place::new(file, 1, 1).in_repository(folder).file, expected);
+        }
+    }
 }

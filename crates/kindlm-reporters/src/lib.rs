@@ -88,6 +88,9 @@ pub struct Style {
     pub html_limit: usize,
     /// The URL of the full report, for the link in `markdown`.
     pub report_url: Option<String>,
+    /// The working folder relative to the root of the repository, such as `agents/support`; empty if it is the root,
+    /// or unknown. `github`, `gitlab` and `sarif` write paths below the root.
+    pub folder: String,
 }
 
 impl Default for Style {
@@ -98,6 +101,7 @@ impl Default for Style {
             verbosity: Verbosity::Normal,
             html_limit: 32_000_000,
             report_url: None,
+            folder: String::new(),
         }
     }
 }

@@ -28,9 +28,29 @@ pub struct ReporterSpec {
     pub path: Option<PathBuf>,
 }
 
+/// Returns a style with the facts of the CI system: the URL of the full report, and the working folder below the root of
+/// the repository.
+pub fn ci_style(world: &World) -> Style {
+    Style {
+        report_url: report_url(world),
+        folder: folder(world).unwrap_or_default(),
+        ..Style::default()
+    }
+}
+
+/// Returns the working folder below the root of the repository that GitHub or GitLab checked out.
+fn folder(world: &World) -> Option<String> {
+    let root = world.var("GITHUB_WORKSPACE").or_else(|| world.var("CI_PROJECT_DIR"))?;
+    let (root, here) = (Path::new(&root).canonicalize(), world.working_dir.canonicalize());
+    let (root, here) = (root.ok()?, here.ok()?);
+    let below = here.strip_prefix(&root).ok()?;
+    let parts = below.components().map(|it| it.as_os_str().to_string_lossy().into_owned());
+    Some(parts.collect::<Vec<_>>().join("/"))
+}
+
 /// Returns the URL of the full report from the user's variable, or the page with the artifacts of this run on GitHub or
 /// GitLab.
-pub fn report_url(world: &World) -> Option<String> {
+fn report_url(world: &World) -> Option<String> {
     let var = |name: &str| world.var(name);
     let is_set = |name: &str| var(name).as_deref() == Some("true");
     if let Some(url) = var("KINDLM_REPORT_URL") {

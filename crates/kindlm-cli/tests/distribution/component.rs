@@ -65,6 +65,7 @@ fn component_installs_runs_and_comments() {
         let mut environment = BTreeMap::from([
             ("CI_API_V4_URL".to_owned(), api.server.url()),
             ("CI_PROJECT_ID".to_owned(), "3".to_owned()),
+            ("GITLAB_CI".to_owned(), "true".to_owned()),
             ("CI_MERGE_REQUEST_IID".to_owned(), "7".to_owned()),
             ("KINDLM_CI_TOKEN".to_owned(), token.to_owned()),
         ]);
@@ -91,7 +92,9 @@ fn component_installs_runs_and_comments() {
     for path in job["artifacts"]["paths"].as_array().unwrap() {
         assert!(checkout.join(path.as_str().unwrap()).is_dir());
     }
-    assert!(checkout.join(job["artifacts"]["reports"]["junit"].as_str().unwrap()).is_file());
+    for kind in ["junit", "codequality"] {
+        assert!(checkout.join(job["artifacts"]["reports"][kind].as_str().unwrap()).is_file());
+    }
 
     for (token, expected) in [
         (

@@ -31,17 +31,17 @@ const TITLE: usize = 200;
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let summary = report.summary();
     let is_failed = |it: CaseMark<'_>| it.outcome == Outcome::Failed;
     let is_doubtful = |it: CaseMark<'_>| matches!(it.outcome, Outcome::Errored | Outcome::Scored);
     for case in report.each_where(is_failed).take(SHOWN) {
-        annotate(out, report, "error", &*case?)?;
+        annotate(out, report, style, ("error", &*case?))?;
     }
     for case in report.each_where(is_doubtful).take(SHOWN) {
-        annotate(out, report, "warning", &*case?)?;
+        annotate(out, report, style, ("warning", &*case?))?;
     }
     let totals = &summary.totals;
     let mut lines = vec![
@@ -70,10 +70,10 @@ fn title_of(report: &AnyReport<'_>) -> String {
 fn annotate(
     out: &mut dyn fmt::Write,
     report: &AnyReport<'_>,
-    kind: &str,
-    case: &CaseResult,
+    style: &Style,
+    (kind, case): (&str, &CaseResult),
 ) -> Result<(), RenderError> {
-    let place = place_of_case(report, case);
+    let place = place_of_case(report, case).map(|it| it.in_repository(&style.folder));
     let issues = issues(case);
     let mut lines: Vec<String> = Vec::new();
     for it in issues.iter().take(ISSUES) {

@@ -51,7 +51,7 @@ struct Lines {
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let mut seen = HashSet::new();
@@ -60,6 +60,7 @@ fn render(
         let case = case?;
         for issue in issues(&case) {
             let place = place_of(report, &case, &issue);
+            let place = place.map(|it| it.in_repository(&style.folder));
             let (path, begin) = match place {
                 Some(it) => (it.file, it.line),
                 None => (UNKNOWN_FILE.to_owned(), 1),

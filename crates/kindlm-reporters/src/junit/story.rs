@@ -6,8 +6,8 @@ use kindlm_types::{CaseResult, ExecutionError, FailureCode, Outcome, Severity, V
 
 use crate::amount::{plural, repeats};
 use crate::plain::head;
-use crate::repeated;
 use crate::score::{beside_wanted, watched};
+use crate::{evidence, message, repeated};
 
 /// The maximum number of bytes of a message or an output in a test case.
 const MOST_BYTES: usize = 4000;
@@ -167,8 +167,10 @@ fn findings(text: &mut String, case: &CaseResult) {
             if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
         let _ = writeln!(text, "{code}: {}{facts}", result.label);
         let _ = writeln!(text, "{}", cut(result.verdict.message().unwrap_or_default()));
-        let message = result.verdict.message();
-        if let Some(reasoning) = result.reasoning.as_deref().filter(|it| Some(*it) != message) {
+        for error in evidence::unnamed_errors(result) {
+            let _ = writeln!(text, "{}", cut(&error));
+        }
+        if let Some(reasoning) = message::reason(result) {
             let _ = writeln!(text, "{}", cut(reasoning));
         }
         text.push('\n');

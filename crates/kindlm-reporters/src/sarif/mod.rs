@@ -40,11 +40,11 @@ const MESSAGE: usize = 4_000;
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let mut bytes = Bytes::new(out);
-    let results = Results { report, left_out: Cell::new(0) };
+    let results = Results { report, folder: &style.folder, left_out: Cell::new(0) };
     let log = Log {
         schema: "https://json.schemastore.org/sarif-2.1.0.json",
         version: "2.1.0",
@@ -133,6 +133,8 @@ fn category(report: &AnyReport<'_>) -> String {
 /// The results of a run. Each case is read when its results are serialized.
 struct Results<'a> {
     report: &'a AnyReport<'a>,
+    /// The working folder below the root of the repository; see [`Style::folder`].
+    folder: &'a str,
     /// The number of results above the limit. It is known after the results are serialized.
     left_out: Cell<u64>,
 }
@@ -149,7 +151,7 @@ impl Serialize for Results<'_> {
                     continue;
                 }
                 room -= 1;
-                list.serialize_element(&result(self.report, &case, issue))?;
+                list.serialize_element(&result(self.report, self.folder, &case, issue))?;
             }
         }
         list.end()
@@ -173,9 +175,14 @@ impl Serialize for LeftOut<'_> {
     }
 }
 
-fn result(report: &AnyReport<'_>, case: &CaseResult, issue: Issue<'_>) -> SarifResult {
+fn result(
+    report: &AnyReport<'_>,
+    folder: &str,
+    case: &CaseResult,
+    issue: Issue<'_>,
+) -> SarifResult {
     let name = name_of(case);
-    let place = place_of(report, case, &issue);
+    let place = place_of(report, case, &issue).map(|it| it.in_repository(folder));
     let repeats =
         if issue.repeats.is_empty() { String::new() } else { format!(" ({})", issue.repeats) };
     let text = format!("{name}: {}{repeats}", head(&issue.message, MESSAGE));

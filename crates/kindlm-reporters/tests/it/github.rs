@@ -86,3 +86,13 @@ fn no_more_are_written_than_github_shows() {
         "PASSED: 2 of 2 held (100.0%, 95% CI 34.2 to 100.0)\nthe gate held"
     );
 }
+
+#[test]
+fn paths_are_relative_to_the_repository() {
+    let style = Style { folder: "shop".to_owned(), ..Style::default() };
+    for id in ["github", "gitlab", "sarif"] {
+        let text = render(id, &placed_report(), &style);
+        assert!(text.contains("shop/agents/support/kindlm.yaml"), "{id}: {text}");
+        assert!(!text.contains("\"agents/support") && !text.contains("=agents/support"), "{id}");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use kindlm_reporters::Style;
 use kindlm_testing::{green_report, sample_report};
-use kindlm_types::{Outcome, Report, ShardInfo};
+use kindlm_types::{AssertionResult, FailureCode, Outcome, Report, ShardInfo};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
@@ -389,4 +389,17 @@ fn the_gates_of_a_shard_are_left_out() {
     assert!(!render("junit", &report, &Style::default()).contains("quality gates"));
     let document = render("compliance", &report, &Style::default());
     assert!(document.contains("a shard has no gates") && !document.contains("VIOLATED"));
+}
+
+#[test]
+fn a_reason_inside_the_message_is_not_repeated() {
+    let mut report = green_report();
+    let message = "It is rude. (borderline: 1 of 3 votes pass)";
+    let failed = AssertionResult::fail("judge", "polite", FailureCode::new("X"), message);
+    report.cases[0].outcome = Outcome::Failed;
+    report.cases[0].executions[0].outcome = Outcome::Failed;
+    report.cases[0].executions[0].results = vec![failed.with_reasoning("It is rude.")];
+    let text = render("junit", &report, &Style::default());
+    let body = text.split("X: polite").nth(1).unwrap();
+    assert_eq!(body.matches("It is rude.").count(), 1, "{text}");
 }
