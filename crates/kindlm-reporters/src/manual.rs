@@ -70,7 +70,8 @@ impl Manual<'_> {
             Event::Start(tag) => return self.start(tag),
             Event::End(tag) => return self.end(tag),
             Event::Text(text) if self.is_code => self.spans.push((Ink::Code, visible(&text))),
-            Event::Text(text) => self.push(&text),
+            // A placeholder such as `<name>` looks like HTML.
+            Event::Text(text) | Event::InlineHtml(text) => self.push(&text),
             Event::Code(text) if self.page.has_color() => {
                 self.spans.push((Ink::Code, visible(&text)));
             }

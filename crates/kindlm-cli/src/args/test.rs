@@ -136,7 +136,7 @@ pub(crate) struct TestArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SelectArgs {
     /// Only test cases whose name matches, like `--test`
-    #[arg(value_name = "PATTERN")]
+    #[arg(help_heading = "Selection", value_name = "PATTERN")]
     pub(crate) patterns: Vec<String>,
 
     /// Only test cases with one of these tags; a tag with `!` in front excludes its test cases; repeatable, or

@@ -45,6 +45,7 @@ pub fn text(topic: Option<&str>) -> Result<String, Failure> {
             .or_else(|| key_and_entry(topic))
             .or_else(|| page(topic))
             .or_else(|| code(topic))
+            .or_else(|| page(topic.strip_prefix("not-")?))
             .map_or_else(|| key(topic), Ok),
     }
 }
@@ -253,6 +254,12 @@ mod tests {
             assert_eq!(page(topic).unwrap(), without_fixtures(docs), "{topic}");
         }
         assert_eq!(page("nothing"), None);
+    }
+
+    #[test]
+    fn negated_checks_have_the_page_of_the_check() {
+        assert_eq!(text(Some("not-contains")).unwrap(), page("contains").unwrap());
+        assert!(text(Some("not-nothing")).is_err());
     }
 
     #[test]
