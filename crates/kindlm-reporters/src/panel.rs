@@ -119,6 +119,13 @@ fn tie(result: &AssertionResult) -> &'static str {
     }
 }
 
+/// Returns the votes with their reasons, if several jurors judged; empty otherwise.
+pub(crate) fn jurors(result: &AssertionResult) -> Vec<String> {
+    let panel = result.judging.as_ref().and_then(|it| it.panel.as_ref());
+    let panel = panel.filter(|it| it.votes.len() > 1);
+    panel.into_iter().flat_map(|it| &it.votes).map(vote).collect()
+}
+
 fn votes(panel: &JudgePanel) -> Vec<(&'static str, String)> {
     let count = |status| panel.votes.iter().filter(|it| it.status == status).count();
     let mut facts = vec![format!("{} of {} pass", count(VoteStatus::Passed), panel.votes.len())];

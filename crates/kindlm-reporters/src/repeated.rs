@@ -1,8 +1,23 @@
 //! Describes the repeats of a case, in the same words for all reports.
 
-use kindlm_types::{CaseResult, Decision, RateTest, ecma, interval_text};
+use kindlm_types::{
+    AnyReport, CaseResult, Decision, ExecutionError, RateTest, ecma, error_cause_key, interval_text,
+};
 
 use crate::amount::percent;
+
+/// Returns the error of a case if every execution failed with an error of the same cause.
+///
+/// Returns `None` if an execution has results or an answered request, or was not run.
+pub(crate) fn only_error(case: &CaseResult) -> Option<&ExecutionError> {
+    let mut errors = case.executions.iter().map(|it| {
+        let error = it.error.as_ref().filter(|_| it.results.is_empty())?;
+        (error.code().is_some() && it.execution.requests == 0).then_some(error)
+    });
+    let first = errors.next()??;
+    let key = error_cause_key(first);
+    errors.all(|it| it.is_some_and(|it| error_cause_key(it) == key)).then_some(first)
+}
 
 /// Describes the pass rate of the repeats, as `3/5 repeats held (60.0%, 95% CI 23.1 to 88.2)`.
 ///
@@ -18,6 +33,18 @@ pub(crate) fn held(case: &CaseResult) -> Option<String> {
         Some(interval) => format!("{held} ({interval})"),
         None => held,
     })
+}
+
+/// Describes the share of repeats that a failed case needs, as `needs 40.0%`.
+///
+/// Returns `None` if the case held, if all repeats must hold, and if the repeats may end early, because their end is
+/// described instead.
+pub(crate) fn needed(report: &AnyReport<'_>, case: &CaseResult) -> Option<String> {
+    if case.outcome.held() || case.early_end.is_some() || case.executions.len() < 2 {
+        return None;
+    }
+    let test = report.suite.tests.iter().find(|it| it.name == case.case)?;
+    (test.pass_rate_min < 1.0).then(|| format!("needs {}%", percent(test.pass_rate_min)))
 }
 
 /// Describes the pass rate of the judged repeats, as `60.0%, 95% CI 23.1 to 88.2`.
@@ -133,6 +160,21 @@ mod tests {
         ] {
             assert_eq!(super::end(&case(3, 2, early_end)).as_deref(), expected);
         }
+    }
+
+    #[test]
+    fn a_failed_case_states_the_rate_that_it_needs() {
+        let mut report = kindlm_testing::sample_report();
+        let failed = CaseResult { outcome: Outcome::Failed, ..case(1, 2, None) };
+        for (rate, expected) in [(0.4, Some("needs 40.0%")), (1.0, None)] {
+            report.suite.tests = vec![kindlm_types::TestInfo {
+                name: failed.case.clone(),
+                pass_rate_min: rate,
+                ..kindlm_types::TestInfo::default()
+            }];
+            assert_eq!(needed(&report, &failed).as_deref(), expected);
+        }
+        assert_eq!(needed(&report, &case(3, 0, None)), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r#""(durationMs|latencyMs|latencyAvgMs)": ?[0-9.e-]+"#, r#""$1": <ms>"#),
         (r#"\b(time|timestamp)="[^"]*""#, r#"$1="<time>""#),
         // The number is right-aligned, so the number of spaces depends on the number of digits.
-        (r"(?m) {2,}\d+(\.\d+)? (ms|s)\b", "  <ms>"),
+        (r"(?m) {2,}(avg )?\d+(\.\d+)? (ms|s)\b", "  ${1}<ms>"),
         (r" · \d+(\.\d+)? (ms|s) · ", " · <ms> · "),
         (r"(?m) · \d+(\.\d+)? (ms|s)(\\?)$", " · <ms>$3"),
         (r"\| \d+(\.\d+)? (ms|s) \|", "| <ms> |"),

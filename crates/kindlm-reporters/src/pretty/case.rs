@@ -4,7 +4,7 @@ use std::fmt;
 
 use kindlm_types::{
     AnyReport, CaseResult, Execution, ExecutionError, ExecutionResult, Finding, Outcome, Role,
-    ToolCall, ecma,
+    Severity, ToolCall, ecma,
 };
 
 use super::result::{result_lines, result_tree};
@@ -22,6 +22,8 @@ use crate::score::mean_of;
 /// The maximum number of lines and of bytes of an output in a normal report.
 const EXCERPT_LINES: usize = 4;
 const EXCERPT_BYTES: usize = 320;
+/// The maximum number of bytes of the reason of a case that is only named.
+const REASON_BYTES: usize = 80;
 /// The maximum number of lines and of bytes of an output in a verbose report.
 ///
 /// The JSON report has the whole output.
@@ -35,9 +37,11 @@ pub(super) fn render(
     case: &CaseResult,
     (verbosity, is_detailed): (Verbosity, bool),
 ) -> fmt::Result {
-    headline(page, case, verbosity)?;
+    if !is_detailed {
+        return named(page, case);
+    }
+    headline(page, report, case, verbosity)?;
     match verbosity {
-        _ if !is_detailed => Ok(()),
         Verbosity::Quiet => {
             findings(page, case)?;
             errors(page, case)
@@ -58,6 +62,7 @@ pub(super) fn render(
                     let number = format!("{} of {of}", telling.execution.repeat + 1);
                     field(page, 4, "repeat ", &number)?;
                 }
+                failing_turn(page, telling)?;
                 evidence(page, 4, &telling.execution, Excerpt::Beginning)?;
                 field(page, 4, "again  ", &rerun::of_case(report, case))?;
             } else if let Some(curtailed) = case.curtailed() {
@@ -89,7 +94,12 @@ pub(super) fn mark_of(case: &CaseResult) -> (Ink, &'static str) {
     if case.is_undecided() { (Ink::Bad, "? ") } else { mark(case.outcome) }
 }
 
-fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt::Result {
+fn headline(
+    page: &mut Page<'_>,
+    report: &AnyReport<'_>,
+    case: &CaseResult,
+    verbosity: Verbosity,
+) -> fmt::Result {
     let name = one_line(&case.case);
     let counts = case.repeat_counts();
     if counts.executed() == 0 {
@@ -106,6 +116,7 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
     }
     if case.executions.len() > 1 {
         facts.push(format!("{}/{} repeats held", counts.held(), counts.executed()));
+        facts.extend(repeated::needed(report, case));
     }
     let spent = if verbosity == Verbosity::Quiet { String::new() } else { spent(case) };
     if !spent.is_empty() {
@@ -123,10 +134,29 @@ fn headline(page: &mut Page<'_>, case: &CaseResult, verbosity: Verbosity) -> fmt
     Ok(())
 }
 
+/// Writes a failed case in one line: its name, its first failed check or error, and its place.
+fn named(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
+    let findings = case.findings();
+    let is_gate = |it: &&Finding<'_>| it.result.severity == Severity::Gate;
+    let reason = match findings.iter().find(is_gate).or(findings.first()) {
+        Some(it) => it.result.label.clone(),
+        None => case.errors().first().map(|it| it.error.message()).unwrap_or_default(),
+    };
+    let (name, reason) = (one_line(&case.case), one_line(&head_of(&reason, REASON_BYTES)));
+    let place = case.source.as_ref().map(|it| one_line(&it.to_string())).unwrap_or_default();
+    let left = [mark_of(case), (Ink::Strong, &*name), (Ink::Faint, "  "), (Ink::Faint, &*reason)];
+    page.between(2, 2, &left, &place)
+}
+
 /// Formats the time and the cost in two columns; empty if no time is known.
+///
+/// Of several repeats, the time is their average, and the cost is their sum.
 fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
-        Some(_) => duration(case.latency_total_ms()),
+        Some(average) if case.executions.len() > 1 => {
+            format!("{:>11}", format!("avg {}", duration(average)))
+        }
+        Some(average) => duration(average),
         None if case.cached_repeats() > 0 => "cached".to_owned(),
         None => return String::new(),
     };
@@ -161,6 +191,20 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
+/// Writes the user's message of the turn whose check failed first.
+fn failing_turn(page: &mut Page<'_>, it: &ExecutionResult) -> fmt::Result {
+    let mut failed = it.results.iter().filter(|it| !it.verdict.held());
+    let label = failed.find_map(|it| it.turn.as_deref());
+    let mut turns = it.execution.turns.iter();
+    match turns.find(|turn| Some(turn.label.as_str()) == label) {
+        Some(turn) => {
+            let message = turn.user.as_deref().unwrap_or("(continues the turn before)");
+            field(page, 4, "turn   ", &format!("{}: {message}", turn.label))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Writes the exit code of a failed command, if the case held.
 fn failed_command(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     let mut codes = case.executions.iter().filter_map(|it| it.execution.exit_code());
@@ -189,18 +233,6 @@ fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
         }
     }
     Ok(())
-}
-
-/// Returns the error of a case if every execution failed with the same error.
-///
-/// Returns `None` if an execution has results or an answered request, or was not run.
-pub(super) fn only_error(case: &CaseResult) -> Option<String> {
-    let mut errors = case.executions.iter().map(|it| {
-        let error = it.error.as_ref().filter(|_| it.results.is_empty())?;
-        (error.code().is_some() && it.execution.requests == 0).then(|| error.message())
-    });
-    let first = errors.next()??;
-    errors.all(|it| it.as_ref() == Some(&first)).then_some(first)
 }
 
 fn error(page: &mut Page<'_>, indent: usize, error: &ExecutionError, place: &str) -> fmt::Result {

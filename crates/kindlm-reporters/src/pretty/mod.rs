@@ -6,6 +6,7 @@ mod causes;
 pub(crate) mod difference;
 mod metrics;
 mod models;
+mod paths;
 mod recap;
 mod result;
 mod text;
@@ -13,11 +14,12 @@ mod verdict;
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, CanaryWatch, CaseMark, ModelTotals, Outcome, ecma};
+use kindlm_types::{AnyReport, CanaryWatch, CaseMark, ModelTotals, Outcome, ecma, error_cause_key};
 
 use crate::comparison::{headline, line_text, lines};
 use crate::page::{Ink, Page};
 use crate::plain::one_line;
+use crate::repeated::only_error;
 use crate::{Meta, Registration, RenderError, Style, Verbosity};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -54,14 +56,14 @@ fn render(
         let mut alike: Vec<Alike> = Vec::new();
         for it in cases {
             let case = it?;
-            let error = case::only_error(&case).filter(|_| style.verbosity < Verbosity::Verbose);
-            if let Some(error) = error {
-                if let Some(group) = alike.iter_mut().find(|it| it.error == error) {
+            let error = only_error(&case).filter(|_| style.verbosity < Verbosity::Verbose);
+            if let Some(cause) = error.map(error_cause_key) {
+                if let Some(group) = alike.iter_mut().find(|it| it.cause == cause) {
                     group.others.push(one_line(&case.case));
                     continue;
                 }
                 let (first, others) = (one_line(&case.case), Vec::new());
-                alike.push(Alike { error, first, others });
+                alike.push(Alike { cause, first, others });
             }
             let is_detailed = case.outcome.held() || detailed < layout.detailed;
             detailed += usize::from(!case.outcome.held());
@@ -116,9 +118,9 @@ fn flaky_passed(
     Ok(())
 }
 
-/// The cases that failed with the same error, which is shown only once.
+/// The cases that failed with errors of the same cause. Only the first error is shown.
 struct Alike {
-    error: String,
+    cause: String,
     /// The name of the case that shows the error.
     first: String,
     others: Vec<String>,

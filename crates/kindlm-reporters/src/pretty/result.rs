@@ -74,9 +74,15 @@ pub(super) fn result_lines(
             paragraphs(page, indent + 2, Ink::Plain, &text)?;
         }
     }
-    let wants_reason = verbose || !result.verdict.held();
+    let jurors = if verbose || result.verdict.held() { Vec::new() } else { panel::jurors(result) };
+    // A list of the votes shows the reason of a juror.
+    let is_listed = !jurors.is_empty() && message::is_of_juror(result);
+    let wants_reason = verbose || !result.verdict.held() && !is_listed;
     if let Some(reasoning) = message::reason(result).filter(|_| wants_reason) {
         paragraphs(page, indent + 2, Ink::Faint, reasoning)?;
+    }
+    for juror in &jurors {
+        field(page, indent + 2, "vote     ", juror)?;
     }
     let is_compared =
         !result.verdict.held() && difference::render(page, indent + 2, result, verbose)?;

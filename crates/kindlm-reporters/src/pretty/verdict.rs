@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use kindlm_types::{AnyReport, Class, ExitStatus, GateOutcome, GateResult, Summary, ecma};
+use kindlm_types::{
+    AnyReport, CaseMark, Class, ExitStatus, FailureCode, GateOutcome, GateResult, Outcome, Summary,
+    ecma,
+};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{assertions, causes, metrics, models, recap};
@@ -11,6 +14,9 @@ use crate::page::{Ink, NO_BREAK, Page};
 use crate::plain::one_line;
 use crate::rerun::{self, word};
 use crate::{RenderError, Verbosity, verdict};
+
+/// The failure code of all assertions of the list form.
+const COMMON_CODE: &str = "ASSERTION_FAILED";
 
 pub(super) fn render(
     page: &mut Page<'_>,
@@ -180,17 +186,39 @@ fn report_again(report: &AnyReport<'_>) -> String {
     command + &rerun::config(report) + " -v"
 }
 
+/// Returns the id of the first failed check with a code that many assertions have; `None` for other codes.
+///
+/// The page of such a code is a long list, so the page of the check explains more.
+fn check_of_common_code(
+    report: &AnyReport<'_>,
+    code: &FailureCode,
+) -> Result<Option<String>, RenderError> {
+    if code.as_str() != COMMON_CODE {
+        return Ok(None);
+    }
+    let is_failed = |it: CaseMark<'_>| matches!(it.outcome, Outcome::Failed | Outcome::Errored);
+    let Some(case) = report.each_where(is_failed).next() else { return Ok(None) };
+    let case = case?;
+    let findings = case.findings();
+    let found = findings.iter().find(|it| it.result.verdict.code() == Some(code));
+    Ok(found.map(|it| it.result.assertion.clone()))
+}
+
 /// Writes commands for the next steps, if there are any.
 fn next(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,
     summary: &Summary,
     verbosity: Verbosity,
-) -> fmt::Result {
+) -> Result<(), RenderError> {
     let totals = summary.totals;
     let mut tips = Vec::new();
     if let Some(code) = &summary.first_code {
-        tips.push((format!("kindlm explain {}", one_line(code.as_str())), "what the code means"));
+        let tip = match check_of_common_code(report, code)? {
+            Some(check) => (format!("kindlm explain {}", word(&check)), "what the check means"),
+            None => (format!("kindlm explain {}", one_line(code.as_str())), "what the code means"),
+        };
+        tips.push(tip);
     }
     if totals.failed + totals.errored > 0 && report.shard.is_none() && !report.run.id.is_empty() {
         tips.push((rerun::of_failed(report), "only the failed tests"));

@@ -257,3 +257,102 @@ fn a_long_failure_is_cut_and_shown_once() {
     let whole = render("pretty", &report, &style(Verbosity::Verbose, false, 120));
     assert!(whole.matches("words").count() >= 4_000, "{}", whole.len());
 }
+
+/// Returns a report of one failed case with this evidence.
+fn failed_with(evidence: kindlm_types::ResultEvidence) -> Report {
+    let mut report = green_report();
+    let failed = AssertionResult::fail("is-json", "JSON", FailureCode::new("X"), "first error");
+    report.cases.truncate(1);
+    let case = &mut report.cases[0];
+    case.outcome = Outcome::Failed;
+    case.executions[0].outcome = Outcome::Failed;
+    case.executions[0].results = vec![failed.with_evidence(evidence)];
+    report
+}
+
+#[test]
+fn all_schema_errors_are_shown() {
+    let error = |pointer: &str, expected: &str| kindlm_types::Mismatch {
+        pointer: pointer.to_owned(),
+        expected: expected.to_owned(),
+        actual: None,
+    };
+    let errors = (0..14).map(|it| error(&format!("/{it}"), "must be string")).collect();
+    let report = failed_with(kindlm_types::ResultEvidence::Schema { errors });
+    let text = render("pretty", &report, &Style::default());
+    assert!(text.contains("- /11: must be string\n") && !text.contains("/12:"), "{text}");
+    assert!(text.contains("… 2 more; -v shows all\n"), "{text}");
+    let whole = render("pretty", &report, &style(Verbosity::Verbose, false, 80));
+    assert!(whole.contains("- /13: must be string\n"), "{whole}");
+    for id in ["junit", "github", "gitlab", "sarif"] {
+        let text = render(id, &report, &Style::default());
+        assert!(text.contains("/1: must be string") || text.contains("/1%3A"), "{id}: {text}");
+    }
+}
+
+#[test]
+fn differences_have_paths_or_marked_gaps() {
+    let diff = |format, expected: &str, actual: &str| {
+        let (expected, actual) = (expected.to_owned(), actual.to_owned());
+        failed_with(kindlm_types::ResultEvidence::Diff { format, expected, actual })
+    };
+    let json = diff(
+        kindlm_types::DiffFormat::Json,
+        r#"{"items": [{"sku": "mug", "qty": 2}]}"#,
+        r#"{"items": [{"sku": "mug", "qty": 3}]}"#,
+    );
+    let text = render("pretty", &json, &Style::default());
+    assert!(text.contains("/items/0/qty  - 2  + 3\n"), "{text}");
+    let lines = diff(kindlm_types::DiffFormat::Text, "a\n1\n2\n3\n4\nb", "x\n1\n2\n3\n4\ny");
+    let text = render("pretty", &lines, &Style::default());
+    let shown: Vec<&str> = text.lines().map(str::trim).collect();
+    let all = ["- a", "+ x", "1", "…", "4", "- b", "+ y"];
+    assert!(shown.windows(all.len()).any(|it| it == all), "{text}");
+}
+
+#[test]
+fn a_long_report_ends_with_commands_and_names_other_failures_in_one_line() {
+    let mut report = failed_with(kindlm_types::ResultEvidence::Reason { text: String::new() });
+    let template = report.cases[0].clone();
+    report.cases = (0..25)
+        .map(|at| kindlm_types::CaseResult { case: format!("case-{at}"), ..template.clone() })
+        .collect();
+    let text = render("pretty", &report, &style(Verbosity::Normal, false, 120));
+    let end = text.split("Did not hold\n").nth(1).unwrap();
+    assert_eq!(end.matches("kindlm test --test case-").count(), 10, "{text}");
+    assert!(end.contains("… 15 more; all again: kindlm test --failed"), "{text}");
+    let named = text.lines().position(|it| it.contains("✗ case-20  JSON")).unwrap();
+    assert!(text.lines().nth(named + 1).unwrap().contains("✗ case-21  JSON"), "{text}");
+}
+
+#[test]
+fn each_juror_has_its_reason() {
+    let mut report = failed_with(kindlm_types::ResultEvidence::Reason { text: String::new() });
+    let result = &mut report.cases[0].executions[0].results[0];
+    result.reasoning = Some("It is rude.".to_owned());
+    result.judging = serde_json::from_value(serde_json::json!({
+        "panel": {"votes": [
+            {"judge": "a", "status": "failed", "reasoning": "It is rude."},
+            {"judge": "b", "status": "passed", "reasoning": "It is short."},
+        ]},
+    }))
+    .unwrap();
+    let text = render("pretty", &report, &Style::default());
+    assert!(text.contains("vote     a fail: It is rude.\n"), "{text}");
+    assert!(text.contains("vote     b pass: It is short.\n"), "{text}");
+    assert_eq!(text.matches("It is rude.").count(), 1, "{text}");
+}
+
+#[test]
+fn a_failed_turn_shows_the_message_of_the_user() {
+    let mut report = failed_with(kindlm_types::ResultEvidence::Reason { text: String::new() });
+    let execution = &mut report.cases[0].executions[0];
+    execution.results[0].turn = Some("refund".to_owned());
+    execution.execution.turns = vec![kindlm_types::Turn {
+        label: "refund".to_owned(),
+        user: Some("Yes do the mug now.".to_owned()),
+        ..kindlm_types::Turn::default()
+    }];
+    let text = render("pretty", &report, &Style::default());
+    assert!(text.contains("turn   refund: Yes do the mug now.\n"), "{text}");
+}
