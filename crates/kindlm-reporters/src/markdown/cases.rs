@@ -1,8 +1,10 @@
 //! The cases that failed or errored, folded, each with the facts that explain it.
 
+use std::collections::HashSet;
+
 use kindlm_types::{
-    AnyReport, AssertionResult, CaseMark, CaseResult, ExecutionResult, Message, Outcome, Role,
-    Severity, Summary, ToolCall, ecma,
+    AnyReport, AssertionResult, CaseChangeKind, CaseResult, Execution, ExecutionResult, Outcome,
+    Role, Severity, Summary, ToolCall, ecma, error_cause_key,
 };
 
 use super::escape::{fenced, shown, shown_in_html};
@@ -38,17 +40,30 @@ pub(super) fn cases(
     let title = format!("\n### Did not hold: {}\n", plural(total, "case"));
     let room = room.saturating_sub(length(&title));
     page.push_str(&title);
-    let wanted = |it: CaseMark<'_>| matches!(it.outcome, Outcome::Failed | Outcome::Errored);
     let mut blocks = Vec::new();
+    let mut alike: Vec<Alike> = Vec::new();
+    // The room for the lines about cases with the same error.
+    let mut reserved = 0;
     let mut left = room;
-    for case in report.each_where(wanted) {
-        let block = block(report, case?.as_ref());
+    for at in worst_first(report)? {
+        let case = report.cases.read(at)?;
+        let cause = repeated::only_error(&case).map(error_cause_key);
+        if let Some(group) = alike.iter_mut().find(|it| Some(&it.cause) == cause.as_ref()) {
+            group.others += 1;
+            continue;
+        }
+        let block = block(report, &case);
+        let group = cause.map(|cause| Alike::new(cause, &case));
+        let of_group = group.as_ref().map(|it| length(&it.line(u64::MAX))).unwrap_or_default();
         // No further case fits, not even its name.
-        let Some(rest) = left.checked_sub(length(&block.name) + 1) else { break };
+        let Some(rest) = left.checked_sub(length(&block.name) + 1 + of_group) else { break };
         left = rest;
+        reserved += of_group;
         blocks.push(block);
+        alike.extend(group);
     }
-    let fitting = fit(&blocks, room);
+    let others: u64 = alike.iter().map(|it| it.others).sum();
+    let fitting = fit(&blocks, room - reserved);
     for (i, block) in blocks.iter().take(fitting.reasons).enumerate() {
         let exchange = if i < fitting.exchanges { block.exchange.as_str() } else { "" };
         page.extend([&block.reasons, exchange, Block::END]);
@@ -60,9 +75,14 @@ pub(super) fn cases(
     for block in names() {
         page.extend([&block.name, "\n"]);
     }
+    let lines: Vec<String> =
+        alike.iter().filter(|it| it.others > 0).map(|it| it.line(it.others)).collect();
+    if !lines.is_empty() {
+        page.extend(["\n", &lines.concat()]);
+    }
     let exchanges = fitting.names.saturating_sub(fitting.exchanges) as u64;
     let reasons = fitting.names.saturating_sub(fitting.reasons) as u64;
-    let unnamed = total.saturating_sub(fitting.names as u64);
+    let unnamed = total.saturating_sub(fitting.names as u64 + others);
     let cut = [(exchanges, "output"), (reasons, "reason"), (unnamed, "case")];
     let cut: Vec<String> =
         cut.into_iter().filter(|it| it.0 > 0).map(|(n, word)| plural(n, word)).collect();
@@ -76,13 +96,57 @@ pub(super) fn cases(
     Ok(())
 }
 
+/// Returns the positions of the failed and errored cases, the worst first: regressions, then the cases with the lowest
+/// share of repeats that held, then errored cases.
+fn worst_first(report: &AnyReport<'_>) -> Result<Vec<usize>, RenderError> {
+    let changes = report.comparison.iter().flat_map(|it| &it.cases);
+    let regressions: HashSet<(&str, &str)> = changes
+        .filter(|it| it.kind == CaseChangeKind::Regression)
+        .map(|it| (it.case.as_str(), it.model.as_str()))
+        .collect();
+    let mut order = Vec::new();
+    for at in 0..report.cases.len() {
+        let outcome = report.cases.mark(at).map(|it| it.outcome);
+        if !matches!(outcome, Some(Outcome::Failed | Outcome::Errored)) {
+            continue;
+        }
+        let case = report.cases.read(at)?;
+        let is_regression = regressions.contains(&(case.case.as_str(), case.model.as_str()));
+        let counts = case.repeat_counts();
+        let held = f64::from(counts.held()) / f64::from(counts.executed().max(1));
+        order.push(((!is_regression, case.outcome == Outcome::Errored), held, at));
+    }
+    order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+    Ok(order.into_iter().map(|(_, _, at)| at).collect())
+}
+
+/// The cases whose only result is an error of the same cause. Only the first of them is shown.
+struct Alike {
+    cause: String,
+    /// The name of the first case.
+    first: String,
+    /// The number of the other cases.
+    others: u64,
+}
+
+impl Alike {
+    fn new(cause: String, first: &CaseResult) -> Self {
+        let first = format!("{} · {}", shown(&first.case, NAME), shown(&first.model, NAME));
+        Self { cause, first, others: 0 }
+    }
+
+    fn line(&self, others: u64) -> String {
+        format!("- ⚠️ {} with the same error as {}\n", plural(others, "more case"), self.first)
+    }
+}
+
 fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
     let sign = match case.outcome {
         Outcome::Errored => "⚠️",
         _ if case.is_undecided() => "❔",
         _ => "❌",
     };
-    let facts = facts(case);
+    let facts = facts(report, case);
     let name =
         format!("- {sign} {} · {}{facts}", shown(&case.case, NAME), shown(&case.model, NAME));
     let place = place_of_case(report, case).filter(|_| case.source.is_some());
@@ -98,14 +162,14 @@ fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
 }
 
 /// Returns the facts beside the name: undecided, the repeats that held, and the repeats from the response store.
-fn facts(case: &CaseResult) -> String {
+fn facts(report: &AnyReport<'_>, case: &CaseResult) -> String {
     let of = case.executions.len();
     let mut facts = String::new();
     if case.is_undecided() {
         facts.push_str(" · undecided");
     }
-    if let Some(held) = repeated::held(case) {
-        facts = format!("{facts} · {held}");
+    for fact in [repeated::held(case), repeated::needed(report, case)].into_iter().flatten() {
+        facts = format!("{facts} · {fact}");
     }
     match case.cached_repeats() as usize {
         0 => {}
@@ -209,15 +273,13 @@ fn evidence_of(result: &ExecutionResult) -> String {
     lines.join("\n")
 }
 
-/// Returns the user messages of all turns, or else of the prompt.
+/// Returns the user messages of all turns. The prompt has the message of the first turn if the turn itself has none.
 fn request(result: &ExecutionResult) -> String {
-    let execution = &result.execution;
-    let of_turns: Vec<&str> = execution.turns.iter().filter_map(|it| it.user.as_deref()).collect();
-    if !of_turns.is_empty() {
-        return of_turns.join("\n");
-    }
-    let from_user = execution.input.iter().filter(|it| it.role == Role::User);
-    let texts: Vec<&str> = from_user.map(|it: &Message| it.content.as_str()).collect();
+    let Execution { input, turns, .. } = &result.execution;
+    let is_in_prompt = turns.first().is_none_or(|it| it.user.is_none());
+    let of_prompt = input.iter().filter(|it| is_in_prompt && it.role == Role::User);
+    let of_turns = turns.iter().filter_map(|it| it.user.as_deref());
+    let texts: Vec<&str> = of_prompt.map(|it| it.content.as_str()).chain(of_turns).collect();
     texts.join("\n")
 }
 
@@ -282,6 +344,25 @@ mod tests {
             total_tokens: 0,
             early_end: Some(EarlyEnd { max: 5, test: None, decision: None }),
             executions: vec![execution],
+        }
+    }
+
+    #[test]
+    fn a_request_begins_with_the_prompt_of_its_first_turn() {
+        let turn = |user: Option<&str>| kindlm_types::Turn {
+            user: user.map(str::to_owned),
+            ..kindlm_types::Turn::default()
+        };
+        for (turns, expected) in [
+            (vec![turn(None), turn(Some("Thanks!"))], "Refund the mug.\nThanks!"),
+            (vec![turn(Some("Hello."))], "Hello."),
+            (Vec::new(), "Refund the mug."),
+        ] {
+            let mut result = case(1).executions.remove(0);
+            result.execution.input =
+                vec![kindlm_types::Message::new(Role::User, "Refund the mug.")];
+            result.execution.turns = turns;
+            assert_eq!(request(&result), expected);
         }
     }
 

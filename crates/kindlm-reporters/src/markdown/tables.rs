@@ -146,6 +146,19 @@ fn cause(it: &CauseTotals) -> String {
     format!("| {} |", row.join(" | "))
 }
 
+/// Returns the most frequent causes of failures in one line, with their numbers of cases; `None` without causes.
+pub(super) fn top_causes(summary: &Summary) -> Option<String> {
+    let all = &summary.causes;
+    let first = all.iter().take(NAMED);
+    let mut causes: Vec<String> =
+        first.map(|it| format!("{} × {}", count(it.cases), shown(&it.title, NAME))).collect();
+    let more = (all.len() as u64).saturating_sub(causes.len() as u64);
+    causes.extend((more > 0).then(|| plural(more, "more cause")));
+    let failed = summary.totals.failed + summary.totals.errored;
+    (!causes.is_empty())
+        .then(|| format!("Did not hold: {}: {}", plural(failed, "case"), causes.join("; ")))
+}
+
 /// Names the first cases, and counts the others.
 fn examples(first: &[FailingCase], total: u64) -> String {
     let first = first.iter().take(NAMED);

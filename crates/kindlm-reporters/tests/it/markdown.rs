@@ -57,7 +57,7 @@ fn any_run_fits_and_omissions_are_named() {
         assert_eq!(cut.is_some(), cases >= 300, "{cases}: {cut:?}");
         if cases >= 300 {
             // The comment uses nearly all of the available space.
-            assert!(text.encode_utf16().count() > MOST - 2_000, "{cases}: {}", text.len());
+            assert!(text.encode_utf16().count() > MOST - 5_000, "{cases}: {}", text.len());
             assert!(outputs <= before.0 && named > 0);
             before = (outputs, named);
         }
@@ -234,6 +234,7 @@ fn ties_and_split_votes_that_hold_are_shown() {
     assert!(text.contains("; 397 more cases\n") && text.lines().count() <= PASSING_LINES);
     // In the comment of a failed run, the cases on which judges disagree have a separate section.
     report.cases.extend(failing_cases(&sample_report()));
+    report.gates[0].outcome = kindlm_types::GateOutcome::Violated;
     let text = comment(&report);
     assert!(text.encode_utf16().count() <= MOST);
     assert!(text.contains(&format!("### Held, but judges differ: {total} cases")));
@@ -279,4 +280,80 @@ fn a_failed_case_has_what_explains_it() {
     }
     let case = of("never shows a card number");
     assert!(case.contains("+ card number: Your card is 4111 1111 1111 1111."), "{case}");
+}
+
+#[test]
+fn failures_within_the_gates_are_summed_up() {
+    let mut report = sample_report();
+    report.cases.retain(|it| matches!(it.outcome, Outcome::Passed | Outcome::Failed));
+    report.gates.retain(kindlm_types::GateResult::passed);
+    let template = report.cases.clone();
+    for copies in [1, 30, 300] {
+        report.cases = (0..copies)
+            .flat_map(|at| template.iter().map(move |it| (at, it.clone())))
+            .map(|(at, case)| CaseResult { case: format!("case {at} {}", case.case), ..case })
+            .collect();
+        let text = comment(&report);
+        assert!(text.lines().count() <= PASSING_LINES, "{copies}:\n{text}");
+        let failed = kindlm_reporters::count(report.summary().totals.failed);
+        for part in
+            [format!("- Did not hold: {failed} cases: "), "- To run these cases again: ".to_owned()]
+        {
+            assert!(text.contains(&part), "{part}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_worst_cases_come_first() {
+    let mut report = placed_report();
+    let failed = |it: &&CaseResult| it.outcome == Outcome::Failed && it.executions.len() == 5;
+    let template = report.cases.iter().find(failed).unwrap().clone();
+    let case = |name: &str, held: usize| {
+        let mut case = CaseResult { case: name.to_owned(), ..template.clone() };
+        for (at, it) in case.executions.iter_mut().enumerate() {
+            it.outcome = if at < held { Outcome::Passed } else { Outcome::Failed };
+        }
+        case
+    };
+    let errored = CaseResult { outcome: Outcome::Errored, ..case("errored", 0) };
+    report.cases = vec![errored, case("mild", 4), case("severe", 1), case("regressed", 4)];
+    let changes = &mut report.comparison.as_mut().unwrap().cases;
+    changes.retain(|it| it.kind == kindlm_types::CaseChangeKind::Regression);
+    changes.truncate(1);
+    (changes[0].case, changes[0].model) = ("regressed".to_owned(), template.model.clone());
+    let text = comment(&report);
+    let names = ["regressed", "severe", "mild", "errored"];
+    let places = names.map(|it| text.find(&format!(" {it} · {}", template.model)).unwrap());
+    assert!(places.is_sorted(), "{places:?}:\n{text}");
+}
+
+#[test]
+fn the_same_error_is_shown_once() {
+    let mut report = sample_report();
+    let mut template = report.cases[0].clone();
+    template.outcome = Outcome::Errored;
+    template.executions.truncate(1);
+    let execution = &mut template.executions[0];
+    execution.outcome = Outcome::Errored;
+    execution.results.clear();
+    execution.execution.requests = 0;
+    report.cases = (0..60)
+        .map(|at| {
+            let mut case = CaseResult { case: format!("case {at}"), ..template.clone() };
+            let prefix = if at == 0 {
+                ""
+            } else {
+                "not sent, because an earlier request failed permanently: "
+            };
+            let message = format!("{prefix}the server is not reachable");
+            case.executions[0].error = Some(kindlm_types::ExecutionError::Internal { message });
+            case
+        })
+        .collect();
+    assert_eq!(report.summary().causes.len(), 1);
+    let text = comment(&report);
+    assert_eq!(text.matches("<details>").count(), 1, "{text}");
+    assert!(text.contains("- ⚠️ 59 more cases with the same error as case 0 · "), "{text}");
+    assert!(!text.contains("Left out"), "{text}");
 }
