@@ -379,6 +379,27 @@ const tests = {
     }
   },
 
+  async 'the compliance document breaks no word of a heading'() {
+    for (const [width, media] of [[1200, 'screen'], [673, 'print'], [390, 'screen'], [320, 'screen']]) {
+      const page = await blank({ viewport: { width, height: 900 } });
+      await page.goto(url('compliance'));
+      await page.emulateMedia({ media });
+      const broken = await page.locator('thead th').evaluateAll((all) => all.flatMap((it) => {
+        const text = it.firstChild;
+        const words = [...text.data.matchAll(/\S+/g)];
+        return words.filter((word) => {
+          const range = document.createRange();
+          range.setStart(text, word.index);
+          range.setEnd(text, word.index + word[0].length);
+          return range.getClientRects().length > 1;
+        }).map((word) => word[0]);
+      }));
+      assert.deepEqual(broken, [], `${width} ${media}`);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, `${width} ${media}`);
+      await page.context().close();
+    }
+  },
+
   async 'the page reads without its script'() {
     const page = await open('sample', '', { javaScriptEnabled: false });
     const text = await page.locator('body').innerText();

@@ -181,6 +181,8 @@ fn write(folder: &Path) {
             write_comment(folder, name, &report);
         }
     }
+    let document = render("compliance-html", &sample_report(), &Style::default());
+    std::fs::write(folder.join("compliance.html"), document).unwrap();
     let hostile = format!("{} {}", crate::hostile::ACTING, crate::hostile::MENTIONING);
     write_comment(folder, "hostile", &crate::hostile::poisoned(&hostile));
 }
