@@ -254,7 +254,7 @@ pub(crate) fn change_of(comparison: &Comparison, model: &str) -> Option<String> 
 }
 
 /// Formats a difference in percentage points with its sign.
-fn signed(share: f64) -> String {
+pub(crate) fn signed(share: f64) -> String {
     let text = points(share);
     if share > 0.0 && text != "0.0" { format!("+{text}") } else { text }
 }

@@ -8,7 +8,7 @@ use crate::plain::one_line;
 const DEFAULT_CONFIG: &str = "kindlm.yaml";
 
 /// The model ids of tests that run on no model.
-const RUNNERS: [&str; 2] = ["command", "transcript"];
+pub(crate) const RUNNERS: [&str; 2] = ["command", "transcript"];
 
 /// Returns the command that runs one test on one model again.
 ///

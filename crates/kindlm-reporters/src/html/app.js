@@ -5,7 +5,7 @@
 // `more.js` replaces on the page of a server. `npm run build` in `tests/browser` makes `app.min.js` of it.
 
 /** @typedef {Record<string, any>} Json */
-/** @typedef {{i: number, name: string, cells: number[], list: number[], worst: number}} Row */
+/** @typedef {{i: number, name: string, cells: number[], list: number[]}} Row */
 
 // ---- Elements -------------------------------------------------------------------------------------------------------
 
@@ -138,16 +138,19 @@ const { test = [], model, outcome, held, of, repeats, score, ms, tokens, usd, tu
 const load = async (it) => (await chunk(at[it][0]))[at[it][1]];
 
 /** The tests as rows, with a case for each model. @type {Row[]} */
-const rows = tests.map((/** @type {string} */ name, /** @type {number} */ i) => ({ i, name, cells: [], list: [], worst: -1 }));
+const rows = tests.map((/** @type {string} */ name, /** @type {number} */ i) => ({ i, name, cells: [], list: [] }));
 test.forEach((row, it) => {
   rows[row].cells[model[it]] = it;
   rows[row].list.push(it);
-  rows[row].worst = Math.max(rows[row].worst, [0, 1, 3, 2, -1][outcome[it]]);
 });
 /** @param {number} it */
-const isFlaky = (it) => /[01]/.test(repeats[it]) && repeats[it].includes('2');
+const isFlaky = (it) => /[01].*2|2.*[01]/.test(repeats[it]);
 /** @param {number} it */
 const isOpen = (it) => outcome[it] > 0 && outcome[it] < 4;
+/** @param {number} it */
+const fails = (it) => outcome[it] > 1 && isOpen(it);
+/** The share of repeats that did not hold. @param {number} it */
+const lost = (it) => of[it] && 1 - held[it] / of[it];
 /** @param {Row} row */
 const differs = (row) => new Set(row.list.map((it) => outcome[it] > 1)).size > 1;
 /** @param {number[]} places @param {string[]} names */
@@ -250,8 +253,10 @@ let matches = () => true;
 const most = (column) => (row) => -row.list.reduce((all, it) => all + (column[it] || 0), 0);
 /** @type {Record<string, (row: Row) => number>} */
 const SORTS = {
-  worst: (row) => -row.worst, plan: () => 0, slow: most(ms), cost: most(usd),
-  flaky: (row) => -Math.max(...row.list.map((it) => (isFlaky(it) ? Math.min(held[it], of[it] - held[it]) / of[it] : 0))),
+  // By the outcome, then by the number of models that fail, then by the least share of repeats that held.
+  worst: ({ list }) => -2 * list.filter(fails).length - Math.max(...list.map((it) => [0, 1e4, 3e4, 2e4, -1e4][outcome[it]] + lost(it))),
+  plan: () => 0, slow: most(ms), cost: most(usd),
+  flaky: ({ list }) => -Math.max(...list.map((it) => isFlaky(it) ? Math.min(lost(it), 1 - lost(it)) : 0)),
   score: (row) => Math.min(...row.list.map((it) => score[it] ?? 9)),
 };
 /** The names by which rows are grouped. A row stands in the group of its first name only, so that the keys walk through it once. */
@@ -270,7 +275,7 @@ const cells = (row) => models.map((/** @type {string} */ name, /** @type {number
   const it = row.cells[m];
   const share = repeats[it] && `${held[it]}/${of[it]}`;
   const node = h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} repeats held`}` },
-    pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)]));
+    pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)], score[it] % 1 > 0 && h('span.score', score[it].toFixed(2))));
   more?.compared(node.firstChild, row.name, name);
   return node;
 });
@@ -304,7 +309,7 @@ const paint = () => {
     node.ariaRowIndex = first + i + 2;
     node.classList.toggle('current', row.name === state.case);
     const key = [row.i, row.name, state.q, state.sort].join();
-    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.list[0] >= 0 ? h('a', { href: linkTo(best(row)) }, row.name) : h('b', row.name)), ...cells(row));
+    if (node.key !== key) node.replaceChildren(h('div.test', { role: 'rowheader' }, row.i < 0 ? h('b', row.name) : h('a', { href: linkTo(best(row)) }, row.name)), ...cells(row));
     node.key = key;
     for (const it of node.querySelectorAll('.test a')) it.tabIndex = i ? -1 : 0;
   });
@@ -313,11 +318,11 @@ const paint = () => {
 const list = (note = '') => {
   const order = SORTS[state.sort] || SORTS.worst;
   const keys = rows.filter((row) => row.list.some(matches)).map((row) => ({ row, key: order(row) }));
-  view = keys.sort((a, b) => a.key - b.key || a.row.i - b.row.i).map((it) => it.row);
+  view = keys.sort((a, b) => a.key - b.key).map((it) => it.row);
   const { length } = view;
   const group = GROUPS[state.group];
   // A heading is a row without cases.
-  if (group) view = [...Map.groupBy(view, (row) => row.list.flatMap(group)[0] || 'no ' + state.group)].flatMap(([name, list]) => [{ i: -1, name: `${name} (${list.length})`, cells: [], list: [], worst: 0 }, ...list]);
+  if (group) view = [...Map.groupBy(view, (row) => row.list.flatMap(group)[0] || 'no ' + state.group)].flatMap(([name, list]) => [{ i: -1, name: `${name} (${list.length})`, cells: [], list: [] }, ...list]);
   byId('matrix').ariaRowCount = view.length + 1;
   status.textContent = `${length.toLocaleString('en')} of ${plural(rows.length, 'test')}${note}`;
   paint();
@@ -396,7 +401,7 @@ const patch = (text) => h('div.diff', text.split('\n').slice(0, 2000).map((it) =
 const lookAt = (it) => (it.status === 'failed' && it.severity === 'soft' ? 1 : lookOf(it.status));
 /** @param {Json[]} errors @param {string} first */
 const mismatches = (errors, first) => h('table', h('thead', h('tr', [first, 'Expected', 'Actual'].map((it) => h('th', { scope: 'col' }, it)))),
-  h('tbody', errors.map((it) => h('tr', h('th', { scope: 'row' }, h('code', it.pointer || '(all)')), h('td', h('code', it.expected)), h('td.tone-bad', h('code', it.actual ?? 'nothing'))))));
+  h('tbody', errors.map((it) => h('tr', h('th', { scope: 'row' }, h('code', it.pointer || '(all)')), h('td', coded(it.expected)), h('td.tone-bad', h('code', !it.pointer && it.actual ? 'the whole value' : it.actual ?? 'nothing'))))));
 /** @param {any[]} list @param {(it: any) => any} show */
 const bullets = (list, show) => h('ul.found', list.map((it) => h('li', show(it))));
 /** Shows one piece of evidence. @param {Json} it @param {string} output */
@@ -406,8 +411,9 @@ const evidence = (it, output) => {
       const chars = [...(it.of.text === 'output' ? output : '')];
       /** @param {number} start @param {number} [end] */
       const part = (start, end) => chars.slice(Math.max(0, start), end).join('');
-      return bullets(it.spans.slice(0, 20), ({ start, end, what }) => [what,
-        chars[0] ? [': … ', part(start - 30, start), h('mark.bad', part(start, end)), part(end, end + 30), ' …'] : ` in ${it.of.name}, at character ${start + 1}`]);
+      const rest = it.spans.length - 20;
+      return [bullets(it.spans.slice(0, 20), ({ start, end, what }) => [what,
+        chars[0] ? [': … ', part(start - 30, start), h('mark.bad', part(start, end)), part(end, end + 30), ' …'] : ` in ${it.of.name}, at character ${start + 1}`]), rest > 0 && soft('… ' + plural(rest, 'more place'))];
     }
     case 'absent': return bullets(it.expected, (text) => [h('code', text), ` is not in ${it.of.name || 'the output'}`]);
     case 'schema': return mismatches(it.errors, 'Place');
@@ -485,11 +491,11 @@ const toolCall = (call, failed, word) => {
 };
 /** @param {string} who @param {string} text @param {any[][]} [marks] @param {any} [aside] */
 const say = (who, text, marks, aside) => h('div.' + who, h('p.who', who === 'system' ? 'system prompt' : who, aside), block(text, marks));
-/** Shows one recorded event. @param {Json} it @param {Json[]} failed @returns {any} */
-const eventOf = (it, failed) => {
+/** Shows one recorded event. @param {Json} it @param {Json[]} failed @param {string} word @returns {any} */
+const eventOf = (it, failed, word) => {
   const { type, callId, name, result = {} } = it;
   if (type === 'message') return say(it.role, it.text);
-  if (name) return toolCall({ at: it.at, name: type[0] === 's' ? 'agent ' + name : name, arguments: it.input, response: result.output, failed: result.status !== 'completed' && result.status }, failed, 'response');
+  if (name) return toolCall({ at: it.at, name: type[0] === 's' ? 'agent ' + name : name, arguments: it.input, response: result.output, failed: result.status !== 'completed' && result.status }, failed, word);
   return !callId && type !== 'usage' && fold(type, block(it.text || it.message || pretty(it)), type === 'error');
 };
 /** Shows what happened: the prompt, the turns, the calls, the output. @param {Json} run @param {Json} view */
@@ -504,7 +510,6 @@ const timeline = (run, view) => {
   };
   run.results.forEach((/** @type {Json} */ it, /** @type {number} */ n) => collect(it, `${run.repeat}/${n}`));
   const { events = [], turns = [], toolCalls = [], output } = run;
-  const word = run.exitCode == null && !events[0] ? 'simulated response' : 'response';
   /** The last call with each id. A later call may have the id of an earlier one. @type {Json} */
   const called = {};
   let at = 0;
@@ -519,17 +524,18 @@ const timeline = (run, view) => {
   const actions = (events, calls, user, answer) => {
     const before = events.find((it) => it.role === 'user' && [user, run.input.at(-1)?.content].includes(it.text));
     const after = events.findLast((it) => it.role === 'assistant' && it.text === answer);
-    return events[0] ? events.map((it) => it !== before && it !== after && eventOf(it, failed)) : calls.map((it) => toolCall(it, failed, word));
+    return events[0] ? events.map((it) => it !== before && it !== after && eventOf(it, failed, view.answer)) : calls.map((it) => toolCall(it, failed, view.answer));
   };
   /** @param {Json[]} list @param {...any} children */
   const item = (list, ...children) => h(list[0] ? 'li.broke' : 'li', children, list.map(flag));
   const others = failed.filter((it) => !it.turn && !aboutCall(it)[0]);
   const total = turns.reduce((/** @type {number} */ all, /** @type {Json} */ it) => all + it.latencyMs, 0) || 1;
+  const isShown = turns.at(-1)?.text === output;
   let start = 0;
   const items = turns.map((/** @type {Json} */ turn, /** @type {number} */ n) => {
     const x = (1000 * start) / total;
     start += turn.latencyMs;
-    const isLast = n + 1 === turns.length && turn.text === output;
+    const isLast = isShown && n + 1 === turns.length;
     const calls = toolCalls.slice(turn.toolCalls.start, turn.toolCalls.end);
     const broke = failed.filter((it) => it.turn === turn.label && !calls.some((/** @type {Json} */ call) => aboutCall(it, call)[0]));
     return item([...broke, ...(isLast ? others : [])], h('p.who', 'turn ' + turn.label, took(turn),
@@ -539,7 +545,6 @@ const timeline = (run, view) => {
   });
   const asked = run.input.map((/** @type {Json} */ it, /** @type {number} */ n) => it.content !== turns[0]?.user && say(it.role, it.content, marks('input/' + n)));
   const acted = turns[0] ? [] : actions(events, toolCalls, undefined, output).filter(Boolean);
-  const isShown = turns.at(-1)?.text === output;
   return h('ol.timeline', item([], asked), acted[0] && item([], acted), items,
     !run.error && !isShown && item(others, say('output', output, marks('output'), !turns[0] && took(run))));
 };
@@ -567,9 +572,7 @@ const execution = (run, view, isPrinted) => {
 };
 /** Shows a link for each repeat, and the distinct outputs with their counts. @param {Json[]} runs @param {Json} run @param {number} at */
 const repeatsOf = (runs, run, at) => {
-  /** @type {Map<string, Json[]>} */
-  const groups = new Map();
-  for (const it of runs) groups.set(it.output, [...(groups.get(it.output) || []), it]);
+  const groups = Map.groupBy(runs, (it) => it.output);
   /** @param {Json} it */
   const mini = (it) => h('a.mini.tone-' + TONES[lookOf(it.outcome)], { href: linkTo(at, it.repeat + 1), 'aria-current': it === run, 'aria-label': `repeat ${it.repeat + 1}, ${it.outcome}` }, MARKS[lookOf(it.outcome)]);
   return runs[1] && [h('div.tabs', runs.map(mini), soft(`repeat ${run.repeat + 1} of ${runs.length}; ${held[at]} held`)),
@@ -598,8 +601,7 @@ const copier = (words, text) => {
 /** Shows a case in the panel. */
 const openCase = async () => {
   const row = rows.find((it) => it.name === state.case);
-  document.body.classList.toggle('open', !!state.case);
-  detail.hidden = !state.case;
+  document.body.classList.toggle('open', !(detail.hidden = !state.case));
   const key = [state.case, state.model, state.repeat].join('\n');
   if (!state.case || detail.key === key) return;
   detail.key = key;
@@ -618,7 +620,7 @@ const openCase = async () => {
     run ? [repeatsOf(runs, run, it), execution(run, found.view)] : h('p', 'Not run.'));
   more?.caseHistory(detail.appendChild(h('div')), state.case, models[model[it]]);
   detail.scrollTop = 0;
-  if (focused() !== input) detail.querySelector('h2').focus({ preventScroll: true });
+  if (focused() !== input) all('#detail h2')[0].focus({ preventScroll: true });
 };
 
 // ---- Page -----------------------------------------------------------------------------------------------------------
@@ -645,8 +647,8 @@ const show = () => {
 };
 /** Follows a link among those of a group. @param {string} group @param {number} step @param {boolean} [isRound] */
 const follow = (group, step, isRound) => {
-  const links = [...detail.querySelectorAll('.tabs ' + group)];
-  const to = links.findIndex((it) => it.hasAttribute('aria-current')) + step;
+  const links = [...all('#detail .tabs ' + group)];
+  const to = links.findIndex((it) => it.ariaCurrent) + step;
   links[isRound ? to % links.length : to]?.click();
 };
 /** @type {Record<string, () => void>} */
@@ -654,7 +656,7 @@ const ACTIONS = {
   '/': () => { go({ view: 'cases' }); input.select(); },
   j: () => walk(1), k: () => walk(-1), n: () => walk(1, true), p: () => walk(-1, true),
   '[': () => follow('.mini', -1), ']': () => follow('.mini', 1), m: () => follow('.chip', 1, true),
-  c: () => detail.querySelector('.command button')?.click(), d: () => all('.diff button').forEach((/** @type {any} */ it) => it.click()), '?': () => help.showModal(),
+  c: () => all('.command button')[0]?.click(), d: () => all('.diff button').forEach((/** @type {any} */ it) => it.click()), '?': () => help.showModal(),
 };
 const keys = byId('keys');
 addEventListener('keydown', (event) => {
@@ -683,7 +685,7 @@ onhashchange = () => { readUrl(); show(); };
 // The first failing cases are loaded when the browser is idle, because `beforeprint` cannot wait.
 /** @type {Map<number, {case: Json, view: Json}>} */
 const loaded = new Map();
-const failing = () => view.flatMap((row) => row.list.filter((it) => matches(it) && /[23]/.test(outcome[it]))).slice(0, 20);
+const failing = () => view.flatMap((row) => row.list.filter((it) => matches(it) && fails(it))).slice(0, 20);
 onbeforeprint = () => fill(byId('print'), h('h2', 'Cases'), h('table', h('tr', h('th', 'Test'), models.map((/** @type {string} */ it) => h('th', it))), view.slice(0, 200).map((row) => h('tr', h('th', row.name), cells(row).map((/** @type {Node} */ it) => h('td', it))))),
   failing().map((it) => {
     const found = loaded.get(it);

@@ -1,16 +1,20 @@
 //! The HTML of one case: a summary line with foldable details.
 
+use std::ops::Range;
+
 use askama::Template;
 use kindlm_types::{
-    CaseResult, Execution, ExecutionError, ExecutionResult, FinishReason, Role, ToolCall, ecma,
+    AnyReport, CaseResult, Execution, ExecutionError, ExecutionResult, FinishReason, Role,
+    ToolCall, ecma,
 };
 
 use super::Look;
-use super::check::{Row, findings, rows, shown, value_of};
+use super::check::{Row, findings, place_of, rows, shown, value_of};
 use crate::amount::{count, duration, plural, usd};
 use crate::changes;
 use crate::plain::{head, one_line, visible};
 use crate::repeated;
+use crate::rerun;
 use crate::score::two;
 
 /// The maximum number of bytes that are shown of an output or an input.
@@ -29,6 +33,10 @@ pub(super) struct Case {
     is_open: bool,
     name: String,
     model: String,
+    /// The place of the test in the suite; empty if it is not known.
+    source: String,
+    /// The command that runs the case again; empty for a case that held.
+    command: String,
     tags: Vec<String>,
     repeats: String,
     spent: String,
@@ -47,7 +55,6 @@ struct Repeat {
     checks: Vec<Row>,
     named: Vec<(String, String)>,
     said: Vec<SpokenText>,
-    calls: Vec<Call>,
     more_calls: String,
     notes: String,
 }
@@ -67,8 +74,8 @@ struct SpokenText {
     text: String,
     /// A note about the part that is not shown; empty if the whole text is shown.
     cut: String,
-    /// True if the tool calls follow this text.
-    is_asked: bool,
+    /// The tool calls that follow this text.
+    calls: Vec<Call>,
 }
 
 struct Call {
@@ -78,7 +85,7 @@ struct Call {
 }
 
 impl Case {
-    pub(super) fn of(case: &CaseResult, is_open: bool) -> Self {
+    pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult, is_open: bool) -> Self {
         let look = Look::of(case.outcome);
         let counts = case.repeat_counts();
         let of = case.executions.len();
@@ -104,6 +111,8 @@ impl Case {
             is_open,
             name: one_line(&case.case),
             model: one_line(&case.model),
+            source: case.source.as_ref().map(place_of).unwrap_or_default(),
+            command: if is_open { rerun::of_case(report, case) } else { String::new() },
             tags: case.tags.iter().map(|it| one_line(it)).collect(),
             repeats: if of > 1 && was_run {
                 let held = plural(counts.executed().into(), "repeat");
@@ -144,7 +153,6 @@ impl Repeat {
             Some(ms) => duration(*ms),
             None => String::new(),
         };
-        let calls = tool_calls.iter().take(CALLS).filter(|_| answered);
         Self {
             look: Look::of(it.outcome),
             title,
@@ -154,7 +162,6 @@ impl Repeat {
             checks: rows(it.results.iter()),
             named: named.iter().map(|it| (one_line(&it.name), two(it.score.get()))).collect(),
             said,
-            calls: calls.map(Call::of).collect(),
             more_calls: match tool_calls.len().saturating_sub(CALLS) {
                 0 => String::new(),
                 more => {
@@ -214,14 +221,14 @@ impl Call {
 
 /// Returns the system prompt, the input, the turns, the output, stderr and the changes in the workspace, in this order.
 ///
-/// The input is marked, because the tool calls follow it.
+/// The tool calls of a turn follow the text before its answer. Without turns, they follow the input.
 fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
     let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
     let system = execution.input.iter().filter(|it| it.role == Role::System);
     let mut all: Vec<SpokenText> = system.map(|it| text("System prompt", &it.content)).collect();
     all.push(text("Input", asked.map_or("", |it| &it.content)));
-    if let Some(input) = all.last_mut() {
-        input.is_asked = true;
+    if execution.turns.is_empty() {
+        add_calls(&mut all, execution, 0..execution.tool_calls.len());
     }
     let last = execution.output_json.as_ref();
     let asked = asked.map(|it| &it.content);
@@ -230,6 +237,7 @@ fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
         if let Some(user) = turn.user.as_ref().filter(|it| at > 0 || Some(*it) != asked) {
             all.push(text(&format!("Turn {}: user", turn.label), user));
         }
+        add_calls(&mut all, execution, turn.tool_calls.clone());
         if at + 1 < execution.turns.len() || turn.text != execution.output {
             all.push(text(&format!("Turn {}: answer", turn.label), &turn.text));
         }
@@ -252,6 +260,15 @@ fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
     all
 }
 
+/// Adds a range of the tool calls to the last text. Calls after the first [`CALLS`] are left out.
+fn add_calls(texts: &mut [SpokenText], execution: &Execution, range: Range<usize>) {
+    let shown = range.start..range.end.min(CALLS);
+    let calls = execution.tool_calls.get(shown).unwrap_or_default();
+    if let Some(text) = texts.last_mut() {
+        text.calls.extend(calls.iter().map(Call::of));
+    }
+}
+
 fn json(title: &str, value: &serde_json::Value) -> SpokenText {
     text(title, &serde_json::to_string_pretty(value).unwrap_or_default())
 }
@@ -266,7 +283,7 @@ fn text(title: &str, said: &str) -> SpokenText {
         String::new()
     };
     let text = visible(&beginning.replace("\r\n", "\n"));
-    SpokenText { title: one_line(title), text: text.trim_end().to_owned(), cut, is_asked: false }
+    SpokenText { title: one_line(title), text: text.trim_end().to_owned(), cut, calls: Vec::new() }
 }
 
 pub(super) fn notes(execution: &Execution) -> String {
@@ -320,6 +337,44 @@ mod tests {
             "The first 10,000 of 500,000 characters; the json report has all of them."
         );
         assert_eq!(text("Output", "short\n").cut, "");
+    }
+
+    #[test]
+    fn tool_calls_follow_the_text_of_their_turn() {
+        let call = |id: &str| ToolCall {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            arguments: serde_json::Value::Null,
+            malformed_arguments: None,
+            response: None,
+        };
+        let turn = |label: &str, calls: Range<usize>| kindlm_types::Turn {
+            label: label.to_owned(),
+            user: Some(label.to_owned()),
+            text: "answer".to_owned(),
+            tool_calls: calls,
+            ..kindlm_types::Turn::default()
+        };
+        let mut execution = Execution {
+            tool_calls: ["a", "b", "c"].map(call).to_vec(),
+            turns: vec![turn("one", 0..1), turn("two", 1..3)],
+            ..Execution::default()
+        };
+        let found = |execution: &Execution| {
+            let texts = spoken_texts(execution).into_iter().filter(|it| !it.calls.is_empty());
+            let names = texts.map(|it| {
+                let calls: Vec<String> = it.calls.into_iter().map(|it| it.name).collect();
+                (it.title, calls.join(" "))
+            });
+            names.collect::<Vec<_>>()
+        };
+        let expected = [("Turn one: user", "a"), ("Turn two: user", "b c")];
+        let owned = |all: &[(&str, &str)]| {
+            all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&execution), owned(&expected));
+        execution.turns.clear();
+        assert_eq!(found(&execution), owned(&[("Input", "a b c")]));
     }
 
     #[test]

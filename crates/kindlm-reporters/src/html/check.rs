@@ -1,6 +1,8 @@
 //! The results of checks, as rows of nested lists.
 
-use kindlm_types::{AssertionResult, Severity, Verdict, ecma};
+use kindlm_types::{
+    AssertionResult, JudgeVote, Outcome, Severity, SourcePlace, Verdict, VoteStatus, ecma,
+};
 use serde_json::Value;
 
 use super::Look;
@@ -41,6 +43,8 @@ pub(super) struct Row {
     pub(super) facts: String,
     pub(super) message: String,
     pub(super) reasoning: String,
+    /// The votes of the judges, if the check did not hold.
+    pub(super) votes: Vec<Vote>,
     /// The names and values that explain a failure.
     pub(super) tells: Vec<(String, String)>,
     /// All other names and values.
@@ -51,6 +55,37 @@ pub(super) struct Row {
     pub(super) opens: bool,
     /// The number of lists that end after this row.
     pub(super) closes: usize,
+}
+
+/// The vote of a judge.
+pub(super) struct Vote {
+    pub(super) look: Look,
+    pub(super) score: String,
+    pub(super) judge: String,
+    pub(super) reasoning: String,
+}
+
+impl Vote {
+    fn of(vote: &JudgeVote) -> Self {
+        let sample = vote.sample.map(|it| format!(", answer {}", u64::from(it) + 1));
+        let judge = vote.judge.as_deref().unwrap_or("judge");
+        Self {
+            look: Look::of(match vote.status {
+                VoteStatus::Passed => Outcome::Passed,
+                VoteStatus::Failed => Outcome::Failed,
+                VoteStatus::Errored => Outcome::Errored,
+                VoteStatus::Skipped => Outcome::Skipped,
+            }),
+            score: vote.score.map(two).unwrap_or_default(),
+            judge: one_line(judge) + &sample.unwrap_or_default(),
+            reasoning: vote.reasoning.as_deref().map(shown).unwrap_or_default(),
+        }
+    }
+}
+
+/// Returns the place in the suite, such as `kindlm.yaml:41`.
+pub(super) fn place_of(source: &SourcePlace) -> String {
+    one_line(&format!("{}:{}", source.file, source.line))
 }
 
 /// Returns the checks and their nested parts as rows.
@@ -125,10 +160,11 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         let list = if tells_why { &mut tells } else { &mut more };
         list.push((one_line(key), value_of(value)));
     }
-    for (key, line) in panel::lines(result) {
-        let list = if key == "vote" && !held { &mut tells } else { &mut more };
-        list.push((key.to_owned(), shown(&line)));
-    }
+    let lines = panel::lines(result).into_iter().filter(|(key, _)| held || *key != "vote");
+    more.extend(lines.map(|(key, line)| (key.to_owned(), shown(&line))));
+    let panel = result.judging.as_ref().and_then(|it| it.panel.as_ref()).filter(|_| !held);
+    let source = result.source.as_ref().map(place_of);
+    let facts = [facts(result, depth, place), source.unwrap_or_default()];
     for it in &result.named_scores {
         more.push((format!("scores {}", one_line(&it.name)), two(it.score.get())));
     }
@@ -140,9 +176,10 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         score: score(result),
         label: one_line(&result.label),
         code: result.verdict.code().map(|it| one_line(it.as_str())).unwrap_or_default(),
-        facts: facts(result, depth, place),
+        facts: facts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", "),
         message: said(result),
         reasoning: reason(result),
+        votes: panel.into_iter().flat_map(|it| &it.votes).map(Vote::of).collect(),
         tells,
         more,
         diffs,

@@ -149,7 +149,7 @@
       default: return ['trouble', 'The runs cannot be compared: ' + it.reason];
     }
   };
-  /** The kinds of changes: a tone, a sign, a word, and the group of the filter. @type {Record<string, string[]>} */
+  /** The kinds of changes in the order of the page: a tone, a sign, a word, and the group of the filter. @type {Record<string, string[]>} */
   const KINDS = {
     regression: ['bad', '✗', 'regression', 'Worse'], fell: ['bad', '↓', 'fell', 'Worse'], fix: ['good', '✓', 'fix', 'Better'], rose: ['good', '↑', 'rose', 'Better'],
     new: ['warn', '+', 'new', 'New'], gone: ['warn', '−', 'gone', 'Gone'], unknown: ['trouble', '!', 'not judged', 'Not compared'],
@@ -277,6 +277,10 @@
   /** @param {Json} it @param {string} base */
   const comparison = (it, base) => {
     const { h } = app;
+    const order = Object.values(KINDS);
+    /** @param {Json} one */
+    const rank = (one) => order.indexOf(kindOf(one));
+    it.cases.sort((/** @type {Json} */ a, /** @type {Json} */ b) => rank(a) - rank(b));
     /** @type {Record<string, number>} */
     const counts = {};
     for (const one of it.cases) if (one.kind !== 'unchanged') counts[kindOf(one)[3]] = (counts[kindOf(one)[3]] || 0) + 1;

@@ -12,7 +12,7 @@ use kindlm_wire::mutation::MutationReport;
 use super::distribution::scaled;
 use super::{Look, STYLE, data, distribution, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
-use crate::comparison::headline;
+use crate::comparison::{headline, signed};
 use crate::plain::{head, one_line, visible};
 use crate::{RenderError, mutation, score, verdict};
 
@@ -121,6 +121,8 @@ struct Rule {
     id: String,
     id_in_url: String,
     kept: Share,
+    /// The change of the share since the reference of the comparison; empty without one.
+    change: String,
     errored: String,
     skipped: String,
     failing: Vec<String>,
@@ -132,8 +134,10 @@ struct Model {
     id: String,
     name: String,
     held: Share,
-    /// The share of cases that held with its interval, such as `94% [90–97]`.
+    /// The share of cases that held, such as `94%`.
     short: String,
+    /// The interval of this share, such as `[90–97]`.
+    short_range: String,
     flaky: String,
     p50: String,
     p95: String,
@@ -210,7 +214,7 @@ impl Page {
             gates: gates(report, summary),
             causes: causes.map(|(number, it)| cause(number, it)).collect(),
             more_causes: more_causes(more(summary.causes.len(), CAUSES, "more cause"), summary),
-            rules: summary.assertions.iter().map(rule).collect(),
+            rules: summary.assertions.iter().map(|it| rule(report, it)).collect(),
             models: summary.models.iter().map(|it| model(report, it)).collect(),
             metrics: metrics(report, summary),
             skipped: report.skipped.iter().take(SKIPPED).map(skipped).collect(),
@@ -278,13 +282,14 @@ fn range(rate: MeasuredRate) -> String {
     interval.map(|it| format!("{} to {}%", text(it.low), text(it.high))).unwrap_or_default()
 }
 
-fn short(rate: MeasuredRate) -> String {
+/// Returns a rate and its interval as whole percentages; empty if one of them is unknown.
+fn short(rate: MeasuredRate) -> (String, String) {
     let whole = |it: f64| ecma::to_fixed(100.0 * it, 0);
     match (rate.rate(), rate.interval) {
         (Some(rate), Some(it)) => {
-            format!("{}% [{}–{}]", whole(rate), whole(it.low), whole(it.high))
+            (format!("{}%", whole(rate)), format!("[{}–{}]", whole(it.low), whole(it.high)))
         }
-        _ => String::new(),
+        _ => (String::new(), String::new()),
     }
 }
 
@@ -440,8 +445,13 @@ fn cause(number: usize, it: &CauseTotals) -> Cause {
     if it.models.len() > 4 {
         models.push_str(" · …");
     }
+    let is_repeated = |case: &str| it.examples.iter().filter(|it| it.case == case).count() > 1;
     let examples = it.examples.iter().map(|it| Example {
-        name: one_line(&it.case),
+        name: if is_repeated(&it.case) {
+            one_line(&format!("{} ({})", it.case, it.model))
+        } else {
+            one_line(&it.case)
+        },
         name_in_url: in_url(&it.case),
         model_in_url: in_url(&it.model),
     });
@@ -469,7 +479,7 @@ fn in_url(text: &str) -> String {
     out
 }
 
-fn rule(it: &AssertionSummary) -> Rule {
+fn rule(report: &AnyReport<'_>, it: &AssertionSummary) -> Rule {
     let plain = held(it.kept);
     let kept = match it.kept.total {
         0 if it.errored == 0 => Share { text: "did not apply".to_owned(), ..plain },
@@ -480,10 +490,15 @@ fn rule(it: &AssertionSummary) -> Rule {
         if number > 0 { format!("{} {words}", count(number)) } else { String::new() }
     };
     let failing = it.failing.iter().map(|it| one_line(&format!("{} ({})", it.case, it.model)));
+    let mut changes = report.comparison.iter().flat_map(|it| &it.assertions);
+    let change = changes.find(|one| one.assertion == it.id && one.label.is_none());
     Rule {
         id: one_line(&it.id),
         id_in_url: in_url(&format!("\"{}\"", it.id.replace('"', " "))),
         kept,
+        change: change
+            .map(|it| format!("{} pp against the reference", signed(it.change.difference)))
+            .unwrap_or_default(),
         errored: some(it.errored, "could not be judged"),
         skipped: some(it.skipped, "did not apply"),
         failing: failing.collect(),
@@ -498,11 +513,13 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
     let unknown = || "–".to_owned();
     let latency = it.latency_ms;
     let tokens = it.tokens.map(|it| it.p50);
+    let (short, short_range) = short(it.totals.held());
     Model {
         id: one_line(&it.model),
         name: known.map(name).map(|it| one_line(&it)).unwrap_or_default(),
         held: held(it.totals.held()),
-        short: short(it.totals.held()),
+        short,
+        short_range,
         flaky: match it.flaky.total {
             0 => unknown(),
             total => format!("{} of {}", count(it.flaky.count), count(total)),
@@ -650,6 +667,7 @@ fn facts(report: &AnyReport<'_>, totals: &SuiteTotals) -> Vec<(&'static str, Str
         ("Commit", run.git_commit.clone().unwrap_or_default()),
         ("Config", suite.config_path.clone().unwrap_or_default()),
         ("SHA-256 of the config", suite.config_sha256.clone().unwrap_or_default()),
+        ("SHA-256 of the suite", suite.suite_digest.clone().unwrap_or_default()),
         ("Tags of the suite", suite.tags.join(", ")),
         ("Shard", shard.unwrap_or_default()),
         ("KindLM", run.version.clone()),

@@ -44,7 +44,7 @@ pub(super) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<
     for position in detailed {
         let case = report.cases.read(*position)?;
         let fails = matches!(case.outcome, Outcome::Failed | Outcome::Errored);
-        Case::of(&case, fails).render_into(out).map_err(|err| failed(&err))?;
+        Case::of(report, &case, fails).render_into(out).map_err(|err| failed(&err))?;
     }
     let rows: Result<Vec<Row>, RenderError> =
         listed.iter().map(|at| Ok(row(&*report.cases.read(*at)?))).collect();

@@ -3,8 +3,8 @@
 //! All of it is computed here, so that the page uses the same words and numbers as the other reports.
 
 use kindlm_types::{
-    AnyReport, AssertionResult, CaseResult, CheckedText, Execution, Mismatch, ResultEvidence, Role,
-    ToolCall, ecma,
+    AnyReport, AssertionResult, CaseResult, CheckedText, Class, Coverage, Execution, Mismatch,
+    ResultEvidence, Role, ToolCall, ecma,
 };
 use serde_json::{Map, Value, json};
 
@@ -16,6 +16,10 @@ use crate::{panel, rerun};
 
 /// The maximum depth of parts of checks that are shown.
 const DEEPEST: usize = 8;
+/// The minimum number of characters of a quote that is marked.
+const SHORTEST: usize = 6;
+/// The maximum number of characters of a quote.
+const LONGEST: usize = 300;
 /// The maximum number of marks in a text.
 const MARKS: usize = 200;
 
@@ -23,6 +27,7 @@ const MARKS: usize = 200;
 ///
 /// `result` is the path of a result, such as `2`, or `2.0` for its first part. The object has these keys:
 ///
+/// - `answer`: the title of the responses of tools.
 /// - `rows`: entries by `repeat/result`.
 /// - `diffs`: differences by `repeat/result/evidence`, with the index of the evidence or `metadata`.
 /// - `calls`: the index of the tool call that the evidence is about, by the same keys as `diffs`.
@@ -54,6 +59,7 @@ pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
     }
     let mut all = Map::new();
     all.insert("command".to_owned(), rerun::of_case(report, case).into());
+    all.insert("answer".to_owned(), answer_title(case).into());
     all.insert("notes".to_owned(), view.notes.into());
     let maps = [
         ("rows", view.rows),
@@ -68,6 +74,24 @@ pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
         }
     }
     Value::Object(all)
+}
+
+/// Returns the title of the responses of tools: the suite gave the responses that a model got.
+///
+/// The responses that a program reports come from its own tools.
+fn answer_title(case: &CaseResult) -> &'static str {
+    let is_of_model = |it: &Execution| {
+        !rerun::RUNNERS.contains(&it.model.as_str())
+            && it.command.is_none()
+            && it.workspace.is_none()
+            && it.trace.is_none()
+            && it.completeness.coverage == Coverage::Complete
+    };
+    if case.executions.iter().all(|it| is_of_model(&it.execution)) {
+        "simulated response"
+    } else {
+        "response"
+    }
 }
 
 #[derive(Default)]
@@ -92,7 +116,7 @@ impl View {
         for (name, text) in [
             ("score", score(result)),
             ("facts", facts(result, 0, "")),
-            ("says", said(result)),
+            ("says", if is_in_table(result) { String::new() } else { said(result) }),
             ("reason", reason(result)),
             ("judges", judges.join(" · ")),
         ] {
@@ -204,6 +228,21 @@ pub(super) fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
     lines.into_iter().take(LINES).map(|it| diff::elided(it, LINE)).collect()
 }
 
+/// Returns true if the table of schema errors has everything that the message says.
+fn is_in_table(result: &AssertionResult) -> bool {
+    let message = result.verdict.message().unwrap_or_default();
+    result.evidence.iter().any(|it| match it {
+        ResultEvidence::Schema { errors } => {
+            let lines = errors.iter().map(|it| {
+                let place = if it.pointer.is_empty() { "/" } else { it.pointer.as_str() };
+                format!("{place}: {}", it.expected)
+            });
+            !errors.is_empty() && lines.collect::<Vec<_>>().join("; ") == message
+        }
+        _ => false,
+    })
+}
+
 /// Returns the names of the metadata that the page shows as they are. The page shows the other values in another form.
 fn shown_metadata(result: &AssertionResult) -> Vec<&str> {
     let is_compared = !result.verdict.held()
@@ -261,22 +300,55 @@ fn found_in_output(result: &AssertionResult) -> Vec<Mark> {
 
 /// Returns the passages of the output that a judge quotes word by word.
 fn quoted(result: &AssertionResult, output: &str) -> Vec<Mark> {
+    // The reasons of other checks are no quotes of a judge.
+    let own = result.reasoning.as_deref().filter(|_| result.class == Class::Probabilistic);
     let panel = result.judging.as_ref().and_then(|it| it.panel.as_ref());
     let votes = panel.into_iter().flat_map(|it| &it.votes).filter_map(|it| it.reasoning.as_deref());
     let mut marks = Vec::new();
-    for reason in result.reasoning.as_deref().into_iter().chain(votes) {
-        for quote in reason.split(['"', '“', '”', '‘', '’', '\'', '`']) {
-            if (6..=300).contains(&quote.chars().count()) && quote.len() < reason.len() {
-                marks.extend(places(
-                    output,
-                    quote,
-                    "quote",
-                    &format!("quoted by the judge: {}", result.label),
-                ));
-            }
+    let title = format!("quoted by the judge: {}", result.label);
+    for quote in own.into_iter().chain(votes).flat_map(quotes) {
+        if quote.chars().count() >= SHORTEST {
+            marks.extend(places(output, quote, "quote", &title));
         }
     }
     marks
+}
+
+/// Returns the parts of a text between an opening quotation mark and its closing one, of at most [`LONGEST`] characters.
+///
+/// A mark inside a word, such as an apostrophe, neither opens nor closes a quotation.
+fn quotes(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    let mut is_in_word = false;
+    while let Some(mark) = rest.chars().next() {
+        let after = &rest[mark.len_utf8()..];
+        let end = match mark {
+            '“' => Some('”'),
+            '‘' => Some('’'),
+            '„' => Some('“'),
+            '«' => Some('»'),
+            '"' | '\'' | '`' => Some(mark),
+            _ => None,
+        };
+        let close = end.filter(|_| !is_in_word).and_then(|end| {
+            let mut ends = after.char_indices().take(LONGEST + 1).filter(|(_, it)| *it == end);
+            ends.find_map(|(at, it)| {
+                let behind = &after[at + it.len_utf8()..];
+                let is_inside = behind.starts_with(char::is_alphanumeric);
+                (!is_inside).then_some((&after[..at], behind))
+            })
+        });
+        if let Some((quote, behind)) = close {
+            found.push(quote);
+            rest = behind;
+            is_in_word = false;
+        } else {
+            is_in_word = mark.is_alphanumeric();
+            rest = after;
+        }
+    }
+    found
 }
 
 /// Returns all places of `part` in a text, at most [`MARKS`].
@@ -348,10 +420,40 @@ mod tests {
 
     #[test]
     fn quotes_are_found_in_characters() {
-        let result = AssertionResult::pass("judge", "Is right")
+        let mut result = AssertionResult::pass("judge", "Is right")
             .with_reasoning("It says \"für 249 €\" and 'nothing else'.");
+        result.class = Class::Probabilistic;
         let marks = quoted(&result, "Grüße: für 249 €, für 249 €");
         let places: Vec<(u64, u64)> = marks.iter().map(|it| (it.start, it.end)).collect();
         assert_eq!(places, [(7, 16), (18, 27)]);
+        result.class = Class::Deterministic;
+        assert!(quoted(&result, "Grüße: für 249 €").is_empty());
+    }
+
+    #[test]
+    fn quotation_marks_open_and_close() {
+        for (text, expected) in [
+            ("It says \"one\", then \"two\".", vec!["one", "two"]),
+            ("“a 'b' c” and ‘d’", vec!["a 'b' c", "d"]),
+            ("It doesn't say 'what's due' yet.", vec!["what's due"]),
+            ("5' and 6' are `feet`", vec!["feet"]),
+            ("\"never closed", vec![]),
+        ] {
+            assert_eq!(quotes(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn responses_of_tools_name_their_source() {
+        let mut case = kindlm_testing::green_report().cases.remove(0);
+        case.executions.truncate(1);
+        case.executions[0].execution =
+            Execution { model: "gpt-4o".to_owned(), ..Execution::default() };
+        assert_eq!(answer_title(&case), "simulated response");
+        case.executions[0].execution.command = kindlm_types::CommandEnd::of(Some(0), String::new());
+        assert_eq!(answer_title(&case), "response");
+        case.executions[0].execution =
+            Execution { model: "transcript".to_owned(), ..Execution::default() };
+        assert_eq!(answer_title(&case), "response");
     }
 }

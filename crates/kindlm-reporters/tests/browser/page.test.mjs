@@ -123,11 +123,11 @@ const tests = {
     const headings = () => page.locator('.row:visible .test b').allTextContents();
     assert.deepEqual(await headings(), []);
     await page.selectOption('#group', 'tag');
-    assert.deepEqual(await headings(), ['tools (2)', 'privacy (1)', 'format (1)', 'no tag (1)', 'tone (3)', 'refunds (1)']);
+    assert.deepEqual(await headings(), ['privacy (1)', 'format (1)', 'tools (2)', 'no tag (1)', 'refunds (1)', 'tone (3)']);
     assert.equal(await shown(page), '9 of 9 tests');
     assert.equal(new URL(page.url()).hash, '#cases&group=tag');
     await page.selectOption('#group', 'cause');
-    assert.equal((await headings())[0], 'Tool called: lookup_order (1)');
+    assert.equal((await headings())[0], 'PII: card number (1)');
     // A heading is no case: the keys pass over it.
     await page.keyboard.press('j');
     await page.waitForSelector('#detail .timeline');
@@ -174,7 +174,10 @@ const tests = {
     const responses = await calls.locator('details').allTextContents();
     assert.deepEqual(responses.map((it) => it.match(/delivered|first|second/)?.[0]), ['delivered', 'first', 'second']);
     assert.deepEqual(await calls.evaluateAll((all) => all.map((it) => it.matches('.failed'))), [false, true, false]);
+    assert.deepEqual(await calls.locator('summary').allTextContents(), Array(3).fill('simulated response'));
     assert.deepEqual(page.trouble, []);
+    const program = await open('rich', '#cases&case=keeps%20the%20order%20of%20its%20steps&model=gpt-4o');
+    assert.deepEqual(await program.locator('#detail .call summary').allTextContents(), ['response', 'response']);
   },
 
   async 'each message is shown once'() {
@@ -191,13 +194,48 @@ const tests = {
     }
   },
 
+  async 'a long list of matches names the rest'() {
+    const page = await open('conversations', '#cases&case=lists%20the%20customers&model=gpt-4o');
+    assert.equal(await page.locator('.found li').count(), 20);
+    assert.ok((await page.locator('#detail .evidence').innerText()).includes('… 580 more places'));
+    assert.deepEqual(page.trouble, []);
+  },
+
+  async 'schema errors stand in a table only'() {
+    const page = await open('rich', '#cases&case=sorts%20the%20ticket%20by%20the%20schema&model=gpt-4o');
+    const cells = await page.locator('.evidence tbody tr').evaluateAll((all) => all.map((it) => [...it.children].map((cell) => cell.textContent)));
+    assert.deepEqual(cells, [['/priority', 'one of "low", "high"', '"urgent"'], ['(all)', 'the property customer', 'nothing']]);
+    // A place such as `/priority` is not broken.
+    assert.ok((await page.locator('.evidence tbody th code').first().boundingBox()).height < 24);
+    assert.deepEqual(page.trouble, []);
+  },
+
+  async 'the worst tests stand first'() {
+    const page = await open('rich', '#cases');
+    // Two models fail, one model fails, three of five repeats held, one check could not be judged.
+    assert.deepEqual(await page.locator('.row:visible .test').allTextContents(), [
+      'prints the exact receipt', 'keeps the order of its steps', 'repairs the cart', 'refunds what the mug cost', 'sorts the ticket by the schema',
+    ]);
+    await page.fill('#query', 'nothing-like-this');
+    const empty = () => page.locator('#port').evaluate((it) => getComputedStyle(it, '::before').content);
+    assert.equal(await empty(), '"No tests to show."');
+    await page.fill('#query', '');
+    assert.equal(await empty(), 'none');
+  },
+
+  async 'an open case leaves the names of models readable'() {
+    const page = await open('rich', REFUND);
+    const cut = await page.locator('.heads span').evaluateAll((all) => all.filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.textContent));
+    assert.deepEqual(cut, []);
+  },
+
   async 'a report with a comparison shows it'() {
     const page = await open('compared', '#compare');
     await page.waitForSelector('#compare .changes');
     const text = await page.locator('#compare').innerText();
     for (const part of ['Regression: the pass rate fell', '90% → 40%: −50 percentage points (95% interval −70 to −30; p = 0.00040)', 'prompt support', 'sha256:aa → none', '9 of 10 → 4 of 10', '</script><img src=x']) assert.ok(text.includes(part), `${part}: ${text}`);
     const pills = () => page.locator('#compare .change .pill').allTextContents();
-    assert.deepEqual(await pills(), ['✗ regression', '✓ fix', '↓ fell', '↑ rose', '+ new', '− gone']);
+    assert.deepEqual(await pills(), ['✗ regression', '↓ fell', '✓ fix', '↑ rose', '+ new', '− gone']);
     await page.getByRole('button', { name: 'Not compared 2' }).click();
     assert.deepEqual(await pills(), ['! not judged', '≠ not comparable']);
     assert.ok((await page.locator('#compare').innerText()).includes('the prompt is another one'));
@@ -247,7 +285,7 @@ const tests = {
   },
 
   async 'keys walk through the cases'() {
-    const page = await open('rich', '#cases');
+    const page = await open('rich', '#cases&sort=plan');
     const name = () => page.locator('#detail h2').textContent();
     await page.keyboard.press('j');
     await page.waitForSelector('#detail .timeline');
@@ -257,10 +295,10 @@ const tests = {
     await page.keyboard.press('m');
     await page.waitForFunction(() => document.querySelector('#detail .tabs [aria-current]').textContent.includes('claude'));
     await page.keyboard.press('n');
-    await page.waitForFunction(() => document.querySelector('#detail h2').textContent.startsWith('prints'));
+    await page.waitForFunction(() => document.querySelector('#detail h2').textContent.startsWith('sorts'));
     await page.keyboard.press('Escape');
     await page.waitForSelector('#detail', { state: 'hidden' });
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'prints the exact receipt');
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'sorts the ticket by the schema');
     await page.keyboard.press('/');
     assert.equal(await page.evaluate(() => document.activeElement.id), 'query');
     await page.keyboard.press('Escape');
@@ -408,11 +446,16 @@ const tests = {
   },
 
   async '25 cases with 2 failures print on 4 pages'() {
-    const page = await open('few');
-    await page.waitForTimeout(800);
-    const pdf = (await page.pdf({ format: 'A4' })).toString('latin1');
-    const pages = pdf.match(/\/Type\s*\/Page\b/g).length;
-    assert.ok(pages <= 4, `${pages} pages`);
+    const print = async (name) => {
+      const page = await open(name);
+      await page.waitForTimeout(800);
+      const pdf = (await page.pdf({ format: 'A4' })).toString('latin1');
+      const pages = pdf.match(/\/Type\s*\/Page\b/g).length;
+      assert.ok(pages <= 4, `${name}: ${pages} pages`);
+      return page;
+    };
+    await print('batch');
+    const page = await print('few');
     await page.emulateMedia({ media: 'print' });
     await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
     const text = await page.locator('#print').innerText();

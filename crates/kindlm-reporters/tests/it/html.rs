@@ -237,6 +237,23 @@ fn cases_have_their_differences_marks_and_command() {
 }
 
 #[test]
+fn cases_read_without_the_script() {
+    let page = visible_part(&page(&crate::rich::report()));
+    for text in [
+        "<p class=\"command\"><code>kindlm test --test &#39;refunds what the mug cost&#39; --models gpt-4o -c agents/support/kindlm.yaml</code></p>",
+        "<span>agents/support/kindlm.yaml:41</span>",
+        "agents/support/kindlm.yaml:48",
+        "<span class=\"pill\">failed 0.35</span> <b>strict</b><p dir=\"auto\">The answer says",
+    ] {
+        assert!(page.contains(text), "{text}\n{page}");
+    }
+    // Each call stands below the message of its turn.
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(place("<b>lookup_order</b>") < place("Please refund the mug."));
+    assert!(place("Please refund the mug.") < place("<b>issue_refund</b>"));
+}
+
+#[test]
 fn the_page_answers_without_its_script() {
     let page = visible_part(&page(&sample_report()));
     for text in [

@@ -151,6 +151,19 @@ fn compared() -> Report {
     report
 }
 
+/// Returns a report of the suite in `fixtures/cli/prompt-assertions-batch`: 25 cases, of which two fail.
+fn batch() -> Report {
+    let mut report = kindlm_wire::parse_report(include_bytes!("batch.json")).unwrap();
+    let (good, bad) = (report.cases[0].clone(), report.cases[1].clone());
+    let cases = (1..=25).map(|number| {
+        let mut case = if [7, 19].contains(&number) { bad.clone() } else { good.clone() };
+        case.case = format!("account {number:02}");
+        case
+    });
+    report.cases = cases.collect();
+    report
+}
+
 /// Writes the pages that `tests/browser` opens.
 fn write(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
@@ -172,6 +185,7 @@ fn write(folder: &Path) {
         ("empty", Report::default()),
         ("hostile", crate::hostile::poisoned(crate::hostile::ACTING)),
         ("few", few),
+        ("batch", batch()),
         ("huge", many(10_000, 1, 1_500, 20)),
         ("wide", many(600, 5, 1_500, 20)),
     ] {

@@ -13,7 +13,11 @@ pub(crate) fn report() -> Report {
 
 /// Returns a report of conversations: a server that gives calls of several answers the same id, and labelled turns.
 pub(crate) fn conversations() -> Report {
-    of(vec![("refunds in several answers", vec![rounds()]), ("asks, then answers", vec![turns()])])
+    of(vec![
+        ("refunds in several answers", vec![rounds()]),
+        ("asks, then answers", vec![turns()]),
+        ("lists the customers", vec![addresses()]),
+    ])
 }
 
 fn of(tests: Vec<(&'static str, Vec<ExecutionResult>)>) -> Report {
@@ -225,7 +229,10 @@ fn steps() -> ExecutionResult {
         {"type": "error", "message": "the payment provider is down"},
         {"type": "message", "role": "assistant", "text": "I could not refund it."},
     ]);
-    made(&json!([order]), &json!({"events": events, "output": "I could not refund it."}))
+    made(
+        &json!([order]),
+        &json!({"events": events, "exitCode": 0, "output": "I could not refund it."}),
+    )
 }
 
 fn rounds() -> ExecutionResult {
@@ -298,6 +305,21 @@ fn turns() -> ExecutionResult {
             turn("greeting", "Hello", "Which order?", 0..2), turn("order", "It is 12345.", "No idea, sorry.", 2..5),
         ]}),
     )
+}
+
+fn addresses() -> ExecutionResult {
+    let spans: Vec<Value> = (0..600)
+        .map(|at| json!({"start": at * 8, "end": at * 8 + 7, "what": "e-mail address"}))
+        .collect();
+    let evidence = json!([{"kind": "matches", "of": {"text": "output"}, "spans": spans}]);
+    let found = failed(
+        "pii",
+        "PII: e-mail address",
+        "PII_DETECTED",
+        "Found 600 PII match(es) for pattern \"e-mail address\"",
+        &evidence,
+    );
+    made(&json!([found]), &json!({"output": "a@b.org ".repeat(600)}))
 }
 
 fn repair() -> ExecutionResult {
