@@ -444,6 +444,26 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_schema_errors_replaces_its_message() {
+        let error = |pointer: &str, expected: &str| Mismatch {
+            pointer: pointer.to_owned(),
+            expected: expected.to_owned(),
+            actual: None,
+        };
+        for (message, expected) in [
+            ("/: `id` is required; /a: expected a string", true),
+            ("/: `id` is required; /a: expected a string (in the cart)", false),
+        ] {
+            let code = kindlm_types::FailureCode::new("SCHEMA_INVALID");
+            let result = AssertionResult::fail("schema", "Schema: inline", code, message)
+                .with_evidence(ResultEvidence::Schema {
+                    errors: vec![error("", "`id` is required"), error("/a", "expected a string")],
+                });
+            assert_eq!(is_in_table(&result), expected, "{message}");
+        }
+    }
+
+    #[test]
     fn responses_of_tools_name_their_source() {
         let mut case = kindlm_testing::green_report().cases.remove(0);
         case.executions.truncate(1);

@@ -201,7 +201,7 @@ const tests = {
     assert.deepEqual(page.trouble, []);
   },
 
-  async 'schema errors stand in a table only'() {
+  async 'schema errors stand in a table'() {
     const page = await open('rich', '#cases&case=sorts%20the%20ticket%20by%20the%20schema&model=gpt-4o');
     const cells = await page.locator('.evidence tbody tr').evaluateAll((all) => all.map((it) => [...it.children].map((cell) => cell.textContent)));
     assert.deepEqual(cells, [['/priority', 'one of "low", "high"', '"urgent"'], ['(all)', 'the property customer', 'nothing']]);

@@ -254,6 +254,18 @@ fn cases_read_without_the_script() {
 }
 
 #[test]
+fn a_cause_names_the_models_of_a_repeated_case() {
+    let page = visible_part(&page(&crate::rich::report()));
+    for text in
+        [">prints the exact receipt (gpt-4o)</a> ·", ">prints the exact receipt (claude)</a>"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    // A case that is listed once has no model.
+    assert!(page.contains(">refunds what the mug cost</a>"));
+}
+
+#[test]
 fn the_page_answers_without_its_script() {
     let page = visible_part(&page(&sample_report()));
     for text in [
