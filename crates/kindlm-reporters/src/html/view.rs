@@ -314,7 +314,9 @@ fn quoted(result: &AssertionResult, output: &str) -> Vec<Mark> {
     marks
 }
 
-/// Returns the parts of a text between an opening quotation mark and its closing one, of at most [`LONGEST`] characters.
+/// Returns the quotations in a text, without their marks.
+///
+/// A quotation has at most [`LONGEST`] characters.
 ///
 /// A mark inside a word, such as an apostrophe, neither opens nor closes a quotation.
 fn quotes(text: &str) -> Vec<&str> {
