@@ -124,7 +124,7 @@ fn shell_line(start: &AgentStart, thread: Option<&str>) -> String {
     // An isolating program does not pass on the environment.
     if start.folder.as_ref().is_some_and(|it| it.names_env) {
         for (name, value) in &spec.set_env {
-            before.push_str(&format!("export {name}={} && ", quoted(value)));
+            before += &["export ", name, "=", &quoted(value), " && "].concat();
         }
     }
     if spec.empty_folder && start.folder.is_none() {
@@ -134,7 +134,7 @@ fn shell_line(start: &AgentStart, thread: Option<&str>) -> String {
     if let Some(schema) = spec.output_schema.as_ref().filter(|_| spec.kind == AgentKind::Codex) {
         let schema = Value::Object(schema.clone()).to_string();
         before.push_str("kindlm_schema=$(mktemp) && ");
-        before.push_str(&format!("printf %s {} > \"$kindlm_schema\" && ", quoted(&schema)));
+        before += &["printf %s ", &quoted(&schema), " > \"$kindlm_schema\" && "].concat();
         after.push_str(" rm -f \"$kindlm_schema\";");
     }
     let line = command_line(start, thread);

@@ -25,9 +25,8 @@ impl BodySource for Question {
     fn body_with(&self, vars: &Map<String, Value>) -> Result<Cow<'_, CaseBody>, BodyError> {
         let earlier = vars.get(HISTORY).and_then(Value::as_array).into_iter().flatten();
         let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
-        let earlier: String = earlier
-            .map(|it| format!("[{} -> {}] ", text(it, "input"), text(it, "output")))
-            .collect();
+        let exchange = |it| ["[", &text(it, "input"), " -> ", &text(it, "output"), "] "].concat();
+        let earlier: String = earlier.map(exchange).collect();
         let stored = vars.get("kept").map(|it| format!(" kept {it}")).unwrap_or_default();
         Ok(Cow::Owned(CaseBody::prompt(format!("{earlier}{}{stored}", self.0))))
     }

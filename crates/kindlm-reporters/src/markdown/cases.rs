@@ -52,7 +52,7 @@ pub(super) fn cases(
             group.others += 1;
             continue;
         }
-        let block = block(report, &case);
+        let shown = block(report, &case);
         let group = cause.map(|cause| Alike::new(cause, &case));
         let of_group = group.as_ref().map(|it| length(&it.line(u64::MAX))).unwrap_or_default();
         // No further case fits, not even its name.
