@@ -31,7 +31,8 @@ const OUTPUT_LIMIT: u32 = 16_384;
 
 /// The models that answer the questions of checks.
 ///
-/// Equal questions are asked once, even concurrently; failures are not cached. A judge answers with temperature 0
+/// Equal questions are asked once, even concurrently. Failures are not cached, and neither are answers that
+/// a check cannot read. A judge answers with temperature 0
 /// unless the question sets another temperature. The model's own `seed` is used, and its own `maxTokens` if this
 /// exceeds the limit of the question.
 pub struct Judges<'a> {
@@ -133,6 +134,16 @@ impl<'a> Judges<'a> {
             paid => (paid.map(|(answer, _)| answer), Some(0.0)),
         };
         JudgeAnswer { answer, cost_usd, fresh }
+    }
+
+    /// Forgets the answers to the questions with these keys, so that they are asked again. Open questions stay open.
+    pub(super) fn forget<'k>(&self, keys: impl Iterator<Item = &'k str>) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        for key in keys {
+            if remembered.peek(key).is_some_and(|it| it.initialized()) {
+                remembered.pop(key);
+            }
+        }
     }
 
     async fn find_out(&self, question: &Question) -> Result<Paid, AskError> {

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use kindlm_assertions::{Check, Evidence, OutputComparison};
 use kindlm_types::{
-    Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, UsageSum,
+    Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, UsageSum, Verdict,
 };
 
 pub(crate) use judges::JudgeAnswer;
@@ -121,7 +121,8 @@ async fn judge_stages(
             let Some(observe) = observe else { return };
             let evidence = Evidence { execution, answers, baseline, comparison };
             waiting.retain(|check| {
-                let is_answered = new_questions(std::slice::from_ref(*check), &evidence).is_empty();
+                let questions = check.questions(&evidence);
+                let is_answered = questions.iter().all(|it| answers.get(it).is_some());
                 if is_answered {
                     observe(&check.evaluate(&evidence));
                 }
@@ -129,9 +130,10 @@ async fn judge_stages(
             });
         };
         show(&answers);
+        let mut asked = Vec::new();
         for _ in 0..MAX_ROUNDS {
             let evidence = Evidence { execution, answers: &answers, baseline, comparison };
-            let questions = new_questions(stage, &evidence);
+            let questions = new_questions(stage, &evidence, &mut asked);
             if questions.is_empty() {
                 break;
             }
@@ -143,8 +145,13 @@ async fn judge_stages(
             }
         }
         let evidence = Evidence { execution, answers: &answers, baseline, comparison };
-        for check in stage {
+        for (at, check) in stage.iter().enumerate() {
             let mut found = check.evaluate(&evidence);
+            // Another answer may be readable, so the next execution asks again.
+            if found.iter().any(is_unreadable) {
+                let keys = asked.iter().filter(|(of, _)| *of == at);
+                judges.forget(keys.map(|(_, key)| key.as_str()));
+            }
             places.note(check, &mut found);
             halt = Halt::of(check, &found);
             results.extend(found);
@@ -155,15 +162,32 @@ async fn judge_stages(
     Judgement { results, outcome, cost_usd, known_cost_usd, usage, halt }
 }
 
-fn new_questions(checks: &[Check], evidence: &Evidence<'_>) -> Vec<Question> {
+/// Returns the questions without an answer, each once. `asked` receives the index of each check with the keys of its
+/// questions.
+fn new_questions(
+    checks: &[Check],
+    evidence: &Evidence<'_>,
+    asked: &mut Vec<(usize, String)>,
+) -> Vec<Question> {
     let mut questions = Vec::new();
     let mut keys = HashSet::new();
-    for question in checks.iter().flat_map(|check| check.questions(evidence)) {
-        if evidence.answers.get(&question).is_none() && keys.insert(question.key()) {
-            questions.push(question);
+    for (at, check) in checks.iter().enumerate() {
+        for question in check.questions(evidence) {
+            if evidence.answers.get(&question).is_none() {
+                let key = question.key();
+                asked.push((at, key.clone()));
+                if keys.insert(key) {
+                    questions.push(question);
+                }
+            }
         }
     }
     questions
+}
+
+/// Returns true if a check is errored although its questions have answers.
+fn is_unreadable(result: &AssertionResult) -> bool {
+    matches!(result.verdict, Verdict::Errored { .. }) && !result.failed_by_provider()
 }
 
 fn ask_all(

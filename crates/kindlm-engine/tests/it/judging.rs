@@ -165,6 +165,22 @@ async fn a_failure_is_not_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_unreadable_answer_is_not_remembered() {
+    let calls = AtomicUsize::new(0);
+    // The check asks twice, and the second execution gets a readable answer.
+    let fake = Fake::new(move |_, _| {
+        Ok(reply(if calls.fetch_add(1, Ordering::SeqCst) < 2 { "no number" } else { "1" }))
+    });
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None);
+    let checks = [asks("polite?")];
+    let first = judge(&checks, &output_text("hello"), None, &judges).await;
+    assert_eq!(first.results[0].verdict.code().unwrap().as_str(), "JUDGE_PARSE_ERROR");
+    assert_eq!(judge(&checks, &output_text("hello"), None, &judges).await.outcome, Outcome::Passed);
+    assert_eq!(fake.asked().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_judge_is_the_named_one_then_the_default_then_the_first() {
     let models = [model("a"), model("b"), model("c")];
     for (named, default, expected) in
