@@ -5,6 +5,7 @@ use kindlm_engine::{Judgement, Judges, Model, ObserveResults, judge, judge_obser
 use kindlm_types::{Answers, Execution, Ports, Question};
 use tokio::runtime::Runtime;
 
+use super::caller::Caller;
 use crate::Failure;
 
 /// The error of a record that needs a judge model, if no judge model is configured.
@@ -12,6 +13,19 @@ use crate::Failure;
 /// It ends the evaluation of a file or stream. A server reports it for the single record.
 #[derive(Debug)]
 pub(super) struct NoJudge;
+
+/// The reason why the checks of a record have no results.
+#[derive(Debug)]
+pub(super) enum NotJudged {
+    NoJudge,
+    /// The caller left during the evaluation.
+    CallerLeft {
+        /// True if judges may have been asked.
+        asks_judges: bool,
+    },
+    /// The record has this number of scripts, which is more than an untrusted record may have.
+    TooManyScripts(usize),
+}
 
 impl From<NoJudge> for Failure {
     fn from(NoJudge: NoJudge) -> Self {
@@ -63,22 +77,33 @@ impl<'a> Asking<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if a check needs a judge model and no judge model is configured.
+    /// Fails if a check needs a judge model and no judge model is configured, or if the caller leaves. Then requests
+    /// and scripts that have not ended are cancelled.
     pub(super) fn judge(
         &self,
         checks: &[Check],
         execution: &Execution,
         baseline: Option<&str>,
         observe: Option<ObserveResults<'_>>,
-    ) -> Result<Judgement, NoJudge> {
-        if !self.has_judge && checks.iter().any(|it| asks_a_model(it, execution, baseline)) {
-            return Err(NoJudge);
+        caller: &Caller,
+    ) -> Result<Judgement, NotJudged> {
+        let asks_models = || checks.iter().any(|it| asks_a_model(it, execution, baseline));
+        if !self.has_judge && asks_models() {
+            return Err(NotJudged::NoJudge);
         }
-        let (runtime, judges) = (self.runtime.handle(), &self.judges);
-        Ok(match observe {
-            None => runtime.block_on(judge(checks, execution, baseline, judges)),
-            Some(observe) => {
-                runtime.block_on(judge_observed(checks, execution, baseline, judges, observe))
+        let asks_judges = caller.can_leave() && asks_models();
+        let judges = &self.judges;
+        let judging = async {
+            match observe {
+                None => judge(checks, execution, baseline, judges).await,
+                Some(observe) => judge_observed(checks, execution, baseline, judges, observe).await,
+            }
+        };
+        self.runtime.handle().block_on(async {
+            tokio::select! {
+                biased;
+                () = caller.must_end(asks_judges) => Err(NotJudged::CallerLeft { asks_judges }),
+                judgement = judging => Ok(judgement),
             }
         })
     }
@@ -90,6 +115,18 @@ fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) ->
     let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
     let is_for_model = |it: &Question| !matches!(it, Question::Script(_));
     check.questions(&evidence).iter().any(is_for_model)
+}
+
+/// Returns the number of scripts that the checks run at first.
+pub(super) fn count_scripts(
+    checks: &[Check],
+    execution: &Execution,
+    baseline: Option<&str>,
+) -> usize {
+    let answers = Answers::default();
+    let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
+    let questions = checks.iter().flat_map(|it| it.questions(&evidence));
+    questions.filter(|it| matches!(it, Question::Script(_))).count()
 }
 
 fn runtime() -> Result<Runtime, Failure> {

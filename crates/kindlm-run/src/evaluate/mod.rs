@@ -2,6 +2,7 @@
 
 mod basis;
 mod cache;
+mod caller;
 mod input;
 mod judge;
 mod kept;
@@ -29,7 +30,8 @@ use crate::Failure;
 use crate::secrets::Secrets;
 use basis::Basis;
 use cache::{Cache, Compiled, Made};
-use judge::{Asking, NoJudge};
+use caller::Caller;
+use judge::{Asking, NoJudge, NotJudged, count_scripts};
 use kept::Kept;
 use line::{Line, Malformed};
 use notes::Notes;
@@ -58,6 +60,8 @@ struct Evaluator<'a> {
     control: Control,
     /// The mean score that a record without a `threshold` needs to pass.
     threshold: Option<f64>,
+    /// The maximum number of scripts of a record; `None` for no limit.
+    max_scripts: Option<usize>,
 }
 
 /// The results of the checks of a record.
@@ -90,7 +94,26 @@ impl<'a> Evaluator<'a> {
         let (cache, notes, secrets) = (Cache::default(), Notes::default(), Secrets::default());
         let totals = Totals::default();
         let (basis, control, threshold) = (None, Control::default(), None);
-        Self { setup, asking, echo, cache, notes, totals, secrets, basis, control, threshold }
+        let max_scripts = None;
+        Self {
+            setup,
+            asking,
+            echo,
+            cache,
+            notes,
+            totals,
+            secrets,
+            basis,
+            control,
+            threshold,
+            max_scripts,
+        }
+    }
+
+    /// Limits the number of scripts of a record.
+    #[must_use]
+    pub(super) fn with_max_scripts(self, max_scripts: Option<usize>) -> Self {
+        Self { max_scripts, ..self }
     }
 
     /// Makes each result contain a digest of the data that it depends on.
@@ -242,10 +265,13 @@ impl<'a> Evaluator<'a> {
         json: &[u8],
         number: u64,
     ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
-        let JudgedRecord { evaluation, results, .. } = match self.judged(json, number, None)? {
-            Ok(judged) => judged,
-            Err(no_judge) => return Ok(Err(no_judge)),
-        };
+        let caller = Caller::default();
+        let JudgedRecord { evaluation, results, .. } =
+            match self.judged(json, number, None, &caller)? {
+                Ok(judged) => judged,
+                // The default caller does not leave, so there is no other reason.
+                Err(_) => return Ok(Err(NoJudge)),
+            };
         self.totals.observe(number, &evaluation, &results);
         let by_provider = || results.iter().any(AssertionResult::failed_by_provider);
         let status = status(evaluation.outcome, by_provider);
@@ -260,7 +286,8 @@ impl<'a> Evaluator<'a> {
         json: &[u8],
         number: u64,
         observe: Option<&(dyn Fn(EvaluatedResult) + Sync)>,
-    ) -> Result<Result<JudgedRecord, NoJudge>, Malformed> {
+        caller: &Caller,
+    ) -> Result<Result<JudgedRecord, NotJudged>, Malformed> {
         let mut line = Line::parse(json)?;
         self.notes.keys(&line.others);
         let meant = |key: &str| self.notes.meant(key);
@@ -286,9 +313,12 @@ impl<'a> Evaluator<'a> {
         let execution = line.execution();
         let baseline = line.baseline.as_deref();
         let JudgedChecks { mut results, fails_required, cost } =
-            match self.results(checks, &execution, baseline, observe) {
+            match self.results(checks, &execution, baseline, observe, caller) {
                 Ok(results) => results,
-                Err(no_judge) => return Ok(Err(no_judge)),
+                Err(NotJudged::TooManyScripts(count)) => {
+                    return Err(Malformed { id: line.id, error: too_many_scripts(count) });
+                }
+                Err(why) => return Ok(Err(why)),
             };
         self.secrets.redact_results(&mut results);
         let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
@@ -359,11 +389,18 @@ impl<'a> Evaluator<'a> {
         execution: &Execution,
         baseline: Option<&str>,
         observe: Option<&(dyn Fn(EvaluatedResult) + Sync)>,
-    ) -> Result<JudgedChecks, NoJudge> {
+        caller: &Caller,
+    ) -> Result<JudgedChecks, NotJudged> {
         let answers = Answers::default();
         let evidence = Evidence { execution, answers: &answers, baseline, comparison: None };
         let goes_far = |it: &Check| it.options.require || !it.questions(&evidence).is_empty();
         if checks.iter().any(goes_far) {
+            if let Some(most) = self.max_scripts {
+                let count = count_scripts(checks, execution, baseline);
+                if count > most {
+                    return Err(NotJudged::TooManyScripts(count));
+                }
+            }
             let shown = observe.map(|observe| {
                 move |results: &[AssertionResult]| {
                     let mut results = results.to_vec();
@@ -372,13 +409,19 @@ impl<'a> Evaluator<'a> {
                 }
             });
             let shown = shown.as_ref().map(|it| it as ObserveResults<'_>);
-            let judged = self.asking.judge(checks, execution, baseline, shown)?;
+            let judged = self.asking.judge(checks, execution, baseline, shown, caller)?;
             let fails_required = judged.halt.is_some_and(|it| it.failed);
             let (known_usd, is_unknown) = (judged.known_cost_usd, judged.cost_usd.is_none());
             let cost = JudgeCost { known_usd, is_unknown };
             return Ok(JudgedChecks { results: judged.results, fails_required, cost });
         }
-        let results = checks.iter().flat_map(|check| check.evaluate(&evidence)).collect();
+        let mut results = Vec::with_capacity(checks.len());
+        for check in checks {
+            if caller.has_left() {
+                return Err(NotJudged::CallerLeft { asks_judges: false });
+            }
+            results.extend(check.evaluate(&evidence));
+        }
         Ok(JudgedChecks { results, fails_required: false, cost: JudgeCost::default() })
     }
 
@@ -469,6 +512,13 @@ fn literal(rules: &mut Value) {
             }
         }
     }
+}
+
+fn too_many_scripts(count: usize) -> String {
+    format!(
+        "the checks have {count} scripts, and a record has at most {}; send several records",
+        service::MAX_SCRIPTS
+    )
 }
 
 /// Returns true if there are checks and all have weight 0.

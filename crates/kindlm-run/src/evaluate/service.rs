@@ -5,7 +5,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -18,9 +17,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 pub use super::JudgeCost;
-use super::judge::Asking;
+use super::caller::{Abandon, Caller};
+use super::judge::{Asking, NotJudged};
 use super::summary::{self, Totals, results_of};
-use super::{Evaluator, JudgedRecord, Malformed, literal};
+use super::{Evaluator, JudgedRecord, Line, Malformed, literal};
 use crate::inline::NoAccess;
 use crate::session::ports;
 use crate::{Failure, Project, ResponseSource, Session, World, project};
@@ -42,12 +42,18 @@ pub enum RecordError {
     Internal,
     /// The evaluation was not started, because the caller left or the service has ended.
     NotStarted,
+    /// The evaluation was ended, because the caller left.
+    Ended {
+        /// True if judges may have been asked.
+        asks_judges: bool,
+    },
 }
 
 impl RecordError {
     /// Returns the cost of the judges that were asked before the error.
     pub fn cost(&self) -> JudgeCost {
-        JudgeCost { known_usd: 0.0, is_unknown: matches!(self, Self::Internal) }
+        let is_unknown = matches!(self, Self::Internal | Self::Ended { asks_judges: true });
+        JudgeCost { known_usd: 0.0, is_unknown }
     }
 }
 
@@ -89,6 +95,15 @@ pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
     Value::Object(expect)
 }
 
+/// Checks the form of the evidence of a record that is evaluated later, such as a sample.
+///
+/// # Errors
+///
+/// Returns the error message if the evidence cannot be read. The message names the key.
+pub fn check_evidence(json: &[u8]) -> Result<(), String> {
+    Line::parse(json).map(drop).map_err(|it| it.error)
+}
+
 /// Receives the results of the checks of a record as soon as they are evaluated.
 ///
 /// A record without questions for judges sends none, because all its results are there at once.
@@ -106,7 +121,7 @@ enum Sender {
 enum Job {
     Evaluate {
         json: Vec<u8>,
-        is_abandoned: Arc<AtomicBool>,
+        caller: Caller,
         watch: Option<WatchResults>,
         reply: oneshot::Sender<Result<Evaluated, RecordError>>,
     },
@@ -122,12 +137,12 @@ pub struct Evaluated {
     pub cost: JudgeCost,
 }
 
-/// A record that waits for its evaluation, or is being evaluated. A record that is dropped before its evaluation starts
-/// is not evaluated.
+/// A record that waits for its evaluation, or is being evaluated. If it is dropped, its evaluation does not start, or
+/// ends at once.
 #[derive(Debug)]
 pub struct PendingRecord {
     result: oneshot::Receiver<Result<Evaluated, RecordError>>,
-    is_abandoned: Arc<AtomicBool>,
+    abandon: Abandon,
 }
 
 impl PendingRecord {
@@ -140,10 +155,10 @@ impl PendingRecord {
         (&mut self.result).await.unwrap_or(Err(RecordError::NotStarted))
     }
 
-    /// Makes the service skip the record if it was not started yet. An evaluation that was started goes on, and
-    /// [`cost`](Self::cost) waits for it.
+    /// Makes the service skip the record, or end its evaluation. If the record asks judges, they have a minute more to
+    /// answer, so that their [`cost`](Self::cost) is known.
     pub fn abandon(&self) {
-        self.is_abandoned.store(true, Ordering::SeqCst);
+        self.abandon.send_replace(true);
     }
 
     /// Waits until the evaluation has ended or was skipped, and returns its cost.
@@ -151,6 +166,9 @@ impl PendingRecord {
         self.result().await.map_or_else(|err| err.cost(), |it| it.cost)
     }
 }
+
+/// The maximum number of scripts of an untrusted record. Each may take 5 seconds, and all records share the workers.
+pub(super) const MAX_SCRIPTS: usize = 100;
 
 /// The time without requests to a judge's provider after repeated failures.
 const CIRCUIT_OPEN: Duration = Duration::from_mins(1);
@@ -260,10 +278,10 @@ impl RecordService {
         watch: Option<WatchResults>,
     ) -> Result<PendingRecord, RecordError> {
         let (reply, result) = oneshot::channel();
-        let is_abandoned = Arc::<AtomicBool>::default();
-        let job = Job::Evaluate { json, is_abandoned: Arc::clone(&is_abandoned), watch, reply };
+        let (abandon, caller) = Caller::new();
+        let job = Job::Evaluate { json, caller, watch, reply };
         self.jobs.send(job).await.map_err(|_| RecordError::NotStarted)?;
-        Ok(PendingRecord { result, is_abandoned })
+        Ok(PendingRecord { result, abandon })
     }
 
     /// Compiles the checks of a record without evaluating any check. The record needs no input and no output.
@@ -359,6 +377,7 @@ fn serve(
     }
     let evaluator = Evaluator::new(setup, asking, false)
         .with_threshold(settings.and_then(|it| it.defaults.threshold))
+        .with_max_scripts((sender == Sender::Untrusted).then_some(MAX_SCRIPTS))
         .with_secrets(secrets);
     let todo = Mutex::new(todo);
     ready();
@@ -375,12 +394,12 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<mpsc::Receiver<Job>>) {
         let job = todo.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         match job {
             None => return,
-            Some(Job::Evaluate { json, is_abandoned, watch, reply }) => {
+            Some(Job::Evaluate { json, caller, watch, reply }) => {
                 answer(reply, || {
-                    if is_abandoned.load(Ordering::SeqCst) {
+                    if caller.has_left() {
                         return Err(RecordError::NotStarted);
                     }
-                    evaluate(evaluator, &json, watch)
+                    evaluate(evaluator, &json, watch, &caller)
                 });
             }
             Some(Job::Compile(json, reply)) => {
@@ -407,6 +426,7 @@ fn evaluate(
     evaluator: &Evaluator<'_>,
     json: &[u8],
     watch: Option<WatchResults>,
+    caller: &Caller,
 ) -> Result<Evaluated, RecordError> {
     let observe = watch.map(|watch| {
         move |result| {
@@ -415,8 +435,9 @@ fn evaluate(
         }
     });
     let observe = observe.as_ref().map(|it| it as &(dyn Fn(EvaluatedResult) + Sync));
-    match evaluator.judged(json, 1, observe) {
+    match evaluator.judged(json, 1, observe, caller) {
         Ok(Ok(JudgedRecord { evaluation, cost, .. })) => Ok(Evaluated { evaluation, cost }),
+        Ok(Err(NotJudged::CallerLeft { asks_judges })) => Err(RecordError::Ended { asks_judges }),
         Ok(Err(_)) => Err(RecordError::NoJudge),
         Err(malformed) => Err(invalid(evaluator, malformed)),
     }
@@ -495,6 +516,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn evaluation_ends_when_its_caller_leaves() {
+        let judge = MockServer::answering(|_| MockReply::text("no verdict")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let service = service(folder.path(), &judge, "");
+        judge.hold();
+        let left = service.submit(record("first")).await.unwrap();
+        wait_for(&judge, 1);
+        drop(left);
+        // The only thread is free again, although the judge has not answered.
+        let plain = json!({"agent_output": "a", "expect": {"output": {"contains": ["a"]}}});
+        let plain = service.evaluate(serde_json::to_vec(&plain).unwrap());
+        let evaluated = tokio::time::timeout(Duration::from_secs(30), plain).await;
+        judge.release();
+        assert_eq!(evaluated.unwrap().unwrap().evaluation.passed, 1);
+    }
+
+    #[tokio::test]
+    async fn untrusted_record_has_few_scripts() {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::new(folder.path(), Arc::new(|_| None));
+        let service = RecordService::start(world, None, 1).unwrap();
+        let script = |at| json!({"type": "javascript", "value": format!("{at} > 0")});
+        let scripts: Vec<Value> = (0..=MAX_SCRIPTS).map(script).collect();
+        let record = json!({"agent_output": "a", "expect": {"assert": scripts}});
+        let refused = service.evaluate(serde_json::to_vec(&record).unwrap()).await;
+        let Err(RecordError::Invalid { message, .. }) = refused else { panic!("{refused:?}") };
+        assert!(message.contains("101 scripts, and a record has at most 100"), "{message}");
+    }
+
+    #[tokio::test]
     async fn only_trusted_checks_read_files() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("check.js"), "module.exports = () => true;").unwrap();
@@ -509,11 +560,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_panic_has_an_unknown_cost() {
+    fn only_a_panic_or_a_cancelled_request_has_an_unknown_cost() {
         let invalid = RecordError::Invalid { id: None, message: String::new() };
         for free in [invalid, RecordError::NoJudge, RecordError::NotStarted] {
             assert_eq!(free.cost(), JudgeCost::default(), "{free:?}");
         }
         assert!(RecordError::Internal.cost().is_unknown);
+        for asks_judges in [true, false] {
+            assert_eq!(RecordError::Ended { asks_judges }.cost().is_unknown, asks_judges);
+        }
     }
 }
