@@ -7,6 +7,7 @@ mod access;
 mod alerts;
 mod app;
 mod case;
+mod connections;
 mod delivery;
 mod email;
 mod embed_origin;

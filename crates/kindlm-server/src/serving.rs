@@ -3,16 +3,19 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+
+use crate::connections::{Connection, Connections, RequestBody, ResponseBody, WatchedStream};
 
 /// The maximum number of open connections.
 const MAX_CONNECTIONS: usize = 512;
@@ -49,16 +52,16 @@ pub async fn listen(address: SocketAddr, has_tokens: bool) -> Result<TcpListener
 
 /// Serves the routes until `stop` is ready, and then ends the open connections.
 pub async fn serve(listener: &TcpListener, router: Router, stop: impl Future<Output = ()>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Connections::new(MAX_CONNECTIONS);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
         while connections.try_join_next().is_some() {}
         let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
+            let accepted = listener.accept().await;
+            (accepted, places.open().await)
         };
-        let (place, accepted) = tokio::select! {
+        let (accepted, connection) = tokio::select! {
             () = &mut stop => return,
             accepted = accepted => accepted,
         };
@@ -67,13 +70,26 @@ pub async fn serve(listener: &TcpListener, router: Router, stop: impl Future<Out
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
-        connections.spawn(async move {
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD);
-            // An error means that the client has closed the connection or violated the protocol.
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
-            drop(place);
-        });
+        connections.spawn(serve_connection(stream, connection, router.clone()));
+    }
+}
+
+/// Serves the requests of a connection until its client closes it, or it must be closed.
+async fn serve_connection(stream: TcpStream, connection: Connection, router: Router) {
+    let activity = connection.activity();
+    let stream = WatchedStream { stream, activity: activity.clone() };
+    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let busy = activity.begin_request();
+        let activity = activity.clone();
+        let response = service.call(request.map(|body| RequestBody { body, activity }));
+        async move { response.await.map(|it| it.map(|body| ResponseBody { body, _busy: busy })) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    tokio::select! {
+        // An error means that the client has closed the connection or violated the protocol.
+        _ = http.serve_connection(TokioIo::new(stream), service) => {}
+        () = connection.must_close() => {}
     }
 }

@@ -11,25 +11,25 @@ mod health;
 mod lines;
 mod rates;
 pub(crate) mod runs;
-mod samples;
+pub(crate) mod samples;
 mod sets;
 mod traces;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{Request, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::{Json, Router};
-use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
+use self::body::JSON;
 use crate::app::App;
 use crate::metrics::Metrics;
 use crate::openapi::{Info, document};
@@ -57,8 +57,8 @@ pub fn app(app: App) -> Router {
         .merge(baselines::routes(&app))
         .with_state(app)
         .split_for_parts();
-    let api: Arc<Value> = Arc::new(document(&api));
-    let openapi = move || async move { Json(Value::clone(&api)) };
+    let api = Bytes::from(document(&api).to_string());
+    let openapi = move || async move { ([(CONTENT_TYPE, JSON)], api) };
     router
         .route("/openapi.json", axum::routing::get(openapi))
         .merge(pages)

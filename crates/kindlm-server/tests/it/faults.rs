@@ -2,12 +2,13 @@
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use kindlm_server::store::queue::is_sampled;
 use kindlm_testing::MockServer;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::monitor::{config, evaluate_shop, judge_shop, rates, sample, says_polite, send};
 use crate::postgres::{Cluster, postgres};
@@ -218,4 +219,44 @@ fn servers_with_one_queue_count_each_sample_once() {
     occupy(&[&paused, &other], &judge, &mut samples);
     judge.release();
     all_are_counted_once(samples);
+}
+
+#[test]
+fn evaluation_ends_when_its_client_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = MockServer::answering(says_polite).unwrap();
+    std::fs::write(folder.path().join("kindlm.yaml"), config(&judge)).unwrap();
+    let server = Server::start(folder.path(), &["-c", "kindlm.yaml", "--concurrency", "1"]);
+    judge.hold();
+    let rule = json!({"judge": [{"criteria": "Is polite"}]});
+    let record = json!({"agent_input": "q", "agent_output": "sorry", "expect": rule});
+    let head = ["host: localhost", "content-type: application/json"];
+    let left = server.begin("POST /v1/evaluate", &head, record.to_string().as_bytes());
+    wait(|| judge.count() == 1, String::new);
+    drop(left);
+    // The server evaluates one record at a time, and the judge has not answered.
+    let plain = json!({"agent_output": "x", "expect": {"output": {"contains": ["x"]}}});
+    assert_eq!(server.evaluate(&plain).status, 200);
+    judge.release();
+}
+
+#[test]
+fn clients_that_do_not_read_free_their_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    // Together, these responses are larger than the buffers of a connection.
+    let requests = "GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
+    let unread: Vec<TcpStream> = (0..512)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(requests.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let mut stream = server.begin("GET /healthz", &["host: localhost"], b"");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    drop(unread);
 }
