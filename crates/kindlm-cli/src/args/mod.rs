@@ -49,7 +49,7 @@ pub(crate) use plan::{PlanArgs, Shape};
 pub(crate) use report::ReportArgs;
 pub(crate) use responses::{ResponsesArgs, Source};
 pub(crate) use runs::{CleanArgs, RunsAction, RunsArgs};
-pub(crate) use serve::ServeArgs;
+pub(crate) use serve::{ServeArgs, TokenArgs};
 pub(crate) use test::{SelectArgs, TestArgs};
 pub(crate) use trace::TraceArgs;
 pub(crate) use validate::ValidateArgs;
@@ -141,6 +141,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     View(ViewArgs),
     Serve(ServeArgs),
+    Token(TokenArgs),
     Runs(RunsArgs),
     Clean(CleanArgs),
     Gate(GateArgs),

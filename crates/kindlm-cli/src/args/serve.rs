@@ -14,3 +14,16 @@ pub(crate) struct ServeArgs {
     #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) args: Vec<String>,
 }
+
+/// Creates, lists and revokes the tokens of the server
+///
+/// The same as `kindlm serve token`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  kindlm token create ci --scopes evaluate\n  kindlm token list\n  kindlm token -- --help    commands and options"
+)]
+pub(crate) struct TokenArgs {
+    /// The arguments of `kindlm-server token`
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) args: Vec<String>,
+}

@@ -6,12 +6,16 @@ use std::process::{Command, Output};
 
 /// Runs the binary from this folder, so that only the files of the folder are beside it.
 fn serve(folder: &Path, args: &[&str]) -> Output {
+    run(folder, &[&["serve"], args].concat())
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
     let program = folder.join("kindlm");
     if !program.exists() {
         std::fs::hard_link(env!("CARGO_BIN_EXE_kindlm"), &program).unwrap();
     }
     let mut command = Command::new(program);
-    command.arg("serve").args(args).env("PATH", folder.join("path")).current_dir(folder);
+    command.args(args).env("PATH", folder.join("path")).current_dir(folder);
     command.output().unwrap()
 }
 
@@ -39,5 +43,16 @@ fn serve_passes_on_arguments_and_the_exit_code() {
         assert_eq!(output.status.code(), Some(7));
         let said = String::from_utf8(output.stdout).unwrap();
         assert_eq!(said, format!("{name}: --listen 127.0.0.1:0 -c kindlm.yaml\n"));
+    }
+}
+
+#[test]
+fn token_runs_the_command_of_the_server() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    install(folder.path(), "server");
+    for args in [&["list"][..], &["create", "ci", "--scopes", "evaluate,read"]] {
+        let output = run(folder.path(), &[&["token"], args].concat());
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said, format!("server: token {}\n", args.join(" ")));
     }
 }
