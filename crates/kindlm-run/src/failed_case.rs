@@ -31,6 +31,11 @@ pub struct FailedCase {
 }
 
 impl FailedCase {
+    /// Describes a case of a stored report, whose secrets are masked. Returns `None` for the same cases as during the run.
+    pub fn of_report(case: &CaseResult) -> Option<Self> {
+        Self::of(case, &Secrets::default())
+    }
+
     /// Describes a case. Returns `None` if the case neither failed nor is errored. Also returns `None` without a failed
     /// check and without an error with a code, for example because no execution was run.
     pub(crate) fn of(case: &CaseResult, secrets: &Secrets) -> Option<Self> {

@@ -13,7 +13,7 @@ use kindlm_store::{Baselines, Runs, open_report};
 use kindlm_types::ExitStatus;
 use serde::Serialize;
 
-use crate::suites::SuiteKey;
+use crate::suites::{SuiteKey, file_name};
 use crate::{Failure, SuiteFolder, World};
 
 /// A run in the folder of runs.
@@ -25,6 +25,9 @@ pub struct StoredRun {
     pub id: String,
     /// The suite's name; `None` if it cannot be read.
     pub suite: Option<String>,
+    /// The file name of the suite's config, without the folder; `None` if it cannot be read.
+    #[serde(skip)]
+    pub config: Option<String>,
     /// The start of the run, in RFC 3339; `None` if it cannot be read.
     pub started_at: Option<String>,
     /// The state of the run.
@@ -175,6 +178,7 @@ fn stored_run(runs: &Runs, id: &str) -> Result<StoredRun, Failure> {
     let mut run = StoredRun {
         id: id.to_owned(),
         suite: None,
+        config: None,
         started_at: None,
         outcome: RunOutcome::Unreadable,
         cases_held: None,
@@ -189,6 +193,7 @@ fn stored_run(runs: &Runs, id: &str) -> Result<StoredRun, Failure> {
     let head = path.is_file().then(|| runs.head(id));
     if let Some(Ok(head)) = &head {
         run.suite = Some(head.suite.clone());
+        run.config = head.config_path.as_deref().and_then(file_name);
         run.started_at = Some(head.started_at.clone());
         run.outcome = RunOutcome::of_exit_code(head.exit_code);
         (run.cases_held, run.cases) = (Some(head.held.count), Some(head.held.total));
@@ -196,6 +201,7 @@ fn stored_run(runs: &Runs, id: &str) -> Result<StoredRun, Failure> {
         run.partial = head.partial;
     } else if let Ok(journal) = Journal::open(&folder) {
         run.suite = Some(journal.header().suite.to_string());
+        run.config = journal.header().config.as_deref().and_then(file_name);
         run.started_at = Some(journal.header().started_at.to_string());
     }
     if is_running {

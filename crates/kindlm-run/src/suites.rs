@@ -150,6 +150,6 @@ pub(crate) fn config_name(info: &SuiteInfo) -> Option<String> {
     file_name(info.config_path.as_deref()?)
 }
 
-fn file_name(path: &str) -> Option<String> {
+pub(crate) fn file_name(path: &str) -> Option<String> {
     Some(Path::new(path).file_name()?.to_string_lossy().into_owned())
 }

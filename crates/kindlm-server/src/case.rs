@@ -40,6 +40,14 @@ pub(crate) struct CaseForm {
     pub(crate) prompt: Option<String>,
     /// The variable of the prompt that gets the input of the sample; `input` by default.
     pub(crate) variable: Option<String>,
+    /// The path of a suite below the folder of suites. The case is added to its list `tests`, which needs the scope
+    /// `admin`.
+    pub(crate) suite: Option<String>,
+}
+
+/// Returns the name of the test case of a sample.
+pub(crate) fn case_name(sample: &str) -> String {
+    format!("sample {sample}")
 }
 
 /// Returns a test case as YAML: an item of the list `tests` of a suite.
@@ -81,7 +89,7 @@ fn test<'s>(
 ) -> Result<(Value, Vec<&'s str>), Problem> {
     let body = &sample.sample;
     let mut vars = body.get("vars").and_then(Value::as_object).cloned().unwrap_or_default();
-    let mut test = Map::from_iter([("name".to_owned(), json!(format!("sample {}", sample.id)))]);
+    let mut test = Map::from_iter([("name".to_owned(), json!(case_name(&sample.id)))]);
     let has_vars = !vars.is_empty();
     let mut left_out: Vec<&str> = body.keys().map(String::as_str).collect();
     left_out.retain(|it| !CONVERTED.contains(it));

@@ -2,10 +2,12 @@
 
 use kindlm_wire::evaluate::{BatchSummary, Evaluation, LineError, Record};
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use crate::access::SCHEME;
+use crate::records::SET_KEYS;
+use crate::routes::samples::NOT_IN_SAMPLES;
 
 /// The title and the license; the paths come from the routes.
 #[derive(OpenApi)]
@@ -40,10 +42,85 @@ pub(crate) fn document(routes: &utoipa::openapi::OpenApi) -> Value {
         document["components"]["schemas"][schema]["properties"]["set"] =
             json!({"type": "string", "description": description});
     }
+    describe_bodies(&mut document);
     document["components"]["securitySchemes"] =
         json!({(SCHEME): {"type": "http", "scheme": "bearer"}});
     name_operations(&mut document);
     document
+}
+
+/// The path whose request may have no body.
+const OPTIONAL_BODY: &str = "/v1/samples/{id}/case";
+
+/// Adds the schemas that no type has, and states which bodies are required.
+fn describe_bodies(document: &mut Value) {
+    let record = document["components"]["schemas"]["Record"]["properties"].clone();
+    let known = &mut document["components"]["schemas"];
+    known["NewSample"] = new_sample(record.clone());
+    known["SetContent"] = set_content(&record);
+    known["EventText"] = json!({
+        "type": "string",
+        "description": "The lines `id`, `event` and `data` of each event, and an empty line after it.",
+        "pattern": "^((id|event|data): [^\\n]*\\n|:[^\\n]*\\n|\\n)*$",
+    });
+    for form in known["SuiteForm"]["oneOf"].as_array_mut().into_iter().flatten() {
+        if form["type"] == "string" {
+            form["minLength"] = json!(1);
+        }
+    }
+    for (path, operations) in document["paths"].as_object_mut().into_iter().flatten() {
+        for operation in operations.as_object_mut().into_iter().flat_map(|it| it.values_mut()) {
+            if let Some(body) = operation.get_mut("requestBody") {
+                body["required"] = json!(path != OPTIONAL_BODY);
+            }
+        }
+    }
+}
+
+/// Returns the schema of a sample: the evidence of a record, with an agent.
+fn new_sample(record: Value) -> Value {
+    let Value::Object(mut properties) = record else { return Value::Null };
+    for key in NOT_IN_SAMPLES {
+        properties.remove(key);
+    }
+    let name = |description: &str, is_optional: bool| {
+        let text = json!({"type": "string", "minLength": 1, "maxLength": 100});
+        let mut forms = vec![text, json!({"type": "integer"})];
+        forms.extend(is_optional.then(|| json!({"type": "null"})));
+        json!({"description": description, "anyOf": forms})
+    };
+    let names = [
+        ("id", "The id; a sample whose id is stored already is not stored again.", true),
+        ("agent", "The agent.", false),
+        ("subject", "The person or account that the sample is about.", true),
+        ("version", "The version of the agent.", true),
+    ];
+    for (key, description, is_optional) in names {
+        properties.insert(key.to_owned(), name(description, is_optional));
+    }
+    let error = "An error of the agent, in any form. A sample with an error is always evaluated.";
+    properties.insert("error".to_owned(), json!({"description": error}));
+    let forbidden = NOT_IN_SAMPLES.map(|it| json!({"required": [it]}));
+    json!({
+        "type": "object",
+        "required": ["agent"],
+        "properties": properties,
+        "not": {"anyOf": forbidden},
+    })
+}
+
+/// Returns the schema of the content of a set: the keys of a record that have its checks.
+fn set_content(record: &Value) -> Value {
+    let mut properties = Map::new();
+    for key in SET_KEYS {
+        properties.insert(key.to_owned(), record[key].clone());
+    }
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+        "anyOf": [{"required": ["assertions"]}, {"required": ["expect"]}],
+    })
 }
 
 /// Gives each operation an id of its own, such as `get_samples`. The ids of the routes are the names of functions, some

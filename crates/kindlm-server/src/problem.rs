@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
+use jiff::Timestamp;
 use kindlm_run::World;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -17,6 +18,9 @@ use crate::store::StoreError;
 
 /// The media type of an error.
 pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// The header with the id of a request, which its response has too.
+const REQUEST_ID: &str = "x-request-id";
 
 /// The maximum size of an error text that a library wrote, in bytes.
 const LONGEST_TEXT: usize = 4096;
@@ -61,10 +65,17 @@ impl Problem {
         Self { kind, title, status: status.as_u16(), detail, cause: None }
     }
 
-    /// Sends the cause, which the client does not see, to the operator of the server.
+    /// Sends the cause, which the client does not see, to the operator of the server, with the time.
     pub(crate) fn report_cause(&self, world: &World) {
+        self.report_cause_of(world, None);
+    }
+
+    /// Reports the cause of the error of a request, with the id that its response has.
+    fn report_cause_of(&self, world: &World, request: Option<&str>) {
         if let Some(cause) = &self.cause {
-            world.notify(cause);
+            let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
+            let request = request.map(|it| format!(" request {it}")).unwrap_or_default();
+            world.notify(&format!("{time} error{request}: {cause}"));
         }
     }
 
@@ -91,6 +102,10 @@ impl From<StoreError> for Problem {
         let (status, kind) = match error {
             StoreError::KeyReused => {
                 return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", cause);
+            }
+            StoreError::KeyInUse => return Self::new(StatusCode::CONFLICT, "key-in-use", cause),
+            StoreError::SetChanged { .. } => {
+                return Self::new(StatusCode::PRECONDITION_FAILED, "set-changed", cause);
             }
             StoreError::Panicked => {
                 let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", BUG);
@@ -126,9 +141,10 @@ pub(crate) async fn everywhere(
         let detail = "the URL has a NUL character (`%00`); remove it";
         return Problem::of_status(StatusCode::BAD_REQUEST, detail).into_response();
     }
+    let id = request.headers().get(REQUEST_ID).and_then(|it| it.to_str().ok()).map(str::to_owned);
     let response = next.run(request).await;
     if let Some(problem) = response.extensions().get::<Problem>() {
-        problem.report_cause(&world);
+        problem.report_cause_of(&world, id.as_deref());
     }
     let status = response.status();
     if !(status.is_client_error() || status.is_server_error()) || is_final(response.headers()) {

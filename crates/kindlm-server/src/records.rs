@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::routes::body::is_name;
-use crate::store::sets::SetVersion;
+use crate::store::sets::{ExpectedVersion, SetVersion};
 
 /// The keys of a set.
 pub(crate) const SET_KEYS: [&str; 3] = ["assertions", "expect", "threshold"];
@@ -147,12 +147,14 @@ async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
 ///
 /// # Errors
 ///
-/// Fails if the name, a key or a check is invalid, or if the database fails.
+/// Fails if the name, a key or a check is invalid, if the newest version is not the expected one, or if the database
+/// fails.
 pub(crate) async fn put_set(
     app: &App,
     name: &str,
     content: Value,
     author: &str,
+    expected: &ExpectedVersion,
 ) -> Result<(SetVersion, bool), Problem> {
     let invalid =
         |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-set", detail);
@@ -169,7 +171,7 @@ pub(crate) async fn put_set(
         return Err(invalid(detail.to_owned()));
     }
     compile(app, serde_json::to_vec(&content).unwrap_or_default()).await?;
-    Ok(app.store.put_set(name, &content, author).await?)
+    Ok(app.store.put_set(name, &content, author, expected).await?)
 }
 
 /// Adds the checks of the named set to a record that names one, and returns the version of the set too.

@@ -210,7 +210,8 @@ async fn show_case(
     Query(CaseQuery { id, prompt, variable }): Query<CaseQuery>,
 ) -> Result<Response, PageError> {
     let given = |text: &str| Some(text.trim().to_owned()).filter(|it| !it.is_empty());
-    let form = CaseForm { set: None, prompt: given(&prompt), variable: given(&variable) };
+    let form =
+        CaseForm { prompt: given(&prompt), variable: given(&variable), ..CaseForm::default() };
     let (status, yaml, error) = match case(&app, &id, &form).await {
         Ok(yaml) => (StatusCode::OK, yaml, String::new()),
         Err(problem) if problem.status == 422 => {

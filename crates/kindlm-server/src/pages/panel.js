@@ -10,7 +10,7 @@ const send = (type, message = {}) => parent.postMessage({ ...message, type: `kin
 
 /** Sends a request to the server. Throws its problem. */
 const request = async (path, options = {}) => {
-  const headers = { 'content-type': 'application/json', ...(state.token && { authorization: `Bearer ${state.token}` }) };
+  const headers = { 'content-type': 'application/json', ...options.headers, ...(state.token && { authorization: `Bearer ${state.token}` }) };
   const reply = await fetch(path, { ...options, headers });
   const body = await reply.json();
   if (!reply.ok) throw body;
@@ -64,10 +64,10 @@ const show = (evaluation) => {
 };
 
 const init = async (message) => {
-  Object.assign(state, { assertions: structuredClone(message.assertions ?? []), content: undefined, set: message.set ?? '', token: message.token ?? '', readOnly: message.readOnly === true });
+  Object.assign(state, { assertions: structuredClone(message.assertions ?? []), content: undefined, digest: undefined, set: message.set ?? '', token: message.token ?? '', readOnly: message.readOnly === true });
   if (!message.assertions && state.set) {
     const set = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`);
-    Object.assign(state, { assertions: set.content.assertions ?? [], content: set.content });
+    Object.assign(state, { assertions: set.content.assertions ?? [], content: set.content, digest: set.digest });
   }
   show();
 };
@@ -92,7 +92,8 @@ const evaluate = async (message) => {
 };
 const save = async () => {
   const content = { ...state.content, assertions: state.assertions };
-  const { name, version, digest } = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`, { method: 'PUT', body: JSON.stringify(content) });
+  const { name, version, digest } = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`, { method: 'PUT', body: JSON.stringify(content), headers: state.digest ? { 'if-match': `"${state.digest}"` } : {} });
+  state.digest = digest;
   element('score').textContent = `Saved as version ${version}.`;
   send('edited', { set: name, version, digest });
 };

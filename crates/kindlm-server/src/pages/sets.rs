@@ -20,7 +20,7 @@ use crate::problem::Problem;
 use crate::records::{self, Evaluated};
 use crate::routes::body::is_short;
 use crate::store::samples::{Sample, SampleFilter};
-use crate::store::sets::{SetSummary, SetVersion};
+use crate::store::sets::{ExpectedVersion, SetSummary, SetVersion};
 use crate::store::tokens::Scope;
 
 /// The number of samples that a set is tried on.
@@ -84,7 +84,7 @@ async fn set_list(
     form: SaveForm,
     error: String,
 ) -> Result<SetList, PageError> {
-    let SaveForm { name, rules, checks } = form;
+    let SaveForm { name, rules, checks, .. } = form;
     Ok(SetList {
         frame: Frame::new("Assertion sets", "/sets", caller),
         has_judge: app.records.has_judge(),
@@ -101,6 +101,8 @@ struct SaveForm {
     name: String,
     rules: String,
     checks: String,
+    /// The digest of the newest version when the page was loaded; empty if the form can store a new set.
+    base: String,
 }
 
 async fn save(
@@ -114,9 +116,14 @@ async fn save(
         Err(error) => error,
         Ok(_) if name.is_empty() => "Write the name of the set.".to_owned(),
         Ok(checks) => {
-            match records::put_set(&app, name, Value::Object(checks), caller.name()).await {
+            let expected = match form.base.as_str() {
+                "" => ExpectedVersion::Any,
+                base => ExpectedVersion::Digest(vec![base.to_owned()]),
+            };
+            let checks = Value::Object(checks);
+            match records::put_set(&app, name, checks, caller.name(), &expected).await {
                 Ok(_) => return Ok(Redirect::to(&format!("/sets/{name}")).into_response()),
-                Err(problem) if problem.status == 422 => problem.detail,
+                Err(problem) if [412, 422].contains(&problem.status) => problem.detail,
                 Err(problem) => return Err(problem.into()),
             }
         }
@@ -135,6 +142,8 @@ struct SetPage {
     content: String,
     diff: Vec<DiffLine>,
     is_newest: bool,
+    /// The digest of the newest version.
+    base: String,
     versions: Vec<Version>,
     fields: Fields,
     agent: String,
@@ -185,7 +194,9 @@ async fn set_page(
         let detail = if number.is_some() { detail } else { format!("there is no set \"{name}\"") };
         Problem::new(StatusCode::NOT_FOUND, "unknown-set", detail)
     })?;
-    let versions = app.store.set_versions(name).await?.into_iter().map(Version::new);
+    let versions = app.store.set_versions(name).await?;
+    let base = versions.first().map(|it| it.digest.clone()).unwrap_or_default();
+    let versions = versions.into_iter().map(Version::new);
     let versions: Vec<Version> =
         versions.map(|it| Version { is_shown: it.number == set.version, ..it }).collect();
     Ok(SetPage {
@@ -195,6 +206,7 @@ async fn set_page(
         content: yaml(&Value::Object(set.content.clone())),
         diff: set.diff.lines().filter_map(diff_line).collect(),
         is_newest: versions.first().is_some_and(|it| it.is_shown),
+        base,
         versions,
         fields: Fields::of(&set.content),
         agent: String::new(),

@@ -100,10 +100,13 @@ async fn put(
 #[into_params(parameter_in = Query)]
 struct Sides {
     /// The path of the suite.
+    #[param(min_length = 1)]
     suite: String,
     /// The earlier side: the label of a baseline, the id of a run, or `last` for the newest run.
+    #[param(min_length = 1)]
     before: String,
     /// The later side, in the same form.
+    #[param(min_length = 1)]
     after: String,
     /// A fall of the pass rate in percentage points, such as `3pp`. "No regression" then needs an interval that
     /// excludes this fall.

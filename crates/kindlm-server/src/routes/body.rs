@@ -5,7 +5,10 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
+use crate::access::Caller;
 use crate::problem::Problem;
+use crate::store::digest;
+use crate::store::idempotency::RequestKey;
 
 /// The maximum size of a request, in bytes: 8 MiB.
 pub(super) const MAX_BODY: usize = 8 << 20;
@@ -15,6 +18,9 @@ pub(super) const JSON: &str = "application/json";
 
 /// The media type of JSON values, one per line.
 pub(super) const NDJSON: &str = "application/x-ndjson";
+
+/// The header that makes a repeated request change nothing.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The maximum length of a name or an id, in characters.
 const LONGEST_NAME: usize = 100;
@@ -54,6 +60,26 @@ pub(super) fn json<T: DeserializeOwned>(
         Category::Data => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, err.to_string()),
         _ => not_json(format!("the body is not JSON: {err}")),
     })
+}
+
+/// Reads the header `idempotency-key`. `endpoint` is the method and the path of the request.
+///
+/// # Errors
+///
+/// Fails if the key is empty, too long or not ASCII.
+pub(super) fn request_key(
+    headers: &HeaderMap,
+    caller: &Caller,
+    endpoint: &str,
+    body: &[u8],
+) -> Result<Option<RequestKey>, Problem> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = value.to_str().ok().filter(|it| is_short(it)).ok_or_else(|| {
+        let detail = "the header `idempotency-key` must have 1 to 100 ASCII characters";
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-key", detail)
+    })?;
+    let digest = digest(format!("{endpoint} {}", digest(body)).as_bytes());
+    Ok(Some(RequestKey { owner: caller.id().to_owned(), key: key.to_owned(), digest }))
 }
 
 /// Returns the error of a body that is not JSON.

@@ -5,25 +5,29 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::header::{
-    CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    VARY,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
+use kindlm_otlp::gunzip;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::body::json;
-use crate::access::guarded;
+use super::body::{json as read_json, request_key};
+use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::runs::{Event, Events, NewRun, NotRead, NotStarted, RunInfo, RunService};
 use crate::store::digest;
+use crate::store::idempotency::RequestKey;
 use crate::store::tokens::Scope;
 
 /// The time between two comments that keep a connection for events open.
@@ -62,25 +66,48 @@ async fn suites(State(app): State<App>) -> Result<Json<Suites>, Problem> {
 }
 
 /// Starts a run of a suite, or resumes one. The run waits until other runs have ended.
-#[utoipa::path(post, path = "/v1/runs", request_body = NewRun, responses(
+#[utoipa::path(post, path = "/v1/runs",
+    params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day starts nothing, and returns the first response")),
+    request_body = NewRun, responses(
     (status = 202, description = "the run is planned; the header `location` is its path", body = RunInfo),
     (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
-    (status = 409, description = "the run is going on already", body = Problem, content_type = "application/problem+json"),
+    (status = 409, description = "the run is going on already, or the first request with the key has no response yet", body = Problem, content_type = "application/problem+json"),
     (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
     (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
-    (status = 422, description = "there is no such suite, or the suite or the selection is invalid; `detail` has a line for each error of the suite", body = Problem, content_type = "application/problem+json"),
+    (status = 422, description = "there is no such suite, or the suite or the selection is invalid; `detail` has a line for each error of the suite. Or the key was used for another request", body = Problem, content_type = "application/problem+json"),
     (status = 429, description = "too many runs wait", body = Problem, content_type = "application/problem+json"),
 ))]
 async fn start(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let new: NewRun = json(&headers, &body, "invalid-run")?;
-    let run = app.runs.start(new).await?;
-    let location = format!("/v1/runs/{}", run.id);
-    Ok((StatusCode::ACCEPTED, [("location", location)], Json(RunInfo::of_live(&run)))
-        .into_response())
+    let new: NewRun = read_json(&headers, &body, "invalid-run")?;
+    let key = request_key(&headers, &caller, "POST /v1/runs", &body)?;
+    // The task goes on if the client leaves, so that the run is stored with its key.
+    let started = tokio::spawn(start_once(app, new, key)).await;
+    let run = started.map_err(|err| NotStarted::Internal(err.to_string()))??;
+    let location = format!("/v1/runs/{}", run["id"].as_str().unwrap_or_default());
+    Ok((StatusCode::ACCEPTED, [("location", location)], Json(run)).into_response())
+}
+
+/// Starts a run, and describes it. A repeated request with the same key starts nothing.
+async fn start_once(app: App, new: NewRun, key: Option<RequestKey>) -> Result<Value, Problem> {
+    if let Some(key) = &key
+        && let Some(first) = app.store.begin_request(key).await?
+    {
+        return Ok(first);
+    }
+    let started = app.runs.start(new).await;
+    let run = started.map(|it| json!(RunInfo::of_live(&it)));
+    if let Some(key) = &key {
+        match &run {
+            Ok(run) => app.store.answer_request(key, run).await?,
+            Err(_) => app.store.release_request(key).await?,
+        }
+    }
+    Ok(run?)
 }
 
 /// Cancels a run: running executions may end, and no further ones start. The second time, they are aborted.
@@ -151,11 +178,11 @@ async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run
 ///
 /// A client that reconnects with the header `last-event-id` gets only the events after that one, but all events if the
 /// run was resumed or the server was restarted. Of past `progress` events, only the last one is sent. A run that did not
-/// run in this process has only its gates and `done`.
+/// run in this process has no `progress` events, and its cases are in the order of the report.
 #[utoipa::path(get, path = "/v1/runs/{id}/events",
     params(("id" = String, Path, description = "the id of the run"), ("last-event-id" = Option<String>, Header, description = "the id of the last event that was received")),
     responses(
-        (status = 200, description = "the events", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "the events; the `data` of each is a JSON object", body = ref("#/components/schemas/EventText"), content_type = "text/event-stream"),
         (status = 204, description = "the last event was received already"),
         (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "another process runs it", body = Problem, content_type = "application/problem+json"),
@@ -206,12 +233,14 @@ fn past_events(runs: &RunService, id: &str) -> Result<(i64, Vec<Event>), NotRead
     let (run, head) = runs.described(id)?;
     let head = head.ok_or_else(|| NotRead::NoReport(id.to_owned()))?;
     let done = Event::done(&run.id, run.state, None);
-    Ok((runs.report_time(id)?, Event::of_gates(&head).chain([done]).collect()))
+    let mut events = runs.case_events(id)?;
+    events.extend(Event::of_gates(&head).chain([done]));
+    Ok((runs.report_time(id)?, events))
 }
 
 /// Returns the head of a finished run: its totals and gates.
 #[utoipa::path(get, path = "/v1/runs/{id}/wire/head", params(("id" = String, Path, description = "the id of the run")), responses(
-    (status = 200, description = "the head", body = serde_json::Value),
+    (status = 200, description = "the head", body = Value),
     (status = 304, description = "the head has the digest of `if-none-match`"),
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
     (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
@@ -226,9 +255,9 @@ async fn head(
     Ok(with_etag(&headers, "application/json", false, json))
 }
 
-/// Returns the index of the cases of a finished run, compressed with gzip.
+/// Returns the index of the cases of a finished run, compressed with gzip if the client accepts it.
 #[utoipa::path(get, path = "/v1/runs/{id}/wire/index", params(("id" = String, Path, description = "the id of the run")), responses(
-    (status = 200, description = "the index", body = serde_json::Value),
+    (status = 200, description = "the index", body = Value),
     (status = 304, description = "the index has the digest of `if-none-match`"),
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
     (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
@@ -238,15 +267,14 @@ async fn index(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let served = blocking(app, move |runs| runs.served(&id)).await?;
-    Ok(with_etag(&headers, "application/json", true, served.index.clone()))
+    blocking(app, move |runs| gzip_or_json(&headers, &runs.served(&id)?.index)).await
 }
 
-/// Returns a part of the cases of a finished run, compressed with gzip.
+/// Returns a part of the cases of a finished run, compressed with gzip if the client accepts it.
 #[utoipa::path(get, path = "/v1/runs/{id}/wire/chunk/{number}",
     params(("id" = String, Path, description = "the id of the run"), ("number" = usize, Path, description = "the number of the part, from 0")),
     responses(
-        (status = 200, description = "the cases", body = serde_json::Value),
+        (status = 200, description = "the cases", body = Value),
         (status = 304, description = "the part has the digest of `if-none-match`"),
         (status = 404, description = "there is no such run or part", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
@@ -256,12 +284,14 @@ async fn chunk(
     Path((id, number)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let served = blocking(app, move |runs| runs.served(&id)).await?;
-    let chunk = number.parse().ok().and_then(|it: usize| served.chunks.get(it));
-    let chunk = chunk.ok_or_else(|| {
+    let found = blocking(app, move |runs| {
+        let served = runs.served(&id)?;
+        let chunk = number.parse().ok().and_then(|it: usize| served.chunks.get(it));
+        chunk.map(|it| gzip_or_json(&headers, it)).transpose()
+    });
+    found.await?.ok_or_else(|| {
         Problem::of_status(StatusCode::NOT_FOUND, "the run has no part with this number")
-    })?;
-    Ok(with_etag(&headers, "application/json", true, chunk.clone()))
+    })
 }
 
 /// The formats of reports: the ending, the reporter, and the media type.
@@ -276,7 +306,7 @@ const FORMATS: [(&str, &str, &str); 4] = [
 #[utoipa::path(get, path = "/v1/runs/{id}/{report}",
     params(("id" = String, Path, description = "the id of the run"), ("report" = String, Path, description = "`report.json`, `report.html`, `report.junit` or `report.md`")),
     responses(
-        (status = 200, description = "the report", content((serde_json::Value = "application/json"), (String = "text/html"), (String = "application/xml"), (String = "text/markdown"))),
+        (status = 200, description = "the report", content((Value = "application/json"), (String = "text/html"), (String = "application/xml"), (String = "text/markdown"))),
         (status = 404, description = "there is no such run or format", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "the run has no report yet", body = Problem, content_type = "application/problem+json"),
     ))]
@@ -311,7 +341,7 @@ struct Base {
 
 /// Compares a finished run with an earlier one, as `kindlm compare` does.
 #[utoipa::path(get, path = "/v1/runs/{id}/compare", params(("id" = String, Path, description = "the id of the run"), Base), responses(
-    (status = 200, description = "the comparison", body = serde_json::Value),
+    (status = 200, description = "the comparison", body = Value),
     (status = 400, description = "the query has no `base`", body = Problem, content_type = "application/problem+json"),
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
     (status = 409, description = "a run has no report yet", body = Problem, content_type = "application/problem+json"),
@@ -332,6 +362,28 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(move || read(&app.runs)).await;
     done.map_err(|err| NotRead::Failed(err.to_string()))?.map_err(Problem::from)
+}
+
+/// Makes a response of compressed JSON. It is decompressed for a client that does not accept gzip.
+fn gzip_or_json(headers: &HeaderMap, gzip: &[u8]) -> Result<Response, NotRead> {
+    let is_gzip = accepts_gzip(headers);
+    let bytes = if is_gzip {
+        gzip.to_owned()
+    } else {
+        gunzip(gzip, usize::MAX).map_err(|err| NotRead::Failed(err.to_string()))?
+    };
+    let mut response = with_etag(headers, "application/json", is_gzip, bytes);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
+    Ok(response)
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|it| it.to_str().ok());
+    values.flat_map(|it| it.split(',')).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = weight.trim().strip_prefix("q=").and_then(|it| it.parse::<f64>().ok());
+        ["gzip", "*"].iter().any(|it| name.trim().eq_ignore_ascii_case(it)) && weight != Some(0.0)
+    })
 }
 
 /// Makes a response with the digest of its content; without the content if the client already has it.
@@ -410,6 +462,14 @@ impl From<NotRead> for Problem {
                 "unknown-side",
                 format!("the suite has no baseline and no finished run `{name}`"),
             ),
+            NotRead::HasCase(name) => Self::new(
+                StatusCode::CONFLICT,
+                "case-exists",
+                format!("the suite has a case \"{name}\" already"),
+            ),
+            NotRead::NotAppended(why) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "no-case", why)
+            }
             NotRead::Refused(why) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-baseline", why)
             }

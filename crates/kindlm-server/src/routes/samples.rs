@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use jiff::Timestamp;
 use kindlm_assertions::Redactor;
+use kindlm_run::evaluate::service::check_evidence;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -15,23 +16,24 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::blocking::blocking;
-use super::body::{JSON, NDJSON, has_type, is_ndjson, is_short, json, not_json, wrong_type};
+use super::body::{
+    JSON, NDJSON, has_type, is_ndjson, is_short, json, not_json, request_key, wrong_type,
+};
+use super::runs::blocking as read_runs;
 use crate::access::{Caller, guarded};
 use crate::app::App;
-use crate::case::{CaseForm, case};
+use crate::case::{CaseForm, case, case_name};
 use crate::problem::Problem;
-use crate::store::digest;
-use crate::store::idempotency::RequestKey;
 use crate::store::samples::{
     Cursor, Feedback, NewFeedback, NewSample, SampleFilter, SamplePage, Stored,
 };
 use crate::store::tokens::Scope;
 
-/// The header that makes a repeated request change nothing.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-
 /// The keys that identify a sample, and are stored as they were sent.
 const IDENTIFIERS: [&str; 4] = ["id", "agent", "subject", "version"];
+
+/// The keys of a record that a sample does not have.
+pub(crate) const NOT_IN_SAMPLES: [&str; 4] = ["assertions", "expect", "threshold", "set"];
 
 /// The maximum number of samples in a request.
 const MAX_SAMPLES: usize = 10_000;
@@ -60,10 +62,11 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/v1/samples",
     params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day changes nothing, and returns the first response")),
     request_body(description = "a sample: `agent`, and optionally `id`, `subject`, `version` and `error`, with the evidence of a record; or one sample per line",
-        content((Object = "application/json"), (Object = "application/x-ndjson"))),
+        content((ref("#/components/schemas/NewSample") = "application/json"), (ref("#/components/schemas/NewSample") = "application/x-ndjson"))),
     responses(
         (status = 200, description = "the samples are stored", body = Stored),
         (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "the first request with the key has no response yet", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "the body is neither JSON nor JSON lines", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "a sample is invalid, or the key was used for another request; nothing is stored", body = Problem, content_type = "application/problem+json"),
@@ -78,7 +81,7 @@ async fn add(
     if !is_lines && !has_type(&headers, JSON) {
         return Err(wrong_type(&format!("{JSON}` or `{NDJSON}")));
     }
-    let key = key(&headers, caller.id().to_owned(), &body)?;
+    let key = request_key(&headers, &caller, "POST /v1/samples", &body)?;
     let redactor = app.redactor.clone();
     // Parsing and masking 8 MiB would stop other requests for too long.
     let samples = blocking(move || parse(redactor.as_deref(), &body, is_lines)).await??;
@@ -108,14 +111,6 @@ fn parse(
     lines.map(|(at, line)| sample(redactor, line, &format!("line {}: ", at + 1))).collect()
 }
 
-fn key(headers: &HeaderMap, owner: String, body: &[u8]) -> Result<Option<RequestKey>, Problem> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let key = value.to_str().ok().filter(|it| is_short(it)).ok_or_else(|| {
-        invalid("the header `idempotency-key` must have 1 to 100 ASCII characters")
-    })?;
-    Ok(Some(RequestKey { owner, key: key.to_owned(), digest: digest(body) }))
-}
-
 /// Reads one sample. `place` is the start of error messages.
 fn sample(redactor: Option<&Redactor>, json: &[u8], place: &str) -> Result<NewSample, Problem> {
     let body: Value = serde_json::from_slice(json)
@@ -123,12 +118,13 @@ fn sample(redactor: Option<&Redactor>, json: &[u8], place: &str) -> Result<NewSa
     let Value::Object(mut body) = body else {
         return Err(invalid(format!("{place}a sample is a JSON object")));
     };
-    for key in ["assertions", "expect", "threshold", "set"] {
+    for key in NOT_IN_SAMPLES {
         if body.contains_key(key) {
             let detail = format!("{place}a sample has no `{key}`; remove it");
             return Err(invalid(detail));
         }
     }
+    check_evidence(json).map_err(|why| invalid(format!("{place}{why}")))?;
     let id = text(&body, "id", place)?;
     let agent = text(&body, "agent", place)?
         .ok_or_else(|| invalid(format!("{place}the sample has no `agent`")))?;
@@ -233,28 +229,39 @@ async fn list(
 
 /// Makes a test case of a sample: its input, output and variables, with the checks of an assertion set.
 ///
-/// The response is an item of the list `tests` of a suite. Nothing is stored.
+/// The response is an item of the list `tests` of a suite. With `suite`, it is also added to this suite.
 #[utoipa::path(post, path = "/v1/samples/{id}/case",
     params(("id" = String, Path, description = "the id of the sample")),
-    request_body(content = Option<CaseForm>, content_type = "application/json"),
+    request_body(content = CaseForm, content_type = "application/json"),
     responses(
         (status = 200, description = "a list with the test case", body = Vec<Value>, content_type = "application/yaml"),
+        (status = 201, description = "the test case is added to the suite", body = Vec<Value>, content_type = "application/yaml"),
         (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "there is no such sample", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "there is no such sample or suite", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "a field is invalid, there is no such set, or the sample lacks what the test needs", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "the suite has a case of this sample already", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a field is invalid, there is no such set, the sample lacks what the test needs, or the tests of the suite are not a block list", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn make_case(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let form =
         if body.is_empty() { CaseForm::default() } else { json(&headers, &body, "no-case")? };
+    if form.suite.is_some() {
+        caller.require(Scope::Admin)?;
+    }
     let yaml = case(&app, &id, &form).await?;
-    Ok(([(CONTENT_TYPE, "application/yaml")], yaml).into_response())
+    let status = if form.suite.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+    if let Some(suite) = form.suite {
+        let (name, item) = (case_name(&id), yaml.clone());
+        read_runs(app, move |runs| runs.append_test(&suite, &name, &item)).await?;
+    }
+    Ok((status, [(CONTENT_TYPE, "application/yaml")], yaml).into_response())
 }
 
 /// The number of deleted samples.
@@ -315,17 +322,20 @@ struct FeedbackId {
 
 /// Stores the opinion of a user about a sample. The list of samples counts the thumbs.
 #[utoipa::path(post, path = "/v1/feedback",
+    params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day changes nothing, and returns the first response")),
     request_body(content = FeedbackBody, content_type = "application/json"),
     responses(
         (status = 201, description = "the feedback is stored", body = FeedbackId),
         (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "there is no such sample", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "the first request with the key has no response yet", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "a field is missing, unknown or too long", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a field is missing, unknown or too long, or the key was used for another request", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn feedback(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<(StatusCode, Json<FeedbackId>), Problem> {
@@ -350,7 +360,8 @@ async fn feedback(
         Thumb::Down => "down",
     };
     let feedback = NewFeedback { sample, value: value.to_owned(), note, author };
-    let id = app.store.add_feedback(&feedback).await?;
+    let key = request_key(&headers, &caller, "POST /v1/feedback", &body)?;
+    let id = app.store.add_feedback(&feedback, key.as_ref()).await?;
     let id = id.ok_or_else(|| unknown_sample(&feedback.sample))?;
     Ok((StatusCode::CREATED, Json(FeedbackId { id })))
 }

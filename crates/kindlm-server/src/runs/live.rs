@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use kindlm_run::stored_runs::RunOutcome;
 use kindlm_run::{FailedCase, Interrupt, Interrupts, Progress, RunProgress, World};
-use kindlm_types::{AnyReport, BoxFuture, Outcome};
+use kindlm_types::{AnyReport, BoxFuture, CaseResult, Outcome};
 use kindlm_wire::v1::RunHead;
 use serde::Serialize;
 use serde_json::json;
@@ -66,6 +66,25 @@ pub(crate) struct Event {
 impl Event {
     fn new(name: &'static str, data: &serde_json::Value) -> Self {
         Self { name, data: data.to_string().into() }
+    }
+
+    /// Returns the event of a case that has ended.
+    pub(super) fn of_case(case: &CaseResult) -> Self {
+        let data = json!({"case": case.case, "model": case.model, "outcome": case.outcome});
+        Self::new("case", &data)
+    }
+
+    /// Returns the event of a failed or errored case.
+    pub(super) fn of_failed_case(case: &FailedCase) -> Self {
+        let (file, line) = match &case.place {
+            Some(place) => (Some(&place.file), Some(place.line)),
+            None => (None, None),
+        };
+        let data = json!({
+            "case": case.case, "model": case.model, "outcome": case.outcome, "reason": case.reason,
+            "file": file, "line": line,
+        });
+        Self::new("case", &data)
     }
 
     /// Returns the events of the gates of a finished run.
@@ -316,9 +335,8 @@ impl Progress for Watcher {
             RunProgress::CaseFinished(case)
                 if !matches!(case.outcome, Outcome::Failed | Outcome::Errored) =>
             {
-                let data = json!({"case": case.case, "model": case.model, "outcome": case.outcome});
                 let is_skipped = case.outcome == Outcome::Skipped;
-                self.0.add([Event::new("case", &data)], |it| {
+                self.0.add([Event::of_case(case)], |it| {
                     it.ended += usize::from(!is_skipped);
                     it.held += usize::from(!is_skipped);
                 });
@@ -328,15 +346,7 @@ impl Progress for Watcher {
     }
 
     fn case_failed(&self, case: &FailedCase) {
-        let (file, line) = match &case.place {
-            Some(place) => (Some(&place.file), Some(place.line)),
-            None => (None, None),
-        };
-        let data = json!({
-            "case": case.case, "model": case.model, "outcome": case.outcome, "reason": case.reason,
-            "file": file, "line": line,
-        });
-        self.0.add([Event::new("case", &data)], |it| {
+        self.0.add([Event::of_failed_case(case)], |it| {
             it.ended += 1;
             if it.failures.len() < FAILURES {
                 it.failures.push(case.clone());

@@ -3,6 +3,7 @@
 //! Runs are stored beside their suites, in `.kindlm/runs`, as `kindlm test` stores them. So both see the same runs. The
 //! store does not have the selection of a run that a server started, so a server must resume it.
 
+mod append;
 mod baselines;
 mod live;
 mod start;
@@ -10,7 +11,7 @@ mod stored;
 mod suites;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use kindlm_reporters::ServedRun;
@@ -51,6 +52,8 @@ struct Inner {
     runtime: Handle,
     live: Mutex<Vec<Arc<LiveRun>>>,
     pages: Mutex<LruCache<String, KeptPage>>,
+    /// Held while the file of a suite is changed.
+    edits: Mutex<()>,
 }
 
 /// The page data of a run, with the folder of its suite.
@@ -87,6 +90,7 @@ impl RunService {
                 runtime: Handle::current(),
                 live: Mutex::default(),
                 pages: Mutex::new(LruCache::new(PAGES_KEPT)),
+                edits: Mutex::default(),
             }),
         }
     }
@@ -94,6 +98,11 @@ impl RunService {
     /// Returns the environment of runs, which receives the notices of the server.
     pub(crate) fn world(&self) -> &World {
         &self.inner.world
+    }
+
+    /// Waits until no other request changes the file of a suite.
+    fn lock_edits(&self) -> MutexGuard<'_, ()> {
+        self.inner.edits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a run that this process started; `None` if it did not, or if the run ended long ago.

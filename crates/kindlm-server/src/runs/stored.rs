@@ -7,14 +7,15 @@ use kindlm_reporters::{ServedRun, Style, serve_run};
 use kindlm_run::reports::{NotRendered, render};
 use kindlm_run::saved::{self, Saved};
 use kindlm_run::stored_runs::{self, StoredRun};
-use kindlm_run::{Failure, SuiteFolder, compare, reporter};
+use kindlm_run::{FailedCase, Failure, SuiteFolder, compare, reporter};
 use kindlm_store::Runs;
-use kindlm_types::AnyReport;
+use kindlm_types::{AnyReport, CaseSource as _};
 use kindlm_wire::v1::RunHead;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::live::{LiveRun, RunState};
+use super::live::{Event, LiveRun, RunState};
+use super::suites::Suites;
 use super::{PageVersion, RunService};
 
 /// A run.
@@ -22,7 +23,7 @@ use super::{PageVersion, RunService};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunInfo {
     pub(crate) id: String,
-    /// The suite: its path below the folder of suites for a run of this process, and else its name.
+    /// The suite: its path below the folder of suites, or its name if it is an inline suite or its file is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suite: Option<String>,
     pub(crate) state: RunState,
@@ -67,10 +68,12 @@ impl RunInfo {
         }
     }
 
-    fn of_stored(run: StoredRun) -> Self {
+    /// Describes a stored run. `suites` are the paths of all suites.
+    fn of_stored(run: StoredRun, place: &SuiteFolder, suites: &Suites) -> Self {
+        let path = run.config.as_ref().and_then(|it| suites.path(&place.folder.join(it)));
         Self {
             id: run.id,
-            suite: run.suite,
+            suite: path.or(run.suite),
             state: run.outcome.into(),
             started_at: run.started_at,
             duration_ms: run.duration_ms,
@@ -94,6 +97,10 @@ pub(crate) enum NotRead {
     NoSuite(String),
     /// The suite has no baseline and no run of this name.
     NoSide(String),
+    /// The suite has a case with this name already.
+    HasCase(String),
+    /// A case cannot be added to the suite.
+    NotAppended(String),
     /// The stored data does not permit the request.
     Refused(String),
     /// The store failed.
@@ -124,10 +131,11 @@ impl RunService {
     pub(crate) fn list(&self, limit: usize) -> Result<(Vec<RunInfo>, usize), NotRead> {
         let mut runs: Vec<RunInfo> = Vec::new();
         let mut total = 0;
+        let suites = self.suite_paths()?;
         for place in self.places()? {
             let (stored, older) = stored_runs::newest(&place, None, limit)?;
             total += stored.len() + older;
-            runs.extend(stored.into_iter().map(RunInfo::of_stored));
+            runs.extend(stored.into_iter().map(|it| RunInfo::of_stored(it, &place, &suites)));
         }
         for live in self.inner.all_live() {
             match runs.iter_mut().find(|it| it.id == live.id) {
@@ -180,7 +188,7 @@ impl RunService {
                 let has_report = run.duration_ms.is_some();
                 let head = has_report.then(|| Runs::new(place.state()).head(id)).transpose();
                 let head = head.map_err(|err| NotRead::Failed(err.to_string()))?;
-                Ok((RunInfo::of_stored(run), head))
+                Ok((RunInfo::of_stored(run, &place, &self.suite_paths()?), head))
             }
             // A run that was cancelled while it waited, or that failed before its first request, is not stored.
             Err(NotRead::NoRun(id)) => {
@@ -194,6 +202,19 @@ impl RunService {
     /// Returns the head of the report of a run. Fails if the run has no report.
     pub(crate) fn head(&self, id: &str) -> Result<RunHead, NotRead> {
         self.described(id)?.1.ok_or_else(|| NotRead::NoReport(id.to_owned()))
+    }
+
+    /// Returns an event for each case of a finished run, in the order of the report. Fails if the run has no report, or a
+    /// case cannot be read.
+    pub(crate) fn case_events(&self, id: &str) -> Result<Vec<Event>, NotRead> {
+        let (_, saved) = self.open(id)?;
+        let cases = &saved.report.cases;
+        let event = |at| -> Result<Event, NotRead> {
+            let case = cases.read(at).map_err(|err| NotRead::Failed(err.to_string()))?;
+            Ok(FailedCase::of_report(&case)
+                .map_or_else(|| Event::of_case(&case), |it| Event::of_failed_case(&it)))
+        };
+        (0..cases.len()).map(event).collect()
     }
 
     /// Returns the time at which the report of a run was written, in milliseconds since 1970. Fails if the run has no

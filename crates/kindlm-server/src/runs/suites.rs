@@ -18,6 +18,16 @@ const INLINE: &str = ".inline";
 /// The maximum number of suites.
 const MAX_SUITES: usize = 1000;
 
+/// The paths of all suites: below the folder of suites, and as the operating system knows them.
+pub(super) struct Suites(Vec<(String, PathBuf)>);
+
+impl Suites {
+    /// Returns the path below the folder of suites; `None` if the file is no suite.
+    pub(super) fn path(&self, file: &Path) -> Option<String> {
+        self.0.iter().find(|(_, it)| it == file).map(|(name, _)| name.clone())
+    }
+}
+
 impl RunService {
     /// Returns the names of all suites, sorted: their paths below the folder of suites.
     ///
@@ -34,6 +44,16 @@ impl RunService {
         }
         found.sort_unstable();
         Ok(found)
+    }
+
+    /// Returns the paths of all suites. Fails if the folder of suites cannot be read.
+    pub(super) fn suite_paths(&self) -> io::Result<Suites> {
+        let world = &self.inner.world;
+        let path = |name: String| {
+            let path = SuiteFolder::new(world, Path::new(&name)).path;
+            (name, path)
+        };
+        Ok(Suites(self.suites()?.into_iter().map(path).collect()))
     }
 
     /// Returns the folder that stores the runs of inline suites. No suite is in it, and its name hides it from

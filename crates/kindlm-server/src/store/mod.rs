@@ -17,15 +17,17 @@ pub mod spending;
 pub mod tokens;
 pub mod traces;
 
+use std::fs::OpenOptions;
 use std::str::FromStr as _;
 use std::sync::Once;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::{Any, AnyPool, Transaction};
+use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Transaction};
 
 /// The maximum number of open connections to the database.
 const CONNECTIONS: u32 = 8;
@@ -44,8 +46,13 @@ pub enum StoreError {
     #[error("`--database`: expected `sqlite://<file>` or `postgres://<user>@<host>/<name>`")]
     Url,
     /// The database cannot be opened.
-    #[error("cannot open the database: {0}")]
+    #[error(
+        "cannot open the database: {0}; check the address in `--database`, and that the database runs"
+    )]
     Open(#[source] sqlx::Error),
+    /// Each connection would open another, empty database.
+    #[error("`--database`: a database in memory is not supported; use `sqlite://<file>`")]
+    InMemory,
     /// The tables cannot be created or changed.
     #[error("cannot migrate the database: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
@@ -55,6 +62,17 @@ pub enum StoreError {
     /// An `Idempotency-Key` was used for two different requests.
     #[error("the `Idempotency-Key` was used for another request; use a new key for each request")]
     KeyReused,
+    /// The first request with an `Idempotency-Key` has no response yet.
+    #[error(
+        "the first request with this `Idempotency-Key` has no response yet; repeat the request later"
+    )]
+    KeyInUse,
+    /// The newest version of a set is not the one that the request names.
+    #[error("{}", set_changed(.newest.as_ref()))]
+    SetChanged {
+        /// The newest version; `None` if there is no such set.
+        newest: Option<i64>,
+    },
     /// A stored value cannot be read.
     #[error("the database has an invalid value: {0}")]
     Invalid(#[from] serde_json::Error),
@@ -88,13 +106,18 @@ impl Store {
         DRIVERS.call_once(sqlx::any::install_default_drivers);
         let is_sqlite = url.starts_with("sqlite:");
         let is_postgres = ["postgres://", "postgresql://"].iter().any(|it| url.starts_with(it));
-        // Each connection to a database in memory would open another database.
-        if !is_sqlite && !is_postgres || is_sqlite && url.contains("memory") {
+        if !is_sqlite && !is_postgres {
             return Err(StoreError::Url);
         }
         let creates = is_sqlite && !url.contains('?');
         let url = if creates { format!("{url}?mode=rwc") } else { url.to_owned() };
+        if let Some(file) = url.strip_prefix("sqlite:") {
+            prepare_file(file.strip_prefix("//").unwrap_or(file))?;
+        }
         let options = AnyConnectOptions::from_str(&url).map_err(|_| StoreError::Url)?;
+        if is_postgres {
+            check_connection(&options).await?;
+        }
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(PATIENCE)
@@ -135,6 +158,44 @@ impl Store {
         // Without IMMEDIATE, SQLite takes the lock at the first write, and fails if another writer came first.
         let begin = if self.is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
         Ok(self.pool.begin_with(begin).await?)
+    }
+}
+
+/// Connects once. A pool would repeat the attempt, and report a timeout in place of the reason.
+async fn check_connection(options: &AnyConnectOptions) -> Result<(), StoreError> {
+    let connect = AnyConnection::connect_with(options);
+    let connected = tokio::time::timeout(PATIENCE, connect).await;
+    let connection = connected.map_err(|_| StoreError::Open(sqlx::Error::PoolTimedOut))?;
+    Ok(connection.map_err(StoreError::Open)?.close().await?)
+}
+
+/// Creates the file of a SQLite database, if its URL permits this. Only the user of the server can read a new file, and
+/// SQLite gives the files beside it the same permissions.
+fn prepare_file(file: &str) -> Result<(), StoreError> {
+    let (path, options) = file.split_once('?').unwrap_or((file, ""));
+    let is_memory = options.split('&').any(|it| it == "mode=memory");
+    if path.is_empty() || path == ":memory:" || is_memory {
+        return Err(StoreError::InMemory);
+    }
+    if options.split('&').any(|it| it == "mode=rwc") {
+        let path = percent_decode_str(path).decode_utf8().map_err(|_| StoreError::Url)?;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // SQLite reports the error of a file that cannot be created.
+        drop(options.open(&*path));
+    }
+    Ok(())
+}
+
+fn set_changed(newest: Option<&i64>) -> String {
+    let changed = "the set has changed since it was loaded";
+    match newest {
+        Some(newest) => {
+            format!("{changed}: version {newest} is the newest one; load it, and repeat the change")
+        }
+        None => "there is no such set yet; store it without the header `if-match`".to_owned(),
     }
 }
 

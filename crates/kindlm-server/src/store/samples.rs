@@ -297,12 +297,23 @@ impl Store {
 
     /// Stores feedback. Returns its id; `None` if there is no such sample.
     ///
-    /// It replaces earlier feedback of the same author about the same sample.
+    /// It replaces earlier feedback of the same author about the same sample. A repeated request with the same `key`
+    /// changes nothing, and returns the first id.
     ///
     /// # Errors
     ///
-    /// Fails if the database fails.
-    pub async fn add_feedback(&self, feedback: &NewFeedback) -> Result<Option<String>, StoreError> {
+    /// Fails if the database fails, or the key was used for another request.
+    pub async fn add_feedback(
+        &self,
+        feedback: &NewFeedback,
+        key: Option<&RequestKey>,
+    ) -> Result<Option<String>, StoreError> {
+        let mut transaction = self.write().await?;
+        if let Some(key) = key
+            && let Some(first) = key.reserve::<String>(&mut transaction).await?
+        {
+            return Ok(Some(first));
+        }
         let id = random(16)?;
         let NewFeedback { sample, value, note, author } = feedback;
         let inserted = sqlx::query(
@@ -317,9 +328,16 @@ impl Store {
         .bind(note)
         .bind(author)
         .bind(now())
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
-        Ok((inserted.rows_affected() > 0).then_some(id))
+        if inserted.rows_affected() == 0 {
+            return Ok(None);
+        }
+        if let Some(key) = key {
+            key.answer(&mut transaction, &id).await?;
+        }
+        transaction.commit().await?;
+        Ok(Some(id))
     }
 
     /// Returns the newest feedback about a sample, at most `limit`.

@@ -52,6 +52,28 @@ pub struct SetSummary {
     pub created_at: String,
 }
 
+/// The newest version that a set must have, so that a new version is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ExpectedVersion {
+    /// Any version, or none.
+    #[default]
+    Any,
+    /// Any version, but not none.
+    Exists,
+    /// The version with one of these digests.
+    Digest(Vec<String>),
+}
+
+impl ExpectedVersion {
+    fn permits(&self, newest: Option<&SetVersion>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exists => newest.is_some(),
+            Self::Digest(digests) => newest.is_some_and(|it| digests.contains(&it.digest)),
+        }
+    }
+}
+
 impl Store {
     /// Stores a new version of a set, unless the content is that of the newest version.
     ///
@@ -59,16 +81,17 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database fails.
+    /// Fails if the newest version is not the expected one, or if the database fails.
     pub async fn put_set(
         &self,
         name: &str,
         content: &Map<String, Value>,
         author: &str,
+        expected: &ExpectedVersion,
     ) -> Result<(SetVersion, bool), StoreError> {
         let mut attempt = 1;
         loop {
-            match self.try_put_set(name, content, author).await {
+            match self.try_put_set(name, content, author, expected).await {
                 // Another request has stored this version number, so take the next one.
                 Err(err) if exists_already(&err) && attempt < ATTEMPTS => attempt += 1,
                 done => return done,
@@ -81,8 +104,12 @@ impl Store {
         name: &str,
         content: &Map<String, Value>,
         author: &str,
+        expected: &ExpectedVersion,
     ) -> Result<(SetVersion, bool), StoreError> {
         let before = self.set(name, None).await?;
+        if !expected.permits(before.as_ref()) {
+            return Err(StoreError::SetChanged { newest: before.map(|it| it.version) });
+        }
         let text = serde_json::to_string(content)?;
         let digest = format!("sha256:{}", digest(text.as_bytes()));
         if let Some(before) = before.as_ref().filter(|it| it.digest == digest) {

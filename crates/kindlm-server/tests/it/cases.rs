@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::runs::{events, run, suites};
 use crate::server::Server;
+use crate::tokens::token;
 
 const HEAD: &str = "kindlm: 1\nproject: shop\nsuite: { name: made }\n";
 
@@ -174,4 +175,37 @@ fn sample_that_lacks_a_part_makes_no_test() {
         };
         assert!(text.contains(expected), "{id} {form}: {text}");
     }
+}
+
+#[test]
+fn case_is_added_to_a_suite() {
+    let folder = suites();
+    let server = start(folder.path());
+    let sample = json!({"id": "s", "agent": "shop", "agent_input": "where?", "agent_output": "a refund", "tool_calls": []});
+    assert_eq!(server.json("POST /v1/samples", &sample).status, 200);
+    let add = |suite: &str| server.json("POST /v1/samples/s/case", &json!({"suite": suite}));
+    let added = add("kindlm.yaml");
+    assert_eq!(added.status, 201, "{}", added.body);
+    let id = run(&server, &json!({"suite": "kindlm.yaml", "tests": ["sample s"]}));
+    let events = events(&server, &id, None);
+    assert!(events.iter().any(|it| it.1 == "case" && it.2["case"] == "sample s"), "{events:?}");
+    let again = add("kindlm.yaml");
+    assert_eq!(
+        (again.status, again.json()["type"].as_str()),
+        (409, Some("urn:kindlm:problem:case-exists"))
+    );
+    assert_eq!(add("../outside/kindlm.yaml").status, 404);
+    std::fs::write(folder.path().join("suites/flow.kindlm.yaml"), "tests: []\n").unwrap();
+    assert_eq!(add("flow.kindlm.yaml").status, 422);
+}
+
+#[test]
+fn only_admins_add_cases_to_suites() {
+    let folder = suites();
+    let (_, reader) = token(folder.path(), &["create", "r", "--scopes", "read"]);
+    let server = Server::start(folder.path(), &["--suites", "suites"]);
+    let authorization = format!("authorization: Bearer {reader}");
+    let head = ["host: localhost", "content-type: application/json", &authorization];
+    let reply = server.send("POST /v1/samples/s/case", &head, br#"{"suite": "kindlm.yaml"}"#);
+    assert_eq!(reply.status, 403, "{}", reply.body);
 }

@@ -241,3 +241,33 @@ fn description_has_all_referenced_schemas() {
         assert!(document.pointer(reference).is_some(), "{reference}");
     }
 }
+
+#[test]
+fn description_states_what_requests_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let document = server.get("/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    for (path, operations) in paths {
+        for body in operations.as_object().unwrap().values().filter_map(|it| it.get("requestBody"))
+        {
+            assert_eq!(body["required"], path != "/v1/samples/{id}/case", "{path}");
+        }
+    }
+    let schema = |name: &str| &document["components"]["schemas"][name];
+    let sample = schema("NewSample");
+    assert_eq!(sample["required"], json!(["agent"]));
+    assert!(sample["properties"]["tool_calls"].is_object(), "{sample}");
+    assert!(sample["properties"]["expect"].is_null(), "{sample}");
+    assert!(schema("SetContent")["properties"]["expect"].is_object());
+    assert!(schema("EventText")["pattern"].is_string());
+    let forms = schema("SuiteForm")["oneOf"].as_array().unwrap();
+    assert!(forms.iter().any(|it| it["minLength"] == 1), "{forms:?}");
+    let sides = paths["/v1/compare"]["get"]["parameters"].as_array().unwrap();
+    assert!(sides[..3].iter().all(|it| it["schema"]["minLength"] == 1), "{sides:?}");
+    let case = &paths["/v1/samples/{id}/case"]["post"]["requestBody"]["content"];
+    assert_eq!(
+        case["application/json"]["schema"],
+        json!({"$ref": "#/components/schemas/CaseForm"})
+    );
+}

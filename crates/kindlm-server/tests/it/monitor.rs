@@ -286,8 +286,14 @@ fn database_errors_are_reported_to_the_operator() {
     assert_eq!(reply.status, 503, "{}", reply.body);
     assert!(reply.body.contains("standard error") && !reply.body.contains("no such table"));
     assert_eq!(server.get("/monitor").status, 503);
+    let id = reply.head.lines().find_map(|it| it.strip_prefix("x-request-id: ")).unwrap();
+    let logged = format!(" error request {id}: the database failed: ");
     let end = Instant::now() + Duration::from_mins(1);
-    while !server.stderr().contains("no such table") {
+    while !server
+        .stderr()
+        .lines()
+        .any(|it| it.starts_with("20") && it.contains(&logged) && it.contains("no such table"))
+    {
         assert!(Instant::now() < end, "{}", server.stderr());
         std::thread::yield_now();
     }

@@ -174,12 +174,12 @@ fn suite_runs_and_its_reports_can_be_read() {
     let report = folder.path().join("suites/.kindlm/runs").join(&id).join("report.json");
     assert!(report.is_file());
 
-    // A server that starts later has the gates and the end of the run.
+    // A server that starts later has the cases, the gates and the end of the run.
     drop(server);
     let server = start(folder.path(), &[]);
     let later = events(&server, &id, Some(&seen.last().unwrap().0));
     let names: Vec<&str> = later.iter().map(|it| it.1.as_str()).collect();
-    assert_eq!((names.first(), names.last()), (Some(&"gate"), Some(&"done")));
+    assert_eq!((names.first(), names.last()), (Some(&"case"), Some(&"done")));
     let last = format!("last-event-id: {}", later.last().unwrap().0);
     assert_eq!(server.send(&path, &["host: localhost", &last], b"").status, 204);
 }
@@ -323,4 +323,67 @@ fn events_arrive_while_the_run_goes_on() {
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     assert!(lines.any(|it| it == "event: progress"));
     assert!(lines.any(|it| it == "event: done"));
+}
+
+#[test]
+fn repeated_request_starts_one_run() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let send = |key: &str, suite: &str| {
+        let key = format!("idempotency-key: {key}");
+        let head = ["host: localhost", "content-type: application/json", &key];
+        server.send("POST /v1/runs", &head, json!({"suite": suite}).to_string().as_bytes())
+    };
+    let (first, again) = (send("r1", "kindlm.yaml"), send("r1", "kindlm.yaml"));
+    assert_eq!((first.status, &first.body), (202, &again.body));
+    assert!(again.head.contains("location: /v1/runs/"), "{}", again.head);
+    let id = first.json()["id"].as_str().unwrap().to_owned();
+    events(&server, &id, None);
+    assert_eq!(server.get("/v1/runs").json()["total"], 1);
+    assert_eq!(send("r1", "team/strict.kindlm.yaml").status, 422);
+    // A request that started nothing can be repeated.
+    assert_eq!([send("r2", "none").status, send("r2", "none").status], [422, 422]);
+    assert_eq!(send("r2", "kindlm.yaml").status, 202);
+}
+
+#[test]
+fn stored_run_has_the_path_of_its_suite_and_all_cases() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let id = run(&server, &json!({"suite": "team/strict.kindlm.yaml"}));
+    let live = events(&server, &id, None);
+    drop(server);
+    let server = start(folder.path(), &[]);
+    let path = "team/strict.kindlm.yaml";
+    assert_eq!(server.get(&format!("/v1/runs/{id}")).json()["suite"], path);
+    assert_eq!(server.get("/v1/runs").json()["items"][0]["suite"], path);
+    let sorted = |events: Vec<(String, String, Value)>| {
+        let mut cases: Vec<String> =
+            events.into_iter().filter(|it| it.1 == "case").map(|it| it.2.to_string()).collect();
+        cases.sort();
+        cases
+    };
+    let past = sorted(events(&server, &id, None));
+    assert_eq!(past.len(), 2, "{past:?}");
+    assert_eq!(past, sorted(live));
+}
+
+#[test]
+fn parts_of_a_run_are_plain_json_without_accept_encoding() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let id = run(&server, &json!({"suite": "kindlm.yaml"}));
+    events(&server, &id, None);
+    for part in ["index", "chunk/0"] {
+        let path = format!("/v1/runs/{id}/wire/{part}");
+        let (head, gzip) = server.bytes(&path);
+        assert!(head.contains("content-encoding: gzip") && gzip.starts_with(&[31, 139]), "{head}");
+        for none in [None, Some("accept-encoding: gzip;q=0, br")] {
+            let head: Vec<&str> = ["host: localhost"].into_iter().chain(none).collect();
+            let plain = server.send(&format!("GET {path}"), &head, b"");
+            assert!(!plain.head.contains("content-encoding"), "{}", plain.head);
+            assert!(plain.head.contains("vary: accept-encoding"), "{}", plain.head);
+            assert!(plain.json().is_object() || plain.json().is_array());
+        }
+    }
 }

@@ -188,3 +188,44 @@ fn personal_data_is_not_stored_if_the_operator_asks() {
         }
     }
 }
+
+#[test]
+fn sample_with_unreadable_evidence_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    for (sample, field) in [
+        (r#"{"agent": "a", "agent_output": "x", "tool_calls": "zz"}"#, "`tool_calls`"),
+        (r#"{"agent": "a", "agent_output": "x", "latency_ms": -1}"#, "`latency_ms`"),
+        (r#"{"agent": "a", "agent_output": "x", "agent_output": "y"}"#, "agent_output"),
+    ] {
+        let head = ["host: localhost", "content-type: application/json"];
+        let reply = server.send("POST /v1/samples", &head, sample.as_bytes());
+        assert_eq!(reply.status, 422, "{sample}: {}", reply.body);
+        assert!(reply.body.contains(field), "{sample}: {}", reply.body);
+    }
+    let lines = "{\"agent\": \"a\", \"agent_output\": \"x\"}\n{\"agent\": \"a\", \"events\": 1}";
+    let head = ["host: localhost", "content-type: application/x-ndjson"];
+    let reply = server.send("POST /v1/samples", &head, lines.as_bytes());
+    assert!(reply.status == 422 && reply.body.contains("line 2: `events`"), "{}", reply.body);
+    assert_eq!(server.get("/v1/samples").json()["total"], 0);
+}
+
+#[test]
+fn repeated_feedback_is_counted_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let sample = json!({"id": "s", "agent": "a", "agent_output": "x"});
+    assert_eq!(server.json("POST /v1/samples", &sample).status, 200);
+    let send = |key: &str, value: &str| {
+        let key = format!("idempotency-key: {key}");
+        let head = ["host: localhost", "content-type: application/json", &key];
+        let body = json!({"sample": "s", "value": value}).to_string();
+        server.send("POST /v1/feedback", &head, body.as_bytes())
+    };
+    let (first, again) = (send("f1", "up"), send("f1", "up"));
+    assert_eq!((first.status, &first.body), (201, &again.body));
+    assert_eq!(server.get("/v1/samples").json()["items"][0]["thumbs_up"], 1);
+    assert_eq!(send("f1", "down").status, 422);
+    assert_eq!(send("f2", "up").status, 201);
+    assert_eq!(server.get("/v1/samples").json()["items"][0]["thumbs_up"], 2);
+}

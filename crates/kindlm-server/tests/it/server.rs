@@ -136,7 +136,8 @@ impl Server {
 
     /// Returns the head and the body of a response whose body is not text.
     pub(crate) fn bytes(&self, path: &str) -> (String, Vec<u8>) {
-        self.exchange(&format!("GET {path}"), &["host: localhost"], b"")
+        let head = ["host: localhost", "accept-encoding: gzip"];
+        self.exchange(&format!("GET {path}"), &head, b"")
     }
 
     fn exchange(&self, first: &str, head: &[&str], body: &[u8]) -> (String, Vec<u8>) {

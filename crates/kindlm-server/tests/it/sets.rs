@@ -53,6 +53,35 @@ fn each_change_of_a_set_is_a_version() {
 }
 
 #[test]
+fn newer_version_of_a_set_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let put = |text: &str, tag: &str| {
+        let tag = format!("if-match: {tag}");
+        let head = ["host: localhost", "content-type: application/json", &tag];
+        server.send("PUT /v1/assertion-sets/s", &head, contains(text).to_string().as_bytes())
+    };
+    assert_eq!(put("a", "*").status, 412);
+    let first = server.json("PUT /v1/assertion-sets/s", &contains("a"));
+    let tag = format!("\"{}\"", first.json()["digest"].as_str().unwrap());
+    assert!(first.head.contains(&format!("etag: {tag}")), "{}", first.head);
+    assert_eq!(put("b", &tag).status, 201);
+    let refused = put("c", &tag);
+    assert_eq!(refused.status, 412, "{}", refused.body);
+    assert!(refused.body.contains("version 2 is the newest one"), "{}", refused.body);
+    assert_eq!(put("c", "sha256").status, 400);
+    assert_eq!(put("c", &format!("\"other\", {tag}")).status, 412);
+    assert_eq!(put("c", "*").json()["version"], 3);
+    let form = format!(
+        "name=s&rules=&checks=output%3A%0A+contains%3A+%5Bd%5D&base={}",
+        first.json()["digest"].as_str().unwrap()
+    );
+    let head = ["host: localhost", "content-type: application/x-www-form-urlencoded"];
+    let page = server.send("POST /sets", &head, form.as_bytes());
+    assert!(page.status == 422 && page.body.contains("the set has changed"), "{}", page.body);
+}
+
+#[test]
 fn records_use_the_named_version() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_run::evaluate::service::JudgeCost;
-use kindlm_server::store::Store;
 use kindlm_server::store::agents::{Agent, DailyBudget};
 use kindlm_server::store::alerts::AlertFilter;
 use kindlm_server::store::attention::{AttentionFilter, SampleCounts};
@@ -13,9 +12,11 @@ use kindlm_server::store::idempotency::RequestKey;
 use kindlm_server::store::queue::{Leased, NewResult};
 use kindlm_server::store::rates::{Counts, RateFilter};
 use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter};
+use kindlm_server::store::sets::ExpectedVersion;
 use kindlm_server::store::spending::Spent;
 use kindlm_server::store::tokens::Scope;
 use kindlm_server::store::traces::{ReadTrace, StoredTraces, TracePart, TraceParts, TraceReading};
+use kindlm_server::store::{Store, StoreError};
 use serde_json::{Map, Value, json};
 
 fn object(value: &Value) -> Map<String, Value> {
@@ -48,17 +49,23 @@ async fn tokens_are_found_until_they_are_revoked(store: &Store) {
 
 async fn each_change_of_a_set_is_a_version(store: &Store) {
     let (first, second) = (object(&json!({"threshold": 0.5})), object(&json!({"threshold": 0.7})));
-    let (one, is_new) = store.put_set("a", &first, "ann").await.unwrap();
+    let (one, is_new) = store.put_set("a", &first, "ann", &ExpectedVersion::Any).await.unwrap();
     assert!(is_new && one.version == 1);
-    assert!(!store.put_set("a", &first, "bob").await.unwrap().1);
-    let (two, _) = store.put_set("a", &second, "bob").await.unwrap();
+    assert!(!store.put_set("a", &first, "bob", &ExpectedVersion::Any).await.unwrap().1);
+    let (two, _) = store
+        .put_set("a", &second, "bob", &ExpectedVersion::Digest(vec![one.digest.clone()]))
+        .await
+        .unwrap();
     assert_eq!((two.version, two.author.as_str()), (2, "bob"));
+    let old = ExpectedVersion::Digest(vec![one.digest.clone()]);
+    let refused = store.put_set("a", &first, "ann", &old).await.unwrap_err();
+    assert!(matches!(refused, StoreError::SetChanged { newest: Some(2) }), "{refused}");
     assert!(two.diff.contains("-  \"threshold\": 0.5\n+  \"threshold\": 0.7\n"), "{}", two.diff);
     assert_eq!(store.set("a", Some(1)).await.unwrap(), Some(one));
     assert_eq!(store.set("a", None).await.unwrap(), Some(two));
     assert_eq!(store.set("a", Some(3)).await.unwrap(), None);
     let contents: Vec<_> = (0..4).map(|it| object(&json!({"threshold": 0.1, "n": it}))).collect();
-    let concurrent = contents.iter().map(|it| store.put_set("b", it, ""));
+    let concurrent = contents.iter().map(|it| store.put_set("b", it, "", &ExpectedVersion::Any));
     for stored in futures_util::future::join_all(concurrent).await {
         stored.unwrap();
     }
@@ -95,13 +102,31 @@ async fn samples_are_stored_once(store: &Store) {
         note: String::new(),
         author: String::new(),
     };
-    assert!(store.add_feedback(&feedback("1")).await.unwrap().is_some());
-    assert!(store.add_feedback(&feedback("4")).await.unwrap().is_none());
+    assert!(store.add_feedback(&feedback("1"), None).await.unwrap().is_some());
+    assert!(store.add_feedback(&feedback("4"), None).await.unwrap().is_none());
     let of_subject = SampleFilter { subject: Some("s".to_owned()), ..SampleFilter::default() };
     assert_eq!(store.delete_samples(&of_subject).await.unwrap(), 2);
     let old = SampleFilter { before: Some(0), agent: Some("a".to_owned()), subject: None };
     assert_eq!(store.delete_samples(&old).await.unwrap(), 0);
     assert_eq!(store.samples(&all, 9, None).await.unwrap().total, 1);
+}
+
+async fn request_key_waits_for_its_response(store: &Store) {
+    let key = |digest: &str| RequestKey {
+        owner: "o".to_owned(),
+        key: "run".to_owned(),
+        digest: digest.to_owned(),
+    };
+    assert_eq!(store.begin_request::<String>(&key("d")).await.unwrap(), None);
+    let running = store.begin_request::<String>(&key("d")).await.unwrap_err();
+    assert!(matches!(running, StoreError::KeyInUse), "{running}");
+    store.release_request(&key("d")).await.unwrap();
+    assert_eq!(store.begin_request::<String>(&key("e")).await.unwrap(), None);
+    store.answer_request(&key("e"), &"first").await.unwrap();
+    store.release_request(&key("e")).await.unwrap();
+    assert_eq!(store.begin_request::<String>(&key("e")).await.unwrap().unwrap(), "first");
+    let reused = store.begin_request::<String>(&key("d")).await.unwrap_err();
+    assert!(matches!(reused, StoreError::KeyReused), "{reused}");
 }
 
 async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
@@ -443,6 +468,7 @@ pub(crate) async fn all(url: &str) {
     tokens_are_found_until_they_are_revoked(&store).await;
     each_change_of_a_set_is_a_version(&store).await;
     samples_are_stored_once(&store).await;
+    request_key_waits_for_its_response(&store).await;
     samples_wait_in_the_queue_until_they_are_finished(&store).await;
     falls_start_and_end_alerts(&store).await;
     samples_evaluated_for_their_error_are_not_compared(&store).await;
@@ -461,5 +487,43 @@ async fn sqlite_keeps_everything() {
     let folder = tempfile::tempdir().unwrap();
     all(&format!("sqlite://{}", folder.path().join("a.db").display())).await;
     assert!(Store::open("mysql://localhost/x").await.is_err());
-    assert!(Store::open("sqlite::memory:").await.is_err());
+    for memory in ["sqlite::memory:", "sqlite://", "sqlite://a?mode=memory"] {
+        let refused = Store::open(memory).await.unwrap_err();
+        assert!(refused.to_string().contains("a database in memory is not supported"), "{refused}");
+    }
+    // Only the name of this file says memory.
+    let named = format!("sqlite://{}", folder.path().join("memory.db").display());
+    Store::open(&named).await.unwrap().close().await;
+}
+
+#[tokio::test]
+async fn unreachable_postgres_is_reported_with_its_reason() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let err = Store::open(&format!("postgres://u@127.0.0.1:{port}/d")).await.unwrap_err();
+    let text = err.to_string();
+    assert!(
+        text.contains("refused") && text.contains("check the address in `--database`"),
+        "{text}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_its_user_can_read_a_new_database() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("a b.db").display());
+    let store = Store::open(&url).await.unwrap();
+    store.create_token("ci", &[Scope::Read]).await.unwrap();
+    let files: Vec<(String, u32)> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|it| {
+            let it = it.unwrap();
+            let mode = it.metadata().unwrap().permissions().mode() & 0o777;
+            (it.file_name().into_string().unwrap(), mode)
+        })
+        .collect();
+    assert!(files.iter().any(|it| it.0 == "a b.db-wal"), "{files:?}");
+    assert!(files.iter().all(|it| it.1 == 0o600), "{files:?}");
+    store.close().await;
 }

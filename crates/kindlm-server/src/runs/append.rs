@@ -1,0 +1,134 @@
+//! Adds a test case to the file of a suite.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use kindlm_run::SuiteFolder;
+use serde_yaml::Value;
+
+use super::{NotRead, RunService};
+
+impl RunService {
+    /// Adds a test case to the end of the list `tests` of a suite. The rest of the file is unchanged.
+    ///
+    /// `item` is an item of a YAML list, which may begin with comments.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such suite, if it has a case with this name, if its tests are not a block list, or if the
+    /// file cannot be written.
+    pub(crate) fn append_test(&self, suite: &str, name: &str, item: &str) -> Result<(), NotRead> {
+        if !self.suites()?.iter().any(|it| it == suite) {
+            return Err(NotRead::NoSuite(suite.to_owned()));
+        }
+        let path = SuiteFolder::new(self.world(), Path::new(suite)).path;
+        // Two requests must not replace the same text.
+        let _edits = self.lock_edits();
+        let failed =
+            |err: std::io::Error| NotRead::Failed(format!("cannot change `{suite}`: {err}"));
+        let old = fs::read_to_string(&path).map_err(failed)?;
+        if has_test(&old, name) {
+            return Err(NotRead::HasCase(name.to_owned()));
+        }
+        let new = insert_item(&old, item).filter(|it| only_adds(&old, it, item));
+        let new = new.ok_or_else(|| {
+            NotRead::NotAppended(format!(
+                "`tests` of `{suite}` is not a list with one item below another; add the case by hand"
+            ))
+        })?;
+        // The file is replaced as a whole, so that a run never reads a part of it.
+        let file = path.with_file_name(hidden_name(&path));
+        fs::write(&file, new).and_then(|()| fs::rename(&file, &path)).map_err(failed)
+    }
+}
+
+/// Returns the name of the new file, until it replaces the old one. A hidden file is no suite.
+fn hidden_name(path: &Path) -> OsString {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".new");
+    name
+}
+
+fn has_test(suite: &str, name: &str) -> bool {
+    let suite: Option<Value> = serde_yaml::from_str(suite).ok();
+    let tests = suite.as_ref().and_then(|it| it.get("tests")?.as_sequence());
+    tests.into_iter().flatten().any(|it| it.get("name").and_then(Value::as_str) == Some(name))
+}
+
+/// Inserts an item after the last item of the block list `tests`. Returns `None` if there is no such list.
+fn insert_item(suite: &str, item: &str) -> Option<String> {
+    let lines: Vec<&str> = suite.lines().collect();
+    let is_blank = |line: &str| {
+        let text = line.trim_start();
+        text.is_empty() || text.starts_with('#')
+    };
+    let start = 1 + lines.iter().position(|it| it.strip_prefix("tests:").is_some_and(is_blank))?;
+    let first = lines[start..].iter().find(|it| !is_blank(it))?;
+    let indent = first.len() - first.trim_start().len();
+    if !first.trim_start().starts_with("- ") {
+        return None;
+    }
+    let is_inside = |line: &str| line.starts_with([' ', '-']);
+    let end = lines[start..].iter().position(|it| !is_blank(it) && !is_inside(it));
+    let mut end = end.map_or(lines.len(), |it| start + it);
+    while is_blank(lines[end - 1]) {
+        end -= 1;
+    }
+    let margin = " ".repeat(indent);
+    let new: Vec<String> = item
+        .trim_end()
+        .lines()
+        .map(|it| if it.is_empty() { String::new() } else { format!("{margin}{it}") })
+        .collect();
+    let new = new.iter().map(String::as_str);
+    let (before, after) = lines.split_at(end);
+    let lines: Vec<&str> = before.iter().copied().chain(new).chain(after.iter().copied()).collect();
+    let line_end = if suite.contains("\r\n") { "\r\n" } else { "\n" };
+    Some(lines.join(line_end) + line_end)
+}
+
+/// Returns true if the new text differs from the old one only by the item at the end of `tests`.
+fn only_adds(old: &str, new: &str, item: &str) -> bool {
+    let parse = |text: &str| serde_yaml::from_str::<Value>(text).ok();
+    let (Some(mut old), Some(new), Some(Value::Sequence(item))) =
+        (parse(old), parse(new), parse(item))
+    else {
+        return false;
+    };
+    let Some(tests) = old.get_mut("tests").and_then(Value::as_sequence_mut) else { return false };
+    tests.extend(item);
+    old == new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn item_is_added_after_the_last_test() {
+        let item = "# Sample\n- name: new\n  vars:\n    text: |-\n      a\n\n      b\n";
+        for (old, new) in [
+            (
+                "tests:\n  - { name: a }\n\n# Gates\ngates: {}\n",
+                "tests:\n  - { name: a }\n  # Sample\n  - name: new\n    vars:\n      text: |-\n        a\n\n        b\n\n# Gates\ngates: {}\n",
+            ),
+            (
+                "tests: # all\n- name: a\n  expect: {}",
+                "tests: # all\n- name: a\n  expect: {}\n# Sample\n- name: new\n  vars:\n    text: |-\n      a\n\n      b\n",
+            ),
+        ] {
+            let found = insert_item(old, item).unwrap();
+            assert_eq!(found, new);
+            assert!(only_adds(old, &found, item));
+            assert!(has_test(&found, "new") && !has_test(old, "new"));
+        }
+        for other in
+            ["tests: [{ name: a }]\n", "tests: file://t.yaml\n", "a: 1\n", "tests:\n  file: a\n"]
+        {
+            assert_eq!(insert_item(other, item), None, "{other}");
+        }
+        assert!(!only_adds("tests:\n- a\n", "tests:\n- a\n", item));
+    }
+}
