@@ -56,10 +56,10 @@ pub(super) fn cases(
         let group = cause.map(|cause| Alike::new(cause, &case));
         let of_group = group.as_ref().map(|it| length(&it.line(u64::MAX))).unwrap_or_default();
         // No further case fits, not even its name.
-        let Some(rest) = left.checked_sub(length(&block.name) + 1 + of_group) else { break };
+        let Some(rest) = left.checked_sub(length(&shown.name) + 1 + of_group) else { break };
         left = rest;
         reserved += of_group;
-        blocks.push(block);
+        blocks.push(shown);
         alike.extend(group);
     }
     let others: u64 = alike.iter().map(|it| it.others).sum();
