@@ -18,6 +18,7 @@ mod monitor;
 mod openapi;
 mod pages;
 pub mod problem;
+mod progress;
 mod records;
 mod routes;
 mod runs;

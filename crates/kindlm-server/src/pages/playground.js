@@ -1,5 +1,7 @@
 // Shows each result of the playground as soon as its check is evaluated. Without this script, the page loads again with
 // all results.
+import { readEvents } from './events.js';
+
 const form = document.getElementById('record');
 const results = document.getElementById('results');
 const problem = document.getElementById('problem');
@@ -14,25 +16,14 @@ const show = (name, data) => {
   problem.hidden = name !== 'problem';
 };
 
-/** Splits server-sent events, each of which ends with an empty line. Throws if the last event is missing. */
+/** Shows the events of a response. Throws if the last one is missing. */
 const read = async (body) => {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = '';
   let isComplete = false;
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done && !isComplete) throw new Error('the stream has no result');
-    if (done) return;
-    text += value;
-    const events = text.split('\n\n');
-    text = events.pop();
-    for (const event of events) {
-      const fields = event.split('\n').map((line) => line.match(/^(event|data): ?(.*)$/s)).filter(Boolean);
-      const of = (key) => fields.filter((it) => it[1] === key).map((it) => it[2]).join('\n');
-      if (of('event')) show(of('event'), of('data'));
-      isComplete ||= ['verdict', 'problem'].includes(of('event'));
-    }
-  }
+  await readEvents(body, (name, data) => {
+    show(name, data);
+    isComplete ||= ['verdict', 'problem'].includes(name);
+  });
+  if (!isComplete) throw new Error('the stream has no result');
 };
 
 form.addEventListener('submit', async (event) => {

@@ -1,28 +1,25 @@
 //! `/`: the playground, which checks one output.
 
-use std::convert::Infallible;
-
 use askama::Template;
 use axum::extract::{Extension, Query, State};
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::sse::{self, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
+use axum::response::sse;
 use axum::routing::get;
 use axum::{Form, Router};
-use futures_util::stream;
-use kindlm_run::evaluate::service::WatchResults;
+use futures_util::{StreamExt as _, stream};
 use kindlm_wire::evaluate::{EvaluatedResult, Evaluation};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 
 use super::access::guarded;
 use super::checks::Fields;
 use super::frame::{Frame, Look, PageError, ok, page};
 use crate::access::Caller;
 use crate::app::App;
-use crate::records;
+use crate::progress::{self, Progress};
+use crate::records::{self, Unevaluated};
 use crate::store::tokens::Scope;
 
 /// The media type of server-sent events.
@@ -177,7 +174,7 @@ async fn evaluate(
         return stream_results(app, json);
     }
     let evaluated = match json {
-        Ok(json) => evaluated(&app, json, None).await,
+        Ok(json) => evaluated(&app, json).await,
         Err(error) => Err(error),
     };
     match evaluated {
@@ -203,50 +200,37 @@ fn record(shown: &Playground, checks: Map<String, Value>) -> Result<Vec<u8>, Str
     serde_json::to_vec(&record).map_err(|err| err.to_string())
 }
 
-async fn evaluated(
-    app: &App,
-    json: Vec<u8>,
-    watch: Option<WatchResults>,
-) -> Result<Verdict, String> {
-    let done = records::evaluate_watched(app, json, watch).await.map_err(|it| {
-        it.problem.report_cause(app.runs.world());
-        it.problem.detail
-    })?;
+async fn evaluated(app: &App, json: Vec<u8>) -> Result<Verdict, String> {
+    let done = records::evaluate(app, json).await.map_err(|it| reported(app, &it))?;
     app.metrics.add_evaluation("page", done.evaluation.outcome);
     Ok(Verdict::new(&done.evaluation))
 }
 
+/// Returns the error for the visitor, and sends its cause to the operator of the server.
+fn reported(app: &App, error: &Unevaluated) -> String {
+    error.problem.report_cause(app.runs.world());
+    error.problem.detail.clone()
+}
+
 /// Sends parts of the page as server-sent events: a `result` for each evaluated check, then `verdict` or `problem`.
 fn stream_results(app: App, json: Result<Vec<u8>, String>) -> Response {
-    let (watch, mut results) = mpsc::unbounded_channel();
-    let evaluation = async move { evaluated(&app, json?, Some(watch)).await };
-    let mut evaluation = Box::pin(evaluation);
-    let (send, receive) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        let verdict = loop {
-            tokio::select! {
-                biased;
-                // The visitor has left, so the evaluation ends too.
-                () = send.closed() => return,
-                Some(result) = results.recv() => {
-                    let card = CardPart { card: Card::new(&result) };
-                    let _ = send.send(part("result", &card));
-                }
-                verdict = &mut evaluation => break verdict,
-            }
-        };
-        let last = match verdict {
-            Ok(verdict) => part("verdict", &VerdictPart { verdict }),
-            Err(error) => sse::Event::default().event("problem").data(error.replace('\r', "")),
-        };
-        // The visitor may have left.
-        let _ = send.send(last);
-    });
-    let events = stream::unfold(receive, |mut it| async {
-        let event = it.recv().await?;
-        Some((Ok::<_, Infallible>(event), it))
-    });
-    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+    let json = match json {
+        Ok(json) => json,
+        Err(error) => return progress::events(stream::iter([problem(&error)])),
+    };
+    let parts = progress::parts(progress::evaluate(app.clone(), json, "page"));
+    progress::events(parts.map(move |it| match it {
+        Progress::Result(result) => part("result", &CardPart { card: Card::new(&result) }),
+        Progress::End(Ok(done)) => {
+            part("verdict", &VerdictPart { verdict: Verdict::new(&done.evaluation) })
+        }
+        Progress::End(Err(error)) => problem(&reported(&app, &error)),
+    }))
+}
+
+fn problem(error: &str) -> sse::Event {
+    // The data of an event cannot have this line break.
+    sse::Event::default().event("problem").data(error.replace('\r', ""))
 }
 
 fn part(name: &str, template: &impl Template) -> sse::Event {

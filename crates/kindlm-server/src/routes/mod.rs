@@ -7,6 +7,7 @@ mod batch;
 mod blocking;
 pub(crate) mod body;
 mod evaluate;
+mod evaluate_events;
 mod health;
 mod lines;
 mod rates;
@@ -46,6 +47,7 @@ pub fn app(app: App) -> Router {
     let (router, api) = OpenApiRouter::with_openapi(Info::openapi())
         .merge(health::routes())
         .merge(evaluate::routes(&app))
+        .merge(evaluate_events::routes(&app))
         .merge(batch::routes(&app))
         .merge(sets::routes(&app))
         .merge(samples::routes(&app))

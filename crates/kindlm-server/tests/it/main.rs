@@ -8,6 +8,7 @@ mod batch;
 mod budgets;
 mod cases;
 mod evaluate;
+mod evaluate_events;
 mod faults;
 mod inline;
 mod monitor;
