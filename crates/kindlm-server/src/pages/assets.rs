@@ -12,6 +12,7 @@ use crate::routes::runs::with_etag;
 
 const STYLE: &str = include_str!("style.css");
 const EVENTS: &str = include_str!("events.js");
+const TIMES: &str = include_str!("times.js");
 const LIVE: &str = include_str!("live.js");
 const PLAYGROUND: &str = include_str!("playground.js");
 const PANEL: &str = include_str!("panel.js");
@@ -28,6 +29,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
             ("text/css; charset=utf-8", [kindlm_reporters::html_style(), STYLE].concat())
         }
         "events.js" => ("text/javascript; charset=utf-8", EVENTS.to_owned()),
+        "times.js" => ("text/javascript; charset=utf-8", TIMES.to_owned()),
         "live.js" => ("text/javascript; charset=utf-8", LIVE.to_owned()),
         "playground.js" => ("text/javascript; charset=utf-8", PLAYGROUND.to_owned()),
         "panel.js" => ("text/javascript; charset=utf-8", PANEL.to_owned()),

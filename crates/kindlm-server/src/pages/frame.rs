@@ -1,9 +1,13 @@
 //! The parts of all pages: the frame around the content, the headers of the response, and the page of an error.
 
+use std::fmt;
+
 use askama::Template;
+use askama::filters::HtmlSafe;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 
 use crate::access::Caller;
 use crate::problem::Problem;
@@ -113,7 +117,33 @@ impl From<StoreError> for PageError {
     }
 }
 
-/// Returns a time (RFC 3339) without its seconds, for people.
-pub(super) fn minute(time: &str) -> String {
-    time.get(..16).map_or_else(|| time.to_owned(), |it| it.replace('T', " ") + " UTC")
+/// A time. The server writes it in UTC, and `times.js` shows it in the time zone of the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment(Option<Timestamp>);
+
+impl Moment {
+    /// Reads a time (RFC 3339). A text that is no time is shown as `–`.
+    pub(super) fn of_text(time: &str) -> Self {
+        Self(time.parse().ok())
+    }
+
+    pub(super) fn of_milliseconds(time: i64) -> Self {
+        Self(Timestamp::from_millisecond(time).ok())
+    }
+
+    /// Returns the time in UTC without seconds, for texts that no script changes.
+    pub(super) fn in_utc(self) -> String {
+        self.0.map_or_else(|| "–".to_owned(), |it| it.strftime("%Y-%m-%d %H:%M UTC").to_string())
+    }
 }
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(time) => write!(f, "<time datetime=\"{time}\">{}</time>", self.in_utc()),
+            None => f.write_str("–"),
+        }
+    }
+}
+
+impl HtmlSafe for Moment {}

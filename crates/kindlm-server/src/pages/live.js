@@ -1,4 +1,6 @@
 // Follows a run: loads the live part of the page again when an event arrives. Without this script, the page reloads.
+import { localize } from './times.js';
+
 const live = document.getElementById('live');
 if (live?.dataset.events) {
   const status = document.getElementById('status');
@@ -13,6 +15,7 @@ if (live?.dataset.events) {
       if (reply.ok) {
         const part = new DOMParser().parseFromString(await reply.text(), 'text/html');
         live.replaceChildren(...part.body.childNodes);
+        localize(live);
         status.textContent = live.querySelector('.word')?.textContent ?? '';
         if (live.querySelector('[data-over]')) document.getElementById('cancel')?.remove();
       }

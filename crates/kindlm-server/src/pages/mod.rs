@@ -14,6 +14,7 @@ mod playground;
 mod request;
 mod runs;
 mod sets;
+mod today;
 
 use axum::Router;
 

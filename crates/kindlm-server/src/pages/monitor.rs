@@ -16,8 +16,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::access::guarded;
-use super::frame::{Frame, PageError, minute, ok, page};
+use super::frame::{Frame, Moment, PageError, ok, page};
 use super::sets::short;
+use super::today::Today;
 use crate::access::Caller;
 use crate::alerts::Alert;
 use crate::app::App;
@@ -27,7 +28,6 @@ use crate::store::alerts::AlertFilter;
 use crate::store::attention::{AttentionFilter, AttentionSample, SampleCounts};
 use crate::store::rates::{Counts, RateFilter, RateKey};
 use crate::store::releases::Release;
-use crate::store::time_text;
 use crate::store::tokens::Scope;
 
 /// The maximum number of samples in the list.
@@ -79,6 +79,7 @@ struct Monitor {
     agents: Vec<String>,
     windows: Vec<(&'static str, &'static str)>,
     alerts: Vec<Alert>,
+    today: Today,
     charts: Vec<Chart>,
     more: usize,
     is_too_long: bool,
@@ -113,7 +114,7 @@ struct CasePage {
 struct ListedSample {
     id: String,
     agent: String,
-    time: String,
+    time: Moment,
     failed: String,
     errored: String,
     output: String,
@@ -137,13 +138,13 @@ struct Chart {
 /// The first sample of a version of the agent, in the coordinates of the chart.
 struct Mark {
     version: String,
-    time: String,
+    time: Moment,
     x: String,
 }
 
 /// A period with results, in the coordinates of the chart.
 struct Point {
-    time: String,
+    time: Moment,
     rate: String,
     interval: String,
     count: u64,
@@ -190,11 +191,14 @@ async fn show(
     let listed = AttentionFilter { agent, version, after: filter.after };
     let counts = app.store.evaluated_samples(&listed).await?;
     let listed = app.store.attention_samples(&listed, LISTED).await?;
+    let all_agents = app.store.agents().await?;
+    let today = Today::load(&app.store, &all_agents, &query.agent).await?;
     Ok(ok(&Monitor {
         frame: Frame::new("Quality in production", "/monitor", &caller),
-        agents: app.store.agents().await?.into_iter().map(|it| it.name).collect(),
+        agents: all_agents.into_iter().map(|it| it.name).collect(),
         windows: WINDOWS.iter().map(|it| (it.0, it.1)).collect(),
         alerts,
+        today,
         charts,
         more,
         is_too_long,
@@ -233,7 +237,7 @@ impl ListedSample {
             body => short(&parsed(body)["agent_output"]),
         };
         let (failed, errored) = (failed.join(", "), errored.join(", "));
-        Self { id, agent, time: minute(&received_at), failed, errored, output }
+        Self { id, agent, time: Moment::of_text(&received_at), failed, errored, output }
     }
 }
 
@@ -334,7 +338,7 @@ impl Mark {
         let age = to_float(release.since - window.start) / to_float(window.width);
         Self {
             version: release.version.clone(),
-            time: minute(&time_text(release.since)),
+            time: Moment::of_milliseconds(release.since),
             x: format!("{:.1}", LEFT + age * (WIDTH - LEFT) / to_float(window.periods)),
         }
     }
@@ -354,10 +358,8 @@ impl Point {
         let step = (WIDTH - LEFT) / to_float(window.periods);
         let x = LEFT + step * (to_float((start - window.start) / window.width) + 0.5);
         let bar = COUNTS * to_float(decided) / to_float(most);
-        let time = Timestamp::from_millisecond(start)
-            .map(|it| minute(&it.to_string()).replace(" UTC", ""));
         Self {
-            time: time.unwrap_or_default(),
+            time: Moment::of_milliseconds(start),
             rate: tally.map_or_else(|| "–".to_owned(), |it| percent(it.rate())),
             interval: range
                 .map_or_else(String::new, |it| format!("{}–{}", percent(it.low), percent(it.high))),

@@ -11,7 +11,7 @@ use kindlm_wire::v1::RunHead;
 use serde::Deserialize;
 
 use super::access::guarded;
-use super::frame::{Frame, Look, PageError, minute, ok, page};
+use super::frame::{Frame, Look, Moment, PageError, ok, page};
 use crate::access::Caller;
 use crate::app::App;
 use crate::problem::Problem;
@@ -65,7 +65,7 @@ struct Row {
     suite: String,
     look: Look,
     held: String,
-    start: String,
+    start: Option<Moment>,
     duration: String,
 }
 
@@ -79,7 +79,7 @@ impl Row {
             look: look(run.state).0,
             suite: run.suite.unwrap_or_default(),
             held,
-            start: run.started_at.as_deref().map(minute).unwrap_or_default(),
+            start: run.started_at.as_deref().map(Moment::of_text),
             duration: run.duration_ms.map(seconds).unwrap_or_default(),
             id: run.id,
         }
@@ -175,6 +175,7 @@ struct RunPart {
     has_report: bool,
     line: String,
     facts: String,
+    started: Option<Moment>,
     error: String,
     /// The finished executions in thousandths of all.
     done: u64,
@@ -242,6 +243,7 @@ impl RunPart {
             has_report: head.is_some(),
             line: String::new(),
             facts: run.suite.unwrap_or_default(),
+            started: None,
             error: run.error.unwrap_or_default(),
             done: if is_open { (finished * 1000 / total.max(1)) as u64 } else { 1000 },
             failures: Vec::new(),
@@ -265,9 +267,9 @@ impl RunPart {
             (None, false) => "there is no report".to_owned(),
         };
         if let Some(head) = head {
-            let time = (minute(&head.started_at), seconds(head.duration_ms));
-            part.facts =
-                format!("{} · {} · started {} · {}", head.project, head.suite, time.0, time.1);
+            let duration = seconds(head.duration_ms);
+            part.facts = format!("{} · {} · {duration}", head.project, head.suite);
+            part.started = Some(Moment::of_text(&head.started_at));
             part.gates = head.gates.iter().map(Gate::new).collect();
         }
         part

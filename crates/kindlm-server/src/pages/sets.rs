@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::access::guarded;
 use super::checks::{Fields, yaml};
-use super::frame::{Frame, Look, PageError, minute, ok, page};
+use super::frame::{Frame, Look, Moment, PageError, ok, page};
 use super::playground::look;
 use crate::access::Caller;
 use crate::app::App;
@@ -50,7 +50,7 @@ struct Version {
     name: String,
     number: i64,
     author: String,
-    time: String,
+    time: Moment,
     digest: String,
     is_shown: bool,
 }
@@ -63,7 +63,7 @@ impl Version {
             name: it.name,
             number: it.version,
             author,
-            time: minute(&it.created_at),
+            time: Moment::of_text(&it.created_at),
             digest,
             is_shown: false,
         }
@@ -138,7 +138,7 @@ struct SetPage {
     frame: Frame,
     has_judge: bool,
     set: SetVersion,
-    time: String,
+    time: Moment,
     content: String,
     diff: Vec<DiffLine>,
     is_newest: bool,
@@ -202,7 +202,7 @@ async fn set_page(
     Ok(SetPage {
         frame: Frame::new(format!("{name}, version {}", set.version), "/sets", caller),
         has_judge: app.records.has_judge(),
-        time: minute(&set.created_at),
+        time: Moment::of_text(&set.created_at),
         content: yaml(&Value::Object(set.content.clone())),
         diff: set.diff.lines().filter_map(diff_line).collect(),
         is_newest: versions.first().is_some_and(|it| it.is_shown),

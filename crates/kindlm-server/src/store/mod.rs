@@ -5,6 +5,7 @@
 pub mod agents;
 pub mod alerts;
 pub mod attention;
+pub mod backlog;
 pub mod backup;
 pub mod deliveries;
 pub mod idempotency;

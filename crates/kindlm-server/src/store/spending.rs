@@ -30,6 +30,17 @@ pub struct Spent {
     pub unknown_costs: i64,
 }
 
+impl DailyBudget {
+    /// Returns true if the budget permits no further evaluation on a day with this spending.
+    ///
+    /// A budget in dollars is also spent if the cost of an evaluation is not known.
+    pub fn is_spent(&self, spent: &Spent) -> bool {
+        let by_number = self.evaluations.is_some_and(|it| spent.evaluations >= i64::from(it));
+        let is_by_cost = |limit| spent.usd >= limit || spent.unknown_costs > 0;
+        by_number || self.usd.is_some_and(is_by_cost)
+    }
+}
+
 /// An evaluation that the budget of its day permits.
 #[derive(Clone, Debug)]
 pub struct Reservation {

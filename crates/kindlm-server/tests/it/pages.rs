@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use kindlm_testing::{MockReply, MockServer, installed, not_run};
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ fn assert_page(reply: &Reply) {
     }
     for script in reply.body.split("<script").skip(1) {
         let is_known = |it: &str| script.contains(&format!("src=\"/static/{it}.js\"></script>"));
-        assert!(["live", "playground"].into_iter().any(is_known), "{script}");
+        assert!(["live", "playground", "times"].into_iter().any(is_known), "{script}");
     }
 }
 
@@ -283,6 +284,59 @@ fn monitor_shows_rates_and_failed_samples() {
 }
 
 #[test]
+fn monitor_shows_budgets_and_waiting_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert!(server.get("/monitor").body.contains("No sample waits for its evaluation."));
+    fill(&server);
+    let budget = |it: Value| {
+        let agent = json!({"set": "support", "daily_budget": it});
+        assert_eq!(server.json("PUT /v1/agents/shop", &agent).status, 200);
+    };
+    for (limits, shown) in [
+        (json!({"evaluations": 5, "usd": 2}), ["4 of 5", "$0.0000 of $2.00", "not spent"]),
+        (json!({"evaluations": 4}), ["4 of 4", "<td class=\"num\">$0.0000<", "! spent"]),
+    ] {
+        budget(limits);
+        let page = server.get("/monitor");
+        assert_page(&page);
+        for part in shown {
+            assert!(page.body.contains(part), "{part}: {}", page.body);
+        }
+    }
+    assert!(!server.get("/monitor?agent=desk").body.contains("4 of 4"));
+    // The text of a time is in UTC, and the script changes it.
+    let page = server.get("/monitor").body;
+    let time = page.split("The newest sample was received at ").nth(1).unwrap();
+    let (time, _) = time.split_once("</time>").unwrap();
+    let (attribute, text) = time.split_once('>').unwrap();
+    let minute = text.strip_suffix(" UTC").unwrap().replace(' ', "T");
+    assert!(attribute.starts_with(&format!("<time datetime=\"{minute}")), "{time}");
+    assert!(server.get("/sets/support").body.contains("<time datetime="));
+}
+
+#[test]
+fn monitor_counts_samples_that_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = judge();
+    std::fs::write(folder.path().join("kindlm.yaml"), config(&judge)).unwrap();
+    let server = Server::start(folder.path(), &["-c", "kindlm.yaml"]);
+    let rule = json!({"id": "polite", "instruction": "Be polite"});
+    server.json("PUT /v1/assertion-sets/support", &json!({"assertions": [rule]}));
+    server.json("PUT /v1/agents/shop", &json!({"set": "support"}));
+    judge.hold();
+    for (id, shown) in [("1", "1 sample waits for its"), ("2", "2 samples wait for their")] {
+        let sample = json!({"id": id, "agent": "shop", "agent_input": "x", "agent_output": id});
+        assert_eq!(server.json("POST /v1/samples", &sample).status, 200);
+        let page = server.get("/monitor").body;
+        assert!(page.contains(shown), "{page}");
+        assert!(page.contains("; the oldest was received at <time datetime="), "{page}");
+        assert!(server.get("/monitor?agent=desk").body.contains("No sample waits"));
+    }
+    judge.release();
+}
+
+#[test]
 fn monitor_is_not_green_without_evaluations() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
@@ -451,7 +505,9 @@ fn pages_need_a_login_if_there_are_tokens() {
     assert!(refused.body.contains("`admin`"), "{}", refused.body);
     let out = send("POST /logout", &[&cookie, origin], &[]);
     assert!(out.head.contains("max-age=0"), "{}", out.head);
-    for path in ["style.css", "live.js", "icon.svg"] {
+    for path in
+        ["style.css", "live.js", "times.js", "events.js", "panel.js", "panel-cards.js", "icon.svg"]
+    {
         assert_eq!(send(&format!("GET /static/{path}"), &[], &[]).status, 200, "{path}");
     }
     assert_eq!(send("GET /static/other", &[], &[]).status, 404);
@@ -505,26 +561,29 @@ fn senders_without_a_token_cannot_send_large_forms() {
     }
 }
 
-/// Starts a judge that fails rules about a coupon or a voucher.
+/// Starts a judge that fails rules about a coupon or a voucher. It answers records with a slow agent after a second.
 fn judge() -> MockServer {
     MockServer::answering(|request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let messages = body["messages"].as_array().unwrap().iter();
         let texts = messages.filter_map(|it| it["content"].as_str());
         let question = texts.collect::<Vec<_>>().join("\n");
-        let (id, missing) = match () {
-            () if question.contains("coupon") => ("the_answer_is_polite", Some("coupon")),
-            () if question.contains("voucher") => ("the_answer_offers_a_voucher", Some("voucher")),
-            () => ("the_answer_is_polite", None),
-        };
-        let reasoning =
-            missing.map_or("It says sorry.".to_owned(), |it| format!("It has no {it}."));
-        let results = json!([
-            {"id": "the_answer_names_the_amount", "pass": true, "reasoning": "It says 24.90 EUR."},
-            {"id": id, "pass": missing.is_none(), "reasoning": reasoning},
-        ]);
-        let reply = json!({"results": results}).to_string();
-        MockReply::text(kindlm_types::ask::with_mark(&reply, &question))
+        let rules = question.split("Rules:\n").nth(1).and_then(|it| it.lines().next()).unwrap();
+        let rules: Vec<Value> = serde_json::from_str(rules).unwrap();
+        let results = rules.iter().map(|rule| {
+            let text = rule.to_string();
+            let missing = ["coupon", "voucher"].into_iter().find(|it| text.contains(it));
+            let reasoning = match missing {
+                Some(word) => format!("It has no {word}."),
+                None if text.contains("amount") => "It says \"24.90 EUR\".".to_owned(),
+                None => "It says sorry.".to_owned(),
+            };
+            json!({"id": rule["id"], "pass": missing.is_none(), "reasoning": reasoning})
+        });
+        let reply = json!({"results": results.collect::<Vec<_>>()}).to_string();
+        let reply = MockReply::text(kindlm_types::ask::with_mark(&reply, &question));
+        let is_slow = question.contains("slow agent");
+        if is_slow { reply.after(Duration::from_secs(1)) } else { reply }
     })
     .unwrap()
 }
