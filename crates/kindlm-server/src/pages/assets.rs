@@ -16,6 +16,7 @@ const TIMES: &str = include_str!("times.js");
 const LIVE: &str = include_str!("live.js");
 const PLAYGROUND: &str = include_str!("playground.js");
 const PANEL: &str = include_str!("panel.js");
+const PANEL_CARDS: &str = include_str!("panel-cards.js");
 const ICON: &str = include_str!("icon.svg");
 
 pub(super) fn routes() -> Router<App> {
@@ -33,6 +34,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
         "live.js" => ("text/javascript; charset=utf-8", LIVE.to_owned()),
         "playground.js" => ("text/javascript; charset=utf-8", PLAYGROUND.to_owned()),
         "panel.js" => ("text/javascript; charset=utf-8", PANEL.to_owned()),
+        "panel-cards.js" => ("text/javascript; charset=utf-8", PANEL_CARDS.to_owned()),
         "icon.svg" => ("image/svg+xml", ICON.to_owned()),
         _ => return StatusCode::NOT_FOUND.into_response(),
     };

@@ -1,7 +1,7 @@
-// The element `<kindlm-panel set="…">`: shows the panel of the server that this script comes from.
+// The element `<kindlm-panel set="…" agent="…" locale="…">`: shows the panel of the server that this script comes from.
 //
 // `init({assertions, token, …})` sets it up, and `evaluate({id, agent_input, agent_output})` checks an output. The
-// messages of the panel are events of the element: `kindlm:result`, `kindlm:verdict`, `kindlm:edited`, `kindlm:error`.
+// messages of the panel are events of the element, such as `kindlm:result` and `kindlm:highlight`.
 (() => {
   const server = new URL(document.currentScript.src).origin;
   customElements.define('kindlm-panel', class extends HTMLElement {
@@ -29,7 +29,8 @@
       this.#frame.setAttribute('sandbox', 'allow-scripts allow-same-origin allow-forms');
       Object.assign(this.#frame.style, { width: '100%', height: '160px', border: '0', colorScheme: this.getAttribute('theme') ?? '' });
       this.append(this.#frame);
-      if (this.hasAttribute('set')) this.init({ set: this.getAttribute('set') });
+      const settings = Object.fromEntries(['set', 'agent', 'locale'].map((it) => [it, this.getAttribute(it) ?? undefined]));
+      if (settings.set) this.init(settings);
     }
     disconnectedCallback() {
       removeEventListener('message', this.#listen);

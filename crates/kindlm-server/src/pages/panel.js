@@ -1,138 +1,289 @@
 // The panel in a frame of an agent builder. It takes messages only from the page around it, at the origin that the
 // server permits, and sends messages only to this origin. Other messages, and those of unknown types, are ignored.
+import { readEvents } from './events.js';
+import { Card, RuleCard, look, quotesOf, rangesOf } from './panel-cards.js';
+
 const element = (id) => document.getElementById(id);
 const host = element('panel').dataset.origin;
-const looks = { passed: ['good', '✓'], scored: ['good', '~'], failed: ['bad', '✗'], errored: ['trouble', '!'], skipped: ['none', '–'] };
-const tokens = ['page', 'card', 'text', 'link', 'line'];
-const state = { assertions: [], set: '', token: '', readOnly: false, last: null, running: null };
+const colours = ['page', 'card', 'text', 'link', 'line'];
+const LONGEST_ID = 40;
+const TRIED = 10;
+/** The number of days of the pass rates in production. */
+const DAYS = 28;
+const state = {
+  set: '', agent: '', token: '', readOnly: false, number: new Intl.NumberFormat(),
+  // The cards of the rules, the other keys of the set, its digest, and its rules by id as they are stored.
+  cards: [], content: {}, digest: undefined, saved: undefined,
+  // The pass rates in production by assertion, the message of the newest evaluation, and the evaluation that runs.
+  rates: new Map(), last: null, running: null,
+};
 
 const send = (type, message = {}) => parent.postMessage({ ...message, type: `kindlm:${type}`, v: 1 }, host);
 
 /** Sends a request to the server. Throws its problem. */
-const request = async (path, options = {}) => {
-  const headers = { 'content-type': 'application/json', ...options.headers, ...(state.token && { authorization: `Bearer ${state.token}` }) };
+const call = async (path, options = {}) => {
+  const headers = { 'content-type': 'application/json', ...(state.token && { authorization: `Bearer ${state.token}` }), ...options.headers };
   const reply = await fetch(path, { ...options, headers });
-  const body = await reply.json();
-  if (!reply.ok) throw body;
-  return body;
+  if (reply.ok) return reply;
+  throw await reply.json().catch(() => ({ title: `The server answered with the status ${reply.status}`, status: reply.status }));
 };
+const request = async (path, options) => (await call(path, options)).json();
+
 const fail = (problem, id) => {
   const { type = 'about:blank', title = 'The server does not answer', status = 0, detail = '' } = problem ?? {};
   element('error').textContent = detail || title;
   element('error').hidden = false;
   send('error', { id, problem: type, title, status, detail });
 };
-const make = (name, className, text) => Object.assign(document.createElement(name), { className, textContent: text });
+const score = (tone, text) => {
+  element('score').className = `card verdict tone-${tone}`;
+  element('score').textContent = text;
+};
+const seconds = (ms) => `${state.number.format(ms / 1000)} s`;
+const highlight = (quote) => {
+  const { id, agent_output: output } = state.last ?? {};
+  send('highlight', { id, ranges: quote && typeof output === 'string' ? rangesOf(quote, output) : [] });
+};
 
-/** Changes the words of an assertion. A criterion that repeated the words changes with them. */
-const edit = (assertion, text) => {
-  assertion.criteria = (assertion.criteria ?? []).map((it) => (it === assertion.instruction ? text : it));
-  assertion.instruction = text;
-  element('score').textContent = 'The rules have changed since the evaluation.';
-  element('score').className = 'card verdict tone-warn';
+const changed = () => state.last && score('warn', 'The rules have changed since the evaluation.');
+const removed = (card) => {
+  state.cards = state.cards.filter((it) => it !== card);
+  card.element.remove();
+  changed();
+  showButtons();
+  element('add').focus();
 };
-const card = (assertion, result) => {
-  const [tone, mark] = looks[result?.status] ?? ['none', '…'];
-  const item = make('li', `card result tone-${tone}`, '');
-  const head = make('h2', '', '');
-  head.append(make('span', 'pill', `${mark} ${result?.status ?? 'not evaluated'}`), ' ', make('span', 'name', assertion.id));
-  item.append(head);
-  if (state.readOnly) {
-    item.append(make('p', '', assertion.instruction));
-  } else {
-    const field = make('textarea', '', '');
-    field.value = assertion.instruction ?? '';
-    field.setAttribute('aria-label', `Rule ${assertion.id}`);
-    field.addEventListener('input', () => edit(assertion, field.value));
-    item.append(field);
-  }
-  const reason = result?.reasoning ?? result?.failure_message;
-  if (reason) item.append(make('p', 'reason', reason));
-  return item;
+const rateOf = (name) => {
+  const { passed, failed } = state.rates.get(name) ?? { passed: 0, failed: 0 };
+  const decided = passed + failed;
+  return decided ? `in production ${state.number.format((100 * passed) / decided)} % of ${state.number.format(decided)}` : '';
 };
-const show = (evaluation) => {
-  const found = (id) => evaluation?.results.find((it) => it.id === id);
-  element('cards').replaceChildren(...state.assertions.map((it) => card(it, found(it.id))));
-  element('actions').hidden = state.readOnly || !state.assertions.length;
-  element('save').hidden = !state.set;
+const ruleCard = (rule) => {
+  const saved = state.saved && (state.saved.get(rule.id) ?? null);
+  const card = new RuleCard(rule, saved, { readOnly: state.readOnly, highlight, changed, removed });
+  card.fact('rate', rateOf(rule.id));
+  return card;
+};
+const showRules = (rules) => {
+  state.cards = structuredClone(rules).map(ruleCard);
+  element('cards').replaceChildren(...state.cards.map((it) => it.element));
+  element('checks').replaceChildren();
+  showButtons();
+};
+const showButtons = () => {
+  element('add').hidden = state.readOnly;
+  element('save').hidden = state.readOnly || !state.set;
   element('again').hidden = !state.last;
-  if (evaluation) {
-    const [tone, mark] = looks[evaluation.outcome] ?? looks.errored;
-    element('score').className = `card verdict tone-${tone}`;
-    element('score').textContent = `${mark} ${evaluation.passed} of ${evaluation.total} passed`;
+  element('try').hidden = !state.agent;
+};
+
+/** Returns the id of a new rule: its first words, and a number if another rule has this id. */
+const idOf = (text) => {
+  const taken = state.cards.map((it) => it.rule.id);
+  const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? ['rule'];
+  let id = words[0].slice(0, LONGEST_ID);
+  for (const word of words.slice(1)) {
+    if (id.length + word.length >= LONGEST_ID) break;
+    id += `_${word}`;
+  }
+  let number = 1;
+  while (taken.includes(number > 1 ? `${id}_${number}` : id)) number++;
+  return number > 1 ? `${id}_${number}` : id;
+};
+const writtenCards = () => state.cards.filter(({ rule }) => [rule.instruction, ...(rule.criteria ?? [])].some((it) => it?.trim()));
+/** Returns the checks of the panel. A rule without words is left out. */
+const checks = () => {
+  const cards = writtenCards();
+  for (const card of cards) {
+    card.rule.id ||= idOf(card.rule.instruction || card.rule.criteria[0]);
+    card.rename(card.rule.id);
+  }
+  const { assertions: _, ...others } = state.content;
+  if (!cards.length && !others.expect) {
+    throw { type: 'urn:kindlm:problem:no-checks', title: 'No checks', status: 422, detail: 'the panel has no rule; write one, or send `kindlm:init` with a stored `set` or with `assertions`' };
+  }
+  return { ...(cards.length && { assertions: cards.map((it) => it.rule) }), ...others };
+};
+
+const numbers = (locale) => {
+  try {
+    return new Intl.NumberFormat(locale, { maximumFractionDigits: 1 });
+  } catch {
+    return new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+  }
+};
+const init = async (message) => {
+  const { set = '', agent = '', token = '', readOnly = false, locale, assertions } = message;
+  Object.assign(state, { set, agent, token, readOnly: readOnly === true, number: numbers(locale), content: {}, digest: undefined, saved: undefined, rates: new Map() });
+  if (message.theme) theme({ tokens: message.theme });
+  showRules([]);
+  score('none', 'Waiting for an output.');
+  element('error').hidden = true;
+  await Promise.all([agent && loadRates(), set && loadSet(assertions)]);
+  showRules(assertions ?? state.content.assertions ?? []);
+};
+/** Loads the set. A set that is not stored yet has the rules of the host. */
+const loadSet = async (assertions) => {
+  let stored = { content: {} };
+  try {
+    stored = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`);
+  } catch (problem) {
+    if (!assertions || problem.status !== 404) throw problem;
+  }
+  const rules = structuredClone(stored.content.assertions ?? []);
+  Object.assign(state, { content: stored.content, digest: stored.digest, saved: new Map(rules.map((it) => [it.id, it])) });
+};
+const loadRates = async () => {
+  const after = new Date(Date.now() - DAYS * 24 * 60 * 60 * 1000).toISOString();
+  try {
+    const { items } = await request(`/v1/metrics/assertions?agent=${encodeURIComponent(state.agent)}&period=week&after=${after}`);
+    for (const { assertion, passed, failed } of items) {
+      const sum = state.rates.get(assertion) ?? { passed: 0, failed: 0 };
+      state.rates.set(assertion, { passed: sum.passed + passed, failed: sum.failed + failed });
+    }
+  } catch {
+    // The rates are an addition: the panel works without them, and shows none.
   }
 };
 
-const init = async (message) => {
-  Object.assign(state, { assertions: structuredClone(message.assertions ?? []), content: undefined, digest: undefined, set: message.set ?? '', token: message.token ?? '', readOnly: message.readOnly === true });
-  if (!message.assertions && state.set) {
-    const set = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`);
-    Object.assign(state, { assertions: set.content.assertions ?? [], content: set.content, digest: set.digest });
-  }
-  show();
-};
-const evaluate = async (message) => {
-  state.running = new AbortController();
+const evaluate = async (message, signal) => {
   state.last = message;
-  if (Array.isArray(message.assertions)) state.assertions = structuredClone(message.assertions);
-  if (!state.assertions.length && !state.content?.expect) {
-    throw { type: 'urn:kindlm:problem:no-checks', title: 'No checks', status: 422, detail: 'the panel has no rule; send `kindlm:init` with a stored `set` or with `assertions`' };
+  if (Array.isArray(message.assertions)) showRules(message.assertions);
+  const { id, agent_input = '', agent_output, vars } = message;
+  const record = { ...checks(), id, agent_input, agent_output, vars };
+  score('none', 'Evaluating …');
+  element('error').hidden = true;
+  element('checks').replaceChildren();
+  for (const it of state.cards) it.begin();
+  const start = performance.now();
+  const sent = [];
+  const receive = (result) => {
+    const name = result.id ?? result.label;
+    const ms = Math.round(performance.now() - start);
+    const reason = result.reasoning ?? result.failure_message ?? '';
+    const quotes = typeof agent_output === 'string' ? quotesOf(reason, agent_output) : [];
+    const card = cardOf(result, name);
+    card.show(result, reason, quotes);
+    card.fact('time', seconds(ms));
+    sent.push(name);
+    send('verdict', { id, assertion: name, pass: result.pass, status: result.status, reasoning: reason || undefined, quotes, ms });
+  };
+  let evaluation;
+  const reply = await call('/v1/evaluate/events', { method: 'POST', body: JSON.stringify(record), signal });
+  await readEvents(reply.body, (name, data) => {
+    if (name === 'result') receive(JSON.parse(data));
+    if (name === 'evaluation') evaluation = JSON.parse(data);
+    if (name === 'problem') throw JSON.parse(data);
+  });
+  if (!evaluation) throw { title: 'The connection to the server was lost' };
+  for (const it of evaluation.results) {
+    const index = sent.indexOf(it.id ?? it.label);
+    if (index < 0) receive(it);
+    sent.splice(sent.indexOf(it.id ?? it.label), 1);
   }
-  element('score').textContent = 'Evaluating …';
+  const { outcome, passed, failed, total, results } = evaluation;
+  send('result', { id, outcome, score: evaluation.score, passed, failed, total, results });
+  const [tone, mark] = look(outcome);
+  const errored = total - passed - failed;
+  score(tone, `${mark} ${passed} of ${total} passed${errored ? `, ${errored} errored` : ''}, in ${seconds(performance.now() - start)}`);
+  if (state.cards.some((it) => it.isStale)) changed();
+  showButtons();
+};
+/** Returns the card of a rule, or a new one for another check. */
+const cardOf = (result, name) => {
+  const known = result.id && state.cards.find((it) => it.rule.id === result.id);
+  if (known) return known;
+  const card = new Card(name, highlight);
+  card.fact('rate', rateOf(name));
+  element('checks').append(card.element);
+  return card;
+};
+
+/** Evaluates the newest outputs of the agent with the rules of the panel. */
+const tryRules = async () => {
+  const own = checks();
+  score('none', 'Evaluating the newest outputs …');
   element('error').hidden = true;
   const start = performance.now();
-  const { id, agent_input = '', agent_output, vars } = message;
-  const record = { ...state.content, id, agent_input, agent_output, vars, assertions: state.assertions };
-  const evaluation = await request('/v1/evaluate', { method: 'POST', body: JSON.stringify(record), signal: state.running.signal });
-  const ms = Math.round(performance.now() - start);
-  for (const it of evaluation.results) send('verdict', { id, assertion: it.id ?? it.label, pass: it.pass, reasoning: it.reasoning ?? it.failure_message, ms });
-  const { outcome, score, passed, failed, total, results } = evaluation;
-  send('result', { id, outcome, score, passed, failed, total, results });
-  show(evaluation);
+  const { items } = await request(`/v1/samples?agent=${encodeURIComponent(state.agent)}&limit=${TRIED}`);
+  if (!items.length) return score('none', `There is no output of the agent “${state.agent}”.`);
+  const body = items.map(({ id, sample }) => JSON.stringify({ ...sample, ...own, id })).join('\n');
+  const reply = await call('/v1/evaluate/batch', { method: 'POST', body, headers: { 'content-type': 'application/x-ndjson' } });
+  const lines = (await reply.text()).trim().split('\n').map((it) => JSON.parse(it));
+  if (!lines.pop()?.summary) throw { title: 'The connection to the server was lost' };
+  const passed = lines.filter((it) => ['passed', 'scored'].includes(it.outcome)).length;
+  const results = lines.flatMap((it) => it.results ?? []);
+  for (const card of state.cards) {
+    const statuses = results.filter((it) => it.id === card.rule.id).map((it) => it.status);
+    const held = statuses.filter((it) => it === 'passed').length;
+    card.fact('tried', `passed on ${held} of ${lines.length} outputs`);
+  }
+  const errors = lines.filter((it) => it.error || it.outcome === 'errored').length;
+  const [tone, mark] = look(errors ? 'errored' : passed < lines.length ? 'failed' : 'passed');
+  score(tone, `${mark} ${passed} of the newest ${lines.length} outputs passed${errors ? `, ${errors} errored` : ''}, in ${seconds(performance.now() - start)}`);
 };
+
 const save = async () => {
-  const content = { ...state.content, assertions: state.assertions };
-  const { name, version, digest } = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`, { method: 'PUT', body: JSON.stringify(content), headers: state.digest ? { 'if-match': `"${state.digest}"` } : {} });
-  state.digest = digest;
-  element('score').textContent = `Saved as version ${version}.`;
+  const content = checks();
+  const headers = state.digest ? { 'if-match': `"${state.digest}"` } : {};
+  const { name, version, digest } = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`, { method: 'PUT', body: JSON.stringify(content), headers });
+  element('error').hidden = true;
+  Object.assign(state, { content, digest });
+  for (const it of writtenCards()) it.save();
+  score('none', `Saved as version ${version}.`);
   send('edited', { set: name, version, digest });
 };
+const add = () => {
+  const card = ruleCard({ id: '', instruction: '', criteria: [''] });
+  state.cards.push(card);
+  element('cards').append(card.element);
+  card.element.querySelector('textarea').focus();
+};
 const cancel = (message) => {
-  if (message.id === state.last?.id) state.running?.abort();
+  if (message.id === state.running?.id) state.running?.abort.abort();
 };
 const theme = (message) => {
-  for (const name of tokens) {
+  for (const name of colours) {
     const value = message.tokens?.[name];
     if (/^#[0-9a-f]{3,8}$/i.test(value)) document.documentElement.style.setProperty(`--${name}`, value);
   }
 };
 /** Runs a handler, and shows and sends its error. A cancelled request is no error. */
-const handle = async (handler, message) => {
+const handle = async (handler, message, signal) => {
   try {
-    await handler(message);
+    await handler(message, signal);
   } catch (problem) {
-    if (problem?.name !== 'AbortError') fail(problem, message?.id);
+    if (problem?.name === 'AbortError') {
+      score('none', 'Cancelled.');
+    } else {
+      if ([evaluate, tryRules].includes(handler)) score('trouble', '! Not evaluated.');
+      fail(problem, message?.id);
+    }
   }
+  for (const it of state.cards) it.end();
 };
 
 let queue = Promise.resolve();
 /** Runs a handler after the earlier ones, so that an evaluation waits for the set. */
-const later = (handler) => (message) => {
-  queue = queue.then(() => handle(handler, message));
+const later = (handler) => (message, signal) => {
+  queue = queue.then(() => handle(handler, message, signal));
 };
-const handlers = {
-  'kindlm:init': later(init),
-  'kindlm:evaluate': (message) => (state.running?.abort(), later(evaluate)(message)),
-  'kindlm:cancel': cancel,
-  'kindlm:theme': theme,
+/** Starts an evaluation, and cancels the one before. */
+const start = (message) => {
+  state.running?.abort.abort();
+  state.running = { id: message.id, abort: new AbortController() };
+  later(evaluate)(message, state.running.abort.signal);
 };
+const handlers = { 'kindlm:init': later(init), 'kindlm:evaluate': start, 'kindlm:cancel': cancel, 'kindlm:theme': theme };
 
 addEventListener('message', (event) => {
   if (event.source !== parent || event.origin !== host) return;
   const handler = Object.hasOwn(handlers, event.data?.type) && handlers[event.data.type];
   if (handler) handler(event.data);
 });
-element('again').addEventListener('click', () => later(evaluate)({ ...state.last, assertions: undefined }));
-element('save').addEventListener('click', later(save));
+element('again').addEventListener('click', () => start({ ...state.last, assertions: undefined }));
+element('add').addEventListener('click', add);
+element('try').addEventListener('click', () => later(tryRules)());
+element('save').addEventListener('click', () => later(save)());
 new ResizeObserver(() => send('resize', { height: Math.ceil(document.body.getBoundingClientRect().height) })).observe(document.body);
-send('ready', { capabilities: ['evaluate', 'cancel', 'theme', 'edit'] });
+send('ready', { capabilities: ['evaluate', 'cancel', 'theme', 'locale', 'edit', 'highlight', 'try'] });

@@ -46,6 +46,34 @@ const serve = async (origin) => {
   return { close: () => (site.closeAllConnections(), site.close()) };
 };
 
+/** Makes rules of sentences. */
+const rulesOf = (...sentences) => sentences.map((it) => ({ id: it.toLowerCase().replace('.', '').replaceAll(' ', '_'), instruction: it, criteria: [it] }));
+const putSet = async (name, content) => {
+  const stored = await fetch(`${home}/v1/assertion-sets/${name}`, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(content) });
+  assert.ok(stored.ok, await stored.text());
+};
+const storedSet = async (name) => (await fetch(`${home}/v1/assertion-sets/${name}`)).json();
+/** Opens the example of a builder. `page.messages` has the messages of the panel. */
+const openBuilder = async (options = {}) => {
+  // The set that the example names.
+  await putSet('support', { assertions: rulesOf('The answer names the amount.', 'The answer is polite.') });
+  const site = await serve(builder);
+  const page = await open('/', options, builder, [home]);
+  await page.evaluate(() => {
+    window.messages = [];
+    for (const type of ['verdict', 'result', 'error', 'highlight', 'edited']) document.querySelector('kindlm-panel').addEventListener(`kindlm:${type}`, ({ detail }) => window.messages.push(detail));
+  });
+  /** Sets the panel up if there are settings, evaluates an output, and returns the answer to the evaluation. */
+  const answer = (record, settings) => page.evaluate(([record, settings]) => new Promise((done) => {
+    const panel = document.querySelector('kindlm-panel');
+    for (const type of ['kindlm:result', 'kindlm:error']) panel.addEventListener(type, ({ detail }) => detail.id === record.id && done(detail));
+    if (settings) panel.init(settings);
+    panel.evaluate({ agent_input: 'x', agent_output: 'y y', ...record });
+  }), [record, settings]);
+  const messages = (type) => page.evaluate((type) => window.messages.filter((it) => it.type === `kindlm:${type}`), type);
+  return { site, page, panel: page.frameLocator('iframe'), answer, messages };
+};
+
 /** The walk of a newcomer, with or without a script. Returns the path of the run. */
 const walk = async (options, set) => {
   const page = await open('/', options);
@@ -169,29 +197,21 @@ const tests = {
   },
 
   async 'a builder on another origin shows the panel'() {
-    const rules = ['The answer names the amount.', 'The answer is polite.'].map((it) => ({ id: it.toLowerCase().replace('.', '').replaceAll(' ', '_'), instruction: it, criteria: [it] }));
-    const stored = await fetch(`${home}/v1/assertion-sets/support`, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ assertions: rules }) });
-    assert.ok(stored.ok, await stored.text());
-    const site = await serve(builder);
-    const page = await open('/', {}, builder, [home]);
-    const panel = page.frameLocator('iframe');
+    const { site, page, panel } = await openBuilder();
     await panel.getByLabel('Rule the_answer_is_polite').waitFor();
     await page.getByRole('button', { name: 'Check the answer' }).click();
     await page.getByText('2 of 2 rules passed.').waitFor();
     await panel.getByText('It says sorry.').waitFor();
     await shot(page, '8-panel');
-    // The product manager's loop: edit a rule, see the verdict.
-    const start = Date.now();
     await panel.getByLabel('Rule the_answer_is_polite').fill('The answer includes a coupon.');
+    await panel.getByText('The rules have changed since the evaluation.').waitFor();
     await panel.getByRole('button', { name: 'Evaluate again' }).click();
     await page.getByText('1 of 2 rules passed.').waitFor();
-    console.log(`edit to verdict: ${Date.now() - start} ms`);
     await panel.getByText('It has no coupon.').waitFor();
     await shot(page, '9-panel-edited');
     await panel.getByRole('button', { name: 'Save as a new version' }).click();
     await page.getByText(/^Version \d+ of the rules is saved/).waitFor();
-    const set = await (await fetch(`${home}/v1/assertion-sets/support`)).json();
-    assert.equal(set.content.assertions[1].criteria[0], 'The answer includes a coupon.');
+    assert.equal((await storedSet('support')).content.assertions[1].criteria[0], 'The answer includes a coupon.');
     // Messages of unknown types, and with a wrong target, change nothing.
     await page.evaluate((home) => {
       const frame = document.querySelector('iframe').contentWindow;
@@ -199,32 +219,191 @@ const tests = {
       frame.postMessage('kindlm:init', home);
     }, home);
     assert.deepEqual(page.trouble, []);
+    site.close();
+  },
+
+  async 'the panel edits rules and their criteria'() {
+    const rules = [
+      { id: 'sources', instruction: 'Cite sources.', criteria: ['Does it cite sources?', 'Are they right?'], weight: 2 },
+      ...rulesOf('The answer is polite.'),
+    ];
+    await putSet('criteria', { assertions: rules, threshold: 0.9 });
+    const { site, page, panel, answer } = await openBuilder();
+    await answer({ id: '1' }, { set: 'criteria', locale: 'de' });
+    assert.equal(await panel.getByLabel('Criteria of sources').inputValue(), 'Does it cite sources?\nAre they right?');
+    await panel.getByText(/weight 2 · \d+(,\d)? s/).waitFor();
+    // Criteria that repeat the words are hidden until they are needed.
+    assert.ok(await panel.getByLabel('Criteria of the_answer_is_polite').isHidden());
+    await panel.getByRole('button', { name: 'Write criteria' }).nth(0).click();
+    await panel.getByLabel('Criteria of the_answer_is_polite').fill('Does it say please?\n\nDoes it say thanks?');
+
+    // Other words with the old criteria need a look at them.
+    const hint = panel.getByText('The criteria have not changed.').nth(0);
+    assert.ok(await hint.isHidden());
+    await panel.getByLabel('Rule sources').fill('Never cite sources.');
+    await hint.waitFor();
+    await panel.getByLabel('Criteria of sources').fill('Is it free of sources?');
+    assert.ok(await hint.isHidden());
+    assert.match(await panel.locator('.diff').nth(0).textContent(), /−Cite sources\..*−Are they right\?.*\+Never cite sources\..*\+Is it free of sources\?/);
+    await shot(page, '10-panel-criteria');
+
+    await panel.getByRole('button', { name: 'Add a rule' }).click();
+    await panel.getByLabel('Rule without an id').fill('The answer is polite!');
+    await panel.getByRole('button', { name: 'Add a rule' }).click();
+    await panel.getByRole('button', { name: 'Evaluate again' }).click();
+    await panel.getByText(/3 of 3 passed/).waitFor();
+    await panel.getByRole('button', { name: 'Save as a new version' }).click();
+    await panel.getByText('Saved as version').waitFor();
+    const { content, version } = await storedSet('criteria');
+    assert.deepEqual(content, {
+      assertions: [
+        { id: 'sources', instruction: 'Never cite sources.', criteria: ['Is it free of sources?'], weight: 2 },
+        { id: 'the_answer_is_polite', instruction: 'The answer is polite.', criteria: ['Does it say please?', 'Does it say thanks?'] },
+        { id: 'the_answer_is_polite_2', instruction: 'The answer is polite!', criteria: ['The answer is polite!'] },
+      ],
+      threshold: 0.9,
+    });
+    assert.equal(await panel.locator('.tag:visible').count(), 1, 'only the rule without words is not saved');
+    for (const it of [3, 2, 0]) await panel.getByRole('button', { name: 'Remove' }).nth(it).click();
+    await panel.getByRole('button', { name: 'Save as a new version' }).click();
+    await panel.getByText(`Saved as version ${version + 1}.`).waitFor();
+    assert.deepEqual((await storedSet('criteria')).content.assertions.map((it) => it.id), ['the_answer_is_polite']);
+    assert.deepEqual(page.trouble, []);
     const frame = page.frames().find((it) => it.url().startsWith(home));
     assert.deepEqual(await violations(frame), []);
     site.close();
   },
 
-  async 'the panel needs rules and forgets the set before'() {
-    const rules = ['The answer names the amount.', 'The answer is polite.'].map((it) => ({ id: it.toLowerCase().replace('.', '').replaceAll(' ', '_'), instruction: it, criteria: [it] }));
-    const content = { assertions: rules, expect: { output: { maxLength: 1 } } };
-    const stored = await fetch(`${home}/v1/assertion-sets/short`, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify(content) });
+  async 'every result has a card, and rule checks come before the judge'() {
+    await putSet('mixed', { assertions: rulesOf('The answer names the amount.'), expect: { output: { contains: ['refund'], maxLength: 10 } } });
+    const { site, page, panel, answer, messages } = await openBuilder();
+    const record = { id: '1', agent_input: 'the slow agent', agent_output: 'A refund of 24.90 EUR, that is "24.90 EUR".' };
+    await page.getByLabel('Answer of the agent').fill(record.agent_output);
+    const result = await answer(record, { set: 'mixed' });
+    assert.deepEqual([result.outcome, result.passed, result.failed, result.total], ['failed', 2, 1, 3]);
+    const verdicts = await messages('verdict');
+    // The judged rule is the first of the record, and the last one that is decided.
+    assert.deepEqual(verdicts.map((it) => it.status), ['passed', 'failed', 'passed']);
+    assert.equal(verdicts[2].assertion, 'the_answer_names_the_amount');
+    assert.ok(verdicts[2].ms >= 1000 && verdicts[1].ms < verdicts[2].ms, JSON.stringify(verdicts));
+    assert.deepEqual(verdicts[2].quotes, ['24.90 EUR']);
+    assert.equal(await panel.locator('.result').count(), 3);
+    assert.equal(await panel.locator('#checks .result.tone-bad').count(), 1);
+    await panel.getByText(/✗ 2 of 3 passed/).waitFor();
+
+    // A quote in a reason marks the passages of the output.
+    await panel.getByRole('button', { name: '“24.90 EUR”' }).hover();
+    await page.locator('#quoted mark').nth(1).waitFor();
+    assert.deepEqual(await page.locator('#quoted mark').allTextContents(), ['24.90 EUR', '24.90 EUR']);
+    await page.locator('#prompt').hover();
+    await page.locator('#quoted').waitFor({ state: 'hidden' });
+    const highlights = await messages('highlight');
+    assert.deepEqual(highlights.map((it) => [it.id, it.ranges]), [['1', [[12, 21], [32, 41]]], ['1', []]]);
+
+    // A set without rules has cards too.
+    const only = await answer({ id: '2', agent_output: 'y' }, { assertions: [], set: 'nothing' });
+    assert.equal(only.problem, 'urn:kindlm:problem:no-checks');
+    await putSet('expect', { expect: { output: { contains: ['refund'] } } });
+    const failed = await answer({ id: '3', agent_output: 'y' }, { set: 'expect', readOnly: true });
+    assert.deepEqual([failed.passed, failed.total], [0, 1]);
+    assert.equal(await panel.locator('.result.tone-bad').count(), 1);
+    for (const name of ['Add a rule', 'Save as a new version']) assert.ok(await panel.getByRole('button', { name }).isHidden());
+    const frame = page.frames().find((it) => it.url().startsWith(home));
+    assert.deepEqual(await violations(frame), []);
+    assert.deepEqual(page.trouble.filter((it) => !it.includes('404')), []);
+    site.close();
+  },
+
+  async 'the loop of a product manager is fast'() {
+    // The judge answers after a second.
+    await putSet('loop', { assertions: rulesOf('The answer names the amount.', 'The answer is polite.') });
+    const samples = Array.from({ length: 10 }, (_, index) => JSON.stringify({ agent: 'desk', agent_input: 'the slow agent', agent_output: `Answer ${index} of ${Date.now()}` }));
+    const stored = await fetch(`${home}/v1/samples`, { method: 'POST', headers: { 'content-type': 'application/x-ndjson' }, body: samples.join('\n') });
     assert.ok(stored.ok, await stored.text());
-    const site = await serve(builder);
-    const page = await open('/', {}, builder, [home]);
-    /** Sets the panel up, evaluates an output, and returns the answer to the evaluation. */
-    const answer = (id, settings) => page.evaluate(([id, settings]) => new Promise((done) => {
+    const { site, page, panel, answer } = await openBuilder();
+    await answer({ id: '1', agent_input: 'the slow agent' }, { set: 'loop', agent: 'desk' });
+    let start = Date.now();
+    await panel.getByLabel('Rule the_answer_is_polite').fill('The answer includes a coupon.');
+    await panel.getByRole('button', { name: 'Evaluate again' }).click();
+    await panel.getByText('It has no coupon.').waitFor();
+    const single = Date.now() - start;
+    start = Date.now();
+    await panel.getByRole('button', { name: 'Try on the newest outputs' }).click();
+    await panel.getByText('0 of the newest 10 outputs passed').waitFor();
+    const ten = Date.now() - start;
+    await panel.getByText('passed on 10 of 10 outputs').waitFor();
+    await panel.getByText('passed on 0 of 10 outputs').waitFor();
+    await shot(page, '11-panel-tried');
+    console.log(`edit to verdict: ${single} ms, ten cases: ${ten} ms`);
+    assert.ok(single >= 1000 && single < 30_000, `edit to verdict: ${single} ms`);
+    assert.ok(ten >= 1000 && ten < 5_000, `ten cases after a changed rule: ${ten} ms`);
+    assert.deepEqual(page.trouble, []);
+    site.close();
+  },
+
+  async 'a cancelled evaluation sends no result'() {
+    const { site, page, panel, answer, messages } = await openBuilder();
+    await page.evaluate((assertions) => {
       const panel = document.querySelector('kindlm-panel');
-      for (const type of ['kindlm:result', 'kindlm:error']) panel.addEventListener(type, ({ detail }) => detail.id === id && done(detail));
-      panel.init(settings);
-      panel.evaluate({ id, agent_input: 'x', agent_output: 'y y' });
-    }), [id, settings]);
-    const unknown = await answer('1', { set: 'unknown' });
+      panel.init({ assertions });
+      panel.evaluate({ id: 'slow', agent_input: 'the slow agent', agent_output: 'y' });
+      panel.cancel('slow');
+    }, rulesOf('The answer is polite.'));
+    await panel.getByText('Cancelled.').waitFor();
+    await panel.getByText('… not evaluated').waitFor();
+    const next = await answer({ id: 'next' });
+    assert.equal(next.passed, 1);
+    assert.deepEqual((await messages('result')).map((it) => it.id), ['next']);
+    assert.deepEqual(await messages('error'), []);
+    site.close();
+  },
+
+  async 'the panel needs rules and forgets the set before'() {
+    const rules = rulesOf('The answer names the amount.', 'The answer is polite.');
+    await putSet('short', { assertions: rules, expect: { output: { maxLength: 1 } } });
+    const { site, answer } = await openBuilder();
+    const unknown = await answer({ id: '1' }, { set: 'unknown' });
     assert.deepEqual([unknown.type, unknown.problem], ['kindlm:error', 'urn:kindlm:problem:no-checks']);
-    const short = await answer('2', { set: 'short' });
+    const short = await answer({ id: '2' }, { set: 'short' });
     assert.deepEqual([short.type, short.outcome, short.passed, short.total], ['kindlm:result', 'failed', 2, 3]);
-    const own = await answer('3', { assertions: rules });
+    const own = await answer({ id: '3' }, { assertions: rules });
     assert.deepEqual([own.type, own.outcome, own.passed, own.total], ['kindlm:result', 'passed', 2, 2]);
     site.close();
+  },
+
+  async 'the panel fits and is accessible in every look'() {
+    await putSet('looks', {
+      assertions: [{ id: 'sources', instruction: 'Cite sources.', criteria: ['Does it cite sources?', 'Are they right?'] }, ...rulesOf('The answer names the amount.', 'The answer offers a voucher.')],
+      expect: { output: { contains: ['refund'] }, latency: { maxMs: 10 } },
+    });
+    for (const colorScheme of ['light', 'dark']) {
+      for (const width of [1280, 360]) {
+        const { site, page, panel, answer } = await openBuilder({ colorScheme, viewport: { width, height: 2400 } });
+        await answer({ id: '1', agent_output: 'We refund 24.90 EUR to your card today.' }, { set: 'looks', agent: 'shop' });
+        await panel.getByLabel('Rule sources').fill('Never cite sources.');
+        await panel.getByRole('button', { name: 'Add a rule' }).click();
+        const frame = page.frames().find((it) => it.url().startsWith(home));
+        const look = `${colorScheme} ${width}`;
+        assert.deepEqual(await violations(frame), [], look);
+        const over = await frame.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(over <= 0, `${look}: ${over} px too wide`);
+        await shot(page, `12-panel-${colorScheme}-${width}`);
+        site.close();
+        await page.context().close();
+      }
+    }
+  },
+
+  async 'times are in the time zone of the reader'() {
+    const page = await open('/monitor', { timezoneId: 'Asia/Tokyo' });
+    const time = page.locator('main time').first();
+    await page.locator('main time[title]').first().waitFor();
+    const [iso, text, title] = await time.evaluate((it) => [it.dateTime, it.textContent, it.title]);
+    const tokyo = new Date(Date.parse(iso) + 9 * 60 * 60 * 1000).toISOString();
+    assert.equal(text, `${tokyo.slice(0, 10)} ${tokyo.slice(11, 16)} GMT+9`);
+    assert.equal(title, `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`);
+    const plain = await open('/monitor', { javaScriptEnabled: false, timezoneId: 'Asia/Tokyo' });
+    assert.match(await plain.locator('main time').first().textContent(), / UTC$/);
   },
 
   async 'a wrong origin gets no panel'() {
