@@ -12,8 +12,8 @@ const TRIED = 10;
 const DAYS = 28;
 const state = {
   set: '', agent: '', token: '', readOnly: false, number: new Intl.NumberFormat(),
-  // The cards of the rules, the other keys of the set, its digest, and its rules by id as they are stored.
-  cards: [], content: {}, digest: undefined, saved: undefined,
+  // The cards of the rules, the content and the digest of the stored version of the set, and its rules by id.
+  cards: [], content: {}, digest: '', saved: undefined,
   // The pass rates in production by assertion, the message of the newest evaluation, and the evaluation that runs.
   rates: new Map(), last: null, running: null,
 };
@@ -114,7 +114,7 @@ const numbers = (locale) => {
 };
 const init = async (message) => {
   const { set = '', agent = '', token = '', readOnly = false, locale, assertions } = message;
-  Object.assign(state, { set, agent, token, readOnly: readOnly === true, number: numbers(locale), content: {}, digest: undefined, saved: undefined, rates: new Map() });
+  Object.assign(state, { set, agent, token, readOnly: readOnly === true, number: numbers(locale), content: {}, digest: '', saved: undefined, rates: new Map() });
   if (message.theme) theme({ tokens: message.theme });
   showRules([]);
   score('none', 'Waiting for an output.');
@@ -124,7 +124,7 @@ const init = async (message) => {
 };
 /** Loads the set. A set that is not stored yet has the rules of the host. */
 const loadSet = async (assertions) => {
-  let stored = { content: {} };
+  let stored = { content: {}, digest: '' };
   try {
     stored = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`);
   } catch (problem) {
@@ -225,6 +225,7 @@ const tryRules = async () => {
 
 const save = async () => {
   const content = checks();
+  // The server refuses to replace a version that the panel has not loaded.
   const headers = state.digest ? { 'if-match': `"${state.digest}"` } : {};
   const { name, version, digest } = await request(`/v1/assertion-sets/${encodeURIComponent(state.set)}`, { method: 'PUT', body: JSON.stringify(content), headers });
   element('error').hidden = true;

@@ -252,7 +252,10 @@ const tests = {
     await panel.getByRole('button', { name: 'Add a rule' }).click();
     await panel.getByRole('button', { name: 'Evaluate again' }).click();
     await panel.getByText(/3 of 3 passed/).waitFor();
+    const { digest } = await storedSet('criteria');
+    const put = page.waitForRequest((it) => it.method() === 'PUT');
     await panel.getByRole('button', { name: 'Save as a new version' }).click();
+    assert.equal((await put).headers()['if-match'], `"${digest}"`);
     await panel.getByText('Saved as version').waitFor();
     const { content, version } = await storedSet('criteria');
     assert.deepEqual(content, {
