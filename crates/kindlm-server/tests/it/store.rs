@@ -8,6 +8,7 @@ use kindlm_run::evaluate::service::JudgeCost;
 use kindlm_server::store::agents::{Agent, DailyBudget};
 use kindlm_server::store::alerts::AlertFilter;
 use kindlm_server::store::attention::{AttentionFilter, SampleCounts};
+use kindlm_server::store::backlog::Backlog;
 use kindlm_server::store::idempotency::RequestKey;
 use kindlm_server::store::queue::{Leased, NewResult};
 use kindlm_server::store::rates::{Counts, RateFilter};
@@ -463,6 +464,23 @@ async fn first_sample_of_a_version_is_its_release(store: &Store) {
     assert!(store.releases("rel", first[1].2 + 1, i64::MAX).await.unwrap().is_empty());
 }
 
+async fn waiting_samples_are_counted_from_the_oldest(store: &Store) {
+    let backlog = async || store.backlog("wait").await.unwrap();
+    assert_eq!(backlog().await, Backlog::default());
+    store.put_agent("wait", "set", 1.0, None, "").await.unwrap();
+    store.add_samples(&["w1", "w2"].map(|it| sample(it, "wait", "")), None).await.unwrap();
+    let both = backlog().await;
+    assert!(both.waiting == 2 && both.oldest.is_some() && both.oldest <= both.newest, "{both:?}");
+    assert_eq!(store.backlog("").await.unwrap(), both);
+    // A sample that is being evaluated waits until its results are stored.
+    for waiting in [1, 0] {
+        let leased = store.lease_sample().await.unwrap().unwrap();
+        assert_eq!(backlog().await.waiting, waiting + 1);
+        store.leave_sample(&leased).await.unwrap();
+    }
+    assert_eq!(backlog().await, Backlog { waiting: 0, oldest: None, newest: both.newest });
+}
+
 pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
@@ -473,6 +491,7 @@ pub(crate) async fn all(url: &str) {
     falls_start_and_end_alerts(&store).await;
     samples_evaluated_for_their_error_are_not_compared(&store).await;
     evaluations_stay_in_the_daily_budget(&store).await;
+    waiting_samples_are_counted_from_the_oldest(&store).await;
     traces_are_stored_with_their_sample(&store).await;
     first_sample_of_a_version_is_its_release(&store).await;
     store.close().await;
