@@ -298,7 +298,7 @@ const tests = {
     await panel.getByRole('button', { name: '“24.90 EUR”' }).hover();
     await page.locator('#quoted mark').nth(1).waitFor();
     assert.deepEqual(await page.locator('#quoted mark').allTextContents(), ['24.90 EUR', '24.90 EUR']);
-    await page.locator('#prompt').hover();
+    await panel.locator('#score').hover();
     await page.locator('#quoted').waitFor({ state: 'hidden' });
     const highlights = await messages('highlight');
     assert.deepEqual(highlights.map((it) => [it.id, it.ranges]), [['1', [[12, 21], [32, 41]]], ['1', []]]);
