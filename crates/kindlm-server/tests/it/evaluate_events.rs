@@ -77,7 +77,8 @@ fn error_before_the_first_result_has_its_status() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
     let check = |it: &str| json!({"agent_output": "x", "expect": {"output": {it: ["x"]}}});
-    let rule = json!({"agent_output": "x", "assertions": [{"id": "a", "instruction": "x"}]});
+    let rules = json!([{"id": "a", "instruction": "x"}]);
+    let rule = json!({"agent_input": "x", "agent_output": "x", "assertions": rules});
     for (body, status, kind) in [
         ("no JSON".to_owned(), 400, "not-json"),
         (check("contain").to_string(), 422, "invalid-record"),
