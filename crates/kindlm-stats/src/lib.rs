@@ -13,10 +13,13 @@
 //!
 //! Repeats of a case are samples of its true pass rate:
 //! - [`Tally`] has the intervals of a share, also [after an early end](Tally::anytime), and the chances of several tries.
+//! - [`WeightedTally`] has the pass rate of outputs that were drawn with different probabilities.
 //! - [`Clustered`] is the mean of repeats of several cases, with its interval. [`Clusters`] collects it in any order.
 //! - [`Sprt`] decides if a rate is high enough, with as few repeats as possible.
 //! - [`change_points`] finds the runs at which the rate changed.
 //! - [`Detector`] raises an alarm soon after the pass rate of a stream of results has fallen.
+//!
+//! [`Correlation`] relates scores with the opinions of users.
 //!
 //! All functions are pure. If a result is undefined, the function returns the reason as an error ([`Undefined`]). No
 //! function returns NaN or infinity.
@@ -41,6 +44,7 @@ mod change;
 mod clustered;
 mod confidence;
 mod confusion;
+mod correlation;
 mod detector;
 mod drift;
 mod few;
@@ -57,11 +61,13 @@ mod repeats;
 mod sprt;
 mod threshold;
 mod weighted;
+mod weighted_tally;
 
 pub use change::{ChangePoint, change_points};
 pub use clustered::{Clustered, Clusters};
 pub use confidence::{Confidence, Interval};
 pub use confusion::Confusion;
+pub use correlation::Correlation;
 pub use detector::{Detector, DetectorState};
 pub use drift::Drift;
 pub use few::{kappa_interval_of_sets, prediction_powered_rate};
@@ -77,6 +83,7 @@ pub use quantiles::Quantiles;
 pub use sprt::{Characteristics, Decision, Sprt};
 pub use threshold::{BestThreshold, best_threshold};
 pub use weighted::{Weights, weighted_kappa};
+pub use weighted_tally::WeightedTally;
 
 /// The reason why a result is undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
