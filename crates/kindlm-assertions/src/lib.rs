@@ -53,6 +53,7 @@ pub use core::assertion::{
     Assertion, Build, Built, Candidate, Check, DuplicateAssertion, Evidence, ExpectPath, Group,
     LooksAt, Meta, Options, OutputComparison, ReadYaml, Registration, Registry, Setup, Traits,
 };
+pub use core::check::{CheckOutcome, check_outcomes};
 pub use core::codes::{self, Code};
 pub use core::comparison::first_questions;
 pub use core::entry_options::EntryOptions;

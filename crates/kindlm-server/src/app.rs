@@ -39,6 +39,8 @@ pub struct App {
     pub(crate) trace_delay: Duration,
     /// The prices of the models in traces.
     pub(crate) trace_prices: Arc<TracePrices>,
+    /// The age in days at which samples are deleted; `None` keeps them.
+    pub(crate) keep_days: Option<u32>,
     /// The number of samples that are evaluated at once; at least 1.
     pub(crate) workers: usize,
     /// Counts requests and evaluations.
@@ -69,6 +71,7 @@ impl App {
             alerts,
             trace_delay,
             trace_prices,
+            keep_days: None,
             workers,
             metrics,
             wake,
@@ -86,6 +89,12 @@ impl App {
     #[must_use]
     pub fn with_workers(self, workers: usize) -> Self {
         Self { workers: workers.max(1), ..self }
+    }
+
+    /// Deletes samples, with what belongs to them, this number of days after they were received.
+    #[must_use]
+    pub fn with_keep_days(self, keep_days: Option<u32>) -> Self {
+        Self { keep_days, ..self }
     }
 
     /// Changes the settings of alerts.

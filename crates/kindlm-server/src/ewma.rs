@@ -1,6 +1,6 @@
 //! Exponentially weighted pass rates: [`WeightedRate`].
 
-use crate::store::rates::Counts;
+use kindlm_stats::WeightedTally;
 
 /// The passed and decided results so far. Older results count less.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,12 @@ impl WeightedRate {
     /// Adds a period, which is not earlier than the periods before, and returns the rate at its start.
     ///
     /// Returns `None` while no result was decided.
-    #[expect(clippy::cast_precision_loss, reason = "counts and durations are far below 2^52")]
-    pub(crate) fn add(&mut self, start: i64, counts: Counts) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52")]
+    pub(crate) fn add(&mut self, start: i64, results: WeightedTally) -> Option<f64> {
         let age = start.saturating_sub(self.last).max(0) as f64;
         let weight = 0.5_f64.powf(age / self.half_life);
-        self.passed = self.passed * weight + counts.passed as f64;
-        self.decided = self.decided * weight + (counts.passed + counts.failed) as f64;
+        self.passed = self.passed * weight + results.passed();
+        self.decided = self.decided * weight + results.total();
         self.last = start;
         (self.decided > 0.0).then(|| self.passed / self.decided)
     }
@@ -48,8 +48,10 @@ pub(crate) fn half_life(period: i64) -> f64 {
 mod tests {
     use super::*;
 
-    fn counts(passed: u64, failed: u64) -> Counts {
-        Counts { passed, failed, errored: 1, skipped: 1 }
+    fn counts(passed: u64, failed: u64) -> WeightedTally {
+        let mut results = WeightedTally::default();
+        results.add(passed, failed, 1.0);
+        results
     }
 
     #[test]

@@ -59,6 +59,9 @@ struct Args {
     /// Mask personal data in samples before they are stored
     #[arg(long)]
     redact_pii: bool,
+    /// The number of days after which samples are deleted, with their results and feedback; by default, never
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    keep_days: Option<u32>,
     /// A site that may show the panel in a frame, such as `https://builder.example.com`; can be repeated
     #[arg(long, value_name = "ORIGIN")]
     embed_origin: Vec<EmbedOrigin>,
@@ -159,6 +162,7 @@ fn run(args: &Args) -> Result<(), String> {
         let services = App::new(records, runs.clone(), store.clone(), redactor)
             .with_embed_origins(args.embed_origin.clone())
             .with_workers(args.workers)
+            .with_keep_days(args.keep_days)
             .with_traces(Duration::from_secs(args.trace_delay), prices)
             .with_alerts(Alerts { reference: args.alert_reference, judge, link });
         let monitor = tokio::spawn(monitor(services.clone()));

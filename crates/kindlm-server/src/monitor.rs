@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use kindlm_run::evaluate::service::{failed_by_provider, judged_check};
-use kindlm_wire::evaluate::{EvaluatedResult, Evaluation};
+use kindlm_run::evaluate::service::{CheckOutcome, failed_by_provider};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -21,24 +20,33 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The pause before the second attempt. Each later pause is four times as long: together 42 minutes.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// The pause between two deletions of old traces.
+/// The pause between two deletions of old data.
 const DELETION: Duration = Duration::from_mins(1);
 
-/// Evaluates samples, and deletes old traces, until the future is dropped.
+/// Evaluates samples, and deletes old data, until the future is dropped.
 ///
 /// Samples in work return to the queue when their lease ends.
 pub async fn monitor(app: App) {
-    tokio::join!(delete_traces(app.clone()), evaluate(app));
+    tokio::join!(delete_old(app.clone()), evaluate(app));
 }
 
-/// Deletes the traces that are older than [`KEPT`].
-async fn delete_traces(app: App) {
+/// Deletes the traces that are older than [`KEPT`], and the data that is older than the operator permits.
+async fn delete_old(app: App) {
     loop {
-        if let Err(err) = app.store.delete_traces(KEPT).await {
+        if let Err(err) = delete_once(&app).await {
             Problem::from(err).report_cause(app.runs.world());
         }
         tokio::time::sleep(DELETION).await;
     }
+}
+
+async fn delete_once(app: &App) -> Result<(), StoreError> {
+    app.store.delete_traces(KEPT).await?;
+    app.store.delete_keys().await?;
+    let Some(days) = app.keep_days else { return Ok(()) };
+    // Other writers have their turn between two portions.
+    while app.store.delete_old(days).await? {}
+    Ok(())
 }
 
 async fn evaluate(app: App) {
@@ -121,18 +129,17 @@ async fn add_late_cost(app: App, reservation: Reservation, unevaluated: Unevalua
 
 /// Stores the results of a sample. If a provider failed, this returns the sample to the queue while attempts are left.
 async fn finish(app: &App, leased: &Leased, evaluated: &Evaluated) -> Result<(), StoreError> {
-    let Evaluation { results, outcome, .. } = &evaluated.evaluation;
     let is_stored = if failed_by_provider(&evaluated.evaluation) && leased.attempts < MAX_ATTEMPTS {
         release(app, leased).await?;
         true
     } else {
-        let results: Vec<NewResult> = results.iter().map(result).collect::<Result<_, _>>()?;
+        let results: Vec<NewResult> = evaluated.outcomes.iter().map(result).collect();
         let set = evaluated.set.as_deref().unwrap_or_default();
         let text = serde_json::to_string(evaluated)?;
         app.store.finish_sample(leased, set, &text, &results, app.alerts.reference).await?
     };
     if is_stored {
-        app.metrics.add_evaluation("sample", *outcome);
+        app.metrics.add_evaluation("sample", evaluated.evaluation.outcome);
     }
     Ok(())
 }
@@ -142,12 +149,12 @@ async fn release(app: &App, leased: &Leased) -> Result<(), StoreError> {
     app.store.release_sample(leased, pause_after(RETRY, leased.attempts)).await
 }
 
-fn result(result: &EvaluatedResult) -> Result<NewResult, serde_json::Error> {
-    let status = serde_json::to_value(result.status)?;
-    Ok(NewResult {
+fn result(outcome: &CheckOutcome) -> NewResult {
+    NewResult {
         // PostgreSQL stores no NUL characters.
-        assertion: result.id.as_ref().unwrap_or(&result.label).replace('\0', ""),
-        status: status.as_str().unwrap_or_default().to_owned(),
-        judged: judged_check(result).unwrap_or_default(),
-    })
+        assertion: outcome.name.replace('\0', ""),
+        status: outcome.status.to_owned(),
+        score: outcome.score,
+        judged: outcome.judged.unwrap_or_default().to_owned(),
+    }
 }

@@ -107,6 +107,9 @@ impl From<StoreError> for Problem {
             StoreError::SetChanged { .. } => {
                 return Self::new(StatusCode::PRECONDITION_FAILED, "set-changed", cause);
             }
+            StoreError::IdReused(_) => {
+                return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "id-reused", cause);
+            }
             StoreError::Panicked => {
                 let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", BUG);
                 return Self { cause: Some(cause), ..problem };

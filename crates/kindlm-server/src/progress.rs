@@ -8,9 +8,11 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::{Stream, StreamExt as _, stream};
 use kindlm_wire::evaluate::EvaluatedResult;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::records::{self, Evaluated, Unevaluated};
+use crate::store::adoption::Page;
 
 /// A part of an evaluation.
 #[derive(Debug)]
@@ -21,16 +23,17 @@ pub(crate) enum Progress {
     End(Result<Box<Evaluated>, Box<Unevaluated>>),
 }
 
-/// Evaluates a record, and counts the evaluation under `source`. It ends early if the receiver is dropped.
+/// Evaluates a record, and counts the evaluation under `source`, and the page on which a person started it. It ends early if the receiver is dropped.
 ///
 /// A record whose checks ask no judge has no [`Progress::Result`].
 pub(crate) fn evaluate(
     app: App,
     json: Vec<u8>,
-    source: &'static str,
+    (source, page): (&'static str, Option<Page>),
 ) -> mpsc::UnboundedReceiver<Progress> {
     let (send, receive) = mpsc::unbounded_channel();
     tokio::spawn(async move {
+        let start = Instant::now();
         let (watch, mut results) = mpsc::unbounded_channel();
         let mut evaluation = pin!(records::evaluate_watched(&app, json, Some(watch)));
         let end = loop {
@@ -46,6 +49,9 @@ pub(crate) fn evaluate(
         };
         if let Ok(evaluated) = &end {
             app.metrics.add_evaluation(source, evaluated.evaluation.outcome);
+            if let Some(page) = page {
+                records::add_page_evaluation(&app, page, start).await;
+            }
         }
         // The client may have left.
         let _ = send.send(Progress::End(end.map(Box::new).map_err(Box::new)));

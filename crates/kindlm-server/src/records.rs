@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use kindlm_run::evaluate::service::{self, JudgeCost, PendingRecord, RecordError, WatchResults};
+use kindlm_run::evaluate::service::{
+    self, CheckOutcome, JudgeCost, PendingRecord, RecordError, WatchResults,
+};
 use kindlm_wire::evaluate::Evaluation;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::routes::body::is_name;
+use crate::store::adoption::Page;
 use crate::store::sets::{ExpectedVersion, SetVersion};
 
 /// The keys of a set.
@@ -31,6 +34,9 @@ pub(crate) struct Evaluated {
     /// The version of the assertion set, `name@version`, if the record named a set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) set: Option<String>,
+    /// The outcome of each check and rule, under names that are the same for all records with the set.
+    #[serde(skip)]
+    pub(crate) outcomes: Vec<CheckOutcome>,
     /// The cost of the judges.
     #[serde(skip)]
     pub(crate) cost: JudgeCost,
@@ -125,8 +131,23 @@ pub(crate) async fn evaluate_watched(
         let cost = Cost::Pending(pending);
         return Err(Unevaluated { id: None, problem: too_slow(), cost });
     };
-    let service::Evaluated { evaluation, cost } = done.map_err(refused)?;
-    Ok(Evaluated { evaluation, set, cost })
+    let service::Evaluated { evaluation, outcomes, cost } = done.map_err(refused)?;
+    if let Some(set) = set.as_ref().filter(|it| !it.has_verdict)
+        && let Err(err) = app.store.note_verdict(&set.name, set.version).await
+    {
+        // The verdict is worth more than its time.
+        Problem::from(err).report_cause(app.runs.world());
+    }
+    let set = set.map(|it| format!("{}@{}", it.name, it.version));
+    Ok(Evaluated { evaluation, set, outcomes, cost })
+}
+
+/// Counts an evaluation that a person started on a page, and that began at `start`.
+pub(crate) async fn add_page_evaluation(app: &App, page: Page, start: Instant) {
+    // A lost count must not replace the verdict.
+    if let Err(err) = app.store.add_page_evaluation(page, start.elapsed()).await {
+        Problem::from(err).report_cause(app.runs.world());
+    }
 }
 
 fn too_slow() -> Problem {
@@ -177,7 +198,7 @@ pub(crate) async fn put_set(
 /// Adds the checks of the named set to a record that names one, and returns the version of the set too.
 ///
 /// Fails if the set cannot be found (see [`find`]), or if the record also has its own checks.
-async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<String>), Unevaluated> {
+async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<SetVersion>), Unevaluated> {
     // A record that cannot be parsed stays unchanged. The evaluation reports its error.
     let Ok(Rules { set: Some(named), id, assertions, expect, threshold }) =
         serde_json::from_slice::<Rules<'_>>(&json)
@@ -195,10 +216,7 @@ async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<String>),
         return Err(Unevaluated::free(id, invalid(detail)));
     }
     match find(app, &named).await {
-        Ok(set) => {
-            let label = format!("{}@{}", set.name, set.version);
-            Ok((joined(json, &set), Some(label)))
-        }
+        Ok(set) => Ok((joined(json, &set), Some(set))),
         Err(problem) => Err(Unevaluated::free(id, problem)),
     }
 }

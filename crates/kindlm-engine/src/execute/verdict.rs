@@ -51,6 +51,7 @@ impl Running<'_> {
                 .then(|| truncated(&execution))
                 .into_iter()
                 .collect(),
+            result_counts: Vec::new(),
             outcome: Outcome::Passed,
             cost_usd: Some(0.0),
             known_cost_usd: 0.0,
@@ -108,6 +109,7 @@ impl Running<'_> {
         let ExecutionResult { execution, results, judge_cost_usd, judge_usage, .. } = result;
         let mut sum = Judgement {
             results,
+            result_counts: Vec::new(),
             outcome: Outcome::Passed,
             cost_usd: judge_cost_usd,
             known_cost_usd: judge_cost_usd.unwrap_or(0.0),

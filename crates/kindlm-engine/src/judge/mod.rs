@@ -27,6 +27,8 @@ const MAX_ROUNDS: usize = 16;
 pub struct Judgement {
     /// The results, in the order of the checks.
     pub results: Vec<AssertionResult>,
+    /// The number of results of each check, in the order of the checks.
+    pub result_counts: Vec<usize>,
     /// The overall outcome, derived from `results`.
     pub outcome: Outcome,
     /// The cost of the questions in US dollars; `None` if a price is not known.
@@ -110,10 +112,12 @@ async fn judge_stages(
     let mut answers = Answers::default();
     let mut spent = Spent::default();
     let mut results = Vec::with_capacity(checks.len());
+    let mut result_counts = Vec::with_capacity(checks.len());
     let mut halt: Option<Halt> = None;
     for stage in checks.split_inclusive(|it| it.options.require) {
         if let Some(halt) = &halt {
             results.extend(stage.iter().map(|it| not_run(it, halt)));
+            result_counts.extend(stage.iter().map(|_| 1));
             continue;
         }
         let mut waiting: Vec<&Check> = stage.iter().collect();
@@ -154,12 +158,13 @@ async fn judge_stages(
             }
             places.note(check, &mut found);
             halt = Halt::of(check, &found);
+            result_counts.push(found.len());
             results.extend(found);
         }
     }
     let outcome = Outcome::of(&results);
     let Spent { cost_usd, known_cost_usd, usage } = spent;
-    Judgement { results, outcome, cost_usd, known_cost_usd, usage, halt }
+    Judgement { results, result_counts, outcome, cost_usd, known_cost_usd, usage, halt }
 }
 
 /// Returns the questions without an answer, each once. `asked` receives the index of each check with the keys of its

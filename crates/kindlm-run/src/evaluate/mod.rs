@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use kindlm_assertions::{Check, Evidence, Setup};
+use kindlm_assertions::{Check, CheckOutcome, Evidence, Setup, check_outcomes};
 use kindlm_engine::{Control, ObserveResults};
 use kindlm_types::{Answers, AssertionResult, Execution, ExitStatus, Outcome, SuiteInfo, Verdict};
 use kindlm_wire::evaluate::{EvaluatedResult, Evaluation, LineError};
@@ -62,11 +62,14 @@ struct Evaluator<'a> {
     threshold: Option<f64>,
     /// The maximum number of scripts of a record; `None` for no limit.
     max_scripts: Option<usize>,
+    names_outcomes: bool,
 }
 
 /// The results of the checks of a record.
 struct JudgedChecks {
     results: Vec<AssertionResult>,
+    /// The number of results of each check.
+    counts: Vec<usize>,
     /// True if a required check failed.
     fails_required: bool,
     cost: JudgeCost,
@@ -76,6 +79,9 @@ struct JudgedChecks {
 struct JudgedRecord {
     evaluation: Evaluation,
     results: Vec<AssertionResult>,
+    /// The outcome of each check and rule. It is empty without
+    /// [`with_outcomes`](Evaluator::with_outcomes).
+    outcomes: Vec<CheckOutcome>,
     cost: JudgeCost,
 }
 
@@ -95,6 +101,7 @@ impl<'a> Evaluator<'a> {
         let totals = Totals::default();
         let (basis, control, threshold) = (None, Control::default(), None);
         let max_scripts = None;
+        let names_outcomes = false;
         Self {
             setup,
             asking,
@@ -107,6 +114,7 @@ impl<'a> Evaluator<'a> {
             control,
             threshold,
             max_scripts,
+            names_outcomes,
         }
     }
 
@@ -141,6 +149,12 @@ impl<'a> Evaluator<'a> {
     #[must_use]
     pub(super) fn with_threshold(self, threshold: Option<f64>) -> Self {
         Self { threshold, ..self }
+    }
+
+    /// Makes each judged record contain the outcomes of its checks, under names that are the same for all records.
+    #[must_use]
+    pub(super) fn with_outcomes(self) -> Self {
+        Self { setup: self.setup.with_written_labels(), names_outcomes: true, ..self }
     }
 
     /// Returns true if a record may wait for a judge model.
@@ -312,7 +326,7 @@ impl<'a> Evaluator<'a> {
         };
         let execution = line.execution();
         let baseline = line.baseline.as_deref();
-        let JudgedChecks { mut results, fails_required, cost } =
+        let JudgedChecks { mut results, counts, fails_required, cost } =
             match self.results(checks, &execution, baseline, observe, caller) {
                 Ok(results) => results,
                 Err(NotJudged::TooManyScripts(count)) => {
@@ -320,6 +334,11 @@ impl<'a> Evaluator<'a> {
                 }
                 Err(why) => return Ok(Err(why)),
             };
+        let mut outcomes = Vec::new();
+        if self.names_outcomes {
+            outcomes = check_outcomes(checks, &results, &counts);
+            outcomes.iter_mut().for_each(|it| self.secrets.redact_text(&mut it.name));
+        }
         self.secrets.redact_results(&mut results);
         let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
         if !results.iter().any(applies) {
@@ -334,7 +353,7 @@ impl<'a> Evaluator<'a> {
             self.secrets.map(&mut extra);
             evaluation.input = Some(extra);
         }
-        Ok(Ok(JudgedRecord { evaluation, results, cost }))
+        Ok(Ok(JudgedRecord { evaluation, results, outcomes, cost }))
     }
 
     /// Compiles the checks of a record. Errors that may depend on the variables of a record are not reported.
@@ -413,16 +432,21 @@ impl<'a> Evaluator<'a> {
             let fails_required = judged.halt.is_some_and(|it| it.failed);
             let (known_usd, is_unknown) = (judged.known_cost_usd, judged.cost_usd.is_none());
             let cost = JudgeCost { known_usd, is_unknown };
-            return Ok(JudgedChecks { results: judged.results, fails_required, cost });
+            let (results, counts) = (judged.results, judged.result_counts);
+            return Ok(JudgedChecks { results, counts, fails_required, cost });
         }
         let mut results = Vec::with_capacity(checks.len());
+        let mut counts = Vec::with_capacity(checks.len());
         for check in checks {
             if caller.has_left() {
                 return Err(NotJudged::CallerLeft { asks_judges: false });
             }
-            results.extend(check.evaluate(&evidence));
+            let found = check.evaluate(&evidence);
+            counts.push(found.len());
+            results.extend(found);
         }
-        Ok(JudgedChecks { results, fails_required: false, cost: JudgeCost::default() })
+        let cost = JudgeCost::default();
+        Ok(JudgedChecks { results, counts, fails_required: false, cost })
     }
 
     /// Compiles the checks of a record. Prompt assertions come first.

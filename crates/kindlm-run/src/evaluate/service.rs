@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kindlm_store::Folder;
 use kindlm_store::responses::Recorded;
-use kindlm_types::{Files, NOT, PROMPT_ASSERTION, SuiteInfo};
+use kindlm_types::{Files, PROMPT_ASSERTION, SuiteInfo};
 use kindlm_wire::evaluate::{BatchSummary, EvaluatedResult, Evaluation};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -24,6 +24,7 @@ use super::{Evaluator, JudgedRecord, Line, Malformed, literal};
 use crate::inline::NoAccess;
 use crate::session::ports;
 use crate::{Failure, Project, ResponseSource, Session, World, project};
+pub use kindlm_assertions::CheckOutcome;
 
 /// The reason why a record was not evaluated.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,19 +61,6 @@ impl RecordError {
 /// Returns true if a check is errored because a provider failed. Another attempt may decide the check.
 pub fn failed_by_provider(evaluation: &Evaluation) -> bool {
     summary::failed_by_provider(&evaluation.results)
-}
-
-/// Returns the id of the assertion that asked a judge, such as `prompt-assertion`, for a result or a part of a result.
-///
-/// Returns `None` if no judge was asked.
-pub fn judged_check(result: &EvaluatedResult) -> Option<String> {
-    let check = result.assertion.strip_prefix(NOT).unwrap_or(&result.assertion);
-    if result.id.is_some()
-        || kindlm_assertions::find(check).is_some_and(|it| it.build.asks_judges())
-    {
-        return Some(check.to_owned());
-    }
-    summary::parts_of(result).iter().find_map(judged_check)
 }
 
 /// Returns the `expect` block for a test that has the checks of a record: the record's `assertions` and `expect`.
@@ -133,6 +121,8 @@ enum Job {
 pub struct Evaluated {
     /// The results.
     pub evaluation: Evaluation,
+    /// The outcome of each check and rule. The names are the same for all records with these checks.
+    pub outcomes: Vec<CheckOutcome>,
     /// The cost of the judges.
     pub cost: JudgeCost,
 }
@@ -378,6 +368,7 @@ fn serve(
     let evaluator = Evaluator::new(setup, asking, false)
         .with_threshold(settings.and_then(|it| it.defaults.threshold))
         .with_max_scripts((sender == Sender::Untrusted).then_some(MAX_SCRIPTS))
+        .with_outcomes()
         .with_secrets(secrets);
     let todo = Mutex::new(todo);
     ready();
@@ -436,7 +427,9 @@ fn evaluate(
     });
     let observe = observe.as_ref().map(|it| it as &(dyn Fn(EvaluatedResult) + Sync));
     match evaluator.judged(json, 1, observe, caller) {
-        Ok(Ok(JudgedRecord { evaluation, cost, .. })) => Ok(Evaluated { evaluation, cost }),
+        Ok(Ok(JudgedRecord { evaluation, outcomes, cost, .. })) => {
+            Ok(Evaluated { evaluation, outcomes, cost })
+        }
         Ok(Err(NotJudged::CallerLeft { asks_judges })) => Err(RecordError::Ended { asks_judges }),
         Ok(Err(_)) => Err(RecordError::NoJudge),
         Err(malformed) => Err(invalid(evaluator, malformed)),

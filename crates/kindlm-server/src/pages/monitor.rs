@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use jiff::Timestamp;
-use kindlm_stats::{Confidence, Tally};
+use kindlm_stats::Confidence;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,9 +24,11 @@ use crate::alerts::Alert;
 use crate::app::App;
 use crate::case::{CaseForm, case};
 use crate::ewma::{WeightedRate, half_life};
+use crate::routes::feedback_rates::{OpinionCorrelation, VerdictTimes};
 use crate::store::alerts::AlertFilter;
 use crate::store::attention::{AttentionFilter, AttentionSample, SampleCounts};
-use crate::store::rates::{Counts, RateFilter, RateKey};
+use crate::store::feedback_rates::{FeedbackFilter, FeedbackRates};
+use crate::store::rates::{Counts, Period, PeriodResults, RateFilter, RateKey};
 use crate::store::releases::Release;
 use crate::store::tokens::Scope;
 
@@ -56,11 +58,11 @@ pub(super) fn routes(app: &App) -> Router<App> {
     guarded(app, Scope::Read, router)
 }
 
-/// A window: its name in the URL, its words, its periods and their width in hours.
-const WINDOWS: [(&str, &str, i64, i64); 3] = [
-    ("day", "the last 24 hours, by hour", 24, 1),
-    ("month", "the last 30 days, by day", 30, 24),
-    ("year", "the last 52 weeks, by week", 52, 24 * 7),
+/// A window: its name in the URL, its words, the number of its periods and their width.
+const WINDOWS: [(&str, &str, i64, Period); 3] = [
+    ("day", "the last 24 hours, by hour", 24, Period::Hour),
+    ("month", "the last 30 days, by day", 30, Period::Day),
+    ("year", "the last 52 weeks, by week", 52, Period::Week),
 ];
 
 #[derive(Clone, Default, Deserialize)]
@@ -86,6 +88,62 @@ struct Monitor {
     listed: Vec<ListedSample>,
     /// The numbers of samples in the window.
     counts: SampleCounts,
+    usage: Usage,
+}
+
+/// The opinions of users and the use of sets in the window, in words.
+struct Usage {
+    /// The correlation of scores with thumbs.
+    thumbs: String,
+    /// The agents with a set, and the edits of sets.
+    sets: String,
+    /// The times from an edit to its verdict; empty without a verdict.
+    times: Vec<String>,
+}
+
+impl Usage {
+    async fn load(app: &App, window: &RateFilter) -> Result<Self, PageError> {
+        let RateFilter { agent, after, before, .. } = window;
+        let filter = FeedbackFilter { agent: agent.clone(), after: *after, before: *before };
+        let thumbs = match app.store.feedback_rates(&filter).await? {
+            None => "There are too many scores: choose an agent or a shorter time.".to_owned(),
+            Some(rates) => correlation_in_words(&rates),
+        };
+        let adoption = app.store.adoption(*after, *before).await?;
+        let sets = format!(
+            "{} of {} agents have a set. New versions of sets: {}, of {} sets.",
+            adoption.agents_with_set, adoption.agents, adoption.edits, adoption.sets_edited
+        );
+        let saved = ("From a new version to its first verdict", &adoption.edit_to_verdict);
+        let pages = adoption.pages.iter().map(|(page, times)| match page.as_str() {
+            "panel" => ("Evaluations in the panel", times),
+            "set" => ("Evaluations on pages of sets", times),
+            _ => ("Evaluations in the playground", times),
+        });
+        let times = std::iter::once(saved).chain(pages).filter_map(|(what, times)| {
+            let VerdictTimes { count, median_seconds, p95_seconds, within_30_seconds } =
+                VerdictTimes::new(times);
+            let (median, high) = (median_seconds?, p95_seconds?);
+            Some(format!(
+                "{what}: {count}, median {median} s, 95% within {high} s, {within_30_seconds} within 30 s."
+            ))
+        });
+        Ok(Self { thumbs, sets, times: times.collect() })
+    }
+}
+
+fn correlation_in_words(rates: &FeedbackRates) -> String {
+    let FeedbackRates { thumbs_up, thumbs_down, samples, overall, .. } = rates;
+    let thumbs = format!("{thumbs_up} thumbs up and {thumbs_down} down, about {samples} samples.");
+    let OpinionCorrelation { samples, correlation, low, high } = OpinionCorrelation::new(overall);
+    match (correlation, low, high) {
+        (Some(value), Some(low), Some(high)) => format!(
+            "Correlation of scores with thumbs: {value:.2} (95%: {low:.2} to {high:.2}) on {samples} samples. {thumbs}"
+        ),
+        _ => format!(
+            "The correlation of scores with thumbs is not known: it needs samples with different scores and opinions. {thumbs}"
+        ),
+    }
 }
 
 /// The sample of a test case, and the form of the test. Empty texts are absent.
@@ -125,6 +183,8 @@ struct Chart {
     agent: String,
     assertion: String,
     now: String,
+    /// The results of samples that were evaluated only because of their error; empty if there are none.
+    of_errors: String,
     tone: &'static str,
     rate: f64,
     points: Vec<Point>,
@@ -166,17 +226,17 @@ async fn show(
     Query(mut query): Query<MonitorQuery>,
 ) -> Result<Response, PageError> {
     let known = WINDOWS.into_iter().find(|it| it.0 == query.window);
-    let (name, _, periods, hours) = known.unwrap_or(WINDOWS[1]);
+    let (name, _, periods, period) = known.unwrap_or(WINDOWS[1]);
     query.window = name.to_owned();
-    let width = hours * 60 * 60 * 1000;
+    let width = period.milliseconds();
     // The last period of the window is the current one.
-    let end = (Timestamp::now().as_millisecond() / width + 1) * width;
+    let end = period.start(Timestamp::now().as_millisecond()) + width;
     let filter = RateFilter {
         agent: query.agent.clone(),
         assertion: String::new(),
         after: end - periods * width,
         before: end,
-        period: width,
+        period,
     };
     let rates = app.store.rates(&filter).await?;
     let is_too_long = rates.is_none();
@@ -193,6 +253,7 @@ async fn show(
     let listed = app.store.attention_samples(&listed, LISTED).await?;
     let all_agents = app.store.agents().await?;
     let today = Today::load(&app.store, &all_agents, &query.agent).await?;
+    let usage = Usage::load(&app, &filter).await?;
     Ok(ok(&Monitor {
         frame: Frame::new("Quality in production", "/monitor", &caller),
         agents: all_agents.into_iter().map(|it| it.name).collect(),
@@ -204,6 +265,7 @@ async fn show(
         is_too_long,
         listed: listed.into_iter().map(ListedSample::new).collect(),
         counts,
+        usage,
         query,
     }))
 }
@@ -249,22 +311,19 @@ struct Window {
 
 /// Makes a chart for each assertion of each agent, the lowest pass rate first.
 fn charts(
-    rates: BTreeMap<RateKey, Counts>,
+    rates: BTreeMap<RateKey, PeriodResults>,
     version: &str,
     releases: &[Release],
     window: &Window,
 ) -> Vec<Chart> {
-    let mut series: BTreeMap<(String, String), BTreeMap<i64, Counts>> = BTreeMap::new();
-    for (key, counts) in rates {
+    let mut series: BTreeMap<(String, String), BTreeMap<i64, PeriodResults>> = BTreeMap::new();
+    for (key, results) in rates {
         if !version.is_empty() && key.version != version {
             continue;
         }
         let sum =
             series.entry((key.agent, key.assertion)).or_default().entry(key.start).or_default();
-        sum.passed += counts.passed;
-        sum.failed += counts.failed;
-        sum.errored += counts.errored;
-        sum.skipped += counts.skipped;
+        sum.add_all(results);
     }
     let charts = series
         .into_iter()
@@ -278,22 +337,22 @@ impl Chart {
     fn new(
         agent: String,
         assertion: String,
-        periods: &BTreeMap<i64, Counts>,
+        periods: &BTreeMap<i64, PeriodResults>,
         releases: &[Release],
         window: &Window,
     ) -> Self {
-        let (passed, decided) = periods
-            .values()
-            .fold((0, 0), |sum, it| (sum.0 + it.passed, sum.1 + it.passed + it.failed));
-        let errored: u64 = periods.values().map(|it| it.errored).sum();
-        let all = Tally::new(passed, decided).ok();
-        let most = periods.values().map(|it| it.passed + it.failed).max().unwrap_or(0).max(1);
+        let mut all = PeriodResults::default();
+        periods.values().for_each(|it| all.add_all(*it));
+        let Counts { passed, failed, errored, .. } = all.counts;
+        let decided = passed + failed;
+        let decided_in = |it: &PeriodResults| it.counts.passed + it.counts.failed;
+        let most = periods.values().map(decided_in).max().unwrap_or(0).max(1);
         let mut points: Vec<Point> =
             periods.iter().map(|(start, it)| Point::new(*start, *it, most, window)).collect();
         let mut weighted = WeightedRate::new(half_life(window.width));
         let mut curve = String::new();
-        for ((start, counts), point) in periods.iter().zip(&mut points) {
-            if let Some(rate) = weighted.add(*start, *counts) {
+        for ((start, results), point) in periods.iter().zip(&mut points) {
+            if let Some(rate) = weighted.add(*start, results.tally) {
                 point.weighted = percent(rate);
                 let _ = write!(curve, "{},{} ", point.x, height(rate));
             }
@@ -311,25 +370,32 @@ impl Chart {
             }
             last = *start;
         }
-        let mut now = match all {
-            Some(tally) => {
-                let range = tally.wilson(Confidence::P95);
-                format!(
-                    "{} ({}–{}) of {decided}",
-                    percent(tally.rate()),
-                    percent(range.low),
-                    percent(range.high)
-                )
-            }
+        let (rate, range) = (all.tally.rate(), all.tally.wilson(Confidence::P95));
+        let mut now = match rate.zip(range) {
+            Some((rate, range)) => format!(
+                "{} ({}–{}) of {decided}",
+                percent(rate),
+                percent(range.low),
+                percent(range.high)
+            ),
+            None if all.counts.total() == 0 => "no sample was chosen by the rate".to_owned(),
             None => "no result could be decided".to_owned(),
         };
         if errored > 0 {
             let _ = write!(now, ", {errored} errored");
         }
-        let rate = all.map_or(0.0, Tally::rate);
+        let Counts { passed, failed, .. } = all.of_errors;
+        let of_errors = if all.of_errors.total() > 0 {
+            format!(
+                "Not counted, because these samples were evaluated only for their error: {passed} passed, {failed} failed."
+            )
+        } else {
+            String::new()
+        };
+        let rate = rate.unwrap_or(0.0);
         let tone = if rate >= 0.999_999 && errored == 0 { "good" } else { "warn" };
         let weighted = curve;
-        Self { agent, assertion, now, tone, rate, points, curves, weighted, releases }
+        Self { agent, assertion, now, of_errors, tone, rate, points, curves, weighted, releases }
     }
 }
 
@@ -350,24 +416,24 @@ fn height(rate: f64) -> String {
 }
 
 impl Point {
-    fn new(start: i64, counts: Counts, most: u64, window: &Window) -> Self {
-        let Counts { passed, failed, errored, .. } = counts;
+    fn new(start: i64, results: PeriodResults, most: u64, window: &Window) -> Self {
+        let Counts { passed, failed, errored, .. } = results.counts;
         let decided = passed + failed;
-        let tally = Tally::new(passed, decided).ok();
-        let range = tally.map(|it| it.wilson(Confidence::P95));
+        let rate = results.tally.rate();
+        let range = results.tally.wilson(Confidence::P95);
         let step = (WIDTH - LEFT) / to_float(window.periods);
         let x = LEFT + step * (to_float((start - window.start) / window.width) + 0.5);
         let bar = COUNTS * to_float(decided) / to_float(most);
         Self {
             time: Moment::of_milliseconds(start),
-            rate: tally.map_or_else(|| "–".to_owned(), |it| percent(it.rate())),
+            rate: rate.map_or_else(|| "–".to_owned(), percent),
             interval: range
                 .map_or_else(String::new, |it| format!("{}–{}", percent(it.low), percent(it.high))),
             count: decided,
             undecided: errored,
             x: format!("{x:.1}"),
             weighted: "–".to_owned(),
-            y: tally.map(|it| height(it.rate())).unwrap_or_default(),
+            y: rate.map(height).unwrap_or_default(),
             low: range.map(|it| height(it.low)).unwrap_or_default(),
             high: range.map(|it| height(it.high)).unwrap_or_default(),
             bar_x: format!("{:.1}", x - step * 0.35),
@@ -391,8 +457,11 @@ fn percent(rate: f64) -> String {
 mod tests {
     use super::*;
 
-    fn counts(passed: u64, failed: u64, errored: u64) -> Counts {
-        Counts { passed, failed, errored, skipped: 0 }
+    fn counts(passed: u64, failed: u64, errored: u64) -> PeriodResults {
+        let counts = Counts { passed, failed, errored, skipped: 0 };
+        let mut results = PeriodResults { counts, ..PeriodResults::default() };
+        results.tally.add(passed, failed, 1.0);
+        results
     }
 
     fn key(agent: &str, version: &str, set: &str, start: i64) -> RateKey {

@@ -12,6 +12,7 @@ use futures_util::{StreamExt as _, stream};
 use kindlm_wire::evaluate::{EvaluatedResult, Evaluation};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::access::guarded;
 use super::checks::Fields;
@@ -20,6 +21,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::progress::{self, Progress};
 use crate::records::{self, Unevaluated};
+use crate::store::adoption::Page;
 use crate::store::tokens::Scope;
 
 /// The media type of server-sent events.
@@ -201,8 +203,10 @@ fn record(shown: &Playground, checks: Map<String, Value>) -> Result<Vec<u8>, Str
 }
 
 async fn evaluated(app: &App, json: Vec<u8>) -> Result<Verdict, String> {
+    let start = Instant::now();
     let done = records::evaluate(app, json).await.map_err(|it| reported(app, &it))?;
     app.metrics.add_evaluation("page", done.evaluation.outcome);
+    records::add_page_evaluation(app, Page::Playground, start).await;
     Ok(Verdict::new(&done.evaluation))
 }
 
@@ -218,7 +222,8 @@ fn stream_results(app: App, json: Result<Vec<u8>, String>) -> Response {
         Ok(json) => json,
         Err(error) => return progress::events(stream::iter([problem(&error)])),
     };
-    let parts = progress::parts(progress::evaluate(app.clone(), json, "page"));
+    let parts =
+        progress::parts(progress::evaluate(app.clone(), json, ("page", Some(Page::Playground))));
     progress::events(parts.map(move |it| match it {
         Progress::Result(result) => part("result", &CardPart { card: Card::new(&result) }),
         Progress::End(Ok(done)) => {

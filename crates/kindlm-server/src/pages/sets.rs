@@ -9,6 +9,7 @@ use axum::{Form, Router};
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::access::guarded;
 use super::checks::{Fields, yaml};
@@ -19,6 +20,7 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::records::{self, Evaluated};
 use crate::routes::body::is_short;
+use crate::store::adoption::Page;
 use crate::store::samples::{Sample, SampleFilter};
 use crate::store::sets::{ExpectedVersion, SetSummary, SetVersion};
 use crate::store::tokens::Scope;
@@ -246,7 +248,11 @@ async fn try_samples(
         Vec::new()
     };
     let set = format!("{name}@{}", form.version);
+    let start = Instant::now();
     let rows = join_all(samples.iter().map(|it| try_sample(&app, &set, it))).await;
+    if !rows.is_empty() {
+        records::add_page_evaluation(&app, Page::Set, start).await;
+    }
     let passed = rows.iter().filter(|it| it.look.tone == "good").count();
     let line = match rows.len() {
         0 => format!("There is no sample of the agent \"{}\".", form.agent),

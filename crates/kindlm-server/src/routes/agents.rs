@@ -15,13 +15,14 @@ use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::records;
-use crate::store::agents::{Agent, DailyBudget};
+use crate::store::agents::{Agent, AgentSettings, DailyBudget};
+use crate::store::sampling::{Strata, is_rate};
 use crate::store::spending::{Spent, today};
 use crate::store::tokens::Scope;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
     let reads = OpenApiRouter::new().routes(routes!(list));
-    let writes = OpenApiRouter::new().routes(routes!(put));
+    let writes = OpenApiRouter::new().routes(routes!(put, remove));
     guarded(app, Scope::Read, reads).merge(guarded(app, Scope::Admin, writes))
 }
 
@@ -31,10 +32,12 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 struct AgentBody {
     /// The assertion set: `name` for its newest version, or `name@version`.
     set: String,
-    /// The share of the samples that is evaluated, from 0 to 1; 1 by default. It is rounded to a millionth.
+    /// The share of the samples that is evaluated: 0, or from 0.000001 to 1; 1 by default. It is rounded to a millionth.
     #[serde(default = "all")]
     #[schema(minimum = 0, maximum = 1)]
     rate: f64,
+    /// The rates of groups of samples, in place of `rate`: by the version of the agent, or by a key of `metadata`.
+    strata: Option<Strata>,
     /// The budget of a day (UTC): `evaluations`, `usd`, or both. When it is spent, samples are stored and not
     /// evaluated.
     daily_budget: Option<DailyBudget>,
@@ -74,7 +77,7 @@ async fn put(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Agent>, Problem> {
-    let AgentBody { set, rate, daily_budget } = json(&headers, &body, "invalid-agent")?;
+    let AgentBody { set, rate, strata, daily_budget } = json(&headers, &body, "invalid-agent")?;
     let invalid =
         |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-agent", detail);
     if !is_short(&name) {
@@ -82,8 +85,17 @@ async fn put(
             "the name of an agent has 1 to 100 characters, without control characters",
         ));
     }
-    if !(0.0..=1.0).contains(&rate) {
-        return Err(invalid("`rate`: expected a number from 0 to 1"));
+    const RATE: &str = "expected 0, or a number from 0.000001 to 1";
+    if !is_rate(rate) {
+        return Err(invalid(&format!("`rate`: {RATE}")));
+    }
+    if let Some(strata) = &strata {
+        if !strata.has_property() {
+            return Err(invalid("`strata.by`: expected `version` or `metadata.<key>`"));
+        }
+        if let Some((group, _)) = strata.rates.iter().find(|(_, rate)| !is_rate(**rate)) {
+            return Err(invalid(&format!("`strata.rates`: \"{group}\": {RATE}")));
+        }
     }
     if daily_budget.is_some_and(|it| it == DailyBudget::default()) {
         return Err(invalid("`daily_budget`: expected `evaluations`, `usd` or both"));
@@ -92,7 +104,25 @@ async fn put(
         return Err(invalid("`daily_budget.usd`: expected a number from 0"));
     }
     records::find(&app, &Value::from(set.as_str())).await?;
-    Ok(Json(app.store.put_agent(&name, &set, rate, daily_budget, caller.name()).await?))
+    let settings = AgentSettings { set, rate, strata, daily_budget };
+    Ok(Json(app.store.put_agent(&name, &settings, caller.name()).await?))
+}
+
+/// Removes an agent: its samples are stored and not evaluated, and its alerts end.
+///
+/// Its samples and results stay; `DELETE /v1/samples?agent=<name>` deletes them.
+#[utoipa::path(delete, path = "/v1/agents/{name}",
+    params(("name" = String, Path, description = "the name of the agent")),
+    responses(
+        (status = 204, description = "the agent has no set any more"),
+        (status = 404, description = "the agent has no set", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn remove(State(app): State<App>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
+    if app.store.remove_agent(&name).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let detail = format!("the agent \"{name}\" has no set; `GET /v1/agents` lists all agents");
+    Err(Problem::new(StatusCode::NOT_FOUND, "unknown-agent", detail))
 }
 
 /// Lists the agents whose samples are evaluated, by name.

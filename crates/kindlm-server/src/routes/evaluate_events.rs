@@ -16,6 +16,7 @@ use crate::access::guarded;
 use crate::app::App;
 use crate::problem::{BUG, Problem};
 use crate::progress::{self, Progress};
+use crate::store::adoption::Page;
 use crate::store::tokens::Scope;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
@@ -42,7 +43,10 @@ async fn evaluate_events(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let IgnoredAny = json(&headers, &body, "invalid-record")?;
-    let mut progress = progress::evaluate(app.clone(), body.into(), "request");
+    // Browsers send this header. On this server, only the panel makes such requests by a script.
+    let is_panel = headers.get("sec-fetch-site").is_some_and(|it| it == "same-origin");
+    let source = ("request", is_panel.then_some(Page::Panel));
+    let mut progress = progress::evaluate(app.clone(), body.into(), source);
     // Clients see the status of an error that comes before the first result.
     let first = match progress.recv().await {
         Some(Progress::End(Err(error))) => return Err(error.problem),

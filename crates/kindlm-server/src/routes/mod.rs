@@ -8,6 +8,7 @@ mod blocking;
 pub(crate) mod body;
 mod evaluate;
 mod evaluate_events;
+pub(crate) mod feedback_rates;
 mod health;
 mod lines;
 mod rates;
@@ -55,6 +56,7 @@ pub fn app(app: App) -> Router {
         .merge(agents::routes(&app))
         .merge(alerts::routes(&app))
         .merge(rates::routes(&app))
+        .merge(feedback_rates::routes(&app))
         .merge(runs::routes(&app))
         .merge(baselines::routes(&app))
         .with_state(app)

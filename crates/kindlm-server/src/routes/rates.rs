@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use jiff::Timestamp;
-use kindlm_stats::{Confidence, Tally};
+use kindlm_stats::Confidence;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -18,7 +18,7 @@ use crate::access::guarded;
 use crate::app::App;
 use crate::ewma::{WeightedRate, half_life};
 use crate::problem::Problem;
-use crate::store::rates::{Counts, RateFilter, RateKey};
+use crate::store::rates::{Counts, Period, PeriodResults, RateFilter, RateKey};
 use crate::store::releases::Release;
 use crate::store::time_text;
 use crate::store::tokens::Scope;
@@ -31,26 +31,6 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
     guarded(app, Scope::Read, router)
 }
 
-/// The width of a period.
-#[derive(Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum Period {
-    Hour,
-    Day,
-    Week,
-}
-
-impl Period {
-    fn milliseconds(self) -> i64 {
-        let hours = match self {
-            Self::Hour => 1,
-            Self::Day => 24,
-            Self::Week => 7 * 24,
-        };
-        hours * 60 * 60 * 1000
-    }
-}
-
 /// The query of pass rates.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +38,7 @@ impl Period {
 struct RateQuery {
     /// The agent; all if absent.
     agent: Option<String>,
-    /// The id of a prompt assertion, or the label of another check; all if absent.
+    /// The id of a prompt assertion, or the name of another check; all if absent.
     assertion: Option<String>,
     /// The earliest time at which samples were received (RFC 3339).
     #[param(format = DateTime)]
@@ -66,7 +46,7 @@ struct RateQuery {
     /// The time after the latest one (RFC 3339).
     #[param(format = DateTime)]
     before: Option<String>,
-    /// The width of a period: `hour`, `day` (the default) or `week`. Days start at 0:00 UTC, weeks on Thursdays.
+    /// The width of a period: `hour`, `day` (the default) or `week`. Days start at 0:00 UTC, weeks on Mondays.
     #[param(inline)]
     period: Option<Period>,
 }
@@ -76,7 +56,7 @@ struct RateQuery {
 struct AssertionRate {
     /// The agent.
     agent: String,
-    /// The id of a prompt assertion, or the label of another check.
+    /// The id of a prompt assertion, or the name of another check.
     assertion: String,
     /// The version of the agent; empty if it is not known.
     version: String,
@@ -92,7 +72,8 @@ struct AssertionRate {
     errored: u64,
     /// The number of results of assertions that did not apply.
     skipped: u64,
-    /// The share of passes among passes and failures; `null` without passes and failures.
+    /// The share of passes among passes and failures; `null` without passes and failures. If the samples were chosen with
+    /// different rates, each result counts as often as the number of samples that it stands for.
     pass_rate: Option<f64>,
     /// The lower end of the 95% confidence interval of the pass rate (Wilson).
     low: Option<f64>,
@@ -101,15 +82,38 @@ struct AssertionRate {
     /// The exponentially weighted pass rate of this and the earlier periods since `after`, of the same agent, assertion,
     /// version and set; `null` without passes and failures. The half-life is 12 hours, 7 days or 4 weeks, by `period`.
     weighted_pass_rate: Option<f64>,
+    /// The results of the samples that were evaluated only because of their `error`; absent if there are none. The other
+    /// numbers do not count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_samples: Option<ErrorSamples>,
+}
+
+/// The results of samples that the rate did not choose, and that were evaluated because of their `error`.
+#[derive(Serialize, ToSchema)]
+struct ErrorSamples {
+    /// The number of results that passed.
+    passed: u64,
+    /// The number of results that failed.
+    failed: u64,
+    /// The number of results that could not be decided.
+    errored: u64,
+    /// The number of results of assertions that did not apply.
+    skipped: u64,
+}
+
+impl ErrorSamples {
+    fn new(counts: Counts) -> Option<Self> {
+        let Counts { passed, failed, errored, skipped } = counts;
+        (counts.total() > 0).then_some(Self { passed, failed, errored, skipped })
+    }
 }
 
 impl AssertionRate {
-    fn new(key: RateKey, counts: Counts, weighted_pass_rate: Option<f64>) -> Self {
+    fn new(key: RateKey, results: PeriodResults, weighted_pass_rate: Option<f64>) -> Self {
         let RateKey { agent, assertion, version, set, start } = key;
+        let PeriodResults { counts, tally, of_errors } = results;
         let Counts { passed, failed, errored, skipped } = counts;
-        // Without passes and failures, there is no rate.
-        let tally = Tally::new(passed, passed + failed).ok();
-        let interval = tally.map(|it| it.wilson(Confidence::P95));
+        let interval = tally.wilson(Confidence::P95);
         let start = time_text(start);
         Self {
             agent,
@@ -121,10 +125,11 @@ impl AssertionRate {
             failed,
             errored,
             skipped,
-            pass_rate: tally.map(Tally::rate),
+            pass_rate: tally.rate(),
             low: interval.map(|it| it.low),
             high: interval.map(|it| it.high),
             weighted_pass_rate,
+            error_samples: ErrorSamples::new(of_errors),
         }
     }
 }
@@ -150,20 +155,33 @@ struct AssertionRates {
 }
 
 /// Adds the exponentially weighted rate to the rates of each series, whose periods are in order.
-fn weighted(rates: BTreeMap<RateKey, Counts>, period: i64) -> Vec<AssertionRate> {
+fn weighted(rates: BTreeMap<RateKey, PeriodResults>, period: Period) -> Vec<AssertionRate> {
     let mut series: Option<(RateKey, WeightedRate)> = None;
     let mut items = Vec::new();
-    for (key, counts) in rates {
+    for (key, results) in rates {
         let is_same = |it: &RateKey| RateKey { start: key.start, ..it.clone() } == key;
         let mut rate = match series.take() {
             Some((before, rate)) if is_same(&before) => rate,
-            _ => WeightedRate::new(half_life(period)),
+            _ => WeightedRate::new(half_life(period.milliseconds())),
         };
-        let weighted = rate.add(key.start, counts);
+        let weighted = rate.add(key.start, results.tally);
         series = Some((key.clone(), rate));
-        items.push(AssertionRate::new(key, counts, weighted));
+        items.push(AssertionRate::new(key, results, weighted));
     }
     items
+}
+
+/// Returns the error of an invalid query.
+pub(super) fn bad(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail)
+}
+
+/// Reads the time of a parameter, in milliseconds since 1970.
+pub(super) fn time(name: &str, text: Option<&str>, default: i64) -> Result<i64, Problem> {
+    let Some(text) = text else { return Ok(default) };
+    text.parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|err| {
+        bad(format!("`{name}`: expected a time such as 2026-01-31T00:00:00Z: {err}"))
+    })
 }
 
 /// Returns the pass rate of each assertion over time, by agent, version and assertion set.
@@ -176,22 +194,15 @@ async fn assertions(
     State(app): State<App>,
     Query(query): Query<RateQuery>,
 ) -> Result<Json<AssertionRates>, Problem> {
-    let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail);
-    let time = |name: &str, text: Option<String>, default: i64| match text {
-        None => Ok(default),
-        Some(text) => text.parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|err| {
-            bad(format!("`{name}`: expected a time such as 2026-01-31T00:00:00Z: {err}"))
-        }),
-    };
     let filter = RateFilter {
         agent: query.agent.unwrap_or_default(),
         assertion: query.assertion.unwrap_or_default(),
-        after: time("after", query.after, 0)?,
-        before: time("before", query.before, i64::MAX)?,
-        period: query.period.unwrap_or(Period::Day).milliseconds(),
+        after: time("after", query.after.as_deref(), 0)?,
+        before: time("before", query.before.as_deref(), i64::MAX)?,
+        period: query.period.unwrap_or(Period::Day),
     };
     let rates = app.store.rates(&filter).await?.ok_or_else(|| {
-        bad("the response would be too long; use `agent`, `after` or a longer `period`".to_owned())
+        bad("the response would be too long; use `agent`, `after` or a longer `period`")
     })?;
     let releases = app.store.releases(&filter.agent, filter.after, filter.before).await?;
     let releases = releases.into_iter().map(|Release { agent, version, since }| AgentRelease {
@@ -228,7 +239,11 @@ mod tests {
             start,
         };
         let day = Period::Day.milliseconds();
-        let counts = |passed, failed| Counts { passed, failed, ..Counts::default() };
+        let counts = |passed, failed| {
+            let mut results = PeriodResults::default();
+            results.tally.add(passed, failed, 1.0);
+            results
+        };
         let rates = BTreeMap::from([
             (key("v1", 0), counts(4, 0)),
             (key("v1", 7 * day), counts(0, 2)),
@@ -237,7 +252,7 @@ mod tests {
         ]);
         // Of 4 passes, 2 are left after the half-life of 7 days.
         let expected = [Some(1.0), Some(0.5), Some(0.0), None];
-        for (item, expected) in weighted(rates, day).iter().zip(expected) {
+        for (item, expected) in weighted(rates, Period::Day).iter().zip(expected) {
             let found = item.weighted_pass_rate;
             assert_eq!(found.is_some(), expected.is_some(), "{} {}", item.version, item.start);
             assert!((found.unwrap_or(0.0) - expected.unwrap_or(0.0)).abs() < 1e-12);

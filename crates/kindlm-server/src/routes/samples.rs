@@ -1,5 +1,7 @@
 //! `/v1/samples` and `/v1/feedback`: outputs of agents in production, and what their users think.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, Query, State};
@@ -10,7 +12,8 @@ use jiff::Timestamp;
 use kindlm_assertions::Redactor;
 use kindlm_run::evaluate::service::check_evidence;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -58,7 +61,9 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
     ))
 }
 
-/// Stores samples, all or none. A sample whose id is stored already is not stored again.
+/// Stores samples, all or none. A sample that is stored already is not stored again.
+///
+/// The ids of all agents differ: another sample with the id of a stored one is refused.
 #[utoipa::path(post, path = "/v1/samples",
     params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day changes nothing, and returns the first response")),
     request_body(description = "a sample: `agent`, and optionally `id`, `subject`, `version` and `error`, with the evidence of a record; or one sample per line",
@@ -69,7 +74,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
         (status = 409, description = "the first request with the key has no response yet", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "the body is neither JSON nor JSON lines", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "a sample is invalid, or the key was used for another request; nothing is stored", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "a sample is invalid, another sample has its id, or the key was used for another request; nothing is stored", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn add(
     State(app): State<App>,
@@ -125,6 +130,7 @@ fn sample(redactor: Option<&Redactor>, json: &[u8], place: &str) -> Result<NewSa
         }
     }
     check_evidence(json).map_err(|why| invalid(format!("{place}{why}")))?;
+    keep_digits(&mut body, json).map_err(|err| invalid(format!("{place}{err}")))?;
     let id = text(&body, "id", place)?;
     let agent = text(&body, "agent", place)?
         .ok_or_else(|| invalid(format!("{place}the sample has no `agent`")))?;
@@ -136,6 +142,24 @@ fn sample(redactor: Option<&Redactor>, json: &[u8], place: &str) -> Result<NewSa
     }
     let has_error = body.get("error").is_some_and(|it| !it.is_null());
     Ok(NewSample { id, agent, subject, version, has_error, body })
+}
+
+/// Replaces numbers of identifiers that are not whole, or larger than 64 bits, by their texts. As floating-point numbers,
+/// different ids could become equal.
+fn keep_digits(body: &mut Map<String, Value>, json: &[u8]) -> serde_json::Result<()> {
+    let is_rounded = |it: &Value| it.as_number().is_some_and(Number::is_f64);
+    if !IDENTIFIERS.iter().any(|key| body.get(*key).is_some_and(is_rounded)) {
+        return Ok(());
+    }
+    let written: HashMap<String, &RawValue> = serde_json::from_slice(json)?;
+    for key in IDENTIFIERS {
+        if let (Some(value), Some(raw)) = (body.get_mut(key), written.get(key))
+            && is_rounded(value)
+        {
+            *value = Value::from(raw.get());
+        }
+    }
+    Ok(())
 }
 
 fn text(body: &Map<String, Value>, key: &str, place: &str) -> Result<Option<String>, Problem> {

@@ -2,20 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
-use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
+use sqlx::{AssertSqlSafe, Row as _};
 use utoipa::ToSchema;
 
+use super::alerts::{self, AGENT_REMOVED};
+use super::sampling::{Share, Strata, share_of, strata_of};
 use super::{Store, StoreError, now, time_text};
-
-/// The unit of a stored rate.
-const MILLION: f64 = 1_000_000.0;
 
 /// The stored number of evaluations of an agent without this limit.
 pub(super) const UNLIMITED: i64 = -1;
 
 /// The columns of an agent.
-const COLUMNS: &str =
-    "name, assertion_set, rate, evaluations_per_day, usd_per_day, author, changed_at";
+const COLUMNS: &str = "name, assertion_set, rate AS share, strata, evaluations_per_day, usd_per_day, author, changed_at";
 
 /// The limits of the evaluations of an agent in one day (UTC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -39,6 +37,9 @@ pub struct Agent {
     pub set: String,
     /// The share of the samples that is evaluated, from 0 to 1. Samples with an error are always evaluated.
     pub rate: f64,
+    /// The rates of groups of samples; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strata: Option<Strata>,
     /// The budget of a day; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daily_budget: Option<DailyBudget>,
@@ -48,10 +49,23 @@ pub struct Agent {
     pub changed_at: String,
 }
 
+/// The settings of the evaluation of an agent.
+#[derive(Clone, Debug)]
+pub struct AgentSettings {
+    /// The assertion set: `name` for its newest version, or `name@version`.
+    pub set: String,
+    /// The share of the samples that is evaluated, from 0 to 1.
+    pub rate: f64,
+    /// The rates of groups of samples.
+    pub strata: Option<Strata>,
+    /// The budget of a day.
+    pub daily_budget: Option<DailyBudget>,
+}
+
 impl Store {
-    /// Sets the assertion set, the rate (from 0 to 1) and the budget of an agent.
+    /// Sets the assertion set, the rates and the budget of an agent.
     ///
-    /// The rate applies to samples that are stored later. The set applies to each sample that is not evaluated yet.
+    /// The rates apply to samples that are stored later. The set applies to each sample that is not evaluated yet.
     ///
     /// # Errors
     ///
@@ -59,34 +73,62 @@ impl Store {
     pub async fn put_agent(
         &self,
         name: &str,
-        set: &str,
-        rate: f64,
-        daily_budget: Option<DailyBudget>,
+        settings: &AgentSettings,
         author: &str,
     ) -> Result<Agent, StoreError> {
-        #[expect(clippy::cast_possible_truncation, reason = "the value is from 0 to a million")]
-        let millionths = (rate.clamp(0.0, 1.0) * MILLION).round() as i64;
-        let changed_at = now();
+        let AgentSettings { set, rate, strata, daily_budget } = settings;
+        let (share, changed_at) = (Share::new(*rate), now());
+        let text = strata.as_ref().map(serde_json::to_string).transpose()?;
         sqlx::query(
-            "INSERT INTO agents (name, assertion_set, rate, author, changed_at, evaluations_per_day, usd_per_day) \
-            VALUES ($1, $2, $3, $4, $5, $6, $7) \
+            "INSERT INTO agents (name, assertion_set, rate, strata, author, changed_at, evaluations_per_day, usd_per_day) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
             ON CONFLICT (name) DO UPDATE SET assertion_set = excluded.assertion_set, rate = excluded.rate, \
-            evaluations_per_day = excluded.evaluations_per_day, usd_per_day = excluded.usd_per_day, \
-            author = excluded.author, changed_at = excluded.changed_at",
+            strata = excluded.strata, evaluations_per_day = excluded.evaluations_per_day, \
+            usd_per_day = excluded.usd_per_day, author = excluded.author, changed_at = excluded.changed_at",
         )
         .bind(name)
         .bind(set)
-        .bind(millionths)
+        .bind(share.millionths())
+        .bind(text.unwrap_or_default())
         .bind(author)
         .bind(changed_at)
         .bind(daily_budget.and_then(|it| it.evaluations).map_or(UNLIMITED, i64::from))
         .bind(daily_budget.and_then(|it| it.usd).unwrap_or(-1.0))
         .execute(&self.pool)
         .await?;
-        let (name, set, author) = (name.to_owned(), set.to_owned(), author.to_owned());
-        let rate = share(millionths);
-        let changed_at = time_text(changed_at);
-        Ok(Agent { name, set, rate, daily_budget, author, changed_at })
+        Ok(Agent {
+            name: name.to_owned(),
+            set: set.clone(),
+            rate: share.rate(),
+            strata: strata.clone(),
+            daily_budget: *daily_budget,
+            author: author.to_owned(),
+            changed_at: time_text(changed_at),
+        })
+    }
+
+    /// Removes an agent: its samples are not evaluated any more, and its alerts end. Returns false if it has no set.
+    ///
+    /// Its samples and results stay.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn remove_agent(&self, name: &str) -> Result<bool, StoreError> {
+        let mut transaction = self.write().await?;
+        // The storage of results locks a sample before the agent. The same order here prevents a deadlock.
+        let sql = "UPDATE samples SET state = 'skipped' WHERE agent = $1 AND state = 'pending'";
+        sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
+        let removed = sqlx::query("DELETE FROM agents WHERE name = $1")
+            .bind(name)
+            .execute(&mut *transaction)
+            .await?;
+        if removed.rows_affected() == 0 {
+            return Ok(false);
+        }
+        alerts::end_all(&mut transaction, name, AGENT_REMOVED).await?;
+        transaction.commit().await?;
+        Ok(true)
     }
 
     /// Returns all agents with a set, by name.
@@ -111,26 +153,6 @@ impl Store {
     }
 }
 
-/// Returns the sampling rate of an agent, from 0 to 1; `None` if it has no set.
-///
-/// `lock` ends the query: empty, or ` FOR UPDATE`, which locks the agent until the transaction ends.
-pub(super) async fn rate(
-    transaction: &mut Transaction<'_, Any>,
-    agent: &str,
-    lock: &str,
-) -> Result<Option<f64>, StoreError> {
-    let row = sqlx::query(AssertSqlSafe(format!("SELECT rate FROM agents WHERE name = $1{lock}")))
-        .bind(agent)
-        .fetch_optional(&mut **transaction)
-        .await?;
-    Ok(row.map(|it| it.try_get("rate")).transpose()?.map(share))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "the value is from 0 to a million")]
-fn share(millionths: i64) -> f64 {
-    millionths as f64 / MILLION
-}
-
 fn agent(row: &AnyRow) -> Result<Agent, StoreError> {
     let (evaluations, usd): (i64, f64) =
         (row.try_get("evaluations_per_day")?, row.try_get("usd_per_day")?);
@@ -141,7 +163,8 @@ fn agent(row: &AnyRow) -> Result<Agent, StoreError> {
     Ok(Agent {
         name: row.try_get("name")?,
         set: row.try_get("assertion_set")?,
-        rate: share(row.try_get("rate")?),
+        rate: share_of(row)?.rate(),
+        strata: strata_of(row)?,
         daily_budget: Some(budget).filter(|it| *it != DailyBudget::default()),
         author: row.try_get("author")?,
         changed_at: time_text(row.try_get("changed_at")?),

@@ -25,6 +25,9 @@ pub const RECOVERED: &str = "recovered";
 /// The name of the end of an alert whose agent has another set, or another version of it.
 const OTHER_SET: &str = "other-set";
 
+/// The name of the end of an alert whose agent was removed.
+pub(super) const AGENT_REMOVED: &str = "agent-removed";
+
 /// An alert: the pass rate of an assertion of an agent has fallen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredAlert {
@@ -52,7 +55,8 @@ pub struct StoredAlert {
     pub evidence: f64,
     /// The time of the end, in milliseconds since 1970; `None` while the alert stands.
     pub ended: Option<i64>,
-    /// `recovered`, or `other-set` if the agent has another set or version of it; empty while the alert stands.
+    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; empty while the alert
+    /// stands.
     pub end_reason: String,
 }
 
@@ -301,6 +305,35 @@ async fn end(
         .bind(id)
         .execute(&mut **transaction)
         .await?;
+    Ok(())
+}
+
+/// Ends all alerts of an agent.
+pub(super) async fn end_all(
+    transaction: &mut Transaction<'_, Any>,
+    agent: &str,
+    reason: &str,
+) -> Result<(), StoreError> {
+    sqlx::query("UPDATE alerts SET ended = $1, end_reason = $2 WHERE agent = $3 AND ended IS NULL")
+        .bind(now())
+        .bind(reason)
+        .bind(agent)
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
+}
+
+/// Deletes the alerts and detectors of assertions without results.
+pub(super) async fn delete_without_results(
+    transaction: &mut Transaction<'_, Any>,
+) -> Result<(), StoreError> {
+    for table in ["alerts", "detectors"] {
+        let sql = format!(
+            "DELETE FROM {table} WHERE NOT EXISTS (SELECT 1 FROM results WHERE results.agent = {table}.agent \
+            AND results.assertion = {table}.assertion AND results.assertion_set = {table}.assertion_set)"
+        );
+        sqlx::query(AssertSqlSafe(sql)).execute(&mut **transaction).await?;
+    }
     Ok(())
 }
 

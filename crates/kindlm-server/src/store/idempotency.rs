@@ -7,7 +7,7 @@ use sqlx::{Any, Row as _, Transaction};
 use super::{Store, StoreError, now};
 
 /// The time for which a key is stored, in milliseconds: one day.
-const KEPT: i64 = 24 * 60 * 60 * 1000;
+pub(super) const KEPT: i64 = 24 * 60 * 60 * 1000;
 
 /// The time after which a request without a response counts as lost, in milliseconds: ten minutes. Its server was
 /// probably killed.

@@ -2,17 +2,21 @@
 //!
 //! Both databases have the same tables, and the same statements run on both.
 
+pub mod adoption;
 pub mod agents;
 pub mod alerts;
 pub mod attention;
 pub mod backlog;
 pub mod backup;
 pub mod deliveries;
+pub mod feedback_rates;
 pub mod idempotency;
 pub mod queue;
 pub mod rates;
 pub mod releases;
+pub mod retention;
 pub mod samples;
+pub mod sampling;
 pub mod sets;
 pub mod spending;
 pub mod tokens;
@@ -74,6 +78,11 @@ pub enum StoreError {
         /// The newest version; `None` if there is no such set.
         newest: Option<i64>,
     },
+    /// Another sample has the same id.
+    #[error(
+        "another sample with the id \"{0}\" is stored; give each sample of all agents its own id, or leave out `id`"
+    )]
+    IdReused(String),
     /// A stored value cannot be read.
     #[error("the database has an invalid value: {0}")]
     Invalid(#[from] serde_json::Error),

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 
 use super::alerts::{self, Decided, DecidedResult};
-use super::{Store, StoreError, agents, milliseconds, now};
+use super::sampling::{self, Share, share_of};
+use super::{Store, StoreError, milliseconds, now};
 
 /// The default of [`Store::with_lease`]. It is longer than the time limit of an evaluation.
 pub const LEASE: Duration = Duration::from_mins(5);
@@ -33,15 +33,18 @@ pub struct Leased {
     /// The number of times that the sample was taken, with this one.
     pub attempts: i64,
     received_at: i64,
+    share: Share,
 }
 
 /// The result of one assertion.
 #[derive(Clone, Debug)]
 pub struct NewResult {
-    /// The id of a prompt assertion, or the label of another check.
+    /// The id of a prompt assertion, or the name of another check. It is unique among the results of a sample.
     pub assertion: String,
     /// `passed`, `failed`, `errored` or `skipped`.
     pub status: String,
+    /// The score; `None` if nothing was measured.
+    pub score: Option<f64>,
     /// The kind of check that asked a judge; empty if no judge was asked.
     pub judged: String,
 }
@@ -53,13 +56,6 @@ pub struct StateCount {
     pub state: String,
     /// The number of samples.
     pub samples: i64,
-}
-
-/// Returns true if a sample is among the share `rate` (0 to 1) that is evaluated. The id alone decides.
-pub fn is_sampled(id: &str, rate: f64) -> bool {
-    let digest = Sha256::digest(id.as_bytes());
-    let start = [digest[0], digest[1], digest[2], digest[3]];
-    f64::from(u32::from_be_bytes(start)) / (f64::from(u32::MAX) + 1.0) < rate
 }
 
 impl Store {
@@ -84,7 +80,7 @@ impl Store {
             "UPDATE samples SET leased_until = $1, attempts = attempts + 1 WHERE id = (\
             SELECT id FROM samples WHERE state = 'pending' AND leased_until <= $2 \
             ORDER BY received_at, id LIMIT 1{lock}) \
-            RETURNING id, agent, version, body, attempts, received_at"
+            RETURNING id, agent, version, body, attempts, received_at, share"
         );
         let now = now();
         let row = sqlx::query(AssertSqlSafe(sql))
@@ -101,6 +97,7 @@ impl Store {
             body: serde_json::from_str(&body)?,
             attempts: row.try_get("attempts")?,
             received_at: row.try_get("received_at")?,
+            share: share_of(&row)?,
         }))
     }
 
@@ -133,10 +130,10 @@ impl Store {
         if done.rows_affected() == 0 {
             return Ok(false);
         }
-        for (position, NewResult { assertion, status, .. }) in (0_i64..).zip(results) {
+        for (position, NewResult { assertion, status, score, .. }) in (0_i64..).zip(results) {
             sqlx::query(
-                "INSERT INTO results (sample_id, position, agent, version, assertion_set, assertion, status, received_at) \
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                "INSERT INTO results (sample_id, position, agent, version, assertion_set, assertion, status, \
+                received_at, share, score) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             )
             .bind(&leased.id)
             .bind(position)
@@ -146,6 +143,8 @@ impl Store {
             .bind(assertion)
             .bind(status)
             .bind(leased.received_at)
+            .bind(leased.share.millionths())
+            .bind(*score)
             .execute(&mut *transaction)
             .await?;
         }
@@ -163,12 +162,11 @@ impl Store {
         results: &[NewResult],
         reference: u64,
     ) -> Result<(), StoreError> {
-        let Leased { id, agent, version, .. } = leased;
+        let Leased { agent, version, .. } = leased;
         // A sample with an error is evaluated at any rate, and would make the results worse at a low rate.
-        // A transaction of SQLite that writes is the only one.
-        let lock = if self.is_sqlite { "" } else { " FOR UPDATE" };
-        let rate = agents::rate(transaction, agent, lock).await?;
-        if !rate.is_some_and(|it| is_sampled(id, it)) {
+        if leased.share == Share::NONE
+            || !sampling::lock(transaction, agent, self.is_sqlite).await?
+        {
             return Ok(());
         }
         let results = decided(results);
@@ -227,36 +225,15 @@ impl Store {
     }
 }
 
-/// Returns the decided result of each assertion. Of checks with the same label, all must pass.
+/// Returns the decided result of each assertion.
 fn decided(results: &[NewResult]) -> BTreeMap<&str, DecidedResult<'_>> {
-    let mut decided: BTreeMap<&str, DecidedResult<'_>> = BTreeMap::new();
-    for NewResult { assertion, status, judged } in results {
-        let passed = match status.as_str() {
-            "passed" => true,
-            "failed" => false,
-            _ => continue,
-        };
-        let all = decided.entry(assertion).or_insert(DecidedResult { passed, judged });
-        all.passed &= passed;
-    }
+    let decided = results.iter().filter(|it| matches!(it.status.as_str(), "passed" | "failed"));
     decided
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn share_of_sampled_ids_is_the_rate() {
-        let ids: Vec<String> = (0..20_000).map(|it| format!("sample-{it}")).collect();
-        for rate in [0.0, 0.01, 0.3, 1.0] {
-            let sampled: Vec<&String> = ids.iter().filter(|it| is_sampled(it, rate)).collect();
-            // Four standard errors of a share of 20,000 ids.
-            let margin = 4.0 * (20_000.0 * rate * (1.0 - rate)).sqrt();
-            let count = f64::from(u32::try_from(sampled.len()).unwrap());
-            assert!((count - 20_000.0 * rate).abs() <= margin, "{rate}: {count}");
-            // A higher rate adds samples, and removes none.
-            assert!(sampled.iter().all(|it| is_sampled(it, rate + 0.2)));
-        }
-    }
+        .map(|it| {
+            (
+                it.assertion.as_str(),
+                DecidedResult { passed: it.status == "passed", judged: &it.judged },
+            )
+        })
+        .collect()
 }

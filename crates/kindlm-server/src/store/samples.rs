@@ -9,8 +9,8 @@ use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use utoipa::ToSchema;
 
 use super::idempotency::RequestKey;
-use super::queue::is_sampled;
-use super::{Store, StoreError, agents, now, random, releases, time_text};
+use super::sampling::{Sampling, Share, sampling};
+use super::{Store, StoreError, alerts, now, random, releases, time_text};
 
 /// The size at which a page of samples ends, in bytes.
 const PAGE_BYTES: i64 = 16 << 20;
@@ -165,7 +165,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database fails, or the key was used for another request.
+    /// Fails if the database fails, the key was used for another request, or another sample has an id.
     pub async fn add_samples(
         &self,
         samples: &[NewSample],
@@ -178,23 +178,23 @@ impl Store {
             return Ok(Stored { is_repetition: true, ..first });
         }
         let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new(), is_repetition: false };
-        let mut rates: HashMap<&str, Option<f64>> = HashMap::new();
+        let mut samplings: HashMap<&str, Option<Sampling>> = HashMap::new();
         let mut versions = BTreeSet::new();
         for sample in samples {
-            let NewSample { id, agent, has_error, .. } = sample;
-            let id = id.clone().map_or_else(|| random(16), Ok)?;
-            let rate = match rates.get(agent.as_str()) {
-                Some(rate) => *rate,
-                None => {
-                    *rates.entry(agent).or_insert(agents::rate(&mut transaction, agent, "").await?)
-                }
-            };
-            let is_evaluated = rate.is_some_and(|it| *has_error || is_sampled(&id, it));
-            if insert(&mut transaction, sample, &id, is_evaluated, 0).await? {
+            let agent = &sample.agent;
+            let id = sample.id.clone().map_or_else(|| random(16), Ok)?;
+            if !samplings.contains_key(agent.as_str()) {
+                samplings.insert(agent, sampling(&mut transaction, agent).await?);
+            }
+            let choice = samplings.get(agent.as_str()).and_then(Option::as_ref);
+            let choice = Choice::of(choice, &id, sample);
+            if insert(&mut transaction, sample, &id, choice, 0).await? {
                 result.stored += 1;
                 versions.insert((agent.clone(), sample.version.clone()));
-            } else {
+            } else if is_stored(&mut transaction, sample, &id).await? {
                 result.duplicates += 1;
+            } else {
+                return Err(StoreError::IdReused(id));
             }
             result.ids.push(id);
         }
@@ -269,6 +269,8 @@ impl Store {
 
     /// Deletes the samples that match, with their feedback, results and traces. Returns their number.
     ///
+    /// The alerts and detectors of assertions that have no result any more are deleted too.
+    ///
     /// # Errors
     ///
     /// Fails if the database fails.
@@ -291,6 +293,14 @@ impl Store {
         }
         let sql = format!("DELETE FROM samples WHERE {condition}");
         let deleted = self.filtered(sql, filter).execute(&mut *transaction).await?;
+        if deleted.rows_affected() > 0 {
+            if !self.is_sqlite {
+                // A result that is being stored would not be seen. The storage of results locks a sample before the agent.
+                let sql = "SELECT name FROM agents ORDER BY name FOR UPDATE";
+                sqlx::query(sql).fetch_all(&mut *transaction).await?;
+            }
+            alerts::delete_without_results(&mut transaction).await?;
+        }
         transaction.commit().await?;
         Ok(deleted.rows_affected())
     }
@@ -375,6 +385,44 @@ impl Store {
     }
 }
 
+/// The decision about the evaluation of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    /// The share of samples of which the rate chose this one; none if the rate did not choose it.
+    pub(super) share: Share,
+    is_evaluated: bool,
+}
+
+impl Choice {
+    /// Decides about a sample of an agent with this sampling. Without sampling, no sample is evaluated.
+    pub(super) fn of(sampling: Option<&Sampling>, id: &str, sample: &NewSample) -> Self {
+        let share = sampling.map_or(Share::NONE, |it| it.choose(id, sample));
+        let is_evaluated = sampling.is_some() && (sample.has_error || share != Share::NONE);
+        Self { share, is_evaluated }
+    }
+
+    /// Returns the state of the sample.
+    pub(super) fn state(self) -> &'static str {
+        if self.is_evaluated { "pending" } else { "skipped" }
+    }
+}
+
+/// Returns true if the stored sample with this id is equal to a sample.
+async fn is_stored(
+    transaction: &mut Transaction<'_, Any>,
+    sample: &NewSample,
+    id: &str,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT agent, body FROM samples WHERE id = $1";
+    // Another request may have deleted the stored sample in between.
+    let Some(row) = sqlx::query(sql).bind(id).fetch_optional(&mut **transaction).await? else {
+        return Ok(true);
+    };
+    let (agent, body): (String, String) = (row.try_get("agent")?, row.try_get("body")?);
+    let body: Map<String, Value> = serde_json::from_str(&body)?;
+    Ok(agent == sample.agent && body == sample.body)
+}
+
 /// Stores a sample, unless its id exists. Returns true if it was stored.
 ///
 /// `due` is the earliest time of its evaluation, in milliseconds since 1970.
@@ -382,22 +430,23 @@ pub(super) async fn insert(
     transaction: &mut Transaction<'_, Any>,
     sample: &NewSample,
     id: &str,
-    is_evaluated: bool,
+    choice: Choice,
     due: i64,
 ) -> Result<bool, StoreError> {
     let NewSample { agent, subject, version, body, .. } = sample;
     let inserted = sqlx::query(
-        "INSERT INTO samples (id, agent, subject, version, state, body, received_at, leased_until) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO samples (id, agent, subject, version, state, body, received_at, leased_until, share) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
     )
     .bind(id)
     .bind(agent)
     .bind(subject)
     .bind(version)
-    .bind(if is_evaluated { "pending" } else { "skipped" })
+    .bind(choice.state())
     .bind(serde_json::to_string(body)?)
     .bind(now())
     .bind(due)
+    .bind(choice.share.millionths())
     .execute(&mut **transaction)
     .await?;
     Ok(inserted.rows_affected() > 0)

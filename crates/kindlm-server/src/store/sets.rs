@@ -35,6 +35,9 @@ pub struct SetVersion {
     /// The keys of a record: `assertions`, `expect`, `threshold`.
     #[schema(value_type = Object)]
     pub content: Map<String, Value>,
+    /// True if an evaluation with this version has ended.
+    #[serde(skip)]
+    pub has_verdict: bool,
 }
 
 /// The newest version of a set, without its content.
@@ -143,6 +146,7 @@ impl Store {
             created_at: time_text(created_at),
             diff,
             content: content.clone(),
+            has_verdict: false,
         };
         Ok((stored, true))
     }
@@ -160,13 +164,13 @@ impl Store {
     ) -> Result<Option<SetVersion>, StoreError> {
         let query = match number {
             Some(number) => sqlx::query(
-                "SELECT name, version, digest, author, content, diff, created_at FROM assertion_sets \
+                "SELECT name, version, digest, author, content, diff, created_at, first_verdict_at FROM assertion_sets \
                 WHERE name = $1 AND version = $2",
             )
             .bind(name)
             .bind(number),
             None => sqlx::query(
-                "SELECT name, version, digest, author, content, diff, created_at FROM assertion_sets \
+                "SELECT name, version, digest, author, content, diff, created_at, first_verdict_at FROM assertion_sets \
                 WHERE name = $1 ORDER BY version DESC LIMIT 1",
             )
             .bind(name),
@@ -207,7 +211,8 @@ fn version(row: &AnyRow) -> Result<SetVersion, StoreError> {
     let SetSummary { name, version, digest, author, created_at } = summary(row)?;
     let content: String = row.try_get("content")?;
     let (diff, content) = (row.try_get("diff")?, serde_json::from_str(&content)?);
-    Ok(SetVersion { name, version, digest, author, created_at, diff, content })
+    let has_verdict = row.try_get::<Option<i64>, _>("first_verdict_at")?.is_some();
+    Ok(SetVersion { name, version, digest, author, created_at, diff, content, has_verdict })
 }
 
 fn summary(row: &AnyRow) -> Result<SetSummary, StoreError> {

@@ -12,7 +12,7 @@ use super::queue::Leased;
 use super::{Store, StoreError, now};
 
 /// A day in milliseconds.
-const DAY: i64 = 24 * 60 * 60 * 1000;
+pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// Returns the current day (UTC), as the number of days since 1970.
 pub fn today() -> i64 {

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use sqlx::{Any, Row as _, Transaction};
 
-use super::queue::is_sampled;
-use super::samples::{NewSample, insert};
-use super::{Store, StoreError, agents, digest, milliseconds, now, releases};
+use super::samples::{Choice, NewSample, insert};
+use super::sampling::sampling;
+use super::{Store, StoreError, digest, milliseconds, now, releases};
 
 /// The maximum size of the parts of a trace, in bytes.
 const LARGEST: usize = 8 << 20;
@@ -223,9 +223,9 @@ async fn add_part(
                 };
                 Some(old)
             } else {
-                let is_evaluated = is_evaluated(transaction, id, &sample).await?;
+                let choice = choice(transaction, id, &sample).await?;
                 let due = now() + milliseconds(delay);
-                if !insert(transaction, &sample, id, is_evaluated, due).await? {
+                if !insert(transaction, &sample, id, choice, due).await? {
                     let why = "a sample with the id of the trace is stored already".to_owned();
                     return refuse(transaction, id, parts.lost, why).await;
                 }
@@ -337,13 +337,13 @@ async fn refuse(
     Ok(Effect::Refused(why))
 }
 
-async fn is_evaluated(
+async fn choice(
     transaction: &mut Transaction<'_, Any>,
     id: &str,
     sample: &NewSample,
-) -> Result<bool, StoreError> {
-    let rate = agents::rate(transaction, &sample.agent, "").await?;
-    Ok(rate.is_some_and(|it| sample.has_error || is_sampled(id, it)))
+) -> Result<Choice, StoreError> {
+    let sampling = sampling(transaction, &sample.agent).await?;
+    Ok(Choice::of(sampling.as_ref(), id, sample))
 }
 
 /// Replaces the sample of a trace, and returns its agent and version before.
@@ -359,17 +359,18 @@ async fn change(
         return Ok(None);
     };
     let old = (old.try_get("agent")?, old.try_get("version")?);
-    let is_evaluated = is_evaluated(transaction, id, sample).await?;
+    let choice = choice(transaction, id, sample).await?;
     let NewSample { agent, subject, version, body, .. } = sample;
     let changed = sqlx::query(
-        "UPDATE samples SET agent = $1, subject = $2, version = $3, body = $4, state = $5 WHERE id = $6 \
+        "UPDATE samples SET agent = $1, subject = $2, version = $3, body = $4, state = $5, share = $6 WHERE id = $7 \
         AND (state = 'skipped' OR state = 'pending' AND attempts = 0)",
     )
     .bind(agent)
     .bind(subject)
     .bind(version)
     .bind(serde_json::to_string(body)?)
-    .bind(if is_evaluated { "pending" } else { "skipped" })
+    .bind(choice.state())
+    .bind(choice.share.millionths())
     .bind(id)
     .execute(&mut **transaction)
     .await?;

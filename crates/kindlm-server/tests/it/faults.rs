@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use kindlm_server::store::queue::is_sampled;
+use kindlm_server::store::sampling::is_sampled;
 use kindlm_testing::MockServer;
 use serde_json::{Value, json};
 

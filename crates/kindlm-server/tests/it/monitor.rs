@@ -153,6 +153,175 @@ fn samples_with_an_error_are_always_evaluated() {
     }
 }
 
+/// Waits until no sample is pending.
+fn wait(server: &Server) {
+    let end = Instant::now() + Duration::from_mins(1);
+    while !server.get("/metrics").body.lines().any(|it| it == "kindlm_samples{state=\"pending\"} 0")
+    {
+        assert!(Instant::now() < end, "{}", server.get("/metrics").body);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn series_of_a_check_is_the_same_for_all_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &["--alert-reference", "20"]);
+    let expect = json!({"guardrails": {"keywords": {"deny": ["bad"]}}, "output": {"contains": ["{{name}}"]}});
+    assert_eq!(
+        server.json("PUT /v1/assertion-sets/support", &json!({"expect": expect})).status,
+        201
+    );
+    assert_eq!(server.json("PUT /v1/agents/shop", &json!({"set": "support"})).status, 200);
+    let sample = |id: usize, output: &str| {
+        let name = format!("Ann Smith{id}");
+        json!({"id": id.to_string(), "agent": "shop", "agent_output": output.replace("NAME", &name), "vars": {"name": name}})
+    };
+    send(&server, (0..30).map(|it| sample(it, "NAME, good")));
+    wait(&server);
+    send(&server, (30..60).map(|it| sample(it, "NAME, bad")));
+    // The output of this sample is not known, so each check is errored.
+    send(&server, [json!({"id": "60", "agent": "shop", "tool_calls": [], "vars": {"name": "x"}})]);
+    wait(&server);
+    let mut found: Vec<Value> = rates(&server, "")
+        .iter()
+        .map(|it| json!([it["assertion"], it["passed"], it["failed"], it["errored"]]))
+        .collect();
+    found.sort_by_key(Value::to_string);
+    let expected = [json!(["Contains: \"{{name}}\"", 60, 0, 1]), json!(["keywords", 30, 30, 1])];
+    assert_eq!(found, expected);
+    let alerts = server.get("/v1/alerts").json();
+    assert_eq!(alerts["items"].as_array().unwrap().len(), 1, "{alerts}");
+    assert_eq!(alerts["items"][0]["assertion"], "keywords", "{alerts}");
+    // After the deletion, neither a name nor an alert is left.
+    assert_eq!(server.send("DELETE /v1/samples?agent=shop", &["host: localhost"], b"").status, 200);
+    assert_eq!(server.get("/v1/alerts").json()["items"], json!([]));
+    assert_eq!(count(folder.path(), "SELECT count(*) AS n FROM detectors"), 0);
+}
+
+/// Returns the number that a query of the database of a server returns as `n`.
+#[tokio::main(flavor = "current_thread")]
+async fn count(folder: &std::path::Path, sql: &'static str) -> i64 {
+    use sqlx::Row as _;
+    sqlx::any::install_default_drivers();
+    let url = format!("sqlite://{}", folder.join("kindlm.db").display());
+    let pool = sqlx::AnyPool::connect(&url).await.unwrap();
+    let found = sqlx::query(sql).fetch_one(&pool).await.unwrap().try_get("n").unwrap();
+    pool.close().await;
+    found
+}
+
+#[test]
+fn samples_with_an_error_do_not_change_the_pass_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 0.1);
+    send(&server, (0..300).map(|it| sample(it, "shop", "a refund")));
+    send(
+        &server,
+        (300..400).map(|it| {
+            let mut failed = sample(it, "shop", "no");
+            failed["error"] = json!("timeout of a tool");
+            failed
+        }),
+    );
+    wait(&server);
+    let found = rates(&server, "");
+    let [rate] = &found[..] else { panic!("{found:?}") };
+    let number = |value: &Value| value.as_u64().unwrap();
+    let (passed, failed) = (number(&rate["passed"]), number(&rate["failed"]));
+    let others = number(&rate["error_samples"]["failed"]);
+    // All samples with an error are evaluated, and most are not among those that the rate chose.
+    assert_eq!((failed + others, number(&rate["error_samples"]["passed"])), (100, 0), "{rate}");
+    assert!((10..60).contains(&passed) && (1..30).contains(&failed), "{rate}");
+    let (low, high) = (rate["low"].as_f64().unwrap(), rate["high"].as_f64().unwrap());
+    assert!(low < 0.75 && high > 0.75, "{rate}");
+    let page = server.get("/monitor").body;
+    assert!(page.contains(&format!("only for their error: 0 passed, {others} failed.")), "{page}");
+}
+
+#[test]
+fn agents_have_strata_and_can_be_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 0.0);
+    let strata = json!({"by": "metadata.plan", "rates": {"pro": 1}});
+    let agent = json!({"set": "support", "rate": 0, "strata": strata});
+    let reply = server.json("PUT /v1/agents/shop", &agent);
+    assert_eq!(
+        (reply.status, &reply.json()["strata"]["by"]),
+        (200, &strata["by"]),
+        "{}",
+        reply.body
+    );
+    let of = |id: usize, plan: &str| {
+        let mut sample = sample(id, "shop", "a refund");
+        sample["metadata"] = json!({"plan": plan});
+        sample
+    };
+    send(&server, [of(0, "pro"), of(1, "free")]);
+    let states: Vec<Value> = evaluated(&server, 0).iter().map(|it| it["state"].clone()).collect();
+    assert_eq!(states, ["done", "skipped"]);
+    for (body, expected) in [
+        (json!({"set": "support", "rate": 1e-7}), "`rate`"),
+        (json!({"set": "support", "strata": {"by": "plan", "rates": {}}}), "`strata.by`"),
+        (
+            json!({"set": "support", "strata": {"by": "version", "rates": {"a": 2}}}),
+            "`strata.rates`",
+        ),
+    ] {
+        let reply = server.json("PUT /v1/agents/shop", &body);
+        assert_eq!(reply.status, 422, "{}", reply.body);
+        assert!(reply.body.contains(expected), "{}", reply.body);
+    }
+    let remove = || server.send("DELETE /v1/agents/shop", &["host: localhost"], b"").status;
+    assert_eq!([remove(), remove()], [204, 404]);
+    send(&server, [of(2, "pro")]);
+    assert_eq!(evaluated(&server, 0)[2]["state"], "skipped");
+}
+
+#[test]
+fn scores_and_edits_are_measured_for_people() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 1.0);
+    send(&server, (0..8).map(|it| sample(it, "shop", if it < 4 { "a refund" } else { "no" })));
+    evaluated(&server, 0);
+    for it in 0..8 {
+        let value = if it < 5 { "up" } else { "down" };
+        let feedback = json!({"sample": it.to_string(), "value": value});
+        assert_eq!(server.json("POST /v1/feedback", &feedback).status, 201);
+    }
+    let metrics = server.get("/v1/metrics/feedback?agent=shop").json();
+    let number = |value: &Value| value.as_f64().unwrap();
+    // Phi of the table 4, 0, 1, 3 is 12 ÷ √(4 × 4 × 5 × 3).
+    let expected = 12.0 / 240.0_f64.sqrt();
+    for found in [&metrics["overall"], &metrics["items"][0]] {
+        assert!((number(&found["correlation"]) - expected).abs() < 1e-9, "{metrics}");
+        assert!(number(&found["low"]) < expected && number(&found["high"]) > expected, "{metrics}");
+        assert_eq!(found["samples"], 8);
+    }
+    assert_eq!([&metrics["thumbs_up"], &metrics["thumbs_down"]], [5, 3]);
+    let record = json!({"agent_output": "x", "set": "support"});
+    let head = ["host: localhost", "content-type: application/json", "sec-fetch-site: same-origin"];
+    assert_eq!(server.send("POST /v1/evaluate", &head, record.to_string().as_bytes()).status, 200);
+    // A program is not a page.
+    assert_eq!(server.evaluate(&record).status, 200);
+    let metrics = server.get("/v1/metrics/adoption").json();
+    assert_eq!([&metrics["agents"], &metrics["agents_with_set"]], [1, 1], "{metrics}");
+    assert_eq!([&metrics["sets_edited"], &metrics["edits"]], [1, 1], "{metrics}");
+    assert_eq!(metrics["edit_to_verdict"]["count"], 1, "{metrics}");
+    assert_eq!(metrics["page_evaluations"]["panel"]["count"], 1, "{metrics}");
+    let page = server.get("/monitor").body;
+    for part in [
+        "Correlation of scores with thumbs: 0.77",
+        "1 of 1 agents have a set",
+        "Evaluations in the panel: 1,",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    for query in ["feedback?after=x", "adoption?agent=a"] {
+        assert_eq!(server.get(&format!("/v1/metrics/{query}")).status, 400, "{query}");
+    }
+}
+
 #[test]
 fn killed_server_loses_and_repeats_nothing() {
     const SAMPLES: usize = 400;

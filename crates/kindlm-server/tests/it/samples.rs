@@ -47,6 +47,38 @@ fn samples_are_stored_once_and_listed() {
 }
 
 #[test]
+fn ids_belong_to_one_sample() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!(server.json("POST /v1/samples", &sample("1", "shop", "ann")).status, 200);
+    let mut other = sample("1", "shop", "ann");
+    other["agent_output"] = json!("b");
+    for other in [other, sample("1", "desk", "ann")] {
+        let reply = send(&server, &[], &[sample("2", "shop", "ann"), other]);
+        assert_eq!(
+            (reply.status, &reply.json()["type"]),
+            (422, &json!("urn:kindlm:problem:id-reused")),
+            "{}",
+            reply.body
+        );
+    }
+    assert_eq!(server.get("/v1/samples").json()["total"], 1);
+    // Ids that are equal as floating-point numbers are different.
+    let ids = ["18446744073709551616", "18446744073709551617", "1.10", "1.1"];
+    for id in ids {
+        let body =
+            format!(r#"{{"id": {id}, "agent": "shop", "version": 1.10, "agent_output": "x"}}"#);
+        let head = [HOST, "content-type: application/json"];
+        let reply = server.send("POST /v1/samples", &head, body.as_bytes());
+        assert_eq!(reply.json()["ids"], json!([id]), "{}", reply.body);
+        assert_eq!(reply.json()["stored"], 1, "{}", reply.body);
+    }
+    let newest = server.get("/v1/samples?limit=1").json()["items"][0].clone();
+    assert_eq!(newest["version"], "1.10", "{newest}");
+    assert!(newest["sample"]["id"].is_string(), "{newest}");
+}
+
+#[test]
 fn feedback_is_counted_for_its_sample() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);

@@ -1,18 +1,22 @@
 //! The store on SQLite. `postgres.rs` runs the same tests on PostgreSQL.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_run::evaluate::service::JudgeCost;
-use kindlm_server::store::agents::{Agent, DailyBudget};
+use kindlm_server::store::Store;
+use kindlm_server::store::adoption::Page;
+use kindlm_server::store::agents::{Agent, AgentSettings, DailyBudget};
 use kindlm_server::store::alerts::AlertFilter;
 use kindlm_server::store::attention::{AttentionFilter, SampleCounts};
 use kindlm_server::store::backlog::Backlog;
+use kindlm_server::store::feedback_rates::FeedbackFilter;
 use kindlm_server::store::idempotency::RequestKey;
 use kindlm_server::store::queue::{Leased, NewResult};
-use kindlm_server::store::rates::{Counts, RateFilter};
+use kindlm_server::store::rates::{Counts, Period, PeriodResults, RateFilter};
 use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter};
+use kindlm_server::store::sampling::{Strata, is_sampled};
 use kindlm_server::store::sets::ExpectedVersion;
 use kindlm_server::store::spending::Spent;
 use kindlm_server::store::tokens::Scope;
@@ -28,6 +32,27 @@ fn sample(id: &str, agent: &str, subject: &str) -> NewSample {
     let (id, agent, subject) = (Some(id.to_owned()), agent.to_owned(), subject.to_owned());
     let (version, body) = (String::new(), object(&json!({"agent_output": "x"})));
     NewSample { id, agent, subject, version, has_error: false, body }
+}
+
+fn settings(set: &str, rate: f64) -> AgentSettings {
+    AgentSettings { set: set.to_owned(), rate, strata: None, daily_budget: None }
+}
+
+fn decided(assertion: &str, status: &str) -> NewResult {
+    let score = match status {
+        "passed" => Some(1.0),
+        "failed" => Some(0.0),
+        _ => None,
+    };
+    let (assertion, status) = (assertion.to_owned(), status.to_owned());
+    NewResult { assertion, status, score, judged: String::new() }
+}
+
+/// Stores a sample, and finishes it with these results.
+async fn finish(store: &Store, sample: NewSample, set: &str, results: &[NewResult]) {
+    store.add_samples(&[sample], None).await.unwrap();
+    let leased = store.lease_sample().await.unwrap().unwrap();
+    assert!(store.finish_sample(&leased, set, "{}", results, 20).await.unwrap());
 }
 
 async fn tokens_are_found_until_they_are_revoked(store: &Store) {
@@ -131,9 +156,9 @@ async fn request_key_waits_for_its_response(store: &Store) {
 }
 
 async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
-    let put = store.put_agent("q", "set@1", 0.25, None, "ann").await.unwrap();
+    let put = store.put_agent("q", &settings("set@1", 0.25), "ann").await.unwrap();
     assert!((put.rate - 0.25).abs() < 1e-9);
-    assert_eq!(store.put_agent("q", "set", 1.0, None, "bob").await.unwrap().set, "set");
+    assert_eq!(store.put_agent("q", &settings("set", 1.0), "bob").await.unwrap().set, "set");
     assert_eq!(store.agents().await.unwrap(), [store.agent("q").await.unwrap().unwrap()]);
     let samples = ["q1", "q2", "q3"].map(|it| sample(it, "q", ""));
     store.add_samples(&samples, None).await.unwrap();
@@ -154,13 +179,8 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     let fourth = lease().await.unwrap();
     assert_eq!((&again.id, again.attempts, fourth.id.as_str()), (&first.id, 3, "q4"));
     store.fail_sample(&fourth, "no").await.unwrap();
-    let result = |status: &str| NewResult {
-        assertion: "a".to_owned(),
-        status: status.to_owned(),
-        judged: String::new(),
-    };
     let finish = async |leased: &Leased, statuses: &[&str]| {
-        let results: Vec<NewResult> = statuses.iter().map(|it| result(it)).collect();
+        let results: Vec<NewResult> = statuses.iter().map(|it| decided("a", it)).collect();
         store.finish_sample(leased, "set@1", "{\"score\": 1}", &results, 100).await.unwrap()
     };
     assert!(!finish(&first, &["failed"]).await);
@@ -175,11 +195,12 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
         assertion: String::new(),
         after: 0,
         before: i64::MAX,
-        period: i64::MAX,
+        period: Period::Week,
     };
     let rates = store.rates(&filter).await.unwrap().unwrap();
-    let counts: Vec<&Counts> = rates.values().collect();
-    assert_eq!(counts, [&Counts { passed: 2, failed: 1, errored: 1, skipped: 1 }]);
+    let mut counts = Counts::default();
+    rates.values().for_each(|it| counts.add_all(it.counts));
+    assert_eq!(counts, Counts { passed: 2, failed: 1, errored: 1, skipped: 1 });
     let of_agent = SampleFilter { agent: Some("q".to_owned()), ..SampleFilter::default() };
     let items = store.samples(&of_agent, 9, None).await.unwrap().items;
     let count = |state: &str| items.iter().filter(|it| it.state == state).count();
@@ -189,14 +210,14 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
 }
 
 async fn falls_start_and_end_alerts(store: &Store) {
-    store.put_agent("fall", "set", 1.0, None, "").await.unwrap();
+    store.put_agent("fall", &settings("set", 1.0), "").await.unwrap();
     let finish = async |id: &str, set: &str, statuses: &[&str]| {
         store.add_samples(&[sample(id, "fall", "")], None).await.unwrap();
         let leased = store.lease_sample().await.unwrap().unwrap();
         let result = |(status, judged): (&&str, &str)| NewResult {
             assertion: if judged.is_empty() { "word" } else { "polite" }.to_owned(),
-            status: (*status).to_owned(),
             judged: judged.to_owned(),
+            ..decided("", status)
         };
         let kinds = ["", "prompt-assertion"];
         let results: Vec<NewResult> = statuses.iter().zip(kinds).map(result).collect();
@@ -250,14 +271,13 @@ async fn each_message_is_delivered_once(store: &Store, alert: &str) {
 }
 
 async fn samples_evaluated_for_their_error_are_not_compared(store: &Store) {
-    store.put_agent("rare", "set", 0.0, None, "").await.unwrap();
+    store.put_agent("rare", &settings("set", 0.0), "").await.unwrap();
     for it in 0..40 {
         let failed = NewSample { has_error: true, ..sample(&format!("x{it}"), "rare", "") };
         store.add_samples(&[failed], None).await.unwrap();
         let leased = store.lease_sample().await.unwrap().unwrap();
         let status = if it < 20 { "passed" } else { "failed" };
-        let (assertion, status, judged) = ("word".to_owned(), status.to_owned(), String::new());
-        let results = [NewResult { assertion, status, judged }];
+        let results = [decided("word", status)];
         assert!(store.finish_sample(&leased, "set@1", "{}", &results, 20).await.unwrap());
     }
     let filter = AlertFilter { agent: "rare".to_owned(), standing: None };
@@ -269,7 +289,8 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
     const DAY: i64 = 20_000;
     let budget = |evaluations, usd| Some(DailyBudget { evaluations, usd });
     let put = async |daily_budget| {
-        store.put_agent("paid", "set", 1.0, daily_budget, "").await.unwrap();
+        let settings = AgentSettings { daily_budget, ..settings("set", 1.0) };
+        store.put_agent("paid", &settings, "").await.unwrap();
         let agent = store.agent("paid").await.unwrap().unwrap();
         assert_eq!(agent.daily_budget, daily_budget);
         agent
@@ -354,7 +375,7 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     };
     let is = |output: &str, state: &str| Some((output.to_owned(), state.to_owned()));
     let long = Duration::from_hours(1);
-    store.put_agent("traced", "set", 1.0, None, "").await.unwrap();
+    store.put_agent("traced", &settings("set", 1.0), "").await.unwrap();
     // Without a root span, there is no sample. A repeated part changes nothing.
     for _ in 0..2 {
         assert_eq!(add(&[("t1", "a"), ("t2", "b")], long).await, StoredTraces::default());
@@ -467,7 +488,7 @@ async fn first_sample_of_a_version_is_its_release(store: &Store) {
 async fn waiting_samples_are_counted_from_the_oldest(store: &Store) {
     let backlog = async || store.backlog("wait").await.unwrap();
     assert_eq!(backlog().await, Backlog::default());
-    store.put_agent("wait", "set", 1.0, None, "").await.unwrap();
+    store.put_agent("wait", &settings("set", 1.0), "").await.unwrap();
     store.add_samples(&["w1", "w2"].map(|it| sample(it, "wait", "")), None).await.unwrap();
     let both = backlog().await;
     assert!(both.waiting == 2 && both.oldest.is_some() && both.oldest <= both.newest, "{both:?}");
@@ -479,6 +500,182 @@ async fn waiting_samples_are_counted_from_the_oldest(store: &Store) {
         store.leave_sample(&leased).await.unwrap();
     }
     assert_eq!(backlog().await, Backlog { waiting: 0, oldest: None, newest: both.newest });
+}
+
+async fn another_sample_with_the_same_id_is_refused(store: &Store) {
+    let first = sample("same", "one", "s");
+    store.add_samples(&[first.clone()], None).await.unwrap();
+    let body = object(&json!({"agent_output": "y"}));
+    for other in [sample("same", "two", "s"), NewSample { body, ..first.clone() }] {
+        // Nothing of the request is stored.
+        let refused = store.add_samples(&[sample("new", "one", "s"), other], None).await;
+        assert!(refused.unwrap_err().to_string().contains("id \"same\""));
+        assert_eq!(store.sample("new").await.unwrap(), None);
+    }
+    assert_eq!(store.add_samples(&[first], None).await.unwrap().duplicates, 1);
+}
+
+async fn rates_count_only_what_the_rate_chose(store: &Store) {
+    let rates = BTreeMap::from([("pro".to_owned(), 1.0)]);
+    let strata = Some(Strata { by: "version".to_owned(), rates });
+    let agent = AgentSettings { strata, ..settings("set", 0.1) };
+    assert_eq!(store.put_agent("mixed", &agent, "").await.unwrap().strata, agent.strata);
+    assert_eq!(store.agent("mixed").await.unwrap().unwrap().strata, agent.strata);
+    let of = |id: &str, version: &str| NewSample {
+        version: version.to_owned(),
+        ..sample(id, "mixed", "mixed")
+    };
+    let ids = |is_chosen: bool| {
+        let all = (0..).map(|it| format!("mixed-{it}"));
+        all.filter(move |it| is_sampled(it, 0.1) == is_chosen)
+    };
+    let results = |status: &str| [decided("word", status)];
+    for (index, id) in ids(true).take(4).enumerate() {
+        let status = if index == 0 { "failed" } else { "passed" };
+        finish(store, of(&id, "free"), "set@1", &results(status)).await;
+    }
+    for id in ids(false).take(10) {
+        finish(store, of(&id, "pro"), "set@1", &results("failed")).await;
+    }
+    for id in ids(false).skip(10).take(2) {
+        let failed = NewSample { has_error: true, ..of(&id, "free") };
+        finish(store, failed, "set@1", &results("failed")).await;
+    }
+    let filter = RateFilter {
+        agent: "mixed".to_owned(),
+        assertion: String::new(),
+        after: 0,
+        before: i64::MAX,
+        period: Period::Day,
+    };
+    let mut all = PeriodResults::default();
+    store.rates(&filter).await.unwrap().unwrap().values().for_each(|it| all.add_all(*it));
+    assert_eq!(all.counts, Counts { passed: 3, failed: 11, ..Counts::default() });
+    assert_eq!(all.of_errors, Counts { failed: 2, ..Counts::default() });
+    // Each result of `free` stands for 10 samples: 30 of 40 passed, and none of the 10 of `pro`.
+    assert!((all.tally.rate().unwrap() - 30.0 / 50.0).abs() < 1e-9, "{all:?}");
+    let of_agent = SampleFilter { agent: Some("mixed".to_owned()), ..SampleFilter::default() };
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 16);
+}
+
+async fn deletion_leaves_no_alert_and_no_detector(store: &Store) {
+    store.put_agent("gone", &settings("set", 1.0), "").await.unwrap();
+    for it in 0..40 {
+        let status = if it < 20 { "passed" } else { "failed" };
+        let sample = sample(&format!("gone-{it}"), "gone", &format!("gone-{}", it % 2));
+        finish(store, sample, "set@1", &[decided("word", status)]).await;
+    }
+    let filter = AlertFilter { agent: "gone".to_owned(), standing: None };
+    assert_eq!(store.alerts(&filter).await.unwrap().len(), 1);
+    let of = |subject: &str| SampleFilter {
+        subject: Some(subject.to_owned()),
+        ..SampleFilter::default()
+    };
+    assert_eq!(store.delete_samples(&of("gone-0")).await.unwrap(), 20);
+    assert_eq!(store.alerts(&filter).await.unwrap().len(), 1);
+    assert_eq!(store.delete_samples(&of("gone-1")).await.unwrap(), 20);
+    assert_eq!(store.alerts(&filter).await.unwrap(), []);
+    // Without the detector, a new reference starts: later failures are no fall.
+    for it in 0..20 {
+        let sample = sample(&format!("again-{it}"), "gone", "again");
+        finish(store, sample, "set@1", &[decided("word", "failed")]).await;
+    }
+    assert_eq!(store.alerts(&filter).await.unwrap(), []);
+    assert_eq!(store.delete_samples(&of("again")).await.unwrap(), 20);
+}
+
+async fn removed_agent_has_no_evaluations_and_no_alerts(store: &Store) {
+    store.put_agent("left", &settings("set", 1.0), "").await.unwrap();
+    for it in 0..40 {
+        let status = if it < 20 { "passed" } else { "failed" };
+        let sample = sample(&format!("left-{it}"), "left", "left");
+        finish(store, sample, "set@1", &[decided("word", status)]).await;
+    }
+    store.add_samples(&[sample("left-open", "left", "left")], None).await.unwrap();
+    let standing = AlertFilter { agent: "left".to_owned(), standing: Some(true) };
+    assert_eq!(store.alerts(&standing).await.unwrap().len(), 1);
+    assert!(store.remove_agent("left").await.unwrap());
+    assert!(!store.remove_agent("left").await.unwrap());
+    assert_eq!(store.alerts(&standing).await.unwrap(), []);
+    let ended = AlertFilter { standing: None, ..standing };
+    assert_eq!(store.alerts(&ended).await.unwrap()[0].end_reason, "agent-removed");
+    assert_eq!(store.sample("left-open").await.unwrap().unwrap().state, "skipped");
+    assert!(store.lease_sample().await.unwrap().is_none());
+    let of_agent = SampleFilter { agent: Some("left".to_owned()), ..SampleFilter::default() };
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 41);
+}
+
+async fn scores_are_correlated_with_thumbs(store: &Store) {
+    store.put_agent("liked", &settings("set", 1.0), "").await.unwrap();
+    let thumb = async |sample: &str, value: &str| {
+        let (sample, value) = (sample.to_owned(), value.to_owned());
+        let feedback = NewFeedback { sample, value, note: String::new(), author: String::new() };
+        store.add_feedback(&feedback).await.unwrap().unwrap();
+    };
+    // Phi of the table 4, 1, 2, 3 is 10 ÷ √(5 × 5 × 6 × 4).
+    let table =
+        [("passed", "up", 4), ("passed", "down", 1), ("failed", "up", 2), ("failed", "down", 3)];
+    for (status, value, count) in table {
+        for it in 0..count {
+            let id = format!("liked-{status}-{value}-{it}");
+            let results = [decided("word", status), decided("always", "passed")];
+            finish(store, sample(&id, "liked", "liked"), "set@1", &results).await;
+            thumb(&id, value).await;
+        }
+    }
+    let of = |agent: &str| FeedbackFilter { agent: agent.to_owned(), after: 0, before: i64::MAX };
+    let rates = store.feedback_rates(&of("liked")).await.unwrap().unwrap();
+    assert_eq!((rates.thumbs_up, rates.thumbs_down, rates.samples), (6, 4, 10));
+    let found = |name: &str| &rates.assertions[&("liked".to_owned(), name.to_owned())];
+    let expected = 10.0 / 600.0_f64.sqrt();
+    assert!((found("word").value().unwrap() - expected).abs() < 1e-9);
+    assert!((rates.overall.value().unwrap() - expected).abs() < 1e-9);
+    assert_eq!((found("always").count(), found("always").value()), (10, None));
+    // Two opinions about a sample are one value.
+    thumb("liked-passed-up-0", "down").await;
+    let rates = store.feedback_rates(&of("liked")).await.unwrap().unwrap();
+    assert_eq!((rates.thumbs_down, rates.samples, rates.overall.count()), (5, 10, 10));
+    let none = store.feedback_rates(&of("nobody")).await.unwrap().unwrap();
+    assert_eq!((none.samples, none.overall.count()), (0, 0));
+    let of_agent = SampleFilter { agent: Some("liked".to_owned()), ..SampleFilter::default() };
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 10);
+}
+
+async fn edits_and_verdicts_are_counted(store: &Store) {
+    let before = store.adoption(0, i64::MAX).await.unwrap();
+    assert!(before.edit_to_verdict.is_empty());
+    let version = store.set("a", None).await.unwrap().unwrap();
+    assert!(!version.has_verdict);
+    store.note_verdict("a", version.version).await.unwrap();
+    assert!(store.set("a", None).await.unwrap().unwrap().has_verdict);
+    for (page, milliseconds) in [(Page::Panel, 900), (Page::Panel, 1001), (Page::Set, 2000)] {
+        store.add_page_evaluation(page, Duration::from_millis(milliseconds)).await.unwrap();
+    }
+    let after = store.adoption(0, i64::MAX).await.unwrap();
+    assert_eq!(after.edit_to_verdict.values().sum::<u64>(), 1);
+    assert_eq!(after.pages["panel"], BTreeMap::from([(1, 1), (2, 1)]));
+    assert_eq!(after.pages["set"], BTreeMap::from([(2, 1)]));
+    assert_eq!((after.sets_edited, after.edits, after.authors), (2, 6, 2));
+    assert!(after.agents >= after.agents_with_set && after.agents_with_set > 0);
+    assert_eq!(store.adoption(0, 1).await.unwrap().edits, 0);
+}
+
+async fn old_samples_are_deleted_in_portions(store: &Store) {
+    let samples: Vec<NewSample> =
+        (0..1_500).map(|it| sample(&format!("old-{it}"), "old", "")).collect();
+    store.add_samples(&samples, None).await.unwrap();
+    // Nothing is older than a day.
+    assert!(!store.delete_old(1).await.unwrap());
+    let all = SampleFilter::default();
+    let total = async || store.samples(&all, 1, None).await.unwrap().total;
+    assert!(total().await >= 1_500);
+    let mut portions = 0;
+    while total().await > 0 {
+        portions += u32::from(store.delete_old(0).await.unwrap());
+    }
+    assert!(portions >= 1);
+    assert_eq!(store.alerts(&AlertFilter::default()).await.unwrap(), []);
+    assert_eq!(store.releases("", 0, i64::MAX).await.unwrap(), []);
 }
 
 pub(crate) async fn all(url: &str) {
@@ -494,6 +691,13 @@ pub(crate) async fn all(url: &str) {
     waiting_samples_are_counted_from_the_oldest(&store).await;
     traces_are_stored_with_their_sample(&store).await;
     first_sample_of_a_version_is_its_release(&store).await;
+    another_sample_with_the_same_id_is_refused(&store).await;
+    rates_count_only_what_the_rate_chose(&store).await;
+    deletion_leaves_no_alert_and_no_detector(&store).await;
+    removed_agent_has_no_evaluations_and_no_alerts(&store).await;
+    scores_are_correlated_with_thumbs(&store).await;
+    edits_and_verdicts_are_counted(&store).await;
+    old_samples_are_deleted_in_portions(&store).await;
     store.close().await;
     // The tables exist now, and their content is kept.
     let store = Store::open(url).await.unwrap();

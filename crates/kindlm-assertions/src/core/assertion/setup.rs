@@ -45,6 +45,7 @@ pub struct Setup<'a> {
     pub registry: Arc<Registry>,
     pub(crate) tells_missing: bool,
     pub(crate) sandboxed: bool,
+    pub(crate) keeps_written_labels: bool,
     pub(crate) schemas: SchemaFiles,
     pub(crate) texts: TextFiles,
     pub(crate) patterns: Patterns,
@@ -74,6 +75,7 @@ impl<'a> Setup<'a> {
             registry,
             tells_missing: false,
             sandboxed: false,
+            keeps_written_labels: false,
             schemas: SchemaFiles::default(),
             texts: TextFiles::default(),
             patterns: Patterns::default(),
@@ -101,6 +103,12 @@ impl Setup<'_> {
     #[must_use]
     pub fn with_advice(self) -> Self {
         Self { tells_missing: true, ..self }
+    }
+
+    /// Returns a setup whose checks keep their labels with templates as written, for [`Check::name`](crate::Check::name).
+    #[must_use]
+    pub fn with_written_labels(self) -> Self {
+        Self { keeps_written_labels: true, ..self }
     }
 
     /// Returns a setup for untrusted configuration: scripts only compute in the sandbox.

@@ -16,6 +16,9 @@ use crate::core::scripting::{View, Viewed, see};
 use crate::{Check, EntryOptions, Evidence, LooksAt, OutputComparison};
 
 mod evidence;
+mod outcome;
+
+pub use outcome::{CheckOutcome, check_outcomes};
 
 /// The tolerance when a measure is compared with its limit.
 ///

@@ -83,6 +83,7 @@ impl<'a> Compiler<'a> {
             self.report(problems, at);
             return None;
         }
+        let written = self.templates(&value);
         let map = value.as_object_mut()?;
         if map.contains_key("threshold") && map.contains_key("atLeast") {
             let problem =
@@ -105,7 +106,9 @@ impl<'a> Compiler<'a> {
         }
         self.calls(map, at);
         self.render_outer(registration.build, &mut value, at);
+        let own = EntryOptions { negate, threshold: options.threshold };
         let built = self.build(registration, &mut value, options, at);
+        let written_label = written.map(|it| self.label(registration, it, &value, own));
         self.merge_problems(first_problem);
         // Report a threshold outside of 0 to 1 only if the check was built and compares a score. `atLeast` always is a
         // score.
@@ -139,7 +142,7 @@ impl<'a> Compiler<'a> {
             return None;
         }
         let rendered = rendered.filter(|_| !check.traits.hides_value);
-        Some(Check { views, rendered, is_negated: negate, ..check })
+        Some(Check { views, rendered, written_label, is_negated: negate, ..check })
     }
 
     /// Removes problems that only follow from a missing variable at the same place.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::core::assertion::RegisteredAssertion;
 use crate::core::judging::JudgeBlock;
 use crate::shared::template::Variables;
-use crate::{Build, Check, EntryOptions, Registry, Setup};
+use crate::{Build, Check, EntryOptions, Registration, Registry, Setup};
 use judges::Judges;
 
 pub use schema::expect_schema;
@@ -149,6 +149,7 @@ impl Compiler<'_> {
         }
         let registration = entry.registration;
         let before = self.faults();
+        let written = self.templates(&value);
         self.render_outer(registration.build, &mut value, at);
         if self.faults() > before {
             return;
@@ -167,10 +168,46 @@ impl Compiler<'_> {
             Ok(assertion) => {
                 let check = Check::new(&registration.meta, panel.judging(assertion));
                 let (at, config) = (at.to_owned(), config_of(&check, &value));
-                self.checks.push((rank, Check { config, at, judging, leaves_judge_open, ..check }));
+                let written_label =
+                    written.map(|it| self.label(registration, it, &value, EntryOptions::default()));
+                let check =
+                    Check { config, at, judging, leaves_judge_open, written_label, ..check };
+                self.checks.push((rank, check));
             }
             Err(problems) => self.report(problems, at),
         }
+    }
+
+    /// Returns a copy of the configuration of a check with templates, if the setup keeps written labels.
+    fn templates(&self, value: &Value) -> Option<Value> {
+        let is_kept = self.setup.keeps_written_labels && self.setup.has_templates(value);
+        is_kept.then(|| value.clone())
+    }
+
+    /// Returns the label that a check has if its templates are not rendered, or else its id.
+    ///
+    /// `written` has the templates, and `value` is the configuration that the check was built from.
+    fn label(
+        &self,
+        registration: &Registration,
+        mut written: Value,
+        value: &Value,
+        own: EntryOptions,
+    ) -> Arc<str> {
+        // The options about judges were removed from the configuration.
+        if let (Some(written), Some(kept)) = (written.as_object_mut(), value.as_object()) {
+            written.retain(|key, _| kept.contains_key(key));
+        }
+        let built = match registration.build {
+            Build::Plain(build) | Build::Judged(build) => build(&written, self.setup).ok(),
+            Build::EntryOptions(build) | Build::Script(build) | Build::Graded(build) => {
+                build(&written, own, self.setup).ok()
+            }
+            // The label of a set is fixed.
+            Build::Set(_) => None,
+        };
+        let label = built.and_then(|it| it.traits().label);
+        label.as_deref().unwrap_or(registration.meta.id).into()
     }
 
     /// Compiles the list form.

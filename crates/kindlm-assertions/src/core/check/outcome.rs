@@ -1,0 +1,228 @@
+//! The outcome of a check under a name that is the same for all records.
+
+use std::collections::HashMap;
+
+use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Verdict};
+use serde_json::Value;
+
+use crate::Check;
+
+/// The outcome of a check of a record, or of a rule of a `prompt-assertion`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckOutcome {
+    /// The name, which depends on neither the evidence nor the variables of the record.
+    pub name: String,
+    /// `passed` if all results passed, `failed` if one failed, or else `errored` or `skipped`.
+    pub status: &'static str,
+    /// The lowest score of the results; `None` if nothing was measured.
+    pub score: Option<f64>,
+    /// The id of the check that asked a judge; `None` if no judge was asked.
+    pub judged: Option<&'static str>,
+}
+
+/// Returns the outcomes of checks. `counts` has the number of results of each check, in the order of `results`.
+///
+/// Unlike the labels of results, the [names](Check::name) are the same for all records with these checks. A name that occurs again has a
+/// number: `javascript`, `javascript (2)`.
+pub fn check_outcomes(
+    checks: &[Check],
+    results: &[AssertionResult],
+    counts: &[usize],
+) -> Vec<CheckOutcome> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut outcomes = Vec::with_capacity(results.len());
+    let mut rest = results;
+    for (check, count) in checks.iter().zip(counts) {
+        let (own, later) = rest.split_at((*count).min(rest.len()));
+        rest = later;
+        for mut outcome in check.outcomes(own) {
+            let number = seen.entry(outcome.name.clone()).or_default();
+            *number += 1;
+            if *number > 1 {
+                outcome.name = format!("{} ({number})", outcome.name);
+            }
+            outcomes.push(outcome);
+        }
+    }
+    outcomes
+}
+
+impl Check {
+    /// Returns the name of the check: its label, or else its id.
+    ///
+    /// Templates in the name are as written if the check was compiled
+    /// [`with_written_labels`](crate::Setup::with_written_labels).
+    pub fn name(&self) -> String {
+        let options = &self.options;
+        if let Some(label) = &options.label {
+            return label.clone();
+        }
+        let own = self.written_label.as_deref().or(self.traits.label.as_deref());
+        let own = own.unwrap_or(self.meta.id);
+        let is_marked = own.starts_with("Not: ");
+        let not = if self.is_negated && !is_marked { "Not: " } else { "" };
+        match self.selectors().next() {
+            Some(path) => format!("{not}{own} (on {path})"),
+            None => format!("{not}{own}"),
+        }
+    }
+
+    /// Returns the outcome of this check, or of each of its rules, for its results.
+    fn outcomes(&self, results: &[AssertionResult]) -> Vec<CheckOutcome> {
+        let rules = self.rules();
+        if rules.is_empty() {
+            return vec![self.outcome(self.name(), results.iter())];
+        }
+        let of_rule = |rule: &&str| {
+            // A result without a rule is about the whole check.
+            let is_about = |it: &&AssertionResult| id(it).is_none_or(|id| id == *rule);
+            self.outcome((*rule).to_owned(), results.iter().filter(is_about))
+        };
+        rules.iter().map(of_rule).collect()
+    }
+
+    /// Returns the ids of the rules that have results of their own.
+    fn rules(&self) -> Vec<&str> {
+        // With `not-`, all rules together have one result.
+        if self.meta.id != PROMPT_ASSERTION || self.is_negated {
+            return Vec::new();
+        }
+        let instructions = self.traits.instructions.as_ref();
+        let rules = instructions.map(|it| it.criteria()).unwrap_or_default();
+        rules.iter().map(|it| it.name.as_str()).collect()
+    }
+
+    fn outcome<'r>(
+        &self,
+        name: String,
+        results: impl Iterator<Item = &'r AssertionResult>,
+    ) -> CheckOutcome {
+        let (mut status, mut score) = ("skipped", None);
+        for result in results {
+            let rank = |status: &str| match status {
+                "failed" => 3,
+                "errored" => 2,
+                "passed" => 1,
+                _ => 0,
+            };
+            let own = result.verdict.status();
+            status = if rank(own) > rank(status) { own } else { status };
+            if matches!(result.verdict, Verdict::Pass | Verdict::Fail { .. }) {
+                let own = result.score.map(|it| it.get());
+                score = own.into_iter().chain(score).reduce(f64::min);
+            }
+        }
+        // The parts that were decided do not score a check that was not.
+        let score = score.filter(|_| matches!(status, "passed" | "failed"));
+        let judged = self.leaves().into_iter().find(|it| it.judging.is_some());
+        CheckOutcome { name, status, score, judged: judged.map(|it| it.meta.id) }
+    }
+}
+
+/// Returns the id of the rule that a result is about.
+fn id(result: &AssertionResult) -> Option<&str> {
+    result.metadata.get("id").and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::{Answers, Completeness, Coverage, Execution, NoFiles, Trace};
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::{Evidence, Setup, compile_with};
+
+    /// Returns the outcomes of checks on an output as `name: status`.
+    fn outcomes(expect: &Value, vars: &Value, execution: &Execution) -> Vec<String> {
+        let vars: Map<String, Value> = vars.as_object().unwrap().clone();
+        let setup = Setup::new(&NoFiles, None).with_written_labels();
+        let (checks, problems) = compile_with(expect, &setup, &vars);
+        assert!(problems.is_empty(), "{problems:?}");
+        let answers = Answers::default();
+        let evidence = Evidence::new(execution, &answers);
+        let found: Vec<_> = checks.iter().map(|it| it.evaluate(&evidence)).collect();
+        let counts: Vec<usize> = found.iter().map(Vec::len).collect();
+        let found = check_outcomes(&checks, &found.concat(), &counts);
+        found.iter().map(|it| format!("{}: {}", it.name, it.status)).collect()
+    }
+
+    fn output(text: &str) -> Execution {
+        Execution { output: text.to_owned(), ..Execution::default() }
+    }
+
+    #[test]
+    fn keywords_have_one_outcome_if_they_pass_or_fail() {
+        let expect =
+            json!({"guardrails": {"keywords": {"deny": ["bad", "evil"], "allow": ["good"]}}});
+        for (text, status) in
+            [("good", "passed"), ("evil and bad", "failed"), ("bad good", "failed")]
+        {
+            let found = outcomes(&expect, &json!({}), &output(text));
+            assert_eq!(found, [format!("keywords: {status}")], "{text}");
+        }
+    }
+
+    #[test]
+    fn names_do_not_depend_on_variables_and_evidence() {
+        let expect = json!({
+            "output": {"contains": ["{{name}}"], "notContains": ["{{name}}!"]},
+            "assert": [
+                {"type": "contains", "value": "{{name}}"},
+                {"type": "not-contains", "value": "{{name}}!"},
+                {"type": "contains", "value": "x{{name}}", "label": "greets"},
+                {"type": "icontains", "value": "{{name}}", "on": "input"},
+                {"type": "contains", "value": "fixed"},
+                {"type": "contains", "value": "fixed"},
+                {"type": "not-icontains", "value": "{{name}}"},
+                {"type": "latency", "maxMs": 5},
+            ],
+        });
+        let unknown = Execution {
+            trace: Some(Box::new(Trace::default())),
+            completeness: Completeness {
+                coverage: Coverage::Only(std::collections::BTreeSet::new()),
+                ..Completeness::default()
+            },
+            ..Execution::default()
+        };
+        let names = |found: Vec<String>| -> Vec<String> {
+            found.iter().map(|it| it.rsplit_once(": ").unwrap().0.to_owned()).collect()
+        };
+        let first = names(outcomes(&expect, &json!({"name": "Ann Smith"}), &output("Ann Smith")));
+        assert!(first.iter().all(|it| !it.contains("Ann")), "{first:?}");
+        assert!(first.iter().any(|it| it.contains("{{name}}")), "{first:?}");
+        let unique: std::collections::BTreeSet<&String> = first.iter().collect();
+        assert_eq!(unique.len(), first.len(), "{first:?}");
+        for (name, execution) in
+            [("Bob", output("Bob")), ("Eve", output("fixed")), ("Joe", unknown)]
+        {
+            assert_eq!(
+                names(outcomes(&expect, &json!({"name": name}), &execution)),
+                first,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_rule_has_an_outcome_without_a_reply() {
+        let rule = |id: &str| json!({"id": id, "instruction": "Is polite to {{name}}.", "criteria": ["Is polite."]});
+        let rules = json!([rule("polite"), rule("short")]);
+        let expect = json!({"assert": [{"type": "prompt-assertion", "assertions": rules}]});
+        let vars = json!({"name": "Ann"});
+        let missing = Execution {
+            completeness: Completeness {
+                gaps: vec!["a span is missing".to_owned()],
+                ..Completeness::default()
+            },
+            ..Execution::default()
+        };
+        for execution in [output("x"), missing] {
+            let found = outcomes(&expect, &vars, &execution);
+            assert_eq!(found, ["polite: errored", "short: errored"]);
+        }
+        let expect = json!({"assert": [{"type": "not-prompt-assertion", "assertions": rules}]});
+        let found = outcomes(&expect, &vars, &output("x"));
+        assert_eq!(found, ["Not: prompt-assertion: errored"]);
+    }
+}

@@ -1,0 +1,140 @@
+//! The scores of samples beside the opinions of users.
+
+use std::collections::BTreeMap;
+
+use kindlm_stats::Correlation;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::{Store, StoreError};
+
+/// The highest number of groups of pairs that a query returns.
+const MOST: i64 = 200_000;
+
+/// The conditions that samples must meet.
+#[derive(Clone, Debug)]
+pub struct FeedbackFilter {
+    /// The agent; empty for all.
+    pub agent: String,
+    /// The earliest time, in milliseconds since 1970.
+    pub after: i64,
+    /// The time after the latest one, in milliseconds since 1970.
+    pub before: i64,
+}
+
+/// The opinions of users, and how they correlate with the scores of the same samples.
+///
+/// The opinion about a sample is the share of thumbs up. Only samples count that the sampling rate chose.
+#[derive(Clone, Debug, Default)]
+pub struct FeedbackRates {
+    /// The number of thumbs up.
+    pub thumbs_up: u64,
+    /// The number of thumbs down.
+    pub thumbs_down: u64,
+    /// The number of samples with an opinion.
+    pub samples: u64,
+    /// The mean score of all assertions of a sample, and the opinion about it.
+    pub overall: Correlation,
+    /// The score of an assertion and the opinion, by agent and assertion.
+    pub assertions: BTreeMap<(String, String), Correlation>,
+}
+
+/// The opinion about each sample.
+const OPINIONS: &str = "SELECT sample_id, CAST(avg(CASE WHEN value = 'up' THEN 1.0 ELSE 0.0 END) AS DOUBLE PRECISION) \
+    AS opinion FROM feedback GROUP BY sample_id";
+
+/// The condition of results. A score of a script may be outside of 0 to 1, so it is not compared.
+const MATCHES: &str = "results.score BETWEEN 0.0 AND 1.0 AND results.share > 0 \
+    AND ($1 = '' OR results.agent = $1) AND results.received_at >= $2 AND results.received_at < $3";
+
+impl Store {
+    /// Returns the opinions of users and their correlation with scores. Returns `None` if there are too many different
+    /// pairs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn feedback_rates(
+        &self,
+        filter: &FeedbackFilter,
+    ) -> Result<Option<FeedbackRates>, StoreError> {
+        let mut rates = self.thumbs(filter).await?;
+        // Scores are rounded to percents, so that equal pairs are counted by the database.
+        let by_assertion = format!(
+            "SELECT results.agent, results.assertion, CAST(round(results.score * 100.0) AS BIGINT) AS score, \
+            CAST(round(opinions.opinion * 100.0) AS BIGINT) AS opinion, count(*) AS pairs \
+            FROM results JOIN ({OPINIONS}) AS opinions ON opinions.sample_id = results.sample_id WHERE {MATCHES} \
+            GROUP BY 1, 2, 3, 4 LIMIT $4"
+        );
+        let Some(rows) = self.pairs(by_assertion, filter).await? else { return Ok(None) };
+        for row in rows {
+            let key = (row.try_get("agent")?, row.try_get("assertion")?);
+            add(rates.assertions.entry(key).or_default(), &row)?;
+        }
+        let overall = format!(
+            "SELECT CAST(round(means.score * 100.0) AS BIGINT) AS score, \
+            CAST(round(opinions.opinion * 100.0) AS BIGINT) AS opinion, count(*) AS pairs \
+            FROM (SELECT results.sample_id, avg(results.score) AS score FROM results WHERE {MATCHES} \
+            GROUP BY results.sample_id) AS means \
+            JOIN ({OPINIONS}) AS opinions ON opinions.sample_id = means.sample_id GROUP BY 1, 2 LIMIT $4"
+        );
+        let Some(rows) = self.pairs(overall, filter).await? else { return Ok(None) };
+        for row in rows {
+            add(&mut rates.overall, &row)?;
+        }
+        Ok(Some(rates))
+    }
+
+    /// Counts the opinions.
+    async fn thumbs(&self, filter: &FeedbackFilter) -> Result<FeedbackRates, StoreError> {
+        let FeedbackFilter { agent, after, before } = filter;
+        let row = sqlx::query(
+            "SELECT count(CASE WHEN feedback.value = 'up' THEN 1 END) AS up, \
+            count(CASE WHEN feedback.value <> 'up' THEN 1 END) AS down, count(DISTINCT samples.id) AS samples \
+            FROM feedback JOIN samples ON samples.id = feedback.sample_id \
+            WHERE ($1 = '' OR samples.agent = $1) AND samples.received_at >= $2 AND samples.received_at < $3",
+        )
+        .bind(agent)
+        .bind(after)
+        .bind(before)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(FeedbackRates {
+            thumbs_up: count(&row, "up")?,
+            thumbs_down: count(&row, "down")?,
+            samples: count(&row, "samples")?,
+            ..FeedbackRates::default()
+        })
+    }
+
+    /// Runs a query of pairs; `None` if it has too many rows.
+    async fn pairs(
+        &self,
+        sql: String,
+        filter: &FeedbackFilter,
+    ) -> Result<Option<Vec<AnyRow>>, StoreError> {
+        let FeedbackFilter { agent, after, before } = filter;
+        // The text consists of the literals in this file; values of requests are only bound.
+        let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .bind(agent)
+            .bind(after)
+            .bind(before)
+            .bind(MOST + 1)
+            .fetch_all(&self.pool)
+            .await?;
+        Ok((i64::try_from(rows.len()).unwrap_or(i64::MAX) <= MOST).then_some(rows))
+    }
+}
+
+fn add(correlation: &mut Correlation, row: &AnyRow) -> Result<(), StoreError> {
+    let share = |column: &str| -> Result<f64, StoreError> {
+        let percent = u8::try_from(row.try_get::<i64, _>(column)?).unwrap_or(u8::MAX);
+        Ok(f64::from(percent) / 100.0)
+    };
+    let (score, opinion) = (share("score")?, share("opinion")?);
+    correlation.add(score, opinion, count(row, "pairs")?).map_err(StoreError::Counts)
+}
+
+fn count(row: &AnyRow, column: &str) -> Result<u64, StoreError> {
+    Ok(row.try_get::<i64, _>(column)?.unsigned_abs())
+}
