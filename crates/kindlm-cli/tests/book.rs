@@ -289,8 +289,9 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 26] = [
+const OF_OTHERS: [(&str, &str); 29] = [
     ("CHANGELOG.md", "--embed-origin"),
+    ("CHANGELOG.md", "--keep-days"),
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
     ("docs/agents.md", "--max-turns"),
@@ -299,6 +300,7 @@ const OF_OTHERS: [(&str, &str); 26] = [
     ("docs/promptfoo.md", "--filter-providers"),
     ("docs/promptfoo.md", "--no-cache"),
     ("docs/promptfoo.md", "--repeat"),
+    ("docs/scaling.md", "--keep-days"),
     ("docs/scaling.md", "--lease"),
     ("docs/scaling.md", "--workers"),
     ("docs/server.md", "--alert-email"),
@@ -308,6 +310,7 @@ const OF_OTHERS: [(&str, &str); 26] = [
     ("docs/server.md", "--alert-webhook"),
     ("docs/server.md", "--database"),
     ("docs/server.md", "--embed-origin"),
+    ("docs/server.md", "--keep-days"),
     ("docs/server.md", "--lease"),
     ("docs/server.md", "--listen"),
     ("docs/server.md", "--public-url"),
