@@ -117,7 +117,8 @@ pub(crate) struct Alert {
     /// The time of the end (RFC 3339); absent while the alert stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<String>,
-    /// `recovered`, or `other-set` if the agent has another set or version of it; absent while the alert stands.
+    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; absent while the alert
+    /// stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) end_reason: Option<String>,
 }

@@ -23,6 +23,12 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The pause between two deletions of old data.
 const DELETION: Duration = Duration::from_mins(1);
 
+/// The number of deletions of old data, of which one also deletes old runs. Each stored run is read for its age.
+const RUN_DELETION: u32 = 60;
+
+/// The unit of the age of old runs.
+const DAY: Duration = Duration::from_hours(24);
+
 /// Evaluates samples, and deletes old data, until the future is dropped.
 ///
 /// Samples in work return to the queue when their lease ends.
@@ -32,11 +38,24 @@ pub async fn monitor(app: App) {
 
 /// Deletes the traces that are older than [`KEPT`], and the data that is older than the operator permits.
 async fn delete_old(app: App) {
-    loop {
+    for round in (0..RUN_DELETION).cycle() {
         if let Err(err) = delete_once(&app).await {
             Problem::from(err).report_cause(app.runs.world());
         }
+        if let Some(days) = app.keep_days.filter(|_| round == 0) {
+            delete_inline_runs(&app, days).await;
+        }
         tokio::time::sleep(DELETION).await;
+    }
+}
+
+/// Deletes the old runs of inline suites, which have no other owner than the server.
+async fn delete_inline_runs(app: &App, days: u32) {
+    let (runs, age) = (app.runs.clone(), DAY.saturating_mul(days));
+    let deleted = tokio::task::spawn_blocking(move || runs.delete_inline_runs(age)).await;
+    if let Ok(Err(failure)) = deleted {
+        let why = failure.message.unwrap_or_default();
+        app.runs.world().notify(&format!("warning: cannot delete old runs: {why}"));
     }
 }
 

@@ -47,9 +47,10 @@ impl Correlation {
     /// Returns the interval of [`value`](Self::value), which is `None` at the same time.
     ///
     /// It is that of Fisher's transformation, with the standard error of the infinitesimal jackknife, so the values
-    /// need no normal distribution. Half a pair is added at each corner of the unit square. Of 1,500 simulated series of
-    /// 30 to 400 pairs of yes and no, 92% to 96% of the intervals of 95% had the true value, if both answers are not
-    /// rarer than 1 of 10.
+    /// need no normal distribution. Half a pair is added at each corner of the unit square.
+    ///
+    /// In simulations of pairs of yes and no, 94% to 97% of the intervals of 95% have the true value. For 30 pairs with a
+    /// correlation of 0.9, about 90% have it.
     pub fn interval(&self, confidence: Confidence) -> Option<Interval> {
         let value = self.value()?;
         let corners = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)];

@@ -3,9 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use kindlm_run::SuiteFolder;
 use kindlm_run::project::CONFIG;
+use kindlm_run::stored_runs::{Prune, prune};
+use kindlm_run::{Failure, SuiteFolder};
 
 use super::RunService;
 
@@ -73,9 +75,27 @@ impl RunService {
             }
         }
         if self.inner.has_suites && self.inner.models.is_some() {
-            places.push(SuiteFolder::new(&self.inner.world, &Path::new(INLINE).join(CONFIG)));
+            places.push(self.inline_place());
         }
         Ok(places)
+    }
+
+    fn inline_place(&self) -> SuiteFolder {
+        SuiteFolder::new(&self.inner.world, &Path::new(INLINE).join(CONFIG))
+    }
+
+    /// Deletes the runs of inline suites that began longer ago than `age`, and returns their ids. Runs that go on, and
+    /// runs of baselines, stay.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the stored runs cannot be read or deleted.
+    pub(crate) fn delete_inline_runs(&self, age: Duration) -> Result<Vec<String>, Failure> {
+        if !self.inline_folder().is_dir() {
+            return Ok(Vec::new());
+        }
+        let old = Prune { keep: 0, older_than: Some(age) };
+        prune(&self.inner.world, &self.inline_place(), None, old)
     }
 }
 

@@ -396,7 +396,7 @@ pub(super) struct Choice {
 impl Choice {
     /// Decides about a sample of an agent with this sampling. Without sampling, no sample is evaluated.
     pub(super) fn of(sampling: Option<&Sampling>, id: &str, sample: &NewSample) -> Self {
-        let share = sampling.map_or(Share::NONE, |it| it.choose(id, sample));
+        let share = sampling.map_or(Share::NONE, |it| it.choose(id, &sample.version, &sample.body));
         let is_evaluated = sampling.is_some() && (sample.has_error || share != Share::NONE);
         Self { share, is_evaluated }
     }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use sqlx::any::AnyRow;
 use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use utoipa::ToSchema;
 
 use super::StoreError;
-use super::samples::NewSample;
 
 /// The unit of a stored share.
 const MILLION: f64 = 1_000_000.0;
@@ -79,12 +78,12 @@ impl Strata {
     }
 
     /// Returns the rate of the group of a sample; `None` if its group has no rate.
-    fn rate(&self, sample: &NewSample) -> Option<f64> {
+    fn rate(&self, version: &str, body: &Map<String, Value>) -> Option<f64> {
         if self.by == VERSION {
-            return self.rates.get(&sample.version).copied();
+            return self.rates.get(version).copied();
         }
         let key = self.by.strip_prefix(METADATA)?;
-        match sample.body.get("metadata")?.get(key)? {
+        match body.get("metadata")?.get(key)? {
             Value::String(text) => self.rates.get(text),
             other => self.rates.get(&other.to_string()),
         }
@@ -100,9 +99,9 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// Returns the share with which a sample is chosen, and none if it is not.
-    pub(super) fn choose(&self, id: &str, sample: &NewSample) -> Share {
-        let own = self.strata.as_ref().and_then(|it| it.rate(sample)).map(Share::new);
+    /// Returns the share with which a sample is chosen, and none if it is not. `body` is the whole sample.
+    pub(super) fn choose(&self, id: &str, version: &str, body: &Map<String, Value>) -> Share {
+        let own = self.strata.as_ref().and_then(|it| it.rate(version, body)).map(Share::new);
         let share = own.unwrap_or(self.rate);
         if is_sampled(id, share.rate()) { share } else { Share::NONE }
     }
@@ -170,14 +169,6 @@ mod tests {
     fn strata_have_rates_of_their_own() {
         let rates = BTreeMap::from([("pro".to_owned(), 1.0), ("7".to_owned(), 0.5)]);
         let strata = |by: &str| Strata { by: by.to_owned(), rates: rates.clone() };
-        let sample = |version: &str, metadata: Value| NewSample {
-            id: None,
-            agent: "a".to_owned(),
-            subject: String::new(),
-            version: version.to_owned(),
-            has_error: false,
-            body: json!({"metadata": metadata}).as_object().unwrap().clone(),
-        };
         for (by, version, metadata, expected) in [
             ("version", "pro", json!({}), Some(1.0)),
             ("version", "7", json!({"plan": "pro"}), Some(0.5)),
@@ -187,7 +178,8 @@ mod tests {
             ("metadata.plan", "pro", json!(null), None),
             ("metadata.plan", "pro", json!({"tier": "pro"}), None),
         ] {
-            let found = strata(by).rate(&sample(version, metadata));
+            let body = json!({"metadata": metadata}).as_object().unwrap().clone();
+            let found = strata(by).rate(version, &body);
             assert_eq!(found, expected, "{by} {version}");
         }
         assert!(strata("version").has_property() && strata("metadata.plan").has_property());

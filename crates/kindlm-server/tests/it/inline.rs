@@ -338,3 +338,31 @@ fn inline_suite_needs_a_config_and_a_folder_of_suites() {
         assert_eq!(reply.status, 422, "{}", reply.body);
     }
 }
+
+#[test]
+fn old_runs_of_inline_suites_are_deleted() {
+    let mock = MockServer::answering(|_| kindlm_testing::MockReply::text("hello")).unwrap();
+    let folder = folder(&mock);
+    let server = start(folder.path());
+    let old = run(&server, &json!({"suite": SUITE}));
+    events(&server, &old, None);
+    drop(server);
+    let runs = folder.path().join("suites/.inline/.kindlm/runs");
+    for file in std::fs::read_dir(runs.join(&old)).unwrap() {
+        let path = file.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        // A thousand years ago.
+        let text = text.replace("\"startedAt\":\"20", "\"startedAt\":\"10");
+        std::fs::write(&path, text).unwrap();
+    }
+    let server = Server::start(
+        folder.path(),
+        &["-c", "kindlm.yaml", "--suites", "suites", "--keep-days", "30"],
+    );
+    let end = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while server.get(&format!("/v1/runs/{old}")).status != 404 {
+        assert!(std::time::Instant::now() < end, "{}", server.stderr());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(!runs.join(&old).exists());
+}

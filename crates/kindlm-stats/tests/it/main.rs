@@ -1,6 +1,7 @@
 //! Tests with published examples, and property tests.
 
 mod change;
+mod correlation;
 mod detector;
 mod error_rates;
 mod planned_power;
