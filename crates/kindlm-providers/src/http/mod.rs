@@ -244,9 +244,8 @@ impl Http {
                 templates.text(&format!("/{block}/{name}"), text);
             }
         }
-        problems.extend(
-            config.api_key_env.as_deref().and_then(|it| settings::check_variable("/apiKeyEnv", it)),
-        );
+        let key_env = config.api_key_env.as_deref();
+        problems.extend(key_env.and_then(|it| settings::check_variable("/apiKeyEnv", it)));
         problems.extend(check_aws(config));
         problems.extend(config.tls.as_ref().and_then(security::check_tls));
         let accepted = security::accepted(config.accept_status.as_deref(), &mut problems);

@@ -136,18 +136,19 @@ pub(crate) fn load(
             accepts_any: !tls.verify,
         }
     });
-    let signed = signature.and_then(|signature| {
+    let with_key = signature.and_then(|signature| {
         let key = content("/signature/keyPath", &signature.key_path)?;
         Some((key, signature))
     });
-    let signer = signed.and_then(|(key, signature)| {
+    let signer = with_key.and_then(|(key, signature)| {
         let hash = match signature.algorithm {
             Algorithm::Sha256 => SignatureHash::Sha256,
             Algorithm::Sha384 => SignatureHash::Sha384,
             Algorithm::Sha512 => SignatureHash::Sha512,
         };
-        let signer = RequestSigner::new(&key, hash, signature.data);
-        signer.map_err(|why| problems.push(Problem::new("/signature/keyPath", why))).ok()
+        RequestSigner::new(&key, hash, signature.data)
+            .map_err(|why| problems.push(Problem::new("/signature/keyPath", why)))
+            .ok()
     });
     if !problems.is_empty() {
         return Err(problems);

@@ -47,13 +47,13 @@ pub(super) fn cases(
     let mut left = room;
     for at in worst_first(report)? {
         let case = report.cases.read(at)?;
-        let cause = repeated::only_error(&case).map(error_cause_key);
-        if let Some(group) = alike.iter_mut().find(|it| Some(&it.cause) == cause.as_ref()) {
+        let key = repeated::only_error(&case).map(error_cause_key);
+        if let Some(group) = alike.iter_mut().find(|it| Some(&it.cause) == key.as_ref()) {
             group.others += 1;
             continue;
         }
         let shown = block(report, &case);
-        let group = cause.map(|cause| Alike::new(cause, &case));
+        let group = key.map(|it| Alike::new(it, &case));
         let of_group = group.as_ref().map(|it| length(&it.line(u64::MAX))).unwrap_or_default();
         // No further case fits, not even its name.
         let Some(rest) = left.checked_sub(length(&shown.name) + 1 + of_group) else { break };

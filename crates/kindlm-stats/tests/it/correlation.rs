@@ -1,4 +1,5 @@
 //! The intervals of correlations contain the true value as often as they promise.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use fastrand::Rng;
 use kindlm_stats::{Confidence, Correlation};

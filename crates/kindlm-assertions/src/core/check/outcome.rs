@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Verdict};
+use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Score, Verdict};
 use serde_json::Value;
 
 use crate::Check;
@@ -88,7 +88,9 @@ impl Check {
             return Vec::new();
         }
         let instructions = self.traits.instructions.as_ref();
-        let rules = instructions.map(|it| it.criteria()).unwrap_or_default();
+        let rules = instructions
+            .map(super::super::judging::instructions::Instructions::criteria)
+            .unwrap_or_default();
         rules.iter().map(|it| it.name.as_str()).collect()
     }
 
@@ -108,7 +110,7 @@ impl Check {
             let own = result.verdict.status();
             status = if rank(own) > rank(status) { own } else { status };
             if matches!(result.verdict, Verdict::Pass | Verdict::Fail { .. }) {
-                let own = result.score.map(|it| it.get());
+                let own = result.score.map(Score::get);
                 score = own.into_iter().chain(score).reduce(f64::min);
             }
         }

@@ -171,7 +171,7 @@ impl Compiler<'_> {
                 let written_label =
                     written.map(|it| self.label(registration, it, &value, EntryOptions::default()));
                 let check =
-                    Check { config, at, judging, leaves_judge_open, written_label, ..check };
+                    Check { written_label, config, at, judging, leaves_judge_open, ..check };
                 self.checks.push((rank, check));
             }
             Err(problems) => self.report(problems, at),
