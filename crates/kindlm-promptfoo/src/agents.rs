@@ -60,6 +60,27 @@ impl AgentEntry {
 /// The help for a setting of an agent that has no counterpart.
 const NO_COUNTERPART: &str = "remove it, or run the agent as you need it in a `kindlm.yaml`: `agents: { mine: { command: … } }`";
 
+/// Settings of Codex that change neither its work nor its answer, or that have their default here.
+const IGNORED_BY_CODEX: [&str; 17] = [
+    "skip_git_repo_check",
+    "persist_threads",
+    "thread_id",
+    "thread_pool_size",
+    "deep_tracing",
+    "enable_streaming",
+    "maxRetries",
+    "request_timeout_ms",
+    "startup_timeout_ms",
+    "ephemeral",
+    "reuse_server",
+    "thread_cleanup",
+    "include_raw_events",
+    "experimental_raw_events",
+    "experimental_api",
+    "persist_extended_history",
+    "basePath",
+];
+
 impl Translator<'_> {
     /// Translates a provider that is an agent to an entry of `agents`. Reports settings without a counterpart.
     pub(super) fn agent(
@@ -188,23 +209,7 @@ impl Translator<'_> {
                     Some(help),
                 );
             }
-            "skip_git_repo_check"
-            | "persist_threads"
-            | "thread_id"
-            | "thread_pool_size"
-            | "deep_tracing"
-            | "enable_streaming"
-            | "maxRetries"
-            | "request_timeout_ms"
-            | "startup_timeout_ms"
-            | "ephemeral"
-            | "reuse_server"
-            | "thread_cleanup"
-            | "include_raw_events"
-            | "experimental_raw_events"
-            | "experimental_api"
-            | "persist_extended_history"
-            | "basePath" => {}
+            _ if IGNORED_BY_CODEX.contains(&name) => {}
             _ => {
                 let what = format!("`config.{name}` of Codex");
                 self.unsupported(key.span, &what, Some(NO_COUNTERPART));

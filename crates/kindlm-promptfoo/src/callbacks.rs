@@ -10,12 +10,12 @@ use super::build::text;
 use super::files::{extension, path};
 
 /// Finds the calls in an output of OpenAI's chat API: a list of calls, a message with calls, or one older call.
-const CHAT_CALLS: &str = r#"
+const CHAT_CALLS: &str = r"
 const calls = output?.tool_calls
   ?? (output?.function_call ? [output.function_call] : Array.isArray(output) ? output : output?.name ? [output] : []);
 const nameOf = (it) => it.name || it.function?.name;
 const argsOf = (it) => it.arguments || it.function?.arguments;
-"#;
+";
 
 /// A callback that throws leaves the output as it is. Calls without a callback are left out.
 const CHAT: &str = r#"

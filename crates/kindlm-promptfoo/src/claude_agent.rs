@@ -106,16 +106,13 @@ impl Translator<'_> {
             }
         }
         let config = Config(&filled);
-        match config.get("working_dir").and_then(Node::text) {
-            Some(folder) => {
-                self.check_folder(span, folder);
-                entry.folder = Some(folder.to_owned());
-                entry.entries.push(("cwd", text(span, folder)));
-            }
-            None => {
-                let yes = node(span, kindlm_source::Kind::Bool(true));
-                entry.entries.push(("emptyFolder", yes));
-            }
+        if let Some(folder) = config.get("working_dir").and_then(Node::text) {
+            self.check_folder(span, folder);
+            entry.folder = Some(folder.to_owned());
+            entry.entries.push(("cwd", text(span, folder)));
+        } else {
+            let yes = node(span, kindlm_source::Kind::Bool(true));
+            entry.entries.push(("emptyFolder", yes));
         }
         for (key, value) in config.0 {
             self.claude_setting(key, value, entry);
@@ -362,7 +359,8 @@ impl Translator<'_> {
                     json!({"type": "stdio", "command": command, "args": args})
                 }
                 (None, None, Some(path)) => {
-                    let program = if path.ends_with(".py") { "python3" } else { "node" };
+                    let is_python = super::files::extension(path) == "py";
+                    let program = if is_python { "python3" } else { "node" };
                     json!({"type": "stdio", "command": program, "args": [path]})
                 }
                 (None, None, None) => {
@@ -453,7 +451,7 @@ fn with_shell_variables(text: &str) -> String {
     {
         replaced.push_str(before);
         match inside.trim().strip_prefix("env.") {
-            Some(name) => replaced.push_str(&format!("${{{name}}}")),
+            Some(name) => replaced.push_str(&["${", name, "}"].concat()),
             None => replaced.push_str(&["{{", inside, "}}"].concat()),
         }
         rest = after;

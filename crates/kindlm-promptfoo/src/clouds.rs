@@ -245,14 +245,14 @@ impl Translator<'_> {
         model: &str,
         config: &[(Key, Node)],
     ) -> Vec<(Key, Node)> {
+        const ALL: [&str; 5] =
+            ["maxOutputTokens", "topK", "cost", "showThinking", "functionToolCallbacks"];
         let read: &[&str] = match dialect {
             "anthropic" => {
                 &["max_tokens", "temperature", "top_p", "topP", "top_k", "thinking", "effort"]
             }
             _ => &["temperature", "topP"],
         };
-        const ALL: [&str; 5] =
-            ["maxOutputTokens", "topK", "cost", "showThinking", "functionToolCallbacks"];
         let (mut kept, mut ignored) = (Vec::new(), Vec::new());
         for (key, value) in config {
             let name = match &*key.name {

@@ -104,7 +104,7 @@ impl Translator<'_> {
                 "region" if is_vertex && model.starts_with("gemini-3") => {}
                 "imageAspectRatio" => image.push(("aspectRatio", value.clone())),
                 "imageSize" if model.starts_with("gemini-3") => {
-                    image.push(("imageSize", value.clone()))
+                    image.push(("imageSize", value.clone()));
                 }
                 "imageSize" => {
                     let message = format!("`config.imageSize` has no effect on `{model}`");
@@ -118,7 +118,7 @@ impl Translator<'_> {
             }
         }
         let own = rest.iter().position(|(key, _)| &*key.name == "generationConfig");
-        let own = own.map(|at| rest.remove(at).1).unwrap_or_else(|| entries(span, []));
+        let own = own.map_or_else(|| entries(span, []), |at| rest.remove(at).1);
         let usual = ["TEXT", "IMAGE"].map(|it| text(span, it));
         let usual = map(span, [("responseModalities", list(span, usual))]);
         let merged = super::vars::merged(usual.entries(), own.entries());
@@ -150,7 +150,7 @@ impl Translator<'_> {
         let set = |name: &str| config.iter().find(|(key, _)| &*key.name == name).map(|(_, it)| it);
         let model =
             if model.starts_with("imagen-") { model.to_owned() } else { format!("imagen-{model}") };
-        let usual = |name: &str, usual: Value| set(name).map(Node::to_json).unwrap_or(usual);
+        let usual = |name: &str, usual: Value| set(name).map_or(usual, Node::to_json);
         let mut parameters = json!({
             "sampleCount": usual("n", json!(1)),
             "aspectRatio": usual("aspectRatio", json!("1:1")),
@@ -161,7 +161,8 @@ impl Translator<'_> {
         let project = project.or_else(|| PROJECTS.iter().find_map(|it| self.env_value(it)));
         for (key, value) in config {
             match &*key.name {
-                "n" | "aspectRatio" | "personGeneration" | "projectId" | "region" | "headers" => {}
+                "n" | "aspectRatio" | "personGeneration" | "projectId" | "region" | "headers"
+                | "cost" => {}
                 "safetyFilterLevel" | "addWatermark" | "seed" if project.is_some() => {}
                 "safetyFilterLevel" if value.text() == Some("block_low_and_above") => {}
                 "safetyFilterLevel" | "addWatermark" | "seed" => {
@@ -173,7 +174,6 @@ impl Translator<'_> {
                         Some("promptfoo does not send it either; remove it"),
                     );
                 }
-                "cost" => {}
                 name => {
                     let help = "remove it; promptfoo ignores it too";
                     self.unsupported(
@@ -184,30 +184,26 @@ impl Translator<'_> {
                 }
             }
         }
-        let (url, name, value) = match project {
-            Some(project) => {
-                parameters["safetySetting"] = usual("safetyFilterLevel", json!("block_some"));
-                let marks = set("addWatermark").map(Node::to_json) != Some(json!(false));
-                parameters["addWatermark"] = json!(marks);
-                if let Some(seed) = set("seed").filter(|_| !marks) {
-                    parameters["seed"] = seed.to_json();
-                }
-                let region = set("region").and_then(Node::text).map(|it| self.with_env(it));
-                let region = region.or_else(|| self.env_value("GOOGLE_LOCATION"));
-                let region = region.unwrap_or_else(|| "us-central1".to_owned());
-                let url = format!(
-                    "https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/publishers/google/\
+        let (url, name, value) = if let Some(project) = project {
+            parameters["safetySetting"] = usual("safetyFilterLevel", json!("block_some"));
+            let marks = set("addWatermark").map(Node::to_json) != Some(json!(false));
+            parameters["addWatermark"] = json!(marks);
+            if let Some(seed) = set("seed").filter(|_| !marks) {
+                parameters["seed"] = seed.to_json();
+            }
+            let region = set("region").and_then(Node::text).map(|it| self.with_env(it));
+            let region = region.or_else(|| self.env_value("GOOGLE_LOCATION"));
+            let region = region.unwrap_or_else(|| "us-central1".to_owned());
+            let url = format!(
+                "https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/publishers/google/\
                      models/{model}:predict"
-                );
-                (url, "Authorization", "Bearer {{env.GOOGLE_ACCESS_TOKEN}}".to_owned())
-            }
-            None => {
-                let url = format!(
-                    "https://generativelanguage.googleapis.com/v1beta/models/{model}:predict"
-                );
-                let key = KEYS.iter().find(|it| self.env_value(it).is_some()).unwrap_or(&KEYS[2]);
-                (url, "x-goog-api-key", format!("{{{{env.{key}}}}}"))
-            }
+            );
+            (url, "Authorization", "Bearer {{env.GOOGLE_ACCESS_TOKEN}}".to_owned())
+        } else {
+            let url =
+                format!("https://generativelanguage.googleapis.com/v1beta/models/{model}:predict");
+            let key = KEYS.iter().find(|it| self.env_value(it).is_some()).unwrap_or(&KEYS[2]);
+            (url, "x-goog-api-key", format!("{{{{env.{key}}}}}"))
         };
         let mut headers = vec![
             ("Content-Type".to_owned(), text(span, "application/json")),

@@ -114,11 +114,16 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         return script(id);
     }
     let (prefix, rest) = id.split_once(':').unwrap_or((id, ""));
-    let known = |kind, model| Provider::Known { kind, model };
-    let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     if let Some(vendor) = vendors::read(prefix, rest) {
         return Provider::Vendor(vendor);
     }
+    model_of_vendor(id, prefix, rest)
+}
+
+/// Parses the id of a model, of an agent, or of a program.
+fn model_of_vendor<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
+    let known = |kind, model| Provider::Known { kind, model };
+    let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match (prefix, part) {
         ("echo", _) => known("echo", "echo"),
         ("golang", _) if !rest.is_empty() => Provider::Go(super::programs::split(rest).0),

@@ -486,14 +486,7 @@ impl Translator<'_> {
                 let settings = self.sagemaker_embedding(span, endpoint, &entry.config)?;
                 Some(("http", "sagemaker".to_owned(), endpoint.to_owned(), settings))
             }
-            Provider::HuggingFace { task, model } => {
-                if let Some(server) = gateways::find("huggingface").filter(|_| asks_chat(entry)) {
-                    let settings = self.compatible(entry, server, model)?;
-                    return Some(("openai", server.name.to_owned(), model.to_owned(), settings));
-                }
-                let settings = self.hugging_face(span, (task, model), &entry.config);
-                Some(("http", "huggingface".to_owned(), model.to_owned(), settings))
-            }
+            Provider::HuggingFace { task, model } => self.hugging_face_task(entry, task, model),
             Provider::Azure { kind, deployment } => {
                 let settings = self.azure(entry, kind, deployment)?;
                 let kind = if kind == AZURE_EMBEDDING { "openai" } else { kind };
@@ -504,14 +497,7 @@ impl Translator<'_> {
                 Some(("http", "http".to_owned(), "http".to_owned(), settings))
             }
             Provider::Exec(command) => {
-                if let Some((key, _)) = entry.config.first() {
-                    let help =
-                        "give the program its settings in its command line or in the environment";
-                    self.unsupported(key.span, "`config` of an `exec` provider", Some(help));
-                }
-                let provider =
-                    vec![("command", text(span, command)), ("input", text(span, "argument"))];
-                let settings = Settings { provider, ..Settings::default() };
+                let settings = self.exec(entry, command);
                 Some(("command", "exec".to_owned(), command.to_owned(), settings))
             }
             Provider::Script { runtime, path, function } => {
@@ -543,11 +529,37 @@ impl Translator<'_> {
                     replicate, huggingface, llama, servers with OpenAI's API (openrouter, groq, deepseek, togetherai, \
                     fireworks, xai, databricks, cloudflare-ai and others), echo, http(s), exec and file://";
                 let advice = super::provider::advice(&entry.id);
-                let help = advice.or_else(|| super::vendors::advice(&entry.id)).unwrap_or(usual);
-                self.unsupported(span, &what, Some(help));
+                let advice = advice.or_else(|| super::vendors::advice(&entry.id));
+                self.unsupported(span, &what, Some(advice.unwrap_or(usual)));
                 None
             }
         }
+    }
+
+    /// Translates a task of Hugging Face, which may be a chat.
+    fn hugging_face_task(
+        &mut self,
+        entry: &Entry,
+        task: &'static str,
+        model: &str,
+    ) -> Option<(&'static str, String, String, Settings)> {
+        if let Some(server) = gateways::find("huggingface").filter(|_| asks_chat(entry)) {
+            let settings = self.compatible(entry, server, model)?;
+            return Some(("openai", server.name.to_owned(), model.to_owned(), settings));
+        }
+        let settings = self.hugging_face(entry.span, (task, model), &entry.config);
+        Some(("http", "huggingface".to_owned(), model.to_owned(), settings))
+    }
+
+    /// Translates a command line. Its settings are an error.
+    fn exec(&mut self, entry: &Entry, command: &str) -> Settings {
+        let span = entry.span;
+        if let Some((key, _)) = entry.config.first() {
+            let help = "give the program its settings in its command line or in the environment";
+            self.unsupported(key.span, "`config` of an `exec` provider", Some(help));
+        }
+        let provider = vec![("command", text(span, command)), ("input", text(span, "argument"))];
+        Settings { provider, ..Settings::default() }
     }
 
     /// Translates a model of a provider that has the same name in KindLM. Returns `None` after an error, which is

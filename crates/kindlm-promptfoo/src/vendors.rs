@@ -287,7 +287,7 @@ impl Translator<'_> {
                     }
                 }
                 "body" => body = Some(self.texts_with_env(value)),
-                "transformResponse" => reading = value.text().unwrap_or_default().to_owned(),
+                "transformResponse" => value.text().unwrap_or_default().clone_into(&mut reading),
                 "timeout" => {
                     let help = "write `evaluateOptions: { timeoutMs: … }`";
                     self.unsupported(key.span, "`config.timeout` of `n8n`", Some(help));
@@ -401,13 +401,13 @@ impl Translator<'_> {
         for (key, value) in config {
             let said = value.text().map(|it| self.with_env(it)).unwrap_or_default();
             match &*key.name {
-                "serviceUrl" => host = said.trim_end_matches('/').to_owned(),
+                "serviceUrl" => said.trim_end_matches('/').clone_into(&mut host),
                 "version" => version = said,
                 "projectId" => project = said,
                 "projectIdEnvar" => project = format!("{{{{env.{said}}}}}"),
                 "apiBearerTokenEnvar" => token = said,
                 "apiBearerToken" if variable_of(&said).is_some() => {
-                    token = variable_of(&said).unwrap_or_default().to_owned();
+                    variable_of(&said).unwrap_or_default().clone_into(&mut token);
                 }
                 "modelId" => {
                     if let Some(written) = value.text().filter(|_| !model.contains(':')) {
@@ -421,17 +421,16 @@ impl Translator<'_> {
                     let what = format!("`config.{}` of `watsonx`", key.name);
                     self.unsupported(key.span, &what, Some(help));
                 }
-                written => match WATSONX.iter().find(|(it, _)| *it == written) {
-                    Some((_, name)) => {
+                written => {
+                    if let Some((_, name)) = WATSONX.iter().find(|(it, _)| *it == written) {
                         if let Some(value) = self.without_templates(key, value) {
                             parameters.insert((*name).to_owned(), snake(&value.to_json()));
                         }
-                    }
-                    None => {
+                    } else {
                         let message = format!("`config.{written}` has no effect on `watsonx`");
                         self.warn(key.span, message, Some("promptfoo ignores it too; remove it"));
                     }
-                },
+                }
             }
         }
         let body = format!(

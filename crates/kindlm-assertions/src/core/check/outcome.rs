@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Score, Verdict};
 use serde_json::Value;
 
+use super::super::judging::Instructions;
 use crate::Check;
 
 /// The outcome of a check of a record, or of a rule of a `prompt-assertion`.
@@ -88,9 +89,7 @@ impl Check {
             return Vec::new();
         }
         let instructions = self.traits.instructions.as_ref();
-        let rules = instructions
-            .map(super::super::judging::instructions::Instructions::criteria)
-            .unwrap_or_default();
+        let rules = instructions.map(Instructions::criteria).unwrap_or_default();
         rules.iter().map(|it| it.name.as_str()).collect()
     }
 

@@ -66,7 +66,7 @@ const FILES: Memory = Memory(&[
 async fn asked(config: Value) -> Result<String, String> {
     let config = providers(json!({"http": config}));
     let client = Client::new(&config, &FILES, client_options()).map_err(|problems| {
-        problems.iter().map(|it| format!("{}: {}", it.pointer, it.message)).collect::<String>()
+        problems.iter().map(|it| [&it.pointer, ": ", &it.message].concat()).collect::<String>()
     })?;
     let reply = Models::complete(&client, "http", &prompt("hi"), LONG, &Unlimited).await;
     reply.map(|it| it.text).map_err(|err| err.message)
@@ -94,7 +94,7 @@ async fn a_provider_has_its_own_certificates() {
         match expected {
             Ok(text) => assert_eq!(found.as_deref(), Ok(text), "{tls}"),
             Err(part) => {
-                assert!(found.as_ref().is_err_and(|it| it.contains(part)), "{tls}: {found:?}")
+                assert!(found.as_ref().is_err_and(|it| it.contains(part)), "{tls}: {found:?}");
             }
         }
     }
