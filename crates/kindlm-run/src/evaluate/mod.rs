@@ -280,12 +280,12 @@ impl<'a> Evaluator<'a> {
         number: u64,
     ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
         let caller = Caller::default();
-        let JudgedRecord { evaluation, results, .. } =
-            match self.judged(json, number, None, &caller)? {
-                Ok(judged) => judged,
-                // The default caller does not leave, so there is no other reason.
-                Err(_) => return Ok(Err(NoJudge)),
-            };
+        // The default caller does not leave, and has no limit of scripts, so there is no other reason.
+        let Ok(JudgedRecord { evaluation, results, .. }) =
+            self.judged(json, number, None, &caller)?
+        else {
+            return Ok(Err(NoJudge));
+        };
         self.totals.observe(number, &evaluation, &results);
         let by_provider = || results.iter().any(AssertionResult::failed_by_provider);
         let status = status(evaluation.outcome, by_provider);
