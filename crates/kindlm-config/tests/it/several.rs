@@ -29,7 +29,7 @@ fn loaded(tests: &str) -> Suite {
 
 fn said(suite: &Suite, case: usize, vars: &Map<String, Value>) -> String {
     match &suite.cases[case].body.body_with(vars).unwrap().subject {
-        Subject::Prompt { messages } => messages.last().unwrap().content.to_string(),
+        Subject::Prompt { messages } => messages.last().unwrap().content.clone(),
         other => panic!("{other:?}"),
     }
 }

@@ -337,7 +337,9 @@ impl<'a> Evaluator<'a> {
         let mut outcomes = Vec::new();
         if self.names_outcomes {
             outcomes = check_outcomes(checks, &results, &counts);
-            outcomes.iter_mut().for_each(|it| self.secrets.redact_text(&mut it.name));
+            for outcome in &mut outcomes {
+                self.secrets.redact_text(&mut outcome.name);
+            }
         }
         self.secrets.redact_results(&mut results);
         let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });

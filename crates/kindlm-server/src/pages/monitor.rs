@@ -342,7 +342,9 @@ impl Chart {
         window: &Window,
     ) -> Self {
         let mut all = PeriodResults::default();
-        periods.values().for_each(|it| all.add_all(*it));
+        for it in periods.values() {
+            all.add_all(*it);
+        }
         let Counts { passed, failed, errored, .. } = all.counts;
         let decided = passed + failed;
         let decided_in = |it: &PeriodResults| it.counts.passed + it.counts.failed;

@@ -118,6 +118,7 @@ mod tests {
                 name: text(),
                 set: text(),
                 rate: 1.0,
+                strata: None,
                 daily_budget: Some(budget).filter(|it| *it != DailyBudget::default()),
                 author: text(),
                 changed_at: text(),

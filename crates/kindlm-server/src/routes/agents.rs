@@ -77,6 +77,7 @@ async fn put(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Agent>, Problem> {
+    const RATE: &str = "expected 0, or a number from 0.000001 to 1";
     let AgentBody { set, rate, strata, daily_budget } = json(&headers, &body, "invalid-agent")?;
     let invalid =
         |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-agent", detail);
@@ -85,7 +86,6 @@ async fn put(
             "the name of an agent has 1 to 100 characters, without control characters",
         ));
     }
-    const RATE: &str = "expected 0, or a number from 0.000001 to 1";
     if !is_rate(rate) {
         return Err(invalid(&format!("`rate`: {RATE}")));
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kindlm_run::evaluate::service::JudgeCost;
 use kindlm_server::store::Store;
+use kindlm_server::store::StoreError;
 use kindlm_server::store::adoption::Page;
 use kindlm_server::store::agents::{Agent, AgentSettings, DailyBudget};
 use kindlm_server::store::alerts::AlertFilter;
@@ -21,7 +22,6 @@ use kindlm_server::store::sets::ExpectedVersion;
 use kindlm_server::store::spending::Spent;
 use kindlm_server::store::tokens::Scope;
 use kindlm_server::store::traces::{ReadTrace, StoredTraces, TracePart, TraceParts, TraceReading};
-use kindlm_server::store::{Store, StoreError};
 use serde_json::{Map, Value, json};
 
 fn object(value: &Value) -> Map<String, Value> {
@@ -610,7 +610,7 @@ async fn scores_are_correlated_with_thumbs(store: &Store) {
     let thumb = async |sample: &str, value: &str| {
         let (sample, value) = (sample.to_owned(), value.to_owned());
         let feedback = NewFeedback { sample, value, note: String::new(), author: String::new() };
-        store.add_feedback(&feedback).await.unwrap().unwrap();
+        store.add_feedback(&feedback, None).await.unwrap().unwrap();
     };
     // Phi of the table 4, 1, 2, 3 is 10 ÷ √(5 × 5 × 6 × 4).
     let table =

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_assertions::Transform;
-use kindlm_engine::{CaseKind, Comparison, Digest, Fingerprint, HISTORY, TestCase, Until};
+use kindlm_engine::{
+    CaseKind, Comparison, Digest, Fingerprint, HISTORY, SimulatedTool, TestCase, Until,
+};
 use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, meant_key};
 use kindlm_types::{CallForm, MemberPart, SourcePlace};
 use serde_json::{Map, Value};
@@ -17,7 +19,7 @@ use super::test_parts::{digests, parts_key, with_end};
 use crate::load::repeat::until;
 use crate::load::resolve::Prompts;
 use crate::schema::SHAPES;
-use crate::written::{RepeatEntry, TestEntry, Transforms};
+use crate::written::{RepeatEntry, TestEntry, Tool, Transforms};
 
 impl Builder<'_> {
     pub(super) fn tests(&mut self, piece: Piece<'_>, prompts: &Prompts) {
@@ -56,7 +58,9 @@ impl Builder<'_> {
         }
         let each = with_each_prompt(node);
         if !each.is_empty() {
-            each.iter().for_each(|it| self.test(piece, at, it, prompts));
+            for it in &each {
+                self.test(piece, at, it, prompts);
+            }
             return;
         }
         let value = with_history(node.to_json());
@@ -120,25 +124,13 @@ impl Builder<'_> {
         let transforms = self.transforms(piece, at, &entry.transform)?;
         let subject = parts.subject?;
         let (kind, models) = self.run_on(&subject, &entry);
-        if parts.asks_judge {
-            self.note_self_judged(piece, at, &entry.name, &models);
-        }
+        let judged = if parts.asks_judge { &*models } else { &[] };
+        self.note_self_judged(piece, at, &entry.name, judged);
         let compared =
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
-        let depends = compared.is_some() || entry.history.is_some();
-        if compared.is_some() && entry.history.is_some() {
-            let at = format!("{at}/history");
-            let message = "a test whose outputs are compared cannot have a `history`";
-            let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
-            let help = "compare the outputs in a test of its own, or remove `history`";
-            self.base.sink.push(diagnostic.with_help(help));
-        }
-        if entry.store_output_as.is_some() && entry.history.is_none() {
-            let message = "`storeOutputAs` does nothing in a test without a `history`";
-            self.base.sink.no_effect(piece, &format!("{at}/storeOutputAs"), message);
-        }
+        let history = (entry.history.as_deref(), entry.store_output_as.as_deref());
+        let depends = self.depends_on_others(piece, at, history, compared.is_some());
         let (repeat, until) = self.repeats(piece, at, entry.repeat, kind, depends);
-        let skip = entry.skip.reason().map(|why| self.pool.text(why));
         let compiler = Arc::clone(&self.pool.compiler);
         let limits = (entry.max_turns, entry.answer_tools);
         let scripts = self.base.setup.scripts.deciding();
@@ -155,10 +147,7 @@ impl Builder<'_> {
             ),
             declared,
             subject,
-            tools: match tools {
-                Some(tools) if !is_kept => Part::Written(tools.to_string().into()),
-                _ => Part::Ready(simulated(entry.tools)),
-            },
+            tools: tools_part(tools.filter(|_| !is_kept), entry.tools),
             conversation: parts.conversation.forms,
             max_turns: limits.0,
             answers_tools: limits.1,
@@ -166,8 +155,8 @@ impl Builder<'_> {
             prompt_checks: Arc::clone(&parts.rules.checks),
         });
         let vars = Value::Object(entry.vars);
-        let threshold = entry.threshold.or(parts.prompt.and_then(|it| it.threshold));
-        let threshold = threshold.or(self.base.defaults.threshold);
+        let of_prompt = parts.prompt.and_then(|it| it.threshold);
+        let threshold = entry.threshold.or(of_prompt).or(self.base.defaults.threshold);
         let scripts: Vec<&str> = entry.transform.all().into_iter().map(|(_, it)| it).collect();
         let more = More::boxed(entry.metadata, entry.output, entry.options);
         let decides = Deciding {
@@ -178,7 +167,7 @@ impl Builder<'_> {
             scripts: &scripts,
             calls_as_output: entry.calls_as_output,
             compared: compared.as_ref(),
-            history: [entry.history.as_deref(), entry.store_output_as.as_deref()],
+            history: history.into(),
             more: more.as_deref(),
         };
         let pass_rate_min = entry.pass_rate_min.unwrap_or(self.base.defaults.pass_rate_min);
@@ -190,14 +179,14 @@ impl Builder<'_> {
             repeat,
             until,
             threshold,
-            history: entry.history.as_deref().map(|it| self.pool.text(it)),
-            stores: entry.store_output_as.as_deref().map(|it| self.pool.text(it)),
+            history: history.0.map(|it| self.pool.text(it)),
+            stores: history.1.map(|it| self.pool.text(it)),
             compared,
             calls_as_output: entry.calls_as_output,
             transforms,
             pass_rate_min,
             tags: self.pool.list(&entry.tags),
-            skip,
+            skip: entry.skip.reason().map(|why| self.pool.text(why)),
             timeout: entry.timeout_ms.map(Duration::from_millis),
             digest: Some(whole),
             task_digest: Some(task),
@@ -212,6 +201,29 @@ impl Builder<'_> {
                 expect: parts.written,
             }),
         })
+    }
+
+    /// Returns true if the test depends on other tests. Checks its `history`.
+    fn depends_on_others(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        (history, stores): (Option<&str>, Option<&str>),
+        is_compared: bool,
+    ) -> bool {
+        let has_history = history.is_some();
+        if is_compared && has_history {
+            let at = format!("{at}/history");
+            let message = "a test whose outputs are compared cannot have a `history`";
+            let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
+            let help = "compare the outputs in a test of its own, or remove `history`";
+            self.base.sink.push(diagnostic.with_help(help));
+        }
+        if stores.is_some() && !has_history {
+            let message = "`storeOutputAs` does nothing in a test without a `history`";
+            self.base.sink.no_effect(piece, &format!("{at}/storeOutputAs"), message);
+        }
+        is_compared || has_history
     }
 
     /// Returns the digests of a test: of the whole test, and without its subject (prompt, command or transcript).
@@ -369,6 +381,14 @@ struct Deciding<'a> {
     /// The history, and the variable of the output.
     history: [Option<&'a str>; 2],
     more: Option<&'a More>,
+}
+
+/// Returns the tools of a test, from their JSON if it is kept.
+fn tools_part(written: Option<Value>, tools: Vec<Tool>) -> Part<[SimulatedTool]> {
+    match written {
+        Some(written) => Part::Written(written.to_string().into()),
+        None => Part::Ready(simulated(tools)),
+    }
 }
 
 /// Returns a test for each item of `prompts`; empty without a list of names, and without a name of the test.
