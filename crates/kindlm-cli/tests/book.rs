@@ -289,12 +289,14 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 29] = [
+const OF_OTHERS: [(&str, &str); 31] = [
     ("CHANGELOG.md", "--embed-origin"),
     ("CHANGELOG.md", "--keep-days"),
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
+    ("docs/agents.md", "--json-schema"),
     ("docs/agents.md", "--max-turns"),
+    ("docs/agents.md", "--output-schema"),
     ("docs/promptfoo.md", "--filter-failing"),
     ("docs/promptfoo.md", "--filter-pattern"),
     ("docs/promptfoo.md", "--filter-providers"),

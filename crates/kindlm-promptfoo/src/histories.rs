@@ -15,6 +15,9 @@ use super::test_settings::TestSettings;
 /// The variable with the earlier exchanges.
 const VARIABLE: &str = "_conversation";
 
+/// The name of the history of all tests, in a config that stores outputs.
+const STORED: &str = "stored outputs";
+
 impl Translator<'_> {
     /// Returns the name of the conversation of a test with a prompt that uses the variable, or of the history of stored
     /// outputs.
@@ -27,7 +30,7 @@ impl Translator<'_> {
         prompt: &Prompt,
     ) -> Option<String> {
         if !self.stored.is_empty() {
-            return Some(super::stored::HISTORY.to_owned());
+            return Some(STORED.to_owned());
         }
         if !is_used_by(prompt) {
             return None;

@@ -14,9 +14,6 @@ use super::prompts::{Prompt, Prompts};
 use super::test_settings::TestSettings;
 use super::vars::Vars;
 
-/// The name of the history of all tests.
-pub(super) const HISTORY: &str = "stored outputs";
-
 impl Translator<'_> {
     /// Notes the variables of stored outputs. Reports the first test that stores its output in a config that is not
     /// supported.

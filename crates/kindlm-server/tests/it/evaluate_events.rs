@@ -65,10 +65,10 @@ fn result_of_a_check_comes_before_the_judge_answers() {
     assert_eq!(*evaluation, server.evaluate(&record).json());
     let results = events.iter().filter(|it| it.0 == "result").map(|it| &it.1);
     let mut labels: Vec<&Value> = results.map(|it| &it["label"]).collect();
-    labels.sort_by_key(|it| it.to_string());
+    labels.sort_by_key(ToString::to_string);
     let mut expected: Vec<&Value> =
         evaluation["results"].as_array().unwrap().iter().map(|it| &it["label"]).collect();
-    expected.sort_by_key(|it| it.to_string());
+    expected.sort_by_key(ToString::to_string);
     assert_eq!(labels, expected);
 }
 

@@ -199,7 +199,9 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     };
     let rates = store.rates(&filter).await.unwrap().unwrap();
     let mut counts = Counts::default();
-    rates.values().for_each(|it| counts.add_all(it.counts));
+    for it in rates.values() {
+        counts.add_all(it.counts);
+    }
     assert_eq!(counts, Counts { passed: 2, failed: 1, errored: 1, skipped: 1 });
     let of_agent = SampleFilter { agent: Some("q".to_owned()), ..SampleFilter::default() };
     let items = store.samples(&of_agent, 9, None).await.unwrap().items;
@@ -504,7 +506,7 @@ async fn waiting_samples_are_counted_from_the_oldest(store: &Store) {
 
 async fn another_sample_with_the_same_id_is_refused(store: &Store) {
     let first = sample("same", "one", "s");
-    store.add_samples(&[first.clone()], None).await.unwrap();
+    store.add_samples(std::slice::from_ref(&first), None).await.unwrap();
     let body = object(&json!({"agent_output": "y"}));
     for other in [sample("same", "two", "s"), NewSample { body, ..first.clone() }] {
         // Nothing of the request is stored.
