@@ -1,6 +1,7 @@
 //! Calls of the ports: within the budget, limited in number, and guarded against hanging.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};

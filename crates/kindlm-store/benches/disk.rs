@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kindlm_store::journal::{Durability, Header, Journal, JournalWriter, PlannedCase};

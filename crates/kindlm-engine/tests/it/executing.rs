@@ -1,7 +1,7 @@
 //! Execution: order, limits, stops and errors.
 
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kindlm_engine::{

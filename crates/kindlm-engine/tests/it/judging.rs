@@ -356,8 +356,8 @@ async fn an_embedding_is_only_free_if_its_model_is() {
         let found = judge(&[embeds()], &output_text(""), None, &judges).await;
         assert_eq!(found.cost_usd, expected, "{price:?}");
         // A stored vector was not requested.
-        let mut stored = Fake::saying("").embedding(|_, _, _| Ok(vec![5.0]));
-        stored.stores_vectors = true;
+        let stored =
+            Fake { stores_vectors: true, ..Fake::saying("").embedding(|_, _, _| Ok(vec![5.0])) };
         let found =
             judge(&[embeds()], &output_text(""), None, &Judges::new(&stored, &models, None)).await;
         assert_eq!(found.cost_usd, Some(0.0), "{price:?}");

@@ -1,5 +1,6 @@
 //! Models that answer nothing, so that no check can send a request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{

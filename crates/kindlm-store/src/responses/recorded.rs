@@ -1,5 +1,6 @@
 //! Models whose answers are stored and loaded.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
