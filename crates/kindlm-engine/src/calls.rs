@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    AgentReply, AgentSession, AgentStart, AgentTurn, AskError, CommandOutput, CommandSpec,
-    EmbeddingReply, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Unlimited,
+    AgentReply, AgentSession, AgentStart, AgentTurn, AskError, CommandOutput, CommandSpec, Ports,
+    Prompt, ProviderError, ProviderErrorKind, Reply, Unlimited,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -119,7 +119,7 @@ impl<'a> Calls<'a> {
         model: &str,
         text: &str,
         timeout: Duration,
-    ) -> Result<EmbeddingReply, ProviderError> {
+    ) -> Result<Arc<[f64]>, ProviderError> {
         let call = self.ports.models.embed(provider, model, text, timeout);
         self.guarded(provider, patience(timeout), call).await
     }

@@ -71,7 +71,7 @@
 //!         _model: &'a str,
 //!         _text: &'a str,
 //!         _timeout: Duration,
-//!     ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+//!     ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
 //!         let err = ProviderError::new(ProviderErrorKind::Unsupported, provider, "no embeddings");
 //!         Box::pin(async { Err(err) })
 //!     }

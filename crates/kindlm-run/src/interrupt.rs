@@ -9,8 +9,8 @@ use kindlm_engine::Control;
 use kindlm_providers::transport::Waits;
 use kindlm_types::{
     AgentEnd, AgentReply, AgentSession, AgentStart, AgentTurn, Agents, AttemptBudget, BoxFuture,
-    CommandOutput, CommandSpec, Commands, EmbeddingReply, Models, Ports, Prompt, ProviderError,
-    ProviderErrorKind, Reply,
+    CommandOutput, CommandSpec, Commands, Models, Ports, Prompt, ProviderError, ProviderErrorKind,
+    Reply,
 };
 use tokio::sync::watch;
 
@@ -167,7 +167,7 @@ impl Models for Abortable<'_> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         let call = self.inner.models.embed(provider, model, text, timeout);
         Box::pin(self.unless_aborted(provider, call))
     }

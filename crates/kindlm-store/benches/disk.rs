@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use kindlm_store::journal::{Durability, Header, Journal, JournalWriter, PlannedCase};
 use kindlm_store::responses::{Mode, Recorded, Responses};
 use kindlm_types::{
-    AssertionResult, AttemptBudget, BoxFuture, EmbeddingReply, Execution, ExecutionResult, Message,
-    Models, Outcome, Prompt, ProviderError, Reply, Role, Spend, Unlimited, Usage,
+    AssertionResult, AttemptBudget, BoxFuture, Execution, ExecutionResult, Message, Models,
+    Outcome, Prompt, ProviderError, Reply, Role, Spend, Unlimited, Usage,
 };
 
 fn main() {
@@ -130,7 +130,7 @@ impl Models for Instantly {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(std::future::ready(Ok(vec![0.123_456_7; 1536].into())))
     }
 

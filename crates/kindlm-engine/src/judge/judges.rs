@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
-    Answer, AskError, Message, Params, Ports, Prompt, ProviderErrorKind, Question, Role, Usage,
-    reasons, suggest,
+    Answer, AskError, Message, Params, Ports, Prompt, ProviderErrorKind, Question, Role, reasons,
+    suggest,
 };
 use lru::LruCache;
 use tokio::sync::OnceCell;
@@ -41,20 +41,13 @@ pub struct Judges<'a> {
     default: Option<&'a str>,
     timeout: Duration,
     first_sample: u32,
-    remembered: Mutex<LruCache<String, Arc<OnceCell<Paid>>>>,
+    remembered: Mutex<LruCache<String, Arc<OnceCell<Answer>>>>,
 }
-
-/// An answer, and its cost in US dollars; `None` if it is not known.
-type Paid = (Answer, Option<f64>);
 
 /// The answer to a question, or the error, with its origin.
 pub(crate) struct JudgeAnswer {
     pub(crate) answer: Result<Answer, AskError>,
-    /// The cost of an answer that this call requested, in US dollars; `None` if it is not known.
-    ///
-    /// It is 0 for an error, and for an answer that an earlier call requested.
-    pub(crate) cost_usd: Option<f64>,
-    /// True if this call requested the answer.
+    /// True if this call requested the answer, and so may have caused a cost.
     pub(crate) fresh: bool,
 }
 
@@ -122,18 +115,14 @@ impl<'a> Judges<'a> {
             Arc::clone(remembered.get_or_insert(question.key(), Arc::default))
         };
         let mut fresh = false;
-        let paid = cell
+        let answer = cell
             .get_or_try_init(|| {
                 fresh = true;
                 self.find_out(question)
             })
             .await
             .cloned();
-        let (answer, cost_usd) = match paid {
-            Ok((answer, cost_usd)) if fresh => (Ok(answer), cost_usd),
-            paid => (paid.map(|(answer, _)| answer), Some(0.0)),
-        };
-        JudgeAnswer { answer, cost_usd, fresh }
+        JudgeAnswer { answer, fresh }
     }
 
     /// Forgets the answers to the questions with these keys, so that they are asked again. Open questions stay open.
@@ -146,18 +135,17 @@ impl<'a> Judges<'a> {
         }
     }
 
-    async fn find_out(&self, question: &Question) -> Result<Paid, AskError> {
+    async fn find_out(&self, question: &Question) -> Result<Answer, AskError> {
         match question {
             Question::Judge(question) => self.ask_judge(question).await,
             Question::Embedding(question) => self.embed(question).await,
             Question::Script(question) => {
-                let answer = self.calls.script(question).await?;
-                Ok((Answer::Script(answer), Some(0.0)))
+                self.calls.script(question).await.map(Answer::Script).map_err(AskError::from)
             }
         }
     }
 
-    async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Paid, AskError> {
+    async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Answer, AskError> {
         let model = self.model(question.model.as_deref())?;
         let said = [(Role::System, question.system.as_str()), (Role::User, question.user.as_str())];
         // A user's own prompt may have no system instructions.
@@ -174,25 +162,26 @@ impl<'a> Judges<'a> {
             ..Prompt::default()
         };
         let reply = self.calls.complete(model, &prompt, self.timeout).await?;
-        let cost_usd =
-            if reply.cached { Some(0.0) } else { model.cost_of(reply.cost_usd, &reply.usage) };
-        let answer = Answer::Text {
-            cost_usd,
+        Ok(Answer::Text {
+            cost_usd: if reply.cached {
+                Some(0.0)
+            } else {
+                model.cost_of(reply.cost_usd, &reply.usage)
+            },
             usage: reply.usage,
             finish_reason: reply.finish_reason.clone(),
             model: model.id.clone(),
             fingerprint: reply.fingerprint.clone(),
             answered: Some(reply.model.clone()).filter(|it| !it.is_empty() && *it != model.name),
             text: crate::answer_text(&reply).to_owned(),
-        };
-        Ok((answer, cost_usd))
+        })
     }
 
     /// Embeds a text with the model of the question.
     ///
     /// If the question names no model, the default judge embeds the text. If its provider does not support embeddings,
     /// the first model whose provider supports them embeds the text.
-    async fn embed(&self, question: &EmbeddingQuestion) -> Result<Paid, AskError> {
+    async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
         let first = self.model(question.model.as_deref())?;
         let mut refused = match self.vector(first, &question.text).await {
             Err(AskError::Provider(err))
@@ -213,12 +202,9 @@ impl<'a> Judges<'a> {
         Err(refused.into())
     }
 
-    async fn vector(&self, model: &Model, text: &str) -> Result<Paid, AskError> {
-        let reply = self.calls.embed(&model.provider, &model.name, text, self.timeout).await?;
-        // A provider reports no usage of an embedding, so the cost is only known if the model is free.
-        let cost_usd =
-            if reply.cached { Some(0.0) } else { model.cost_of(None, &Usage::default()) };
-        Ok((Answer::Vector(reply.vector), cost_usd))
+    async fn vector(&self, model: &Model, text: &str) -> Result<Answer, AskError> {
+        let vector = self.calls.embed(&model.provider, &model.name, text, self.timeout).await?;
+        Ok(Answer::Vector(vector))
     }
 
     /// Returns the model with this id; without an id, the default judge. Fails if there is no such model.

@@ -33,7 +33,7 @@ pub struct Judgement {
     pub outcome: Outcome,
     /// The cost of the questions in US dollars; `None` if a price is not known.
     ///
-    /// Cached answers and stored vectors cost nothing. The cost of a new embedding is only known if its model is free.
+    /// Cached answers and embeddings cost nothing.
     pub cost_usd: Option<f64>,
     /// The known part of the cost in US dollars.
     pub known_cost_usd: f64,
@@ -221,10 +221,10 @@ impl Default for Spent {
 
 impl Spent {
     fn add(&mut self, told: &JudgeAnswer) {
-        self.known_cost_usd += told.cost_usd.unwrap_or(0.0);
-        self.cost_usd = self.cost_usd.zip(told.cost_usd).map(|(sum, cost)| sum + cost);
-        if let (true, Ok(Answer::Text { usage, .. })) = (told.fresh, &told.answer) {
+        if let (true, Ok(Answer::Text { usage, cost_usd, .. })) = (told.fresh, &told.answer) {
             self.usage.add(*usage);
+            self.known_cost_usd += cost_usd.unwrap_or(0.0);
+            self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);
         }
     }
 }

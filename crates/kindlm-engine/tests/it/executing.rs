@@ -9,9 +9,8 @@ use kindlm_engine::{
     run,
 };
 use kindlm_types::{
-    AttemptBudget, BoxFuture, CaseResult, CommandOutput, EmbeddingReply, ExecutionError,
-    ExitStatus, Models, Outcome, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Severity,
-    ToolCall,
+    AttemptBudget, BoxFuture, CaseResult, CommandOutput, ExecutionError, ExitStatus, Models,
+    Outcome, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Severity, ToolCall,
 };
 use proptest::prelude::*;
 
@@ -227,7 +226,7 @@ impl Models for Slow {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(std::future::ready(Err(crate::support::unsupported(provider))))
     }
 

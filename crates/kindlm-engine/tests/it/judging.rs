@@ -8,8 +8,8 @@ use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
 use kindlm_engine::{Judgement, Judges, Model, judge, judge_observed};
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
-    Answer, AssertionResult, Class, Execution, Outcome, Params, Price, ProviderErrorKind, Question,
-    Reply, Verdict,
+    Answer, AssertionResult, Class, Execution, Outcome, Params, ProviderErrorKind, Question, Reply,
+    Verdict,
 };
 
 use crate::support::{
@@ -316,9 +316,7 @@ async fn vectors_come_from_the_named_or_first_embedding_model() {
         let found = judge(&[check], &output_text(""), None, &judges).await;
         let result = &found.results[0];
         assert_eq!(result.verdict.message().unwrap_or(&result.label), expected, "{named:?}");
-        // An embedding has no usage, and its model has a price. A refused request costs nothing.
-        let is_embedded = named != Some("chat");
-        assert_eq!(found.cost_usd, (!is_embedded).then_some(0.0), "{named:?}");
+        assert_eq!(found.cost_usd, Some(0.0));
     }
 }
 
@@ -342,39 +340,6 @@ async fn results_are_observed_when_their_questions_are_answered() {
         .map(|it| found.results.iter().position(|other| other == it).unwrap())
         .collect();
     assert_eq!(order, [2, 1, 0], "{observed:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_embedding_is_only_free_if_its_model_is() {
-    let free = Price { input: 0.0, output: 0.0, cached_input: None, cache_write: None };
-    let priced = model("a").price;
-    for (price, expected) in [(Some(free), Some(0.0)), (priced, None), (None, None)] {
-        let fake = Fake::saying("").embedding(|_, _, _| Ok(vec![5.0]));
-        let models = [Model { price, ..model("a") }];
-        let judges = Judges::new(&fake, &models, None);
-        let embeds = || Check::new(&EMBEDS, Arc::new(Embeds(None)));
-        let found = judge(&[embeds()], &output_text(""), None, &judges).await;
-        assert_eq!(found.cost_usd, expected, "{price:?}");
-        // A stored vector was not requested.
-        let stored =
-            Fake { stores_vectors: true, ..Fake::saying("").embedding(|_, _, _| Ok(vec![5.0])) };
-        let found =
-            judge(&[embeds()], &output_text(""), None, &Judges::new(&stored, &models, None)).await;
-        assert_eq!(found.cost_usd, Some(0.0), "{price:?}");
-        // A remembered vector is not requested again.
-        let again = judge(&[embeds()], &output_text(""), None, &judges).await;
-        assert_eq!(again.cost_usd, Some(0.0), "{price:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_known_part_of_a_cost_is_kept() {
-    let fake = Fake::saying("1").embedding(|_, _, _| Ok(vec![5.0]));
-    let models = [model("a")];
-    let checks = [asks("q"), Check::new(&EMBEDS, Arc::new(Embeds(None)))];
-    let found = judge(&checks, &output_text(""), None, &Judges::new(&fake, &models, None)).await;
-    assert_eq!(found.cost_usd, None);
-    assert!(close(found.known_cost_usd, 15e-6), "{}", found.known_cost_usd);
 }
 
 /// A check that asks new questions forever.

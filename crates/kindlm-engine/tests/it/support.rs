@@ -12,9 +12,7 @@ use kindlm_types::{
     Answer, AssertionResult, Class, FailureCode, Limits, Params, Price, Prompt, ProviderError,
     ProviderErrorKind, Question, Reply, Score, Usage,
 };
-use kindlm_types::{
-    AttemptBudget, BoxFuture, CommandOutput, CommandSpec, Commands, EmbeddingReply, Models, Ports,
-};
+use kindlm_types::{AttemptBudget, BoxFuture, CommandOutput, CommandSpec, Commands, Models, Ports};
 
 type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + Sync;
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
@@ -25,8 +23,6 @@ pub(crate) struct Fake {
     complete: Box<Answering>,
     run: Box<Running>,
     embed: Box<Embedding>,
-    /// True if vectors come from a store.
-    pub(crate) stores_vectors: bool,
     /// All prompts, in order.
     pub(crate) prompts: Mutex<Vec<Prompt>>,
     /// The number of calls of `embed`.
@@ -44,7 +40,6 @@ impl Fake {
             complete: Box::new(complete),
             run: Box::new(|_| Ok(CommandOutput::default())),
             embed: Box::new(|provider, _, _| Err(unsupported(provider))),
-            stores_vectors: false,
             prompts: Mutex::default(),
             embeddings: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
@@ -127,10 +122,9 @@ impl Models for Fake {
         model: &'a str,
         text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         self.embeddings.fetch_add(1, Ordering::SeqCst);
-        let answer = (self.embed)(provider, model, text)
-            .map(|it| EmbeddingReply { cached: self.stores_vectors, ..it.into() });
+        let answer = (self.embed)(provider, model, text).map(Arc::from);
         Box::pin(self.counted(answer, 0.0))
     }
 

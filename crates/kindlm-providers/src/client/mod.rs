@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kindlm_types::{
-    AttemptBudget, BoxFuture, EmbeddingReply, Files, Models, Ports, Problem, Prompt, ProviderError,
+    AttemptBudget, BoxFuture, Files, Models, Ports, Problem, Prompt, ProviderError,
     ProviderErrorKind, Reply, ToolCall, pointer, suggest,
 };
 use serde_json::{Map, Value};
@@ -456,7 +456,7 @@ impl Client {
         model: &str,
         text: &str,
         timeout: Duration,
-    ) -> Result<EmbeddingReply, ProviderError> {
+    ) -> Result<Arc<[f64]>, ProviderError> {
         let provider = self.provider(name)?;
         let limiter = provider.limiters.to(model);
         let queued = limiter.enqueue(limit::tokens_of(text));
@@ -505,7 +505,7 @@ impl Models for Client {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(self.embed(provider, model, text, timeout))
     }
 

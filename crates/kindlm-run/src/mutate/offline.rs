@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    AttemptBudget, BoxFuture, EmbeddingReply, Models, Prompt, ProviderError, ProviderErrorKind,
-    Reply,
+    AttemptBudget, BoxFuture, Models, Prompt, ProviderError, ProviderErrorKind, Reply,
 };
 
 /// Models that refuse every request.
@@ -33,7 +32,7 @@ impl Models for NoModels {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         Box::pin(async { Err(refused(provider)) })
     }
 

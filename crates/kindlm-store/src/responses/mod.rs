@@ -44,8 +44,8 @@
 //! #     fn complete<'a>(&'a self, _: &'a str, _: &'a Prompt, _: Duration, _: &'a dyn AttemptBudget) -> BoxFuture<'a, Result<Reply, ProviderError>> {
 //! #         Box::pin(std::future::ready(Ok(Reply::text("On its way."))))
 //! #     }
-//! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
-//! #         Box::pin(std::future::ready(Ok(vec![0.5].into())))
+//! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+//! #         Box::pin(std::future::ready(Ok(Arc::from([0.5]))))
 //! #     }
 //! #     fn has_answer(&self, _: &str, _: &Prompt) -> bool { false }
 //! #     fn limits_calls(&self) -> bool { false }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    AgentSession, AgentStart, Agents, AttemptBudget, BoxFuture, EmbeddingReply, Models, Prompt,
-    ProviderError, ProviderErrorKind, Reply,
+    AgentSession, AgentStart, Agents, AttemptBudget, BoxFuture, Models, Prompt, ProviderError,
+    ProviderErrorKind, Reply,
 };
 
 use super::{Mode, Responses};
@@ -68,18 +68,18 @@ impl<M: Models> Models for Recorded<M> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         if self.responses.mode() == Mode::Live {
             return self.inner.embed(provider, model, text, timeout);
         }
         Box::pin(async move {
             let request = self.responses.embedding(provider, model, text);
             if let Some(vector) = self.responses.recall(provider, &request)? {
-                return Ok(EmbeddingReply { vector, cached: true });
+                return Ok(vector);
             }
-            let reply = self.inner.embed(provider, model, text, timeout).await?;
-            self.responses.keep(&request, &reply.vector);
-            Ok(reply)
+            let vector = self.inner.embed(provider, model, text, timeout).await?;
+            self.responses.keep(&request, &vector);
+            Ok(vector)
         })
     }
 

@@ -28,22 +28,6 @@ impl AttemptBudget for Unlimited {
     fn release(&self) {}
 }
 
-/// The answer to a request for an embedding vector.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EmbeddingReply {
-    /// The vector.
-    pub vector: Arc<[f64]>,
-    /// True if the vector was stored, so that no request was sent and nothing was paid.
-    pub cached: bool,
-}
-
-/// A vector that a model has just returned.
-impl From<Vec<f64>> for EmbeddingReply {
-    fn from(vector: Vec<f64>) -> Self {
-        Self { vector: vector.into(), cached: false }
-    }
-}
-
 /// Models that answer prompts and embed texts.
 ///
 /// `provider` is a key of the suite's `providers`. Implementations retry if a retry may help. `timeout` limits one
@@ -61,14 +45,14 @@ pub trait Models: Send + Sync {
         budget: &'a dyn AttemptBudget,
     ) -> BoxFuture<'a, Result<Reply, ProviderError>>;
 
-    /// Converts a text into an embedding vector, which may be stored. Fails if no attempt gives a usable answer.
+    /// Converts a text into an embedding vector. Fails if no attempt gives a usable answer.
     fn embed<'a>(
         &'a self,
         provider: &'a str,
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>>;
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>>;
 
     /// Returns true if the answer to this request is stored. Then no request is sent, and nothing is paid.
     fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool;
@@ -98,7 +82,7 @@ impl<M: Models + ?Sized> Models for &M {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<EmbeddingReply, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
         (**self).embed(provider, model, text, timeout)
     }
 
