@@ -134,7 +134,7 @@ fn the_bar_leaves_a_clean_prompt() {
     suite(folder.path());
     let script = "kindlm test; printf 'READY> '; read answer";
     let terminal = Terminal::start(folder.path(), "sh", &["-c", script], &[], 80);
-    terminal.wait_for("██████████░░░░░░░░░░ 1 of 2");
+    terminal.wait_for("█████░░░░░ 1 of 2");
     let (screen, written) = finish(folder.path(), terminal);
     assert!(!screen.contains('█') && !screen.contains('░'), "{screen}");
     assert_eq!(screen.lines().last().map(str::trim_end), Some("READY>"), "{screen}");
