@@ -9,7 +9,7 @@ use serde::Serialize;
 use url::Url;
 use utoipa::ToSchema;
 
-use crate::store::alerts::{AlertFilter, RECOVERED, StoredAlert};
+use crate::store::alerts::{AGENT_REMOVED, AlertFilter, RECOVERED, StoredAlert};
 use crate::store::{Store, StoreError, time_text};
 
 /// The default number of results in a reference.
@@ -182,6 +182,7 @@ impl Alert {
         match self.end_reason.as_deref() {
             None => "",
             Some(RECOVERED) => "the pass rate has recovered",
+            Some(AGENT_REMOVED) => "the agent was removed",
             Some(_) => "the agent has another set or version of it",
         }
     }

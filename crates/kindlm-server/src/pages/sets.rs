@@ -43,6 +43,8 @@ struct SetList {
     has_judge: bool,
     sets: Vec<Version>,
     name: String,
+    /// The digest of the version that the form changes; empty if the form can store a new set.
+    base: String,
     fields: Fields,
     error: String,
 }
@@ -86,12 +88,13 @@ async fn set_list(
     form: SaveForm,
     error: String,
 ) -> Result<SetList, PageError> {
-    let SaveForm { name, rules, checks, .. } = form;
+    let SaveForm { name, rules, checks, base } = form;
     Ok(SetList {
         frame: Frame::new("Assertion sets", "/sets", caller),
         has_judge: app.records.has_judge(),
         sets: app.store.sets().await?.into_iter().map(Version::new).collect(),
         name,
+        base,
         fields: Fields { rules, yaml: checks },
         error,
     })

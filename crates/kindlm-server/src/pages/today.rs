@@ -69,6 +69,7 @@ impl AgentToday {
             count => format!(", {count} unknown"),
         };
         let usd_limit = usd.map(|it| format!(" of ${it:.2}")).unwrap_or_default();
+        let strata = agent.strata.as_ref().map(|it| format!(", by {}", it.by)).unwrap_or_default();
         let (tone, words) = match () {
             () if agent.daily_budget.is_none() => ("none", "no budget"),
             () if budget.is_spent(&spent) => ("warn", "! spent"),
@@ -77,7 +78,7 @@ impl AgentToday {
         Self {
             name: agent.name.clone(),
             set: agent.set.clone(),
-            rate: format!("{} %", (agent.rate * 1e6).round() / 1e4),
+            rate: format!("{} %{strata}", (agent.rate * 1e6).round() / 1e4),
             evaluations: format!("{}{limit}", spent.evaluations),
             cost: format!("${:.4}{unknown}{usd_limit}", spent.usd),
             tone,

@@ -26,7 +26,7 @@ pub const RECOVERED: &str = "recovered";
 const OTHER_SET: &str = "other-set";
 
 /// The name of the end of an alert whose agent was removed.
-pub(super) const AGENT_REMOVED: &str = "agent-removed";
+pub(crate) const AGENT_REMOVED: &str = "agent-removed";
 
 /// An alert: the pass rate of an assertion of an agent has fallen.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,12 +198,20 @@ async fn end_alerts_of_other_sets(
         let (id, assertion): (String, String) = (row.try_get("id")?, row.try_get("assertion")?);
         let set: String = row.try_get("assertion_set")?;
         end(transaction, &id, OTHER_SET).await?;
-        let key = (decided.agent, assertion.as_str(), set.as_str());
-        if let Some(mut watched) = load(transaction, key).await? {
-            watched.detector.restart();
-            watched.recent.clear();
-            save(transaction, key, &watched).await?;
-        }
+        restart(transaction, (decided.agent, &assertion, &set)).await?;
+    }
+    Ok(())
+}
+
+/// Removes the evidence and the newest results of a detector. Its reference stays.
+async fn restart(
+    transaction: &mut Transaction<'_, Any>,
+    key: (&str, &str, &str),
+) -> Result<(), StoreError> {
+    if let Some(mut watched) = load(transaction, key).await? {
+        watched.detector.restart();
+        watched.recent.clear();
+        save(transaction, key, &watched).await?;
     }
     Ok(())
 }
@@ -308,7 +316,8 @@ async fn end(
     Ok(())
 }
 
-/// Ends all alerts of an agent.
+/// Ends all alerts of an agent, and restarts its detectors. Otherwise the old evidence would start an alert if the agent
+/// is added again.
 pub(super) async fn end_all(
     transaction: &mut Transaction<'_, Any>,
     agent: &str,
@@ -320,6 +329,13 @@ pub(super) async fn end_all(
         .bind(agent)
         .execute(&mut **transaction)
         .await?;
+    let sql = "SELECT assertion, assertion_set FROM detectors WHERE agent = $1 \
+        ORDER BY assertion, assertion_set";
+    for row in sqlx::query(sql).bind(agent).fetch_all(&mut **transaction).await? {
+        let (assertion, set): (String, String) =
+            (row.try_get("assertion")?, row.try_get("assertion_set")?);
+        restart(transaction, (agent, &assertion, &set)).await?;
+    }
     Ok(())
 }
 

@@ -76,9 +76,17 @@ fn newer_version_of_a_set_is_not_overwritten() {
         "name=s&rules=&checks=output%3A%0A+contains%3A+%5Bd%5D&base={}",
         first.json()["digest"].as_str().unwrap()
     );
-    let head = ["host: localhost", "content-type: application/x-www-form-urlencoded"];
+    let head = [
+        "host: localhost",
+        "origin: http://localhost",
+        "content-type: application/x-www-form-urlencoded",
+    ];
     let page = server.send("POST /sets", &head, form.as_bytes());
     assert!(page.status == 422 && page.body.contains("the set has changed"), "{}", page.body);
+    // The next attempt must not overwrite the newer version either.
+    let base = first.json()["digest"].as_str().unwrap().to_owned();
+    let kept = format!("name=\"base\" value=\"{base}\"");
+    assert!(page.body.contains(&kept), "{}", page.body);
 }
 
 #[test]

@@ -599,12 +599,18 @@ async fn removed_agent_has_no_evaluations_and_no_alerts(store: &Store) {
     assert!(store.remove_agent("left").await.unwrap());
     assert!(!store.remove_agent("left").await.unwrap());
     assert_eq!(store.alerts(&standing).await.unwrap(), []);
+    // The evidence of the removed agent does not count for the new one.
+    store.put_agent("left", &settings("set", 1.0), "").await.unwrap();
+    finish(store, sample("left-again", "left", "left"), "set@1", &[decided("word", "passed")])
+        .await;
+    assert_eq!(store.alerts(&standing).await.unwrap(), []);
+    assert!(store.remove_agent("left").await.unwrap());
     let ended = AlertFilter { standing: None, ..standing };
     assert_eq!(store.alerts(&ended).await.unwrap()[0].end_reason, "agent-removed");
     assert_eq!(store.sample("left-open").await.unwrap().unwrap().state, "skipped");
     assert!(store.lease_sample().await.unwrap().is_none());
     let of_agent = SampleFilter { agent: Some("left".to_owned()), ..SampleFilter::default() };
-    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 41);
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 42);
 }
 
 async fn scores_are_correlated_with_thumbs(store: &Store) {
