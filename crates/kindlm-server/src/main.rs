@@ -4,7 +4,7 @@ mod token;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,13 +131,9 @@ fn run(args: &Args) -> Result<(), String> {
         });
     }
     if let Some(Command::Backup { file }) = &args.command {
-        let url = &args.database;
-        let source = url.strip_prefix("sqlite://").and_then(|it| it.split('?').next());
-        if let Some(missing) = source.filter(|it| !Path::new(it).exists()) {
-            return Err(format!("`--database`: there is no file `{missing}`"));
-        }
         return runtime.block_on(async {
-            let store = open().await?;
+            let store =
+                Store::open_existing(&args.database).await.map_err(|err| err.to_string())?;
             let done = store.back_up(file).await.map_err(|err| err.to_string());
             store.close().await;
             done

@@ -44,8 +44,8 @@ impl Store {
         let name = file.to_string_lossy().into_owned();
         let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(&self.pool).await;
         if let Err(err) = copied {
-            // Half a copy would look like a backup.
-            remove_file(file).map_err(failed)?;
+            // Half a copy would look like a backup. The first error is the one to report.
+            let _ = remove_file(file);
             return Err(StoreError::from(err).into());
         }
         Ok(())

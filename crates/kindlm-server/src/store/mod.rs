@@ -22,7 +22,9 @@ pub mod spending;
 pub mod tokens;
 pub mod traces;
 
+use std::borrow::Cow;
 use std::fs::OpenOptions;
+use std::path::Path;
 use std::str::FromStr as _;
 use std::sync::Once;
 use std::time::Duration;
@@ -39,6 +41,9 @@ const CONNECTIONS: u32 = 8;
 
 /// The time limit for a free connection.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes SQLite wait for the lock of another writer.
+const BUSY: &str = "PRAGMA busy_timeout = 10000";
 
 /// The default database: a file in the working folder.
 pub const DEFAULT_DATABASE: &str = "sqlite://kindlm.db";
@@ -58,6 +63,9 @@ pub enum StoreError {
     /// Each connection would open another, empty database.
     #[error("`--database`: a database in memory is not supported; use `sqlite://<file>`")]
     InMemory,
+    /// There is no file of the database.
+    #[error("`--database`: there is no file `{0}`")]
+    Missing(String),
     /// The tables cannot be created or changed.
     #[error("cannot migrate the database: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
@@ -112,6 +120,40 @@ impl Store {
     ///
     /// Fails if the URL is invalid, or the database cannot be opened or migrated.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
+        let mut url = Cow::Borrowed(url);
+        let mut pragmas: &'static [&'static str] = &[];
+        if url.starts_with("sqlite:") {
+            if !url.contains('?') {
+                url = Cow::Owned(format!("{url}?mode=rwc"));
+            }
+            prepare_file(&url["sqlite:".len()..])?;
+            // Readers do not wait for the writer. FULL is the default: a commit is on disk.
+            pragmas = &["PRAGMA journal_mode = WAL", BUSY];
+        }
+        let store = Self::connect(&url, pragmas).await?;
+        sqlx::migrate!().run(&store.pool).await?;
+        Ok(store)
+    }
+
+    /// Opens a database that exists. Its tables are not migrated.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the URL is invalid, or if the database does not exist or cannot be opened.
+    pub async fn open_existing(url: &str) -> Result<Self, StoreError> {
+        let Some(file) = url.strip_prefix("sqlite:") else { return Self::connect(url, &[]).await };
+        let (path, options) = split_file(file)?;
+        if !Path::new(&*path).exists() {
+            return Err(StoreError::Missing(path.into_owned()));
+        }
+        let others = options.split('&').filter(|it| !it.is_empty() && !it.starts_with("mode="));
+        let options: Vec<&str> = others.chain(["mode=rw"]).collect();
+        let (address, _) = url.split_once('?').unwrap_or((url, ""));
+        Self::connect(&format!("{address}?{}", options.join("&")), &[BUSY]).await
+    }
+
+    /// Connects to a database. Each connection begins with these statements.
+    async fn connect(url: &str, pragmas: &'static [&'static str]) -> Result<Self, StoreError> {
         static DRIVERS: Once = Once::new();
         DRIVERS.call_once(sqlx::any::install_default_drivers);
         let is_sqlite = url.starts_with("sqlite:");
@@ -119,12 +161,7 @@ impl Store {
         if !is_sqlite && !is_postgres {
             return Err(StoreError::Url);
         }
-        let creates = is_sqlite && !url.contains('?');
-        let url = if creates { format!("{url}?mode=rwc") } else { url.to_owned() };
-        if let Some(file) = url.strip_prefix("sqlite:") {
-            prepare_file(file.strip_prefix("//").unwrap_or(file))?;
-        }
-        let options = AnyConnectOptions::from_str(&url).map_err(|_| StoreError::Url)?;
+        let options = AnyConnectOptions::from_str(url).map_err(|_| StoreError::Url)?;
         if is_postgres {
             check_connection(&options).await?;
         }
@@ -133,10 +170,8 @@ impl Store {
             .acquire_timeout(PATIENCE)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
-                    if is_sqlite {
-                        // Readers do not wait for the writer. FULL is the default: a commit is on disk.
-                        sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await?;
-                        sqlx::query("PRAGMA busy_timeout = 10000").execute(connection).await?;
+                    for pragma in pragmas {
+                        sqlx::query(*pragma).execute(&mut *connection).await?;
                     }
                     Ok(())
                 })
@@ -144,7 +179,6 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(StoreError::Open)?;
-        sqlx::migrate!().run(&pool).await?;
         Ok(Self { pool, is_sqlite, lease: queue::LEASE })
     }
 
@@ -179,16 +213,23 @@ async fn check_connection(options: &AnyConnectOptions) -> Result<(), StoreError>
     Ok(connection.map_err(StoreError::Open)?.close().await?)
 }
 
-/// Creates the file of a SQLite database, if its URL permits this. Only the user of the server can read a new file, and
-/// SQLite gives the files beside it the same permissions.
-fn prepare_file(file: &str) -> Result<(), StoreError> {
+/// Returns the path of a SQLite database, and the options of its URL.
+fn split_file(file: &str) -> Result<(Cow<'_, str>, &str), StoreError> {
+    let file = file.strip_prefix("//").unwrap_or(file);
     let (path, options) = file.split_once('?').unwrap_or((file, ""));
     let is_memory = options.split('&').any(|it| it == "mode=memory");
     if path.is_empty() || path == ":memory:" || is_memory {
         return Err(StoreError::InMemory);
     }
+    let path = percent_decode_str(path).decode_utf8().map_err(|_| StoreError::Url)?;
+    Ok((path, options))
+}
+
+/// Creates the file of a SQLite database, if its URL permits this. Only the user of the server can read a new file, and
+/// SQLite gives the files beside it the same permissions.
+fn prepare_file(file: &str) -> Result<(), StoreError> {
+    let (path, options) = split_file(file)?;
     if options.split('&').any(|it| it == "mode=rwc") {
-        let path = percent_decode_str(path).decode_utf8().map_err(|_| StoreError::Url)?;
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         #[cfg(unix)]

@@ -51,9 +51,13 @@ fn sqlite_is_copied_while_the_server_runs() {
 #[test]
 fn a_backup_of_a_missing_database_makes_no_file() {
     let folder = tempfile::tempdir().unwrap();
-    let made = back_up(folder.path(), "sqlite://none.db", "copy.db");
-    assert_eq!(made.status.code(), Some(2), "{made:?}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    for database in ["sqlite://none.db", "sqlite:none.db", "sqlite://none.db?mode=rwc"] {
+        let made = back_up(folder.path(), database, "copy.db");
+        assert_eq!(made.status.code(), Some(2), "{made:?}");
+        let message = String::from_utf8_lossy(&made.stderr);
+        assert!(message.contains("there is no file `none.db`"), "{message}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{database}");
+    }
 }
 
 #[cfg(unix)]
