@@ -1,6 +1,5 @@
 //! Adds a test case to the file of a suite.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -16,8 +15,8 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such suite, if it has a case with this name, if its tests are not a block list, or if the
-    /// file cannot be written.
+    /// Fails if there is no such suite, if it has a case with this name, if the file cannot be extended, or if it cannot be
+    /// written.
     pub(crate) fn append_test(&self, suite: &str, name: &str, item: &str) -> Result<(), NotRead> {
         if !self.suites()?.iter().any(|it| it == suite) {
             return Err(NotRead::NoSuite(suite.to_owned()));
@@ -34,21 +33,13 @@ impl RunService {
         let new = insert_item(&old, item).filter(|it| only_adds(&old, it, item));
         let new = new.ok_or_else(|| {
             NotRead::NotAppended(format!(
-                "`tests` of `{suite}` is not a list with one item below another; add the case by hand"
+                "`{suite}`: the case cannot be added without changing the rest of the file; add it by hand"
             ))
         })?;
         // The file is replaced as a whole, so that a run never reads a part of it.
-        let file = path.with_file_name(hidden_name(&path));
-        fs::write(&file, new).and_then(|()| fs::rename(&file, &path)).map_err(failed)
+        kindlm_store::write(&path, new.as_bytes())
+            .map_err(|err| NotRead::Failed(format!("cannot change `{suite}`: {err}")))
     }
-}
-
-/// Returns the name of the new file, until it replaces the old one. A hidden file is no suite.
-fn hidden_name(path: &Path) -> OsString {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".new");
-    name
 }
 
 fn has_test(suite: &str, name: &str) -> bool {
