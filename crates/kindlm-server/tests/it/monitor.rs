@@ -313,7 +313,10 @@ fn scores_and_edits_are_measured_for_people() {
     assert_eq!([&metrics["thumbs_up"], &metrics["thumbs_down"]], [5, 3]);
     let record = json!({"agent_output": "x", "set": "support"});
     let head = ["host: localhost", "content-type: application/json", "sec-fetch-site: same-origin"];
-    assert_eq!(server.send("POST /v1/evaluate/events", &head, record.to_string().as_bytes()).status, 200);
+    assert_eq!(
+        server.send("POST /v1/evaluate/events", &head, record.to_string().as_bytes()).status,
+        200
+    );
     // A program is not a page.
     assert_eq!(server.evaluate(&record).status, 200);
     let metrics = server.get("/v1/metrics/adoption").json();
