@@ -23,8 +23,13 @@ pub(super) enum NotJudged {
         /// True if judges may have been asked.
         asks_judges: bool,
     },
-    /// The record has this number of scripts, which is more than an untrusted record may have.
-    TooManyScripts(usize),
+    /// The record has more scripts than an untrusted record may have.
+    TooManyScripts {
+        /// The number of scripts.
+        count: usize,
+        /// The highest permitted number.
+        most: usize,
+    },
 }
 
 impl From<NoJudge> for Failure {

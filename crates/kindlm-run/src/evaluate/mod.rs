@@ -329,17 +329,16 @@ impl<'a> Evaluator<'a> {
         let JudgedChecks { mut results, counts, fails_required, cost } =
             match self.results(checks, &execution, baseline, observe, caller) {
                 Ok(results) => results,
-                Err(NotJudged::TooManyScripts(count)) => {
-                    return Err(Malformed { id: line.id, error: too_many_scripts(count) });
+                Err(NotJudged::TooManyScripts { count, most }) => {
+                    let error = too_many_scripts(count, most, "send several records");
+                    return Err(Malformed { id: line.id, error });
                 }
                 Err(why) => return Ok(Err(why)),
             };
         let mut outcomes = Vec::new();
         if self.names_outcomes {
-            outcomes = check_outcomes(checks, &results, &counts);
-            for outcome in &mut outcomes {
-                self.secrets.redact_text(&mut outcome.name);
-            }
+            outcomes =
+                check_outcomes(checks, &results, &counts, |name| self.secrets.redact_text(name));
         }
         self.secrets.redact_results(&mut results);
         let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
@@ -372,7 +371,12 @@ impl<'a> Evaluator<'a> {
             Ok(checks) if line.threshold.is_some() && is_weightless(&checks) => {
                 Some(WEIGHTLESS.to_owned())
             }
-            Ok(_) => None,
+            Ok(checks) => self.max_scripts.and_then(|most| {
+                // A check without an output asks nothing, so any output stands for those of the records.
+                let execution = Execution { output: "x".to_owned(), ..Execution::default() };
+                let count = count_scripts(&checks, &execution, None);
+                (count > most).then(|| too_many_scripts(count, most, "split the set"))
+            }),
         };
         error.map_or(Ok(()), |error| Err(Malformed { id: None, error }))
     }
@@ -419,7 +423,7 @@ impl<'a> Evaluator<'a> {
             if let Some(most) = self.max_scripts {
                 let count = count_scripts(checks, execution, baseline);
                 if count > most {
-                    return Err(NotJudged::TooManyScripts(count));
+                    return Err(NotJudged::TooManyScripts { count, most });
                 }
             }
             let shown = observe.map(|observe| {
@@ -540,11 +544,8 @@ fn literal(rules: &mut Value) {
     }
 }
 
-fn too_many_scripts(count: usize) -> String {
-    format!(
-        "the checks have {count} scripts, and a record has at most {}; send several records",
-        service::MAX_SCRIPTS
-    )
+fn too_many_scripts(count: usize, most: usize, help: &str) -> String {
+    format!("the checks have {count} scripts, and a record has at most {most}; {help}")
 }
 
 /// Returns true if there are checks and all have weight 0.

@@ -367,9 +367,12 @@ fn serve(
     }
     let evaluator = Evaluator::new(setup, asking, false)
         .with_threshold(settings.and_then(|it| it.defaults.threshold))
-        .with_max_scripts((sender == Sender::Untrusted).then_some(MAX_SCRIPTS))
-        .with_outcomes()
         .with_secrets(secrets);
+    let evaluator = match sender {
+        Sender::Trusted => evaluator,
+        // Only the server reads outcomes.
+        Sender::Untrusted => evaluator.with_max_scripts(Some(MAX_SCRIPTS)).with_outcomes(),
+    };
     let todo = Mutex::new(todo);
     ready();
     thread::scope(|scope| {
@@ -532,10 +535,15 @@ mod tests {
         let service = RecordService::start(world, None, 1).unwrap();
         let script = |at| json!({"type": "javascript", "value": format!("{at} > 0")});
         let scripts: Vec<Value> = (0..=MAX_SCRIPTS).map(script).collect();
-        let record = json!({"agent_output": "a", "expect": {"assert": scripts}});
+        let set = json!({"expect": {"assert": scripts}});
+        let record = json!({"agent_output": "a", "expect": set["expect"]});
         let refused = service.evaluate(serde_json::to_vec(&record).unwrap()).await;
         let Err(RecordError::Invalid { message, .. }) = refused else { panic!("{refused:?}") };
         assert!(message.contains("101 scripts, and a record has at most 100"), "{message}");
+        // Such a set is refused before its first record.
+        let refused = service.compile(serde_json::to_vec(&set).unwrap()).await;
+        let Err(RecordError::Invalid { message, .. }) = refused else { panic!("{refused:?}") };
+        assert!(message.contains("at most 100; split the set"), "{message}");
     }
 
     #[tokio::test]

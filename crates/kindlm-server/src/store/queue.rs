@@ -225,15 +225,37 @@ impl Store {
     }
 }
 
-/// Returns the decided result of each assertion.
+/// Returns the decided result of each assertion. If several results have one name, all of them must pass.
 fn decided(results: &[NewResult]) -> BTreeMap<&str, DecidedResult<'_>> {
-    let decided = results.iter().filter(|it| matches!(it.status.as_str(), "passed" | "failed"));
+    let mut decided: BTreeMap<&str, DecidedResult<'_>> = BTreeMap::new();
+    for result in results.iter().filter(|it| matches!(it.status.as_str(), "passed" | "failed")) {
+        let (passed, judged) = (result.status == "passed", result.judged.as_str());
+        let all = decided.entry(&result.assertion).or_insert(DecidedResult { passed, judged });
+        all.passed &= passed;
+    }
     decided
-        .map(|it| {
-            (
-                it.assertion.as_str(),
-                DecidedResult { passed: it.status == "passed", judged: &it.judged },
-            )
-        })
-        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_one_name_pass_only_together() {
+        let result = |assertion: &str, status: &str| NewResult {
+            assertion: assertion.to_owned(),
+            status: status.to_owned(),
+            score: None,
+            judged: String::new(),
+        };
+        let results = [
+            result("a", "failed"),
+            result("a", "passed"),
+            result("b", "passed"),
+            result("b", "skipped"),
+            result("c", "errored"),
+        ];
+        let found: Vec<_> = decided(&results).iter().map(|it| (*it.0, it.1.passed)).collect();
+        assert_eq!(found, [("a", false), ("b", true)]);
+    }
 }

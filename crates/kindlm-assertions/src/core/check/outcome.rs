@@ -1,6 +1,6 @@
 //! The outcome of a check under a name that is the same for all records.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Score, Verdict};
 use serde_json::Value;
@@ -23,29 +23,38 @@ pub struct CheckOutcome {
 
 /// Returns the outcomes of checks. `counts` has the number of results of each check, in the order of `results`.
 ///
-/// Unlike the labels of results, the [names](Check::name) are the same for all records with these checks. A name that occurs again has a
-/// number: `javascript`, `javascript (2)`.
+/// Unlike the labels of results, the [names](Check::name) are the same for all records with these checks. `mask` masks
+/// the secrets in a name. A name that occurs again after that has a number: `javascript`, `javascript (2)`.
 pub fn check_outcomes(
     checks: &[Check],
     results: &[AssertionResult],
     counts: &[usize],
+    mask: impl Fn(&mut String),
 ) -> Vec<CheckOutcome> {
-    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut names = HashSet::new();
     let mut outcomes = Vec::with_capacity(results.len());
     let mut rest = results;
     for (check, count) in checks.iter().zip(counts) {
         let (own, later) = rest.split_at((*count).min(rest.len()));
         rest = later;
         for mut outcome in check.outcomes(own) {
-            let number = seen.entry(outcome.name.clone()).or_default();
-            *number += 1;
-            if *number > 1 {
-                outcome.name = format!("{} ({number})", outcome.name);
-            }
+            mask(&mut outcome.name);
+            outcome.name = unique(outcome.name, &mut names);
             outcomes.push(outcome);
         }
     }
     outcomes
+}
+
+/// Adds a number to a name that occurs already, the first that makes it unique.
+fn unique(name: String, names: &mut HashSet<String>) -> String {
+    let mut found = name.clone();
+    let mut number = 1;
+    while !names.insert(found.clone()) {
+        number += 1;
+        found = format!("{name} ({number})");
+    }
+    found
 }
 
 impl Check {
@@ -143,7 +152,9 @@ mod tests {
         let evidence = Evidence::new(execution, &answers);
         let found: Vec<_> = checks.iter().map(|it| it.evaluate(&evidence)).collect();
         let counts: Vec<usize> = found.iter().map(Vec::len).collect();
-        let found = check_outcomes(&checks, &found.concat(), &counts);
+        let found = check_outcomes(&checks, &found.concat(), &counts, |name| {
+            *name = name.replace("hidden", "***");
+        });
         found.iter().map(|it| format!("{}: {}", it.name, it.status)).collect()
     }
 
@@ -161,6 +172,15 @@ mod tests {
             let found = outcomes(&expect, &json!({}), &output(text));
             assert_eq!(found, [format!("keywords: {status}")], "{text}");
         }
+    }
+
+    #[test]
+    fn masked_and_numbered_names_are_unique() {
+        let label = |text: &str| json!({"type": "contains", "value": "x", "label": text});
+        let labels = ["a *** (2)", "a hidden", "a ***", "a hidden"].map(label);
+        let found = outcomes(&json!({"assert": labels}), &json!({}), &output("x"));
+        let names = ["a *** (2)", "a ***", "a *** (3)", "a *** (4)"];
+        assert_eq!(found, names.map(|it| format!("{it}: passed")));
     }
 
     #[test]
