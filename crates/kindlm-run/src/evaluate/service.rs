@@ -121,7 +121,8 @@ enum Job {
 pub struct Evaluated {
     /// The results.
     pub evaluation: Evaluation,
-    /// The outcome of each check and rule. The names are the same for all records with these checks.
+    /// The outcome of each check and rule. The names are the same for all records with these checks. A trusted service
+    /// has no outcomes.
     pub outcomes: Vec<CheckOutcome>,
     /// The cost of the judges.
     pub cost: JudgeCost,

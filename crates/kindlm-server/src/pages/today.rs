@@ -100,7 +100,10 @@ fn age(milliseconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::store::sampling::Strata;
 
     #[test]
     fn budget_is_spent_by_number_cost_or_unknown_cost() {
@@ -119,12 +122,13 @@ mod tests {
                 name: text(),
                 set: text(),
                 rate: 1.0,
-                strata: None,
+                strata: Some(Strata { by: "version".to_owned(), rates: BTreeMap::new() }),
                 daily_budget: Some(budget).filter(|it| *it != DailyBudget::default()),
                 author: text(),
                 changed_at: text(),
             };
             let row = AgentToday::new(&agent, Some(spent));
+            assert_eq!(row.rate, "100 %, by version");
             assert_eq!((row.evaluations.as_str(), row.cost.as_str(), row.budget), expected);
         }
     }
