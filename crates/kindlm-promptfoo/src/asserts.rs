@@ -75,10 +75,6 @@ impl Translator<'_> {
                     let items = self.assertions(Some(value));
                     translated.push((key.clone(), list(value.span, items)));
                 }
-                "provider" if !self.has_grader(&node) => {
-                    let message = "`provider` has no effect on this check".to_owned();
-                    self.warn(key.span, message, Some("promptfoo ignores it too; remove it"));
-                }
                 "provider" => {
                     if let Some(model) = self.grader(value) {
                         let key = Key { name: "model".into(), span: key.span };
@@ -114,17 +110,6 @@ impl Translator<'_> {
             translated.push((key(node.span, "decidesScore"), yes));
         }
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node }
-    }
-
-    /// True if a model answers a question of a check. An unknown type counts as such.
-    fn has_grader(&mut self, check: &Node) -> bool {
-        let kind = check.get("type").and_then(Node::text).unwrap_or_default();
-        let plain = kind.strip_prefix("not-").unwrap_or(kind);
-        let is_known = kindlm_assertions::find(plain).is_some();
-        !is_known
-            || is_graded(plain)
-            || plain.starts_with("similar")
-            || self.keys.accept(kind, "model")
     }
 
     /// Removes keys that promptfoo ignores in a check, with a warning for each. Keys that are probably misspelled stay, and

@@ -484,7 +484,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "tests[].assert[].…",
         "tests: [{ assert: [{ type: javascript, value: 'true', provider: 'openai:gpt-4o' }] }]",
-        Warned("`provider` has no effect on this check"),
+        Warned("`provider` has no effect on `javascript`"),
     ),
     (
         "providers: openclaw",
