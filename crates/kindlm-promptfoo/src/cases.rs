@@ -109,7 +109,7 @@ impl Translator<'_> {
                     }
                     let models = models.clone();
                     let compare = format!("{number}.{}", index + 1);
-                    let history = self.history(span, said, prompt);
+                    let history = self.history(span, said, prompt, group);
                     let case = Case { span, name, said, prompt, group, models, compare, history };
                     self.case(&case, &vars, names, nodes);
                 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Translator;
 use super::build::{entries, list, map, text};
-use super::settings::Settings;
+use super::settings::{Settings, variable_of};
 
 /// The variables of the project, in the order in which promptfoo reads them for images.
 const PROJECTS: [&str; 2] = ["GOOGLE_CLOUD_PROJECT", "GOOGLE_PROJECT_ID"];
@@ -161,31 +161,7 @@ impl Translator<'_> {
         });
         let project = set("projectId").and_then(Node::text).map(|it| self.with_env(it));
         let project = project.or_else(|| PROJECTS.iter().find_map(|it| self.env_value(it)));
-        for (key, value) in config {
-            match &*key.name {
-                "n" | "aspectRatio" | "personGeneration" | "projectId" | "region" | "headers"
-                | "cost" => {}
-                "safetyFilterLevel" | "addWatermark" | "seed" if project.is_some() => {}
-                "safetyFilterLevel" if value.text() == Some("block_low_and_above") => {}
-                "safetyFilterLevel" | "addWatermark" | "seed" => {
-                    let message =
-                        format!("`config.{}` has no effect at Google AI Studio", key.name);
-                    self.warn(
-                        key.span,
-                        message,
-                        Some("promptfoo does not send it either; remove it"),
-                    );
-                }
-                name => {
-                    let help = "remove it; promptfoo ignores it too";
-                    self.unsupported(
-                        key.span,
-                        &format!("`config.{name}` of an Imagen model"),
-                        Some(help),
-                    );
-                }
-            }
-        }
+        self.check_imagen(config, project.is_some());
         let (url, name, value) = if let Some(project) = project {
             parameters["safetySetting"] = usual("safetyFilterLevel", json!("block_some"));
             let marks = set("addWatermark").map(Node::to_json) != Some(json!(false));
@@ -204,7 +180,9 @@ impl Translator<'_> {
         } else {
             let url =
                 format!("https://generativelanguage.googleapis.com/v1beta/models/{model}:predict");
-            let key = KEYS.iter().find(|it| self.env_value(it).is_some()).unwrap_or(&KEYS[2]);
+            let own = set("apiKey").and_then(Node::text).and_then(variable_of);
+            let known = || KEYS.into_iter().find(|it| self.env_value(it).is_some());
+            let key = own.or_else(known).unwrap_or(KEYS[2]);
             (url, "x-goog-api-key", format!("{{{{env.{key}}}}}"))
         };
         let mut headers = vec![
@@ -225,6 +203,40 @@ impl Translator<'_> {
             ("transformResponse", text(span, &images_of(&model))),
         ];
         Settings { provider, ..Settings::default() }
+    }
+
+    /// Reports the settings of a model of Imagen that have no effect, or no counterpart.
+    fn check_imagen(&mut self, config: &[(Key, Node)], is_vertex: bool) {
+        for (key, value) in config {
+            match &*key.name {
+                "n" | "aspectRatio" | "personGeneration" | "projectId" | "region" | "headers"
+                | "cost" => {}
+                "safetyFilterLevel" | "addWatermark" | "seed" if is_vertex => {}
+                "safetyFilterLevel" if value.text() == Some("block_low_and_above") => {}
+                "safetyFilterLevel" | "addWatermark" | "seed" => {
+                    let message =
+                        format!("`config.{}` has no effect at Google AI Studio", key.name);
+                    self.warn(
+                        key.span,
+                        message,
+                        Some("promptfoo does not send it either; remove it"),
+                    );
+                }
+                "apiKey" if is_vertex => {
+                    let message = "`config.apiKey` has no effect at Vertex AI".to_owned();
+                    self.warn(key.span, message, Some("promptfoo does not send it either; remove it"));
+                }
+                "apiKey" => self.key_of(key, value, &mut Settings::default()),
+                name => {
+                    let help = "remove it; promptfoo ignores it too";
+                    self.unsupported(
+                        key.span,
+                        &format!("`config.{name}` of an Imagen model"),
+                        Some(help),
+                    );
+                }
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Translator;
 use super::asserts::compares;
 use super::prompts::Prompt;
+use super::providers::Group;
 use super::test_settings::TestSettings;
 
 /// The variable with the earlier exchanges.
@@ -28,6 +29,7 @@ impl Translator<'_> {
         span: Span,
         said: &TestSettings,
         prompt: &Prompt,
+        group: &Group,
     ) -> Option<String> {
         if !self.stored.is_empty() {
             return Some(STORED.to_owned());
@@ -41,6 +43,9 @@ impl Translator<'_> {
         let kind = |it: &Node| it.get("type").and_then(Node::text).map(str::to_owned);
         let problem = if is_off.is_some_and(|it| it.to_json() == Value::Bool(true)) {
             Some(("with `disableConversationVar`", "write a prompt without the variable"))
+        } else if group.callbacks.is_some() {
+            // The history has the output before the callbacks, which are a transform here.
+            Some(("beside `functionToolCallbacks`", "use one of them"))
         } else if has_filters {
             Some(("beside `nunjucksFilters`", "use built-in filters in this prompt"))
         } else if said.asserts.iter().filter_map(kind).any(|it| compares(&it)) {

@@ -622,17 +622,7 @@ impl Translator<'_> {
         let config = if server.name == "xai" { self.xai_config(model, &config) } else { config };
         let mut settings = self.settings("openai", &config);
         self.usual_params(("openai", server.name), model, entry, &mut settings);
-        for (name, value) in own.provider {
-            match settings.provider.iter_mut().find(|(it, _)| *it == name) {
-                // The user's own headers come beside those of the server.
-                Some((_, it)) if name == "headers" => {
-                    let all = super::vars::merged(value.entries(), it.entries());
-                    it.kind = Kind::Mapping(all.into());
-                }
-                Some(_) => {}
-                None => settings.provider.push((name, value)),
-            }
-        }
+        settings.add_server(own);
         Some(settings)
     }
 

@@ -97,6 +97,21 @@ pub(super) fn or_else(
 }
 
 impl Settings {
+    /// Adds the provider's settings of a server, if the user has not set them.
+    pub(super) fn add_server(&mut self, server: Self) {
+        for (name, value) in server.provider {
+            match self.provider.iter_mut().find(|(it, _)| *it == name) {
+                // The user's own headers come beside those of the server.
+                Some((_, it)) if name == "headers" => {
+                    let all = super::vars::merged(value.entries(), it.entries());
+                    it.kind = Kind::Mapping(all.into());
+                }
+                Some(_) => {}
+                None => self.provider.push((name, value)),
+            }
+        }
+    }
+
     /// Returns the entries of a part of the body, without its maximums of tokens, which are collected.
     ///
     /// These maximums take precedence over maximums outside of the part. `stream: false` is left out, because KindLM
@@ -211,7 +226,7 @@ impl Translator<'_> {
                     settings.body.extend(value.map(|it| (name.to_owned(), it)));
                 }
                 "omitDefaults" if is_openai => {}
-                "headers" if kind == "openai" => {
+                "headers" if matches!(kind, "openai" | "openai-responses") => {
                     let headers = self.headers(key, value);
                     settings.provider.extend(headers.map(|it| ("headers", it)));
                 }

@@ -27,6 +27,7 @@ impl Translator<'_> {
         let Some((span, _)) = written.iter().find(storing) else { return };
         let models = |groups: &Groups| groups.iter().map(|(_, models)| models.len()).sum::<usize>();
         let has_transform = |groups: &Groups| groups.iter().any(|(it, _)| it.transform.is_some());
+        let has_callbacks = |groups: &Groups| groups.iter().any(|(it, _)| it.callbacks.is_some());
         let problem = if prompts.len() > 1 || groups.iter().any(|it| models(it) > 1) {
             Some(("with several prompts or providers", "name one prompt and one provider"))
         } else if prompts.iter().any(super::histories::is_used_by) {
@@ -35,6 +36,8 @@ impl Translator<'_> {
             || written.iter().any(|it| it.1.transform.is_some())
         {
             Some(("beside `transform`", "remove one of them"))
+        } else if groups.iter().any(has_callbacks) {
+            Some(("beside `functionToolCallbacks`", "remove one of them"))
         } else {
             None
         };

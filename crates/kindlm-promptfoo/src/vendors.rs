@@ -253,7 +253,7 @@ impl Translator<'_> {
         let server = gateways::find("openclaw")?;
         let (config, own) = self.server_config(span, (server, agent), config)?;
         let mut settings = self.settings("openai-responses", &config);
-        settings.provider.extend(own.provider);
+        settings.add_server(own);
         // promptfoo removes the form of the text from these requests.
         for (_, body) in settings.provider.iter_mut().filter(|(name, _)| *name == "body") {
             let rest = body.entries().iter().filter(|(key, _)| &*key.name != "text");

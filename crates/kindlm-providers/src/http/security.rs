@@ -77,6 +77,18 @@ pub(super) fn check_tls(tls: &TlsConfig) -> Option<Problem> {
     Some(Problem::new("/tls", message).with_help("a client's certificate needs both files"))
 }
 
+/// Checks the text to sign. Returns the problem of a template that is not filled in.
+pub(super) fn check_signature(signature: &SignatureConfig) -> Option<Problem> {
+    let rest = ["{{signatureTimestamp}}", "{{ signatureTimestamp }}"]
+        .iter()
+        .fold(signature.data.clone(), |rest, it| rest.replace(it, ""));
+    if !kindlm_template::is_template(&rest) {
+        return None;
+    }
+    let problem = Problem::new("/signature/data", "this template is not filled in");
+    Some(problem.with_help("only `{{signatureTimestamp}}` is filled in"))
+}
+
 /// The statuses that are answers, as ranges.
 pub(super) type Statuses = Vec<RangeInclusive<u16>>;
 
@@ -164,6 +176,21 @@ const MOST: u64 = 1024 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_timestamp_is_filled_in() {
+        for (data, expected) in [
+            ("a{{signatureTimestamp}}", true),
+            ("a{{ signatureTimestamp }}", true),
+            ("a", true),
+            ("{{env.ID}}{{signatureTimestamp}}", false),
+            ("{{ signatureTimestamp | upper }}", false),
+        ] {
+            let config = serde_json::json!({"keyPath": "key.pem", "data": data});
+            let signature: SignatureConfig = serde_json::from_value(config).unwrap();
+            assert_eq!(check_signature(&signature).is_none(), expected, "{data}");
+        }
+    }
 
     #[test]
     fn reads_ranges_of_statuses() {

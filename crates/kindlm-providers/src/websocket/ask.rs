@@ -86,10 +86,10 @@ async fn exchange(
 /// Returns the new accumulator, and true if the answer is complete. Fails if the script returned anything else.
 fn accumulated(answer: ScriptAnswer) -> Result<(Value, bool), String> {
     match answer.outcome {
-        ScriptOutcome::Returned(ScriptValue::Json(Value::Array(pair))) if pair.len() == 2 => {
+        ScriptOutcome::Returned(ScriptValue::Json(Value::Array(pair))) if !pair.is_empty() => {
             let mut pair = pair.into_iter();
             let next = pair.next().unwrap_or_default();
-            Ok((next, pair.next() == Some(Value::Bool(true))))
+            Ok((next, pair.next().is_some_and(|it| is_true(&it))))
         }
         ScriptOutcome::Threw { message, thrown, .. } => {
             Err(format!("`streamResponse` threw: {}", message.unwrap_or(thrown)))
@@ -97,6 +97,39 @@ fn accumulated(answer: ScriptAnswer) -> Result<(Value, bool), String> {
         ScriptOutcome::Returned(_) => {
             Err("`streamResponse` returned no list of the accumulator and `true` or `false`"
                 .to_owned())
+        }
+    }
+}
+
+/// True if a value counts as true in JavaScript.
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(it) => *it,
+        Value::Number(it) => it.as_f64() != Some(0.0),
+        Value::String(it) => !it.is_empty(),
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_complete_if_the_second_item_is_true() {
+        for (pair, expected) in [
+            (json!(["a", true]), true),
+            (json!(["a", 1]), true),
+            (json!(["a", {"done": 1}]), true),
+            (json!(["a", 0]), false),
+            (json!(["a", ""]), false),
+            (json!(["a", null]), false),
+            (json!(["a"]), false),
+        ] {
+            let outcome = ScriptOutcome::Returned(ScriptValue::Json(pair.clone()));
+            let found = accumulated(ScriptAnswer { outcome, console: Vec::new() });
+            assert_eq!(found, Ok((json!("a"), expected)), "{pair}");
         }
     }
 }

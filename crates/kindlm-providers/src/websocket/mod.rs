@@ -185,7 +185,10 @@ fn each(code: &str) -> String {
         return format!("return ({code})(accumulator, event, context)");
     }
     // A body of a function has its own `return`, and an `event` is also called `data`.
-    let body = if code.contains("return") { code.to_owned() } else { format!("return ({code})") };
+    let has_return = code
+        .split(|it: char| !it.is_ascii_alphanumeric() && it != '_')
+        .any(|word| word == "return");
+    let body = if has_return { code.to_owned() } else { format!("return ({code})") };
     format!("const data = event;\n{body}")
 }
 
@@ -226,6 +229,7 @@ mod tests {
         for (code, expected) in [
             ("(a, e) => [e, true]", "return ((a, e) => [e, true])(accumulator, event, context)"),
             ("[data.data, true]", "const data = event;\nreturn ([data.data, true])"),
+            ("[data.returned, 1]", "const data = event;\nreturn ([data.returned, 1])"),
             ("return [data, true];", "const data = event;\nreturn [data, true]"),
         ] {
             assert_eq!(each(code), expected);
