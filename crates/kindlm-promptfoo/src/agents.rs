@@ -19,7 +19,7 @@ pub(super) enum AgentProvider {
     CodexServer,
 }
 
-/// The time limit of an agent in milliseconds, because promptfoo has none.
+/// The time limit of an agent in milliseconds if the config has none, because promptfoo has none then.
 const TIMEOUT: f64 = 1_800_000.0;
 
 /// An entry of `agents` in the suite, as far as it is translated.
@@ -28,6 +28,8 @@ pub(super) struct AgentEntry {
     pub(super) entries: Vec<(&'static str, Node)>,
     pub(super) args: Vec<Node>,
     pub(super) set_env: Vec<(String, Node)>,
+    /// The names of variables that the agent gets from the environment.
+    pub(super) passed: Vec<Node>,
     /// The working folder, as written in the config.
     pub(super) folder: Option<String>,
 }
@@ -43,8 +45,7 @@ impl AgentEntry {
         self.args.push(text(span, name));
     }
 
-    fn into_node(mut self, span: Span, kind: &str) -> Node {
-        or_else(&mut self.entries, "timeoutMs", || number(span, TIMEOUT));
+    fn into_node(self, span: Span, kind: &str) -> Node {
         let mut all = vec![("type", text(span, kind))];
         all.extend(self.entries);
         if !self.args.is_empty() {
@@ -90,15 +91,21 @@ impl Translator<'_> {
         config: &[(Key, Node)],
     ) -> Node {
         let mut entry = AgentEntry::default();
-        if kind == AgentProvider::Claude {
+        let name = if kind == AgentProvider::Claude {
             self.claude_agent(span, config, &mut entry);
-            return entry.into_node(span, "claude-code");
+            "claude-code"
+        } else {
+            if !model.is_empty() {
+                entry.entries.push(("model", text(span, model)));
+            }
+            self.codex(span, kind, config, &mut entry);
+            "codex"
+        };
+        // The limit of an agent would override that of the config.
+        if !self.has_timeout {
+            or_else(&mut entry.entries, "timeoutMs", || number(span, TIMEOUT));
         }
-        if !model.is_empty() {
-            entry.entries.push(("model", text(span, model)));
-        }
-        self.codex(span, kind, config, &mut entry);
-        entry.into_node(span, "codex")
+        entry.into_node(span, name)
     }
 
     fn codex(
@@ -134,7 +141,12 @@ impl Translator<'_> {
             // A name in the list is a variable that the agent needs, so it has only those that are set.
             let names = ["OPENAI_API_KEY", "CODEX_API_KEY"].into_iter();
             let names = names.filter(|it| self.env_value(it).is_some());
-            let names: Vec<Node> = names.map(|it| text(span, it)).collect();
+            let mut names: Vec<Node> = names.map(|it| text(span, it)).collect();
+            for name in std::mem::take(&mut entry.passed) {
+                if !names.iter().any(|it| it.text() == name.text()) {
+                    names.push(name);
+                }
+            }
             entry.entries.push(("env", list(span, names)));
         }
     }
@@ -236,6 +248,9 @@ impl Translator<'_> {
         for (key, value) in value.entries() {
             let written = value.text().map_or_else(|| value.to_json().to_string(), str::to_owned);
             if variable_of(&written) == Some(&key.name) {
+                if self.env_value(&key.name).is_some() {
+                    entry.passed.push(text(value.span, &key.name));
+                }
                 continue;
             }
             if kindlm_template::is_template(&written) {
@@ -248,10 +263,12 @@ impl Translator<'_> {
     }
 
     /// Returns a setting with the variables of the environment filled in. Returns `None` if a template is left, which is
-    /// reported. Keys, variables and MCP servers may have secrets, and stay as they are.
+    /// reported. Keys, variables and MCP servers may have secrets, so they get no values of the environment.
     pub(super) fn setting_of_agent(&mut self, key: &Key, value: &Node) -> Option<Node> {
         match &*key.name {
-            "apiKey" | "mcp" | "env" => Some(value.clone()),
+            "apiKey" => Some(value.clone()),
+            "mcp" => Some(self.with_env_defaults(value)),
+            "env" => Some(self.texts_with_env(&self.with_env_defaults(value))),
             "cli_env" => Some(self.env_filled(value)),
             _ => {
                 let value = self.env_filled(value);
@@ -319,7 +336,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// Replaces each `{{env.NAME}}` whose value is known.
-fn with_values(text: &str, found: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn with_values(text: &str, found: impl Fn(&str) -> Option<String>) -> String {
     let (mut replaced, mut rest) = (String::new(), text);
     while let Some((before, (inside, after))) =
         rest.split_once("{{").and_then(|(before, it)| Some((before, it.split_once("}}")?)))

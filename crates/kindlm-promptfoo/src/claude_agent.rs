@@ -6,7 +6,7 @@ use kindlm_source::{Key, Node, Span};
 use serde_json::{Map, Value, json};
 
 use super::Translator;
-use super::agents::{AgentEntry, quoted};
+use super::agents::{AgentEntry, quoted, with_values};
 use super::build::{node, text};
 
 /// The tools that may read files. promptfoo allows them if there is a working folder.
@@ -130,6 +130,9 @@ impl Translator<'_> {
         }
         let sources = config.get("setting_sources").map(super::build::texts).unwrap_or_default();
         entry.flag(span, &format!("--setting-sources={}", sources.join(",")));
+        if let Some(mcp) = config.get("mcp") {
+            self.set_variables_of_servers(mcp, entry);
+        }
         let mut usual = vec![("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", "5")];
         if config.is_true("allow_all_tools") {
             usual.push(("CLAUDE_CODE_ENABLE_TODO_TOOLS", "1"));
@@ -361,7 +364,7 @@ impl Translator<'_> {
                 (None, None, Some(path)) => {
                     let is_python = super::files::extension(path) == "py";
                     let program = if is_python { "python3" } else { "node" };
-                    json!({"type": "stdio", "command": program, "args": [path]})
+                    json!({"type": "stdio", "command": program, "args": [with_shell_variables(path)]})
                 }
                 (None, None, None) => {
                     let help = "add a `command` or a `url`";
@@ -374,11 +377,29 @@ impl Translator<'_> {
             {
                 form["env"] = env;
             }
+            if kindlm_template::is_template(&form.to_string()) {
+                let help = "write `{{env.NAME}}` without a filter, or the value itself";
+                self.unsupported(server.span, "this template in an MCP server", Some(help));
+                continue;
+            }
             servers.insert(name.to_owned(), form);
         }
         if !servers.is_empty() {
             let config = json!({"mcpServers": servers});
             entry.option(mcp.span, "--mcp-config", &config.to_string());
+        }
+    }
+
+    /// Sets the variables of the `env` block that MCP servers use for the agent, so that their values are not in its
+    /// command line.
+    fn set_variables_of_servers(&self, mcp: &Node, entry: &mut AgentEntry) {
+        let written = mcp.to_json().to_string();
+        for name in kindlm_template::environment(&written) {
+            let is_set = entry.set_env.iter().any(|(it, _)| it == name);
+            if let Some(value) = self.own_env.get(name).filter(|_| !is_set) {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                entry.set_env.push((name.to_owned(), text(mcp.span, &value)));
+            }
         }
     }
 
@@ -443,20 +464,10 @@ fn shell_variables(value: &Value) -> Value {
     }
 }
 
+/// Replaces `{{env.NAME}}` by `${NAME}` in a text. Other templates stay as they are.
 fn with_shell_variables(text: &str) -> String {
-    let (mut replaced, mut rest) = (String::new(), text);
-    while let Some((before, inside, after)) = rest
-        .split_once("{{")
-        .and_then(|(before, it)| it.split_once("}}").map(|(inside, after)| (before, inside, after)))
-    {
-        replaced.push_str(before);
-        match inside.trim().strip_prefix("env.") {
-            Some(name) => replaced.push_str(&["${", name, "}"].concat()),
-            None => replaced.push_str(&["{{", inside, "}}"].concat()),
-        }
-        rest = after;
-    }
-    replaced + rest
+    let is_name = |name: &str| name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+    with_values(text, |name| is_name(name).then(|| ["${", name, "}"].concat()))
 }
 
 #[cfg(test)]
@@ -480,8 +491,10 @@ mod tests {
 
     #[test]
     fn leaves_secrets_to_the_environment() {
-        let headers = json!({"Authorization": "Bearer {{ env.TOKEN }}", "x": "{{y}}", "n": 1});
-        let expected = json!({"Authorization": "Bearer ${TOKEN}", "x": "{{y}}", "n": 1});
+        let headers =
+            json!({"Authorization": "Bearer {{ env.TOKEN }}", "x": "{{ env.A | upper }}", "n": 1});
+        let expected =
+            json!({"Authorization": "Bearer ${TOKEN}", "x": "{{ env.A | upper }}", "n": 1});
         assert_eq!(shell_variables(&headers), expected);
     }
 }

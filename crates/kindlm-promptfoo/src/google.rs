@@ -224,7 +224,11 @@ impl Translator<'_> {
                 }
                 "apiKey" if is_vertex => {
                     let message = "`config.apiKey` has no effect at Vertex AI".to_owned();
-                    self.warn(key.span, message, Some("promptfoo does not send it either; remove it"));
+                    self.warn(
+                        key.span,
+                        message,
+                        Some("promptfoo does not send it either; remove it"),
+                    );
                 }
                 "apiKey" => self.key_of(key, value, &mut Settings::default()),
                 name => {

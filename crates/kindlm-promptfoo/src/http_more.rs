@@ -103,6 +103,7 @@ impl Translator<'_> {
         let span = auth.span;
         let set = |name: &str| auth.get(name).and_then(Node::text).map(|it| self.with_env(it));
         let data = set("signatureDataTemplate").map(|it| it.replace("\\n", "\n"));
+        let data = data.unwrap_or_else(|| "{{signatureTimestamp}}".to_owned());
         let algorithm = set("signatureAlgorithm").unwrap_or_else(|| "SHA256".to_owned());
         let path = set("privateKeyPath").or_else(|| set("keyPath"));
         let is_jks = set("type").as_deref() == Some("jks")
@@ -139,11 +140,6 @@ impl Translator<'_> {
             self.unsupported(span, "this `signatureAlgorithm`", Some(help));
             return None;
         }
-        let Some(data) = data else {
-            let help = "write the text to sign, such as `'my-app{{signatureTimestamp}}'`";
-            self.error(span, "`signatureDataTemplate` is missing", Some(help));
-            return None;
-        };
         let entries = [
             ("keyPath", text(span, &path)),
             ("data", text(span, &data)),

@@ -179,6 +179,7 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         providers: Providers::default(),
         reads_chats: false,
         makes_images: false,
+        has_timeout: false,
         embraced: Vec::new(),
         made: MadePrompts::default(),
         stored: Vec::new(),
@@ -217,6 +218,8 @@ struct Translator<'a> {
     reads_chats: bool,
     /// True if a model makes images.
     makes_images: bool,
+    /// True if the config limits the time of each request.
+    has_timeout: bool,
     /// Variants of prompts by name: with the prefix or suffix of a test, or in text form.
     embraced: Vec<(String, Node)>,
     made: MadePrompts,
@@ -288,6 +291,7 @@ impl Translator<'_> {
         let span = root.span;
         let name = suite_name(root);
         self.delay = Self::pause(root);
+        self.has_timeout = Self::has_timeout(root);
         self.filters = root.get("nunjucksFilters").and_then(|it| self.filters(it));
         let prompts = self.prompts(root);
         self.all_providers(root);

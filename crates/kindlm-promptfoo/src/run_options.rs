@@ -89,6 +89,14 @@ impl Translator<'_> {
         delay_in("evaluateOptions").or_else(|| delay_in("commandLineOptions")).cloned()
     }
 
+    /// True if the options limit the time of each request.
+    pub(super) fn has_timeout(root: &Node) -> bool {
+        ["evaluateOptions", "commandLineOptions"].iter().any(|block| {
+            let limit = root.get(block).and_then(|it| it.get("timeoutMs"));
+            limit.and_then(|it| it.to_json().as_f64()).is_some_and(|it| it > 0.0)
+        })
+    }
+
     /// Translates `outputPath` into `reports`.
     ///
     /// Returns `None` without a supported path.

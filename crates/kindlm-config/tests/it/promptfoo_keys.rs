@@ -408,6 +408,21 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["timeoutMs: 900", "--sandbox - read-only - --config - approval_policy=\"never\""]),
     ),
     (
+        "providers: anthropic:claude-agent-sdk",
+        "env: { ROOT: /data }\nproviders: [{ id: 'anthropic:claude-agent-sdk', config: { mcp: { servers: [{ name: w, command: npx, args: ['{{env.ROOT}}'] }] } } }]",
+        As(&["ROOT: /data", "${ROOT}"]),
+    ),
+    (
+        "providers: anthropic:claude-agent-sdk",
+        "providers: [{ id: 'anthropic:claude-agent-sdk', config: { mcp: { servers: [{ name: w, command: npx, args: ['{{ env.ROOT | upper }}'] }] } } }]",
+        Refused("this template in an MCP server"),
+    ),
+    (
+        "providers: openai:codex-sdk",
+        "providers: [{ id: 'openai:codex-app-server', config: { turn_timeout_ms: 900 } }]\nevaluateOptions: { timeoutMs: 700 }",
+        As(&["timeoutMs: 900", "timeoutMs: 700"]),
+    ),
+    (
         "providers: openai:codex-sdk",
         "providers: [{ id: 'openai:codex-sdk', config: { persist_threads: true } }]",
         Refused("`config.persist_threads` of Codex"),
