@@ -247,8 +247,7 @@ impl Http {
         let key_env = config.api_key_env.as_deref();
         problems.extend(key_env.and_then(|it| settings::check_variable("/apiKeyEnv", it)));
         problems.extend(check_aws(config));
-        problems.extend(config.tls.as_ref().and_then(security::check_tls));
-        problems.extend(config.signature.as_ref().and_then(security::check_signature));
+        problems.extend(security::check(config.tls.as_ref(), config.signature.as_ref()));
         let accepted = security::accepted(config.accept_status.as_deref(), &mut problems);
         let headers = headers(config, &mut problems);
         let body = config.body.as_ref().filter(|it| !it.is_null() && *it != "");

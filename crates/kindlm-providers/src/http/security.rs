@@ -66,8 +66,16 @@ pub(super) enum Algorithm {
     Sha512,
 }
 
+/// Checks the TLS settings and the signature. Returns their problems.
+pub(super) fn check(
+    tls: Option<&TlsConfig>,
+    signature: Option<&SignatureConfig>,
+) -> impl Iterator<Item = Problem> {
+    tls.and_then(check_tls).into_iter().chain(signature.and_then(check_signature))
+}
+
 /// Checks the TLS settings. Returns the problem of a certificate without a key, or of a key without a certificate.
-pub(super) fn check_tls(tls: &TlsConfig) -> Option<Problem> {
+fn check_tls(tls: &TlsConfig) -> Option<Problem> {
     let (missing, given) = match (&tls.cert_path, &tls.key_path) {
         (Some(_), None) => ("keyPath", "certPath"),
         (None, Some(_)) => ("certPath", "keyPath"),
@@ -78,7 +86,7 @@ pub(super) fn check_tls(tls: &TlsConfig) -> Option<Problem> {
 }
 
 /// Checks the text to sign. Returns the problem of a template that is not filled in.
-pub(super) fn check_signature(signature: &SignatureConfig) -> Option<Problem> {
+fn check_signature(signature: &SignatureConfig) -> Option<Problem> {
     let rest = ["{{signatureTimestamp}}", "{{ signatureTimestamp }}"]
         .iter()
         .fold(signature.data.clone(), |rest, it| rest.replace(it, ""));
