@@ -293,10 +293,12 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
     suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
 }
 
-/// The comparison groups and the names of a suite that decide which test cases a filter selects.
+/// The comparison groups, the histories and the names of a suite that decide which test cases a filter selects.
 struct Selection<'s> {
     /// The comparison groups with a case that `Filter::only` selects. All members of these groups are run.
     rivals: HashSet<&'s Comparison>,
+    /// The histories with a case that `Filter::only` selects. All members run, because each depends on the earlier ones.
+    histories: HashSet<&'s str>,
     /// The names of test cases that equal a pattern of `Filter::tests`. Such a pattern selects no other names.
     names: HashSet<&'s str>,
 }
@@ -310,12 +312,15 @@ impl<'s> Selection<'s> {
         let cases = suite.cases.iter();
         Self {
             rivals: cases.clone().filter(is_only).filter_map(|it| it.compared.as_ref()).collect(),
+            histories: cases.clone().filter(is_only).filter_map(|it| it.history.as_deref()).collect(),
             names: cases.map(|it| &*it.name).filter(equals_pattern).collect(),
         }
     }
 
-    fn has_rival(&self, case: &TestCase) -> bool {
+    /// Returns true if `Filter::only` selects a case of the same comparison group or history.
+    fn is_beside_selected(&self, case: &TestCase) -> bool {
         case.compared.as_ref().is_some_and(|it| self.rivals.contains(it))
+            || case.history.as_deref().is_some_and(|it| self.histories.contains(it))
     }
 
     fn is_match(&self, pattern: &Pattern, name: &str) -> bool {
@@ -337,7 +342,7 @@ impl Filter {
             && self
                 .only
                 .as_ref()
-                .is_none_or(|it| it.has_case(&case.name) || selection.has_rival(case))
+                .is_none_or(|it| it.has_case(&case.name) || selection.is_beside_selected(case))
     }
 
     fn selects_model(&self, case: &TestCase, id: &str, selection: &Selection<'_>) -> bool {
@@ -345,7 +350,7 @@ impl Filter {
             && self
                 .only
                 .as_ref()
-                .is_none_or(|it| it.contains(&case.name, id) || selection.has_rival(case))
+                .is_none_or(|it| it.contains(&case.name, id) || selection.is_beside_selected(case))
     }
 
     fn parts(&self) -> String {

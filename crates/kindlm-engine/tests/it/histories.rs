@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use kindlm_engine::{
     BodyError, BodySource, CaseBody, HISTORY, Record, RecordError, Run, RunOptions, Shard, Suite,
-    TestCase, execute, plan, shard,
+    Targets, TestCase, execute, plan, shard,
 };
 use kindlm_types::{CaseResult, ExecutionError, ExecutionResult, ProviderErrorKind};
 use serde_json::{Map, Value};
@@ -163,6 +163,23 @@ async fn a_resumed_run_continues_the_history() {
     let cases = run(&all(), &second, &record).await;
     assert_eq!(cases.len(), 3);
     assert_eq!(second.asked(), ["[one -> 1] [[one -> 1] two -> 4] three"]);
+}
+
+#[test]
+fn a_selected_case_selects_its_history() {
+    let cases = vec![
+        case("one", Some("x"), &["a"]),
+        case("two", Some("y"), &["a"]),
+        case("three", Some("x"), &["a"]),
+        case("four", None, &["a"]),
+    ];
+    let mut options = RunOptions::default();
+    let mut changed = Targets::default();
+    changed.insert("one", "a");
+    options.filter.only = Some(changed);
+    let plan = plan(&suite(cases), &options).unwrap();
+    let planned: Vec<usize> = plan.units.iter().map(|it| it.case).collect();
+    assert_eq!(planned, [0, 2]);
 }
 
 #[test]
