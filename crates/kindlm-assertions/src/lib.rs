@@ -62,6 +62,7 @@ pub use core::judging::{
     Agg, Criterion, Instructions, JudgeBlock, Jury, answered_by, fingerprints_of, judged_by,
 };
 pub use core::on::Selector;
+pub use core::output::output_of_model;
 pub use core::scripting::{ScriptSettings, ScriptsBlock, Transform, View};
 pub use safety::Redactor;
 pub use shared::{pattern, template};

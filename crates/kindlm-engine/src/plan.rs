@@ -312,7 +312,11 @@ impl<'s> Selection<'s> {
         let cases = suite.cases.iter();
         Self {
             rivals: cases.clone().filter(is_only).filter_map(|it| it.compared.as_ref()).collect(),
-            histories: cases.clone().filter(is_only).filter_map(|it| it.history.as_deref()).collect(),
+            histories: cases
+                .clone()
+                .filter(is_only)
+                .filter_map(|it| it.history.as_deref())
+                .collect(),
             names: cases.map(|it| &*it.name).filter(equals_pattern).collect(),
         }
     }

@@ -19,6 +19,23 @@ pub(crate) fn output_value(execution: &Execution) -> Value {
     }
 }
 
+/// Returns the output of a model before any transform. `calls` is the form of tool calls that become the output.
+pub fn output_of_model(execution: &Execution, calls: Option<CallForm>) -> Value {
+    let called = calls.and_then(|form| calls_value(form, execution));
+    called.unwrap_or_else(|| output_value(execution))
+}
+
+/// Returns the tool calls as the output; `None` if the output stays the same.
+///
+/// OpenAI's older `function_call` is already the structured output.
+pub(crate) fn calls_value(form: CallForm, execution: &Execution) -> Option<Value> {
+    match &execution.output_json {
+        Some(value) if execution.output.is_empty() => Some(value.clone()),
+        _ if execution.tool_calls.is_empty() => None,
+        _ => Some(form.output(&execution.output, &execution.tool_calls)),
+    }
+}
+
 /// Returns true if a text is this value as JSON and nothing else.
 fn is_text_of(value: &Value, text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|it| it == *value)

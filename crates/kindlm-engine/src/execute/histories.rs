@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt, stream};
+use kindlm_assertions::output_of_model;
 use kindlm_types::{CallForm, ContentPart, Execution, ExecutionError, ExecutionResult, Message};
 use serde_json::{Map, Value, json};
 
@@ -116,7 +117,9 @@ impl<'a> Running<'a> {
             }
         };
         let vars = sequence.vars();
-        let form = self.form_of(unit, &vars);
+        // No later execution needs the form of the last one.
+        let is_last = sequence.open.is_empty();
+        let form = if is_last { PromptForm::default() } else { self.form_of(unit, &vars) };
         let result = match recalled {
             Some(earlier) if !earlier.is_unjudged() => {
                 sequence.add(&earlier, &form);
@@ -154,11 +157,7 @@ fn exchange(execution: &Execution, form: &PromptForm) -> Value {
     } else {
         last.clone()
     };
-    let calls = &execution.tool_calls;
-    let output = match form.calls.filter(|_| !calls.is_empty()) {
-        Some(form) => form.output(&execution.output, calls),
-        None => Value::from(&*execution.output),
-    };
+    let output = output_of_model(execution, form.calls);
     json!({"prompt": prompt, "input": last, "output": output, "metadata": execution.metadata})
 }
 

@@ -8,7 +8,7 @@ use kindlm_engine::{
     BodyError, BodySource, CaseBody, HISTORY, Record, RecordError, Run, RunOptions, Shard, Suite,
     Targets, TestCase, execute, plan, shard,
 };
-use kindlm_types::{CaseResult, ExecutionError, ExecutionResult, ProviderErrorKind};
+use kindlm_types::{CaseResult, ExecutionError, ExecutionResult, ProviderErrorKind, Reply};
 use serde_json::{Map, Value};
 
 use crate::support::{Fake, failure, last_user, model, reply};
@@ -25,7 +25,11 @@ impl BodySource for Question {
     fn body_with(&self, vars: &Map<String, Value>) -> Result<Cow<'_, CaseBody>, BodyError> {
         let earlier = vars.get(HISTORY).and_then(Value::as_array).into_iter().flatten();
         let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
-        let exchange = |it| ["[", &text(it, "input"), " -> ", &text(it, "output"), "] "].concat();
+        let output = |it: &Value| match &it["output"] {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        let exchange = |it| ["[", &text(it, "input"), " -> ", &output(it), "] "].concat();
         let earlier: String = earlier.map(exchange).collect();
         let stored = vars.get("kept").map(|it| format!(" kept {it}")).unwrap_or_default();
         Ok(Cow::Owned(CaseBody::prompt(format!("{earlier}{}{stored}", self.0))))
@@ -143,6 +147,17 @@ async fn a_stored_output_is_a_variable_of_later_cases() {
     let mut asked = fake.asked();
     asked.sort();
     assert_eq!(asked, ["[one -> 1] two kept \"1\"", "one", "three"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_structured_output_stays_an_object() {
+    let cases = vec![case("one", Some("x"), &["a"]), case("two", Some("x"), &["a"])];
+    let fake = Fake::new(|_, _| {
+        let output_json = Some(serde_json::json!({"a": 1}));
+        Ok(Reply { output_json, ..reply(r#"{ "a": 1 }"#) })
+    });
+    run(&suite(cases), &fake, &()).await;
+    assert_eq!(fake.asked(), ["one", r#"[one -> {"a":1}] two"#]);
 }
 
 #[tokio::test(start_paused = true)]

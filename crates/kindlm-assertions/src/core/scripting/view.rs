@@ -15,6 +15,7 @@ use crate::Evidence;
 use crate::core::codes::{EVIDENCE_MISSING, VALUE_MISSING};
 use crate::core::missing_evidence::is_output_missing;
 use crate::core::on::{Selected, Selector, in_place_of_the_output};
+use crate::core::output::calls_value;
 
 /// A change to the output before a check judges it.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,14 +78,9 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Viewed {
 
 /// Returns the execution with its tool calls as the output; `None` if the output stays the same.
 ///
-/// OpenAI's older `function_call` is already the structured output. Its JSON then becomes the text of the output.
+/// The JSON of the calls becomes the text of the output.
 fn with_calls(form: CallForm, before: &Execution) -> Option<Execution> {
-    let value = match &before.output_json {
-        Some(value) if before.output.is_empty() => value.clone(),
-        _ if before.tool_calls.is_empty() => return None,
-        _ => form.output(&before.output, &before.tool_calls),
-    };
-    let (output, output_json) = match value {
+    let (output, output_json) = match calls_value(form, before)? {
         Value::String(text) => (text, None),
         value => (ecma::stringify(&value), Some(value)),
     };
