@@ -49,7 +49,10 @@ pub(crate) fn unnamed_errors(result: &AssertionResult) -> Vec<String> {
     let mut lines = Vec::new();
     for evidence in &result.evidence {
         let ResultEvidence::Schema { errors } = evidence else { continue };
-        if result.verdict.held() || errors.iter().all(|it| message.contains(&it.expected)) {
+        // The same text at several places is several errors.
+        let is_named =
+            |it: &Mismatch| message.contains(&it.pointer) && message.contains(&it.expected);
+        if result.verdict.held() || errors.iter().all(is_named) {
             continue;
         }
         lines.extend(errors.iter().map(|it| match it.pointer.as_str() {
@@ -141,6 +144,23 @@ mod tests {
         ] {
             assert_eq!(unnamed_errors(&result(message)), expected);
         }
+    }
+
+    #[test]
+    fn equal_schema_errors_at_other_places_are_listed() {
+        let errors: Vec<Mismatch> = (0..30)
+            .map(|index| Mismatch {
+                pointer: format!("/{index}"),
+                expected: "must be string".to_owned(),
+                actual: None,
+            })
+            .collect();
+        let code = kindlm_types::FailureCode::new("SCHEMA_INVALID");
+        let result =
+            AssertionResult::fail("is-json", "JSON", code, "Errors: data/0 must be string")
+                .with_evidence(ResultEvidence::Schema { errors });
+        let lines = unnamed_errors(&result);
+        assert_eq!((lines.len(), lines[29].as_str()), (30, "/29: must be string"));
     }
 
     #[test]

@@ -64,8 +64,12 @@ pub(crate) fn issues(case: &CaseResult) -> Vec<Issue<'_>> {
             && matches!(result.verdict, Verdict::Fail { .. });
         let turn = result.turn.as_ref().map(|it| format!(" (turn {it})")).unwrap_or_default();
         let mut message = result.verdict.message().unwrap_or_default().to_owned();
-        for error in evidence::unnamed_errors(result).iter().take(SCHEMA_ERRORS) {
+        let errors = evidence::unnamed_errors(result);
+        for error in errors.iter().take(SCHEMA_ERRORS) {
             message = format!("{message}; {error}");
+        }
+        if errors.len() > SCHEMA_ERRORS {
+            message = format!("{message}; … {} more", errors.len() - SCHEMA_ERRORS);
         }
         issues.push(Issue {
             level: if is_reason { Level::Error } else { Level::Warning },
