@@ -16,6 +16,8 @@ use crate::plain::head;
 use crate::score::beside_wanted;
 use crate::{RenderError, evidence, repeated, rerun};
 
+/// The maximum number of cases that are loaded to sort them.
+const SORTED: usize = 2_000;
 /// The maximum number of findings of a case.
 const FINDINGS: usize = 10;
 /// The maximum number of bytes of a request, of the tool calls, of an output and of the evidence.
@@ -98,6 +100,9 @@ pub(super) fn cases(
 
 /// Returns the positions of the failed and errored cases, the worst first: regressions, then the cases with the lowest
 /// share of repeats that held, then errored cases.
+///
+/// Only the first [`SORTED`] cases are sorted, because the order needs the whole case. The others follow in the order of
+/// the plan.
 fn worst_first(report: &AnyReport<'_>) -> Result<Vec<usize>, RenderError> {
     let changes = report.comparison.iter().flat_map(|it| &it.cases);
     let regressions: HashSet<(&str, &str)> = changes
@@ -105,9 +110,14 @@ fn worst_first(report: &AnyReport<'_>) -> Result<Vec<usize>, RenderError> {
         .map(|it| (it.case.as_str(), it.model.as_str()))
         .collect();
     let mut order = Vec::new();
+    let mut rest = Vec::new();
     for at in 0..report.cases.len() {
         let outcome = report.cases.mark(at).map(|it| it.outcome);
         if !matches!(outcome, Some(Outcome::Failed | Outcome::Errored)) {
+            continue;
+        }
+        if order.len() == SORTED {
+            rest.push(at);
             continue;
         }
         let case = report.cases.read(at)?;
@@ -117,7 +127,7 @@ fn worst_first(report: &AnyReport<'_>) -> Result<Vec<usize>, RenderError> {
         order.push(((!is_regression, case.outcome == Outcome::Errored), held, at));
     }
     order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-    Ok(order.into_iter().map(|(_, _, at)| at).collect())
+    Ok(order.into_iter().map(|(_, _, at)| at).chain(rest).collect())
 }
 
 /// The cases whose only result is an error of the same cause. Only the first of them is shown.
