@@ -85,7 +85,7 @@ impl Vote {
 
 /// Returns the place in the suite, such as `kindlm.yaml:41`.
 pub(super) fn place_of(source: &SourcePlace) -> String {
-    one_line(&format!("{}:{}", source.file, source.line))
+    one_line(&source.to_string())
 }
 
 /// Returns the checks and their nested parts as rows.

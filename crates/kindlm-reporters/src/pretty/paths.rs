@@ -1,6 +1,6 @@
 //! The difference between two JSON values, by path.
 
-use kindlm_types::{DiffFormat, ResultEvidence, ecma};
+use kindlm_types::{DiffFormat, ResultEvidence, ecma, pointer};
 use serde_json::Value;
 
 /// The maximum number of paths. A larger difference is easier to read by lines.
@@ -38,8 +38,8 @@ pub(super) fn of_evidence(evidence: &ResultEvidence) -> Option<Vec<Change>> {
                 // `open` is a stack, so the entries are pushed in reverse order.
                 let keys: Vec<&String> = old.keys().chain(added).collect();
                 open.extend(keys.into_iter().rev().map(|key| {
-                    let segment = key.replace('~', "~0").replace('/', "~1");
-                    (format!("{path}/{segment}"), old.get(key), new.get(key))
+                    let path = format!("{path}/{}", pointer::segment(key));
+                    (path, old.get(key), new.get(key))
                 }));
             }
             (Some(Value::Array(old)), Some(Value::Array(new))) => {
