@@ -224,7 +224,7 @@ impl State {
             }
             View::Lines { last } => {
                 // The lines of a long run become rare, because they stay in the log.
-                let pause = INTERVAL.max(now.duration_since(self.began) / 10);
+                let pause = ((now - self.began) / 10).clamp(INTERVAL, Duration::from_mins(1));
                 if now.duration_since(*last) >= pause && self.done < self.total {
                     *last = now;
                     self.line(&text);
