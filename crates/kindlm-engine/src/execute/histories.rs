@@ -157,7 +157,11 @@ fn exchange(execution: &Execution, form: &PromptForm) -> Value {
     } else {
         last.clone()
     };
-    let output = output_of_model(execution, form.calls);
+    // As in promptfoo, `null` is an empty output.
+    let output = match output_of_model(execution, form.calls) {
+        Value::Null => Value::from(""),
+        output => output,
+    };
     json!({"prompt": prompt, "input": last, "output": output, "metadata": execution.metadata})
 }
 
