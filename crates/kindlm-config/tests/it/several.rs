@@ -70,6 +70,12 @@ fn prompts_and_histories_have_limits() {
             "name: t, prompt: short, history: h, models: [openai:gpt-4o, openai:o3], vars: { x: a }, expect: { assert: [{ type: select-best, value: a }] }".to_owned(),
             "a test whose outputs are compared cannot have a `history`",
         ),
+        (
+            format!(
+                "name: t, prompt: short, history: h, vars: {{ x: a }}, conversation: [{{ turn: first }}, {{ turn: next, user: Go }}], {expect}"
+            ),
+            "a test with a `conversation` cannot have a `history`",
+        ),
     ] {
         let loaded = load_with(&suite(&format!("  - {{ {test} }}")), &Memory::default());
         let problems = brief(&loaded.diagnostics);

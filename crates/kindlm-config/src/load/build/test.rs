@@ -16,6 +16,7 @@ use super::body::{More, Part, Row, SubjectForm, TestParts, simulated};
 use super::dataset::entry;
 use super::parts::Parts;
 use super::test_parts::{digests, parts_key, with_end};
+use super::turn::Turns;
 use crate::load::repeat::until;
 use crate::load::resolve::Prompts;
 use crate::schema::SHAPES;
@@ -129,7 +130,7 @@ impl Builder<'_> {
         let compared =
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
         let history = (entry.history.as_deref(), entry.store_output_as.as_deref());
-        let depends = self.depends_on_others(piece, at, history, compared.is_some());
+        let depends = self.is_linked(piece, at, history, compared.is_some(), &parts.conversation);
         let (repeat, until) = self.repeats(piece, at, entry.repeat, kind, depends);
         let compiler = Arc::clone(&self.pool.compiler);
         let limits = (entry.max_turns, entry.answer_tools);
@@ -203,13 +204,14 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns true if the test depends on other tests. Checks its `history`.
-    fn depends_on_others(
+    /// Returns true if the test depends on other tests: by a comparison or a history. Checks its `history`.
+    fn is_linked(
         &mut self,
         piece: Piece<'_>,
         at: &str,
         (history, stores): (Option<&str>, Option<&str>),
         is_compared: bool,
+        turns: &Turns,
     ) -> bool {
         let has_history = history.is_some();
         if is_compared && has_history {
@@ -217,6 +219,13 @@ impl Builder<'_> {
             let message = "a test whose outputs are compared cannot have a `history`";
             let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
             let help = "compare the outputs in a test of its own, or remove `history`";
+            self.base.sink.push(diagnostic.with_help(help));
+        }
+        if has_history && !turns.forms.is_empty() {
+            let at = format!("{at}/history");
+            let message = "a test with a `conversation` cannot have a `history`";
+            let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
+            let help = "write the conversation as tests with one `history`, or remove `history`";
             self.base.sink.push(diagnostic.with_help(help));
         }
         if stores.is_some() && !has_history {
