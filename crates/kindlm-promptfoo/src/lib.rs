@@ -407,7 +407,7 @@ impl Translator<'_> {
     /// Reports secrets in an `env` block.
     fn check_env(&mut self, env: &Node) {
         for (key, _) in env.entries() {
-            if key.name.ends_with("_KEY") || key.name.ends_with("_TOKEN") {
+            if kindlm_redact::is_certain_secret(&key.name) {
                 let help = "set it in the environment of the process instead";
                 self.error(key.span, "a secret must not be in a file", Some(help));
             }

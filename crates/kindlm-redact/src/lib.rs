@@ -21,7 +21,9 @@ mod names;
 mod secrets;
 
 pub use look::{looks_like_key, mask_keys};
-pub use names::{is_secret_header, is_secret_setting, is_secret_variable, is_telling_name};
+pub use names::{
+    is_certain_secret, is_secret_header, is_secret_setting, is_secret_variable, is_telling_name,
+};
 pub use secrets::Secrets;
 
 /// The text that replaces a secret.

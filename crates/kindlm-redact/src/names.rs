@@ -22,6 +22,21 @@ pub fn is_secret_variable(name: &str) -> bool {
     PARTS.iter().any(|it| name.contains(it)) || last.is_some_and(|it| WORDS.contains(&it))
 }
 
+/// Returns true if an environment variable with this name certainly holds a secret, so that its value in a file is an
+/// error.
+///
+/// Unlike [`is_secret_variable`], a name such as `MAX_OUTPUT_TOKENS` does not count.
+///
+/// ```
+/// use kindlm_redact::is_certain_secret;
+///
+/// assert!(is_certain_secret("OPENAI_API_KEY") && is_certain_secret("DB_PASSWORD"));
+/// assert!(!is_certain_secret("MAX_OUTPUT_TOKENS") && !is_certain_secret("KEYBOARD"));
+/// ```
+pub fn is_certain_secret(name: &str) -> bool {
+    ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"].iter().any(|it| name.ends_with(it))
+}
+
 /// Returns true if a header with this name probably holds a secret.
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();

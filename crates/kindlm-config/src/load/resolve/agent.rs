@@ -130,7 +130,7 @@ fn problems_of_start(spec: &AgentSpec) -> Vec<Problem> {
         if name.is_empty() || !name.chars().all(is_name) {
             let problem = Problem::key(at, "this is not the name of a variable");
             problems.push(problem.with_help("use letters, digits and `_`"));
-        } else if ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"].iter().any(|it| name.ends_with(it)) {
+        } else if kindlm_redact::is_certain_secret(name) {
             let problem = Problem::key(at, "a secret must not be in a file");
             problems.push(problem.with_help("set it in the environment, and name it in `env`"));
         }
