@@ -39,7 +39,7 @@ pub fn check_outcomes(
         rest = later;
         for mut outcome in check.outcomes(own) {
             mask(&mut outcome.name);
-            outcome.name = unique(outcome.name, &mut names);
+            outcome.name = unique(&outcome.name, &mut names);
             outcomes.push(outcome);
         }
     }
@@ -47,8 +47,8 @@ pub fn check_outcomes(
 }
 
 /// Adds a number to a name that occurs already, the first that makes it unique.
-fn unique(name: String, names: &mut HashSet<String>) -> String {
-    let mut found = name.clone();
+fn unique(name: &str, names: &mut HashSet<String>) -> String {
+    let mut found = name.to_owned();
     let mut number = 1;
     while !names.insert(found.clone()) {
         number += 1;
