@@ -47,6 +47,10 @@ pub(crate) fn evaluate(
                 end = &mut evaluation => break end,
             }
         };
+        // The last results may come together with the end.
+        while let Ok(result) = results.try_recv() {
+            let _ = send.send(Progress::Result(Box::new(result)));
+        }
         if let Ok(evaluated) = &end {
             app.metrics.add_evaluation(source, evaluated.evaluation.outcome);
             if let Some(page) = page {

@@ -274,9 +274,8 @@ const bars = (all) => {
 const cells = (row) => models.map((/** @type {string} */ name, /** @type {number} */ m) => {
   const it = row.cells[m];
   const share = repeats[it] && `${held[it]}/${of[it]}`;
-  const rated = score[it] % 1 > 0 ? score[it].toFixed(2) : '';
-  const node = h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} held`} ${rated}` },
-    pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)], rated && h('span.score', rated)));
+  const node = h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} repeats held`}` },
+    pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)]));
   more?.compared(node.firstChild, row.name, name);
   return node;
 });

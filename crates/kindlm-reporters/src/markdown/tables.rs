@@ -187,9 +187,19 @@ pub(super) fn assertions(summary: &Summary) -> String {
     part
 }
 
-/// Counts the prompt assertions that held, and those that did not apply. Returns `None` if there are neither.
+/// Names the violated prompt assertions, and counts those that held and those that did not apply. Returns `None` without
+/// prompt assertions.
 pub(super) fn kept(summary: &Summary) -> Option<String> {
-    kept_of(&summary.assertions.iter().filter(|it| it.held()).collect::<Vec<_>>())
+    let (held, violated): (Vec<_>, Vec<_>) = summary.assertions.iter().partition(|it| it.held());
+    let mut parts: Vec<String> = kept_of(&held).into_iter().collect();
+    let named = violated.iter().take(CAUSES);
+    parts.extend(named.map(|it| match it.kept.total {
+        0 => format!("{} never judged", shown(&it.id, NAME)),
+        _ => format!("{} kept in {}", shown(&it.id, NAME), it.kept),
+    }));
+    let more = violated.len().saturating_sub(CAUSES) as u64;
+    parts.extend((more > 0).then(|| format!("{} not kept", plural(more, "other"))));
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn kept_of(held: &[&AssertionSummary]) -> Option<String> {

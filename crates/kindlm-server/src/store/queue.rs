@@ -131,22 +131,27 @@ impl Store {
             return Ok(false);
         }
         for (position, NewResult { assertion, status, score, .. }) in (0_i64..).zip(results) {
-            sqlx::query(
+            // A statement that was prepared with NULL refuses numbers on PostgreSQL, so NULL is not bound.
+            let (column, value) = if score.is_some() { (", score", ", $10") } else { ("", "") };
+            let sql = format!(
                 "INSERT INTO results (sample_id, position, agent, version, assertion_set, assertion, status, \
-                received_at, share, score) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-            )
-            .bind(&leased.id)
-            .bind(position)
-            .bind(&leased.agent)
-            .bind(&leased.version)
-            .bind(set)
-            .bind(assertion)
-            .bind(status)
-            .bind(leased.received_at)
-            .bind(leased.share.millionths())
-            .bind(*score)
-            .execute(&mut *transaction)
-            .await?;
+                received_at, share{column}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9{value})"
+            );
+            let query = sqlx::query(AssertSqlSafe(sql))
+                .bind(&leased.id)
+                .bind(position)
+                .bind(&leased.agent)
+                .bind(&leased.version)
+                .bind(set)
+                .bind(assertion)
+                .bind(status)
+                .bind(leased.received_at)
+                .bind(leased.share.millionths());
+            let query = match score {
+                Some(score) => query.bind(*score),
+                None => query,
+            };
+            query.execute(&mut *transaction).await?;
         }
         self.watch(&mut transaction, leased, set, results, reference).await?;
         transaction.commit().await?;
