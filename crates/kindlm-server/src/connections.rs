@@ -102,7 +102,7 @@ impl Drop for Connection {
     }
 }
 
-/// What a connection waits for. Clones share it.
+/// The state of a connection: its open requests, and whether it waits for its client. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity(Arc<Shared>);
 

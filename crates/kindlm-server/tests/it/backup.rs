@@ -29,7 +29,7 @@ fn sqlite_is_copied_while_the_server_runs() {
     assert_eq!(server.json("POST /v1/samples", &sample("1")).status, 200);
     let made = back_up(folder.path(), "sqlite://kindlm.db", "copy.db");
     assert!(made.status.success(), "{made:?}");
-    // What is stored later is not in the copy.
+    // The copy does not have a sample that is stored later.
     assert_eq!(server.json("POST /v1/samples", &sample("2")).status, 200);
     assert_eq!(ids(&server), ["2", "1"]);
     server.kill();

@@ -643,8 +643,8 @@ async fn scores_are_correlated_with_thumbs(store: &Store) {
     thumb("liked-passed-up-0", "down").await;
     let rates = store.feedback_rates(&of("liked")).await.unwrap().unwrap();
     assert_eq!((rates.thumbs_down, rates.samples, rates.overall.count()), (5, 10, 10));
-    let none = store.feedback_rates(&of("nobody")).await.unwrap().unwrap();
-    assert_eq!((none.samples, none.overall.count()), (0, 0));
+    let without_samples = store.feedback_rates(&of("nobody")).await.unwrap().unwrap();
+    assert_eq!((without_samples.samples, without_samples.overall.count()), (0, 0));
     let of_agent = SampleFilter { agent: Some("liked".to_owned()), ..SampleFilter::default() };
     assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 10);
 }
