@@ -99,8 +99,8 @@ def main():
         parts.append(evaluator.evaluate(records(ids)))
     seconds = time.perf_counter() - start
     used = os.times().user + os.times().system - cpu.user - cpu.system
-    expected = digest(pa.concat_tables(parts))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    expected = digest(pa.concat_tables(parts))
     print(f"one process: {count / seconds:,.0f} records/s, {used / count * 1e6:.1f} us CPU each, {memory} MiB", flush=True)
     del parts
 
