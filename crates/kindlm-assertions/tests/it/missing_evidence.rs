@@ -352,7 +352,7 @@ fn guardrails_see_every_answer_of_a_conversation() {
         for (check, expected) in [
             (
                 json!({"type": "pii", "denyPatterns": [], "detectors": ["email"]}),
-                "Found 1 PII match(es) for pattern \"e-mail address\" in turn `one`",
+                "Found 1 PII match for pattern \"e-mail address\" in turn `one`",
             ),
             (
                 json!({"type": "keywords", "deny": ["ADA"]}),

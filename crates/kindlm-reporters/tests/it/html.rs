@@ -274,7 +274,7 @@ fn the_page_answers_without_its_script() {
         "PII: card number",
         "formal_tone",
         "never shows a card number",
-        "Found 1 PII match(es)",
+        "Found 1 PII match",
         "no price is known",
         "answers in French",
     ] {

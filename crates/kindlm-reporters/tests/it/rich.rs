@@ -316,7 +316,7 @@ fn addresses() -> ExecutionResult {
         "pii",
         "PII: e-mail address",
         "PII_DETECTED",
-        "Found 600 PII match(es) for pattern \"e-mail address\"",
+        "Found 600 PII matches for pattern \"e-mail address\"",
         &evidence,
     );
     made(&json!([found]), &json!({"output": "a@b.org ".repeat(600)}))

@@ -136,7 +136,7 @@ fn leaks() -> CaseResult {
         "pii",
         "PII: card number",
         PII_DETECTED,
-        "Found 1 PII match(es) for pattern \"card number\"",
+        "Found 1 PII match for pattern \"card number\"",
     )
     .with_metadata("matches", json!(["411***"]));
     let denied = AssertionResult::fail(

@@ -341,7 +341,8 @@ impl Search {
             String::new()
         };
         let (count, name) = (found.count, &self.name);
-        let message = format!("Found {count} PII match(es) for pattern \"{name}\"{turns}");
+        let matches = if count == 1 { "match" } else { "matches" };
+        let message = format!("Found {count} PII {matches} for pattern \"{name}\"{turns}");
         let mut result = AssertionResult::fail(ID, label, PII_DETECTED, message)
             .with_metadata("pattern", self.id.as_str())
             .with_metadata("matchCount", found.count)
