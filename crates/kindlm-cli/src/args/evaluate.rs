@@ -26,6 +26,10 @@ pub(crate) struct EvaluateArgs {
     #[arg(long)]
     pub(crate) jsonl: bool,
 
+    /// Print JSON also on a terminal, where the results are text by default
+    #[arg(long)]
+    pub(crate) json: bool,
+
     /// The folder that paths inside `expect` are relative to [default: the working directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) base: Option<PathBuf>,

@@ -18,7 +18,8 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         }
         None => None,
     };
-    let config = config(args, &io.world.registries.providers)?;
+    let mut config = config(args, &io.world.registries.providers)?;
+    config.columns = (io.screen.stdout_is_terminal && !args.json).then(|| io.width());
     if args.file.is_none() && io.screen.stdin_is_terminal {
         io.notify("reading from the terminal; end with Ctrl-D");
     }
@@ -43,5 +44,6 @@ fn config(args: &EvaluateArgs, providers: &Providers) -> Result<EvaluateConfig, 
         output: args.output.clone(),
         resume: args.resume,
         summary: args.summary.clone(),
+        columns: None,
     })
 }

@@ -9,6 +9,7 @@ mod kept;
 mod line;
 mod misplaced_check;
 mod notes;
+mod readable;
 mod run;
 pub mod service;
 mod stream;

@@ -17,6 +17,7 @@ use super::basis::{Basis, Referred};
 use super::input::Stoppable;
 use super::judge::Asking;
 use super::kept::Output;
+use super::readable::ReadableResults;
 use super::{Evaluator, no_record, stream};
 use crate::interrupt::{Abortable, attend};
 use crate::reports::{check_target, resolved};
@@ -56,6 +57,10 @@ pub struct EvaluateConfig {
     pub resume: bool,
     /// The file for the summary of all records, relative to the working folder; `None` without such a file.
     pub summary: Option<PathBuf>,
+    /// The number of columns of a terminal: the results are text for people. `None` for JSON lines.
+    ///
+    /// The results in `output` are always JSON lines.
+    pub columns: Option<usize>,
 }
 
 impl Default for EvaluateConfig {
@@ -73,6 +78,7 @@ impl Default for EvaluateConfig {
             output: None,
             resume: false,
             summary: None,
+            columns: None,
         }
     }
 }
@@ -160,7 +166,15 @@ pub fn evaluate(
             .with_control(control.clone())
             .with_secrets(secrets);
     let evaluation = Evaluation { world, suite, config, evaluator, control, waits, abort };
-    let outcome = evaluation.run(records, results);
+    let outcome = match config.columns {
+        Some(columns) => {
+            let mut text = ReadableResults::new(results, columns);
+            let outcome = evaluation.run(records, &mut text);
+            Failure::of_stdout(text.finish())?;
+            outcome
+        }
+        None => evaluation.run(records, results),
+    };
     responses::report_use(world, recorded.responses(), false);
     outcome
 }

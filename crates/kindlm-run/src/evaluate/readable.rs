@@ -1,0 +1,177 @@
+//! Writes results as text for a terminal, instead of JSON lines.
+
+use std::io::{self, Write};
+use std::mem;
+
+use kindlm_reporters::{one_line, wrapped};
+use kindlm_types::{Outcome, ecma};
+use kindlm_wire::evaluate::{EvaluatedResult, Evaluation, LineError};
+use kindlm_wire::v1::Status;
+use serde_json::Value;
+
+/// The maximum number of lines that are shown of a message.
+const LINES: usize = 6;
+
+/// A writer that receives JSON lines, and writes a block of text for each of them.
+pub(super) struct ReadableResults<'w> {
+    to: &'w mut (dyn Write + Send),
+    columns: usize,
+    /// The beginning of a line whose end was not received yet.
+    line: Vec<u8>,
+    /// The numbers of results by their words, in order of first appearance.
+    counts: Vec<(&'static str, u64)>,
+}
+
+impl<'w> ReadableResults<'w> {
+    /// Returns a writer for a terminal with this number of columns.
+    pub(super) fn new(to: &'w mut (dyn Write + Send), columns: usize) -> Self {
+        Self { to, columns, line: Vec::new(), counts: Vec::new() }
+    }
+
+    /// Writes the number of results if there are several.
+    pub(super) fn finish(self) -> io::Result<()> {
+        let all: u64 = self.counts.iter().map(|it| it.1).sum();
+        if all < 2 {
+            return Ok(());
+        }
+        let parts: Vec<String> =
+            self.counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        writeln!(self.to, "\n{all} results: {}", parts.join(", "))
+    }
+
+    fn count(&mut self, word: &'static str) {
+        match self.counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count += 1,
+            None => self.counts.push((word, 1)),
+        }
+    }
+
+    /// Returns the text of a result. Other lines stay as they are.
+    fn text(&mut self, line: &[u8]) -> String {
+        if let Ok(evaluation) = serde_json::from_slice::<Evaluation>(line) {
+            let (_, word) = look(evaluation.outcome);
+            self.count(word);
+            return of_evaluation(&evaluation);
+        }
+        match serde_json::from_slice::<LineError>(line) {
+            Ok(it) => {
+                self.count("malformed");
+                format!(
+                    "! malformed  {}\n    {}\n",
+                    name(it.id.as_ref(), it.line),
+                    one_line(&it.error)
+                )
+            }
+            Err(_) => String::from_utf8_lossy(line).into_owned(),
+        }
+    }
+}
+
+impl Write for ReadableResults<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|it| *it == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let line = mem::take(&mut self.line);
+                let text = self.text(&line);
+                self.to.write_all(wrapped(&text, self.columns).as_bytes())?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Returns the mark and the word of an outcome.
+fn look(outcome: Outcome) -> (char, &'static str) {
+    match outcome {
+        Outcome::Passed => ('✓', "passed"),
+        Outcome::Scored => ('~', "scored"),
+        Outcome::Failed => ('✗', "failed"),
+        Outcome::Errored => ('!', "errored"),
+        Outcome::Skipped => ('–', "skipped"),
+    }
+}
+
+/// Returns the id of a record, or else the number of its line. A single record without an id has no line.
+fn name(id: Option<&Value>, line: u64) -> String {
+    match id {
+        Some(id) => one_line(&ecma::text(id)),
+        None if line > 0 => format!("line {line}"),
+        None => String::new(),
+    }
+}
+
+fn of_evaluation(it: &Evaluation) -> String {
+    let (mark, word) = look(it.outcome);
+    let score = it.weighted_score.or(it.score).map(|it| format!("score {}", ecma::to_fixed(it, 2)));
+    let checks = match it.total {
+        0 => "no check was judged".to_owned(),
+        total => format!("{} of {total} checks passed", it.passed),
+    };
+    let facts = [Some(name(it.id.as_ref(), 0)), score, Some(checks)].into_iter().flatten();
+    let facts: Vec<String> = facts.filter(|it| !it.is_empty()).collect();
+    let mut text = format!("{mark} {word}  {}\n", facts.join("  "));
+    it.results.iter().for_each(|it| add_check(&mut text, it));
+    text
+}
+
+fn add_check(text: &mut String, it: &EvaluatedResult) {
+    let (mark, _) = look(match it.status {
+        Status::Passed => Outcome::Passed,
+        Status::Failed => Outcome::Failed,
+        Status::Errored => Outcome::Errored,
+        Status::Skipped => Outcome::Skipped,
+    });
+    // A score of 0 or 1 says no more than the mark.
+    let score = it.score.filter(|it| *it > 0.0 && *it < 1.0).map(|it| ecma::to_fixed(it, 2));
+    let code = it.failure_code.as_ref().map(|it| one_line(it.as_str()));
+    let label = it.id.as_deref().unwrap_or(&it.label);
+    let parts = [score, Some(one_line(label)), code].into_iter().flatten();
+    text.push_str(&format!("    {mark} {}\n", parts.collect::<Vec<_>>().join("  ")));
+    if it.status == Status::Passed {
+        return;
+    }
+    let message = it.failure_message.as_deref().unwrap_or_default();
+    let reason = it.reasoning.as_deref().filter(|it| !message.contains(*it)).unwrap_or_default();
+    for line in message.lines().chain(reason.lines()).filter(|it| !it.is_empty()).take(LINES) {
+        text.push_str(&format!("      {}\n", one_line(line)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_blocks_of_text() {
+        let result = |status: &str, label: &str, message: Option<&str>| {
+            serde_json::json!({
+                "pass": status == "passed", "status": status, "type": "contains", "label": label,
+                "score": if status == "passed" { 1.0 } else { 0.0 }, "severity": "gate",
+                "failure_code": message.map(|_| "KEYWORD_MISSING"), "failure_message": message,
+            })
+        };
+        let first = serde_json::json!({
+            "id": 7, "score": 0.5, "passed": 1, "failed": 1, "total": 2, "outcome": "failed",
+            "results": [result("passed", "JSON", None), result("failed", "Contains", Some("no \"hi\"\nin it"))],
+        });
+        let second = serde_json::json!({"error": "not JSON", "line": 2});
+        let mut out = Vec::new();
+        let mut text = ReadableResults::new(&mut out, 80);
+        let all = format!("{first}\n{second}\n");
+        // Lines may arrive in parts.
+        let (begin, end) = all.split_at(20);
+        text.write_all(begin.as_bytes()).unwrap();
+        text.write_all(end.as_bytes()).unwrap();
+        text.finish().unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "✗ failed  7  score 0.50  1 of 2 checks passed\n    ✓ JSON\n    ✗ Contains  KEYWORD_MISSING\n      \
+             no \"hi\"\n      in it\n! malformed  line 2\n    not JSON\n\n2 results: 1 failed, 1 malformed\n"
+        );
+    }
+}
