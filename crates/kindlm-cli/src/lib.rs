@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use kindlm_types::ExitStatus;
 
@@ -54,8 +55,18 @@ pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
 
 fn parse(args: impl IntoIterator<Item = OsString>, io: &Io) -> Result<Cli, clap::Error> {
     let command = Cli::command().term_width(io.width().min(100));
-    let matches = command.try_get_matches_from(args)?;
+    let matches = command.try_get_matches_from(args).map_err(hint_version)?;
     Cli::from_arg_matches(&matches)
+}
+
+/// Names `--version` for `kindlm version`, instead of commands with similar names.
+fn hint_version(mut err: clap::Error) -> clap::Error {
+    if err.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("version".into())) {
+        err.remove(ContextKind::SuggestedSubcommand);
+        let tip = "`kindlm --version` prints the version".into();
+        err.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    err
 }
 
 fn add_env_files(files: &[PathBuf], io: &mut Io) -> Result<(), Failure> {
