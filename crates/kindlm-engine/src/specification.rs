@@ -118,6 +118,7 @@ fn judges(suite: &Suite) -> Vec<JudgeInfo> {
             samples: block.samples.unwrap_or(1),
             rules,
             instructions: it.prompts.clone(),
+            calibration: it.calibration.clone(),
         }
     });
     let mut all: Vec<JudgeInfo> = Vec::new();

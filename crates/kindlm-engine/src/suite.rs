@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kindlm_assertions::{JudgeBlock, ScriptSettings};
 use kindlm_types::{
-    AgentSpec, Channel, ComplianceInfo, Limits, Params, Price, SuiteInfo, ToolSpec, TraceSettings,
-    Usage,
+    AgentSpec, Channel, ComplianceInfo, JudgeCalibration, Limits, Params, Price, SuiteInfo,
+    ToolSpec, TraceSettings, Usage,
 };
 use serde_json::{Map, Value};
 
@@ -91,6 +91,8 @@ pub struct JudgedCheck {
     pub texts: Vec<Cow<'static, str>>,
     /// The file, line and column.
     pub place: String,
+    /// The measured agreement of the judges with people, if it is known.
+    pub calibration: Option<JudgeCalibration>,
 }
 
 /// The target of a test: a model with its parameters, or an agent that is a program.

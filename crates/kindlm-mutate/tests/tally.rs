@@ -29,6 +29,7 @@ fn judged(results: Vec<AssertionResult>, threshold: Option<f64>) -> ExecutionRes
         error: None,
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Writes the evidence of a verdict as the lines of a unified diff.
 
+use std::borrow::Cow;
+
 use kindlm_types::{AssertionResult, CheckedText, Mismatch, ResultEvidence, TextSpan};
 
 use crate::diff::{self, LineKind};
@@ -8,10 +10,15 @@ use crate::diff::{self, LineKind};
 const CONTEXT: usize = 2;
 /// The number of characters that are shown before and after a match.
 const AROUND: usize = 30;
+/// The id of the check whose matches are personal data.
+pub(crate) const PERSONAL: &str = "pii";
+/// The character that replaces personal data.
+const MASK: char = '•';
 
 /// Returns lines that begin with `-` (expected), `+` (actual) or a space.
 ///
-/// `output` is the output of the execution. Returns no lines if the message of the check already has all facts.
+/// `output` is the output of the execution, [without personal data](masked). Returns no lines if the message of the check
+/// already has all facts.
 pub(crate) fn lines(evidence: &ResultEvidence, output: &str) -> Vec<String> {
     match evidence {
         ResultEvidence::Diff { .. } | ResultEvidence::Trajectory { .. } => {
@@ -107,16 +114,68 @@ fn mismatched(tool: &str, mismatches: &[Mismatch]) -> Vec<String> {
 
 /// Returns a match with the text around it.
 fn found(span: &TextSpan, output: &str) -> String {
+    let Excerpt { before, found, after } = Excerpt::of(span, output);
+    let text = format!("{before}{found}{after}");
+    format!("+ {}: {}", span.what, text.replace(['\r', '\n'], " "))
+}
+
+/// A match in a text, and the text around it. `…` stands for the rest of the text.
+pub(crate) struct Excerpt {
+    pub(crate) before: String,
+    pub(crate) found: String,
+    pub(crate) after: String,
+}
+
+impl Excerpt {
+    /// Returns the match at a place of an output, [without personal data](masked).
+    pub(crate) fn of(span: &TextSpan, output: &str) -> Self {
+        let (start, end) = range(span);
+        let from = start.saturating_sub(AROUND);
+        let mut chars = output.chars().skip(from);
+        let mut next = |count: usize| chars.by_ref().take(count).collect::<String>();
+        let (mut before, found) = (next(start - from), next(end.saturating_sub(start)));
+        let mut after = next(AROUND);
+        if from > 0 {
+            before.insert(0, '…');
+        }
+        if chars.next().is_some() {
+            after.push('…');
+        }
+        Self { before, found, after }
+    }
+}
+
+fn range(span: &TextSpan) -> (usize, usize) {
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
-    let (start, end) = (number(span.start), number(span.end));
-    let from = start.saturating_sub(AROUND);
-    let length = end.saturating_sub(from).saturating_add(AROUND);
-    let text: String = output.chars().skip(from).take(length).collect();
-    let (before, after) = (
-        if from > 0 { "…" } else { "" },
-        if output.chars().count() > from.saturating_add(length) { "…" } else { "" },
-    );
-    format!("+ {}: {before}{}{after}", span.what, text.replace(['\r', '\n'], " "))
+    (number(span.start), number(span.end))
+}
+
+/// Replaces the characters of personal data in an output by `•`, except the first one of each match.
+///
+/// `results` are the results of the execution. The number of characters stays, so that the places of evidence are valid.
+pub(crate) fn masked<'o>(output: &'o str, results: &[AssertionResult]) -> Cow<'o, str> {
+    let mut spans: Vec<&TextSpan> = Vec::new();
+    // A script may nest parts arbitrarily deep, so there is no recursion.
+    let mut open: Vec<&AssertionResult> = results.iter().collect();
+    while let Some(result) = open.pop() {
+        open.extend(&result.components);
+        let evidence = result.evidence.iter().filter(|_| result.assertion == PERSONAL);
+        spans.extend(evidence.flat_map(|it| match it {
+            ResultEvidence::Matches { of: CheckedText::Output, spans } => spans.as_slice(),
+            _ => &[],
+        }));
+    }
+    if spans.is_empty() {
+        return Cow::Borrowed(output);
+    }
+    let mut chars: Vec<char> = output.chars().collect();
+    for (start, end) in spans.into_iter().map(range) {
+        let end = end.min(chars.len());
+        if let Some(personal) = chars.get_mut(start.saturating_add(1)..end) {
+            personal.fill(MASK);
+        }
+    }
+    Cow::Owned(chars.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -124,6 +183,28 @@ mod tests {
     use kindlm_types::DiffFormat;
 
     use super::*;
+
+    #[test]
+    fn personal_data_is_masked_in_all_excerpts() {
+        let span = |start, end| TextSpan { start, end, what: "e-mail address".to_owned() };
+        let matches = |spans| ResultEvidence::Matches { of: CheckedText::Output, spans };
+        let code = || kindlm_types::FailureCode::new("PII_DETECTED");
+        let personal = AssertionResult::fail(PERSONAL, "PII", code(), "found")
+            .with_evidence(matches(vec![span(4, 9), span(16, 21)]));
+        let other = AssertionResult::fail("not-contains", "or", code(), "found")
+            .with_evidence(matches(vec![span(10, 12)]));
+        let set = AssertionResult {
+            components: vec![personal],
+            ..AssertionResult::fail("assert-set", "set", code(), "failed")
+        };
+        let output = "Ask ä@b.c or is d@e.f.";
+        assert!(
+            matches!(masked(output, std::slice::from_ref(&other)), Cow::Borrowed(it) if it == output)
+        );
+        let hidden = masked(output, &[other, set]);
+        assert_eq!(hidden, "Ask ä•••• or is d••••.");
+        assert_eq!(hidden.chars().count(), output.chars().count());
+    }
 
     #[test]
     fn schema_errors_outside_the_message_are_listed() {

@@ -55,8 +55,8 @@ pub use comparison::comparison_text;
 pub use compliance::{ComplianceDocument, is_sha256};
 pub use history::history_text;
 pub use html::{
-    HtmlShell, ServedRun, case_difference, html_shell, html_style, html_without_runs, serve_run,
-    write_html,
+    HtmlShell, ServeOptions, ServedRun, case_difference, html_shell, html_style, html_without_runs,
+    serve_run, serve_run_with, write_html,
 };
 use kindlm_types::{AnyReport, CaseError, Registered, Registry};
 pub use manual::write_manual;
@@ -91,6 +91,8 @@ pub struct Style {
     /// The working folder relative to the root of the repository, such as `agents/support`; empty if it is the root,
     /// or unknown. `github`, `gitlab` and `sarif` write paths below the root.
     pub folder: String,
+    /// The name of the file that the report is written to, if it is known. `compliance` prints it in a command.
+    pub file: Option<String>,
 }
 
 impl Default for Style {
@@ -102,6 +104,7 @@ impl Default for Style {
             html_limit: 32_000_000,
             report_url: None,
             folder: String::new(),
+            file: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use kindlm_types::{
 };
 
 use crate::amount::percent;
+use crate::plain::one_line;
 
 /// Returns the error of a case if every execution failed with an error of the same cause.
 ///
@@ -17,6 +18,39 @@ pub(crate) fn only_error(case: &CaseResult) -> Option<&ExecutionError> {
     let first = errors.next()??;
     let key = error_cause_key(first);
     errors.all(|it| it.is_some_and(|it| error_cause_key(it) == key)).then_some(first)
+}
+
+/// The cases whose only result is an error of the same cause. A report shows only the first of them.
+pub(crate) struct AlikeCases {
+    cause: String,
+    /// The name of the first case, which shows the error.
+    pub(crate) first: String,
+    /// The number of the other cases.
+    pub(crate) others: u64,
+    /// The names of the first few other cases.
+    pub(crate) names: Vec<String>,
+}
+
+impl AlikeCases {
+    /// The maximum number of other cases that are named.
+    const NAMED: usize = 5;
+
+    /// Returns a group that begins with a case.
+    pub(crate) fn new(cause: String, first: String) -> Self {
+        Self { cause, first, others: 0, names: Vec::new() }
+    }
+
+    /// Counts a case in the group with its cause. Returns false if there is no such group.
+    pub(crate) fn join(groups: &mut [Self], cause: Option<&str>, name: &str) -> bool {
+        let Some(group) = groups.iter_mut().find(|it| Some(it.cause.as_str()) == cause) else {
+            return false;
+        };
+        group.others += 1;
+        if group.names.len() < Self::NAMED {
+            group.names.push(one_line(name));
+        }
+        true
+    }
 }
 
 /// Describes the pass rate of the repeats, as `3/5 repeats held (60.0%, 95% CI 23.1 to 88.2)`.

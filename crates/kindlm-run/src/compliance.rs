@@ -253,7 +253,7 @@ fn verify_report(
     saved: &Saved,
 ) -> Result<(), Failure> {
     let report: &AnyReport<'_> = &saved.report;
-    let json = rendered("json", report)?;
+    let json = rendered("json", report, None)?;
     let json = HEXLOWER.encode(&Sha256::digest(json));
     let mut differences = Vec::new();
     if document.stated_json.as_ref().filter(|it| is_sha256(it)) != Some(&json) {
@@ -262,7 +262,7 @@ fn verify_report(
     let (own, version) = (env!("CARGO_PKG_VERSION"), &report.run.version);
     let mut note = saved.name.clone();
     if own == version {
-        let expected = rendered(document.reporter, report)?;
+        let expected = rendered(document.reporter, report, document.file.clone())?;
         differences.extend(changed_sections(text, &expected));
     } else {
         let _ = write!(
@@ -274,10 +274,11 @@ fn verify_report(
     Ok(())
 }
 
-fn rendered(id: &str, report: &AnyReport<'_>) -> Result<String, Failure> {
+fn rendered(id: &str, report: &AnyReport<'_>, file: Option<String>) -> Result<String, Failure> {
     let reporter = crate::reporter(id)?;
     let mut text = String::new();
-    (reporter.render)(report, &Style::default(), &mut text)
+    let style = Style { file, ..Style::default() };
+    (reporter.render)(report, &style, &mut text)
         .map_err(|err| Failure::internal(err.to_string()))?;
     Ok(text)
 }

@@ -60,7 +60,7 @@ impl OpenOptions {
 }
 
 /// The location of a suite.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SuiteFolder {
     /// The config file.
     pub path: PathBuf,

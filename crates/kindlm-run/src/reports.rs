@@ -169,6 +169,8 @@ pub fn write_file_with(
 ) -> Result<(), Failure> {
     let failed = |err: &StoreError| Failure::internal(err.to_string());
     let mut draft = Draft::begin(path).map_err(|err| failed(&err))?;
+    let file = path.file_name().map(|it| it.to_string_lossy().into_owned());
+    let style = &Style { file, ..style.clone() };
     render(reporter, (report, mutation), style, &mut draft).map_err(|err| match err {
         NotRendered::Written(err) => failed(&draft.failed(&err)),
         NotRendered::Report(err) => Failure::internal(err.to_string()),

@@ -110,6 +110,7 @@ impl Prepared {
         }
         let models = trust::models_of(&suite.models);
         trust::settle((world.now)(), &place.state(), models, &mut suite.gates)?;
+        trust::note_calibrations(world, &place.state(), &mut suite, &files);
         compliance::check_folder(&place, &suite, allow_outside)?;
         config.options.filter =
             select::filter(world, &place, &suite, &config.select, past.as_ref())?;

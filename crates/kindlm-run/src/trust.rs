@@ -11,7 +11,7 @@ use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min
 use kindlm_engine::{Model, Plan, Suite, TestCase};
 use kindlm_stats::Confusion;
 use kindlm_store::{Calibration, Calibrations, CriterionCounts, Folder};
-use kindlm_types::{GateOutcome, GateResult, ecma};
+use kindlm_types::{GateOutcome, GateResult, JudgeCalibration, ecma};
 
 use crate::judge_setup::{Panel, from_stored};
 use crate::{Failure, World};
@@ -113,6 +113,55 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
         if let Some(earlier) = same.max_by(|a, b| worse(a, b)) {
             gate.clone_from(earlier);
         }
+    }
+}
+
+/// Adds the stored agreement with people to the judges of a suite, for reports.
+///
+/// A judge without a calibration for its check, its instructions and its settings has none. If the calibrations cannot
+/// be read, there is a notice and none is added.
+pub(crate) fn note_calibrations(world: &World, state: &Path, suite: &mut Suite, files: &Folder) {
+    if let Err(failure) = find_calibrations(state, suite, files) {
+        let why = failure.message.unwrap_or_default();
+        world.notify(&format!("warning: the report lacks the agreement of judges: {why}"));
+    }
+}
+
+fn find_calibrations(state: &Path, suite: &mut Suite, files: &Folder) -> Result<(), Failure> {
+    let calibrations = Calibrations::new(state);
+    let programs = Programs::new(files);
+    let Suite { judged, models, providers, defaults, .. } = suite;
+    for check in judged {
+        let default = defaults.judge_model.as_deref();
+        let Some(panel) = Panel::of(models, default, &check.judging) else { continue };
+        let decided = panel.decided(providers, &programs);
+        let judge = panel.stored();
+        let all = calibrations.of(&judge).map_err(|err| Failure::store(&err))?;
+        let known = all.iter().find(|it| {
+            it.check == check.check && it.prompts == check.prompts && it.providers == decided
+        });
+        check.calibration = match known {
+            Some(it) => {
+                let alarm = calibrations.alarm(&judge, it).map_err(|err| Failure::store(&err))?;
+                Some(noted(it, alarm))
+            }
+            None => None,
+        };
+    }
+    Ok(())
+}
+
+fn noted(known: &Calibration, alarm: Option<String>) -> JudgeCalibration {
+    let counts: Confusion = known.counts.into();
+    let interval = counts.kappa_interval(CONFIDENCE).ok();
+    JudgeCalibration {
+        kappa: counts.kappa(CONFIDENCE).ok().map(|it| it.value),
+        low: interval.map(|it| it.low),
+        high: interval.map(|it| it.high),
+        agreement: known.agreement,
+        labels: counts.total(),
+        calibrated_at: known.calibrated_at.clone(),
+        alarm,
     }
 }
 

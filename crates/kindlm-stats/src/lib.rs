@@ -73,7 +73,7 @@ pub use drift::Drift;
 pub use few::{kappa_interval_of_sets, prediction_powered_rate};
 pub use kappa::{Kappa, KappaInterval};
 pub use multiple::{benjamini_hochberg, fisher_exact};
-pub use paired::{Difference, POWER, Paired, PairedTest};
+pub use paired::{Difference, POWER, Paired, PairedTest, mean_difference};
 pub use pilot::{Pilot, PilotCase};
 pub use plan::{Goal, MOST_CLUSTERS, PlanError, Shape, Size};
 pub use ppi::{Labelled, PredictionPowered, Tuning, Unlabelled, prediction_powered};

@@ -60,6 +60,7 @@ fn result(index: u32) -> ExecutionResult {
         error: None,
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

@@ -36,9 +36,10 @@ pub use duplicate_key::{duplicate_key, duplicate_key_among, duplicate_key_pointe
 pub use evidence::{
     Action, ActionState, ActionStatus, CallForm, Channel, CommandEnd, Completeness, Coverage,
     DeclaredEvidence, Event, Execution, ExecutionError, ExecutionResult, Facts, InputOption,
-    InputRequest, OpenWorkspace, Price, Span, SpanFilter, SpanMapping, Speaker, Spend,
-    SubagentCall, ToolCall, ToolKind, Trace, TraceSettings, Transcript, Turn, Usage, UsageSum,
-    WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces, Written, exit_code, workspace,
+    InputRequest, JudgeSpending, OpenWorkspace, Price, Span, SpanFilter, SpanMapping, Speaker,
+    Spend, SubagentCall, ToolCall, ToolKind, Trace, TraceSettings, Transcript, Turn, Usage,
+    UsageSum, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces, Written, exit_code,
+    workspace,
 };
 pub use kindlm_stats::{Decision, Interval};
 pub use ports::{
@@ -58,11 +59,12 @@ pub use report::{
     CheckCounts, CheckInfo, ComparedRun, Comparison, ComparisonVerdict, ComplianceInfo, Condition,
     ConditionChange, Cost, DerivedMetric, DerivedValue, Distribution, EarlyEnd, ErrorFinding,
     ExitStatus, FailingCase, FileDigest, Finding, GateOutcome, GateResult, InstructionsInfo,
-    JudgeIdentity, JudgeInfo, MAX_SPECIFIED_TESTS, MeasuredRate, ModelInfo, ModelTotals,
-    NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, PassRate, Percentiles, PromptInfo, Quantity,
-    RateChange, RateCount, RateSum, RateTest, RepeatCounts, Report, RunInfo, ScoreSummary,
-    ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals, Tally, TestInfo, cause_key,
-    cluster_of, error_cause_key, interval_text, percent, prompt_assertion_id, thousands,
+    JudgeCalibration, JudgeIdentity, JudgeInfo, MAX_SPECIFIED_TESTS, MeasuredRate, ModelDifference,
+    ModelInfo, ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, PassRate, Percentiles,
+    PromptInfo, Quantity, RateChange, RateCount, RateSum, RateTest, RepeatCounts, Report, RunInfo,
+    ScoreSummary, ShardInfo, SkippedCase, SuiteInfo, SuiteTotals, Summary, TagTotals, Tally,
+    TestInfo, cause_key, cluster_of, error_cause_key, interval_text, percent, prompt_assertion_id,
+    thousands,
 };
 pub use source_place::SourcePlace;
 pub use sum::{ExactSum, Mean};

@@ -24,6 +24,11 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
 
+    /// Link the places of tests to an editor: `vscode`, `cursor`, `zed`, `idea` or another known name, or a URL with
+    /// `{file}` and `{line}` [default: the variable KINDLM_EDITOR]
+    #[arg(long, value_name = "NAME|URL")]
+    pub(crate) editor: Option<String>,
+
     /// Open the page in the browser
     #[arg(long)]
     pub(crate) open: bool,

@@ -481,11 +481,11 @@ impl<'r, 'a> RunTally<'r, 'a> {
         // The money is spent, even if the result is lost.
         let unit = self.running.run.plan.units.get(index).copied();
         let begun = unit.map(|it| begun(self.running.run.suite, it)).unwrap_or_default();
-        let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = result;
+        let ExecutionResult { execution, judge_cost_usd, judge_usage, judge_spending, .. } = result;
         let (cost_usd, usage) = (execution.spent(), execution.usage);
         let lost =
             lost(Execution { spend: Spend { cost_usd, ..begun.spend }, usage, ..begun }, &err);
-        let result = ExecutionResult { judge_cost_usd, judge_usage, ..lost };
+        let result = ExecutionResult { judge_cost_usd, judge_usage, judge_spending, ..lost };
         self.sink.not_kept(index, &result);
         self.give_up(err);
         self.count(index, result);

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use kindlm_types::{BoxFuture, Execution, ExecutionResult, UsageSum};
+use kindlm_types::{BoxFuture, Execution, ExecutionResult, JudgeSpending, UsageSum};
 
 use super::Running;
 use super::conversation::GoesOn;
@@ -29,25 +29,28 @@ impl GoesOn for Required<'_> {
 
 /// The cost of judging before the end of an execution.
 ///
-/// The fields are the known sum in US dollars, true if a cost is unknown, and the tokens.
+/// The fields are the known sum in US dollars, true if a cost is unknown, the tokens, and the spending by judge.
 #[derive(Default)]
-pub(super) struct Early(Mutex<(f64, bool, UsageSum)>);
+pub(super) struct Early(Mutex<(f64, bool, UsageSum, Vec<JudgeSpending>)>);
 
 impl Early {
     fn add(&self, judged: &Judgement) {
         let mut sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, unknown, usage) = &mut *sum;
+        let (known, unknown, usage, spending) = &mut *sum;
         *known += judged.cost_usd.unwrap_or_default();
         *unknown |= judged.cost_usd.is_none();
         usage.extend(judged.usage);
+        judged.spending.iter().cloned().for_each(|it| it.add_to(spending));
     }
 
     pub(super) fn added_to(self, mut result: Box<ExecutionResult>) -> Box<ExecutionResult> {
-        let (known, unknown, usage) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (known, unknown, usage, spending) =
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         result.judge_cost_usd = result.judge_cost_usd.filter(|_| !unknown).map(|it| it + known);
         let mut sum = UsageSum::from(result.judge_usage);
         sum.extend(usage);
         result.judge_usage = sum.total();
+        spending.into_iter().for_each(|it| it.add_to(&mut result.judge_spending));
         result
     }
 }

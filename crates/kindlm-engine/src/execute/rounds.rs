@@ -160,6 +160,7 @@ fn uncompared(member: Result<Member, RecordError>) -> Ended {
         Some(mut settled) => {
             settled.judge_cost_usd = result.judge_cost_usd;
             settled.judge_usage = result.judge_usage;
+            settled.judge_spending.clone_from(&result.judge_spending);
             Ended::New(settled.into())
         }
         None if awaits_comparison => Ended::New(waiting(*result).into()),

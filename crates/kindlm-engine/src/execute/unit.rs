@@ -338,6 +338,7 @@ pub(crate) fn errored(execution: Execution, error: ExecutionError) -> ExecutionR
         error: Some(error),
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

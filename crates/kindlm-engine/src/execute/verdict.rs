@@ -25,12 +25,14 @@ impl Running<'_> {
         model: Option<&Model>,
         earlier: ExecutionResult,
     ) -> Finished {
-        let ExecutionResult { execution, judge_cost_usd, judge_usage, .. } = earlier;
+        let ExecutionResult { execution, judge_cost_usd, judge_usage, judge_spending, .. } =
+            earlier;
         let execution = Box::new(of_case(execution, case, body, model));
         let mut judged = self.judge(case, body, model, execution).await;
         let result = &mut judged.result;
         result.judge_cost_usd = result.judge_cost_usd.zip(judge_cost_usd).map(|(a, b)| a + b);
         result.judge_usage += judge_usage;
+        judge_spending.into_iter().for_each(|it| it.add_to(&mut result.judge_spending));
         judged
     }
 
@@ -56,6 +58,7 @@ impl Running<'_> {
             cost_usd: Some(0.0),
             known_cost_usd: 0.0,
             usage: UsageSum::default(),
+            spending: Vec::new(),
             halt: None,
         };
         if !body.conversation.is_empty() {
@@ -83,13 +86,20 @@ impl Running<'_> {
             sum.results.extend(comparing.iter().map(|it| not_run(it, halt)));
             return self.concluded(case, execution, sum).into();
         }
-        let Judgement { results, cost_usd, usage, .. } = sum;
+        let Judgement { results, cost_usd, usage, spending: judge_spending, .. } = sum;
         let outcome = Outcome::of(&results);
         let (judge_cost_usd, judge_usage) = (cost_usd, usage.total());
         let error = self.unjudged(&results);
         let execution = *execution;
-        let result =
-            ExecutionResult { execution, results, outcome, error, judge_cost_usd, judge_usage };
+        let result = ExecutionResult {
+            execution,
+            results,
+            outcome,
+            error,
+            judge_cost_usd,
+            judge_usage,
+            judge_spending,
+        };
         Finished { result: Box::new(result), awaits_comparison: true }
     }
 
@@ -106,7 +116,9 @@ impl Running<'_> {
             Err(err) => return errored(result.execution, internal(&err.to_string())),
         };
         let checks: Vec<Check> = body.checks.iter().filter(|it| it.compares()).cloned().collect();
-        let ExecutionResult { execution, results, judge_cost_usd, judge_usage, .. } = result;
+        let ExecutionResult {
+            execution, results, judge_cost_usd, judge_usage, judge_spending, ..
+        } = result;
         let mut sum = Judgement {
             results,
             result_counts: Vec::new(),
@@ -114,6 +126,7 @@ impl Running<'_> {
             cost_usd: judge_cost_usd,
             known_cost_usd: judge_cost_usd.unwrap_or(0.0),
             usage: judge_usage.into(),
+            spending: judge_spending,
             halt: None,
         };
         let evidence = CheckEvidence {
@@ -151,6 +164,7 @@ impl Running<'_> {
             outcome,
             judge_cost_usd: sum.cost_usd,
             judge_usage: sum.usage.total(),
+            judge_spending: sum.spending,
         })
     }
 
@@ -222,6 +236,7 @@ fn add(sum: &mut Judgement, judged: Judgement, turn: Option<&str>) {
     sum.cost_usd = sum.cost_usd.zip(judged.cost_usd).map(|(sum, cost)| sum + cost);
     sum.known_cost_usd += judged.known_cost_usd;
     sum.usage.extend(judged.usage);
+    judged.spending.into_iter().for_each(|it| it.add_to(&mut sum.spending));
     let mut results = judged.results;
     if let Some(turn) = turn {
         for result in &mut results {

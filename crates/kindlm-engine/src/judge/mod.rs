@@ -10,7 +10,8 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use kindlm_assertions::{Check, Evidence, OutputComparison};
 use kindlm_types::{
-    Answer, Answers, AskError, AssertionResult, Execution, Outcome, Question, UsageSum, Verdict,
+    Answer, Answers, AskError, AssertionResult, Execution, JudgeSpending, Outcome, Question,
+    UsageSum, Verdict,
 };
 
 pub(crate) use judges::JudgeAnswer;
@@ -39,6 +40,8 @@ pub struct Judgement {
     pub known_cost_usd: f64,
     /// The tokens of the questions and their answers.
     pub usage: UsageSum,
+    /// The answers, tokens and money of each judge.
+    pub spending: Vec<JudgeSpending>,
     /// The required check that did not hold; `None` if all held. The checks after it are skipped.
     pub halt: Option<Halt>,
 }
@@ -163,8 +166,8 @@ async fn judge_stages(
         }
     }
     let outcome = Outcome::of(&results);
-    let Spent { cost_usd, known_cost_usd, usage } = spent;
-    Judgement { results, result_counts, outcome, cost_usd, known_cost_usd, usage, halt }
+    let Spent { cost_usd, known_cost_usd, usage, spending } = spent;
+    Judgement { results, result_counts, outcome, cost_usd, known_cost_usd, usage, spending, halt }
 }
 
 /// Returns the questions without an answer, each once. `asked` receives the index of each check with the keys of its
@@ -211,17 +214,32 @@ struct Spent {
     cost_usd: Option<f64>,
     known_cost_usd: f64,
     usage: UsageSum,
+    spending: Vec<JudgeSpending>,
 }
 
 impl Default for Spent {
     fn default() -> Self {
-        Self { cost_usd: Some(0.0), known_cost_usd: 0.0, usage: UsageSum::default() }
+        Self {
+            cost_usd: Some(0.0),
+            known_cost_usd: 0.0,
+            usage: UsageSum::default(),
+            spending: Vec::new(),
+        }
     }
 }
 
 impl Spent {
     fn add(&mut self, told: &JudgeAnswer) {
-        if let (true, Ok(Answer::Text { usage, cost_usd, .. })) = (told.fresh, &told.answer) {
+        if let (true, Ok(Answer::Text { model, usage, cost_usd, .. })) = (told.fresh, &told.answer)
+        {
+            let spending = JudgeSpending {
+                judge: model.clone(),
+                answers: 1,
+                tokens: usage.total_tokens,
+                known_usd: cost_usd.unwrap_or(0.0),
+                unknown: cost_usd.is_none().into(),
+            };
+            spending.add_to(&mut self.spending);
             self.usage.add(*usage);
             self.known_cost_usd += cost_usd.unwrap_or(0.0);
             self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);

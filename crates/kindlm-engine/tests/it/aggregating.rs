@@ -50,6 +50,7 @@ fn execution(run: &Value) -> ExecutionResult {
         error: None,
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 
@@ -123,6 +124,7 @@ fn ended(outcome: Outcome) -> ExecutionResult {
             .then(|| ExecutionError::NotRun { reason: "stopped".to_owned() }),
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

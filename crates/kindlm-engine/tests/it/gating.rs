@@ -278,6 +278,7 @@ fn execution(error: Option<ExecutionError>, judge_cost_usd: f64) -> ExecutionRes
         error,
         judge_cost_usd: Some(judge_cost_usd),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

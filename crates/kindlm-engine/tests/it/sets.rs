@@ -16,6 +16,7 @@ fn case(result: AssertionResult) -> CaseResult {
         error: None,
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     };
     aggregate(vec![repeat], 1.0, Vec::new()).unwrap()
 }

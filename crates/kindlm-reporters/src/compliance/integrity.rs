@@ -8,14 +8,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::document::{Block, Cell, Document};
 use super::{BEGIN, CONTENT_ROW, END, JSON_ROW, Law, SUITE_ROW, specification};
-use crate::RenderError;
 use crate::amount::{cost, count, duration, tokens};
 use crate::plain::one_line;
+use crate::{RenderError, Style};
+
+/// The beginning of the command that verifies the document.
+pub(super) const VERIFY: &str = "kindlm compliance verify ";
 
 /// Writes the digests, and how to verify them.
 pub(super) fn digests(
     doc: &mut Document<'_>,
-    report: &AnyReport<'_>,
+    (report, style): (&AnyReport<'_>, &Style),
     content: &str,
     law: Law,
 ) -> Result<(), RenderError> {
@@ -36,7 +39,7 @@ pub(super) fn digests(
     ];
     let rows = rows.map(|(name, digest)| Ok([name.into(), digest]));
     doc.table(&["SHA-256 of", "Digest"], rows)?;
-    how_to_verify(doc, report)?;
+    how_to_verify(doc, report, style)?;
     doc.put(Block::ListBegin)?;
     doc.put(Block::Item(
         "Suite:",
@@ -59,7 +62,11 @@ pub(super) fn digests(
 }
 
 /// Writes the commands that verify the document.
-fn how_to_verify(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), RenderError> {
+fn how_to_verify(
+    doc: &mut Document<'_>,
+    report: &AnyReport<'_>,
+    style: &Style,
+) -> Result<(), RenderError> {
     let file = if doc.format().digest_elsewhere().is_some() {
         doc.put(Block::Paragraph(
             "This file cannot be verified by itself. The next command writes the Markdown document of the stored run. It \
@@ -70,14 +77,22 @@ fn how_to_verify(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), R
         doc.put(Block::Code(&format!("kindlm report {run} --reporter compliance={file}")))?;
         file.to_owned()
     } else {
-        format!("compliance.{}", doc.format().extension())
+        let named = style.file.as_ref().filter(|it| is_plain_name(it));
+        named.cloned().unwrap_or_else(|| format!("compliance.{}", doc.format().extension()))
     };
     doc.put(Block::Paragraph(
         "This command verifies the content, the files of the suite in the current folder, and the stored run:",
     ))?;
-    doc.put(Block::Code(&format!("kindlm compliance verify {file}")))?;
+    doc.put(Block::Code(&format!("{VERIFY}{file}")))?;
     doc.put(Block::Paragraph("Without KindLM, this command prints the digest of the content:"))?;
     doc.put(Block::Code(&format!("sed -n '/^{BEGIN}$/,/^{END}$/p' {file} | sha256sum")))
+}
+
+/// Returns true for a name that needs no quotes in a shell and no escapes in a document.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('-')
+        && name.chars().all(|it| it.is_ascii_alphanumeric() || "._-".contains(it))
 }
 
 /// Writes the measured values and the warnings of the run.

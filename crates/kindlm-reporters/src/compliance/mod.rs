@@ -50,16 +50,17 @@ const JSON_ROW: &str = "JSON report";
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    write(report, &Markdown, out)
+    write(report, &Markdown, style, out)
 }
 
 /// Writes the document in a format.
 pub(crate) fn write(
     report: &AnyReport<'_>,
     format: &dyn Format,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let law = Law { eu: is_eu_ai_act(report) };
@@ -71,7 +72,7 @@ pub(crate) fn write(
     introduction(&mut doc, report, summary, law)?;
     specification::metadata(&mut doc, report)?;
     let digest = content(&mut doc, report, summary, law)?;
-    integrity::digests(&mut doc, report, &digest, law)?;
+    integrity::digests(&mut doc, (report, style), &digest, law)?;
     integrity::measured(&mut doc, report, summary)?;
     integrity::signature(&mut doc, law)?;
     doc.end()

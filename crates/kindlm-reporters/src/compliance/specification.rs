@@ -265,10 +265,13 @@ fn judges(doc: &mut Document<'_>, report: &AnyReport<'_>) -> Result<(), RenderEr
             crate::judges::named(it).into(),
             count(u64::from(it.samples)).into(),
             if it.rules.is_empty() { NO_THRESHOLD.into() } else { it.rules.join(", ").into() },
+            crate::judges::agreement(it).into(),
             it.instructions.join(", ").into(),
         ])
     });
-    doc.table(&["Check", "Judges", "Answers of each", "Settings", "Instructions"], rows)?;
+    let columns =
+        ["Check", "Judges", "Answers of each", "Settings", "Agreement with people", "Instructions"];
+    doc.table(&columns, rows)?;
     doc.put(Block::Paragraph(
         "The criterion of each check is in the table of tests. A judge gets the instructions, the criterion and the \
          output.",

@@ -2,6 +2,7 @@
 
 use kindlm_types::FileDigest;
 
+use super::integrity::{VERIFY, is_plain_name};
 use super::{BEGIN, CONTENT_ROW, ContentHash, END, FILES, JSON_ROW, RUN, SUITE_ROW};
 
 /// A compliance document: what it states, and the digest of its content.
@@ -22,6 +23,8 @@ pub struct ComplianceDocument {
     pub stated_json: Option<String>,
     /// The stated digest of the suite.
     pub stated_suite: Option<String>,
+    /// The name of the file in the command that verifies the document.
+    pub file: Option<String>,
     /// The listed files of the suite.
     pub files: Vec<FileDigest>,
 }
@@ -48,6 +51,7 @@ impl ComplianceDocument {
             stated_content: digest(CONTENT_ROW),
             stated_json: digest(JSON_ROW),
             stated_suite: digest(SUITE_ROW),
+            file: tail.iter().find_map(|it| it.trim().strip_prefix(VERIFY)).and_then(named_file),
             files: files(content, is_html),
         })
     }
@@ -72,6 +76,10 @@ impl ComplianceDocument {
         sections.push((heading, text.get(start..).unwrap_or_default()));
         sections
     }
+}
+
+fn named_file(name: &str) -> Option<String> {
+    is_plain_name(name).then(|| name.to_owned())
 }
 
 /// Returns true for a SHA-256 in lower-case hex.

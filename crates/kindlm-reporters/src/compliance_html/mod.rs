@@ -26,10 +26,10 @@ const STYLE: &str = include_str!("style.css");
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    compliance::write(report, &Html, out)
+    compliance::write(report, &Html, style, out)
 }
 
 /// The document as HTML.

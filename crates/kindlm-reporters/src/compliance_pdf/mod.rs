@@ -36,7 +36,7 @@ const MAX_TEXT: usize = 4_000;
 
 fn render(
     report: &AnyReport<'_>,
-    _style: &Style,
+    style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
     let digest = compliance::markdown_digest(report)?;
@@ -46,7 +46,7 @@ fn render(
         is_first: Counter::new(true),
         in_group: Counter::new(0),
     };
-    compliance::write(report, &source, out)
+    compliance::write(report, &source, style, out)
 }
 
 /// The document as the source of a PDF.

@@ -63,8 +63,6 @@ const wide = (name, height, ...parts) => svg('svg', { class: name, viewBox: '0 0
 const plural = (n, word) => `${n.toLocaleString('en')} ${word}${n === 1 ? '' : 's'}`;
 /** @param {number | null} ms */
 const duration = (ms) => (ms == null ? '' : ms < 999.5 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
-/** @param {number | null} usd */
-const money = (usd) => usd != null && (usd && usd < 5e-5 ? '<$0.0001' : '$' + (usd && usd.toFixed(usd < 1 ? 4 : 2)));
 /** @param {any[]} parts */
 const soft = (...parts) => h('span.soft', parts.filter(Boolean).join(' · '));
 /** @param {any} value */
@@ -133,7 +131,7 @@ const index = await source.index();
 const { models, tests } = index;
 const head = JSON.parse(byId('head').textContent);
 /** The columns of the index: one entry for each case. @type {Record<string, any[]>} */
-const { test = [], model, outcome, held, of, repeats, score, ms, tokens, usd, turns, tags, codes, causes, rules, tools, file, line, at } = index.columns;
+const { test = [], model, outcome, held, of, repeats, score, ms, tokens, usd, turns, tags, codes, causes, rules, tools, file, at } = index.columns;
 /** @param {number} it @returns {Promise<{case: Json, view: Json}>} */
 const load = async (it) => (await chunk(at[it][0]))[at[it][1]];
 
@@ -274,8 +272,11 @@ const bars = (all) => {
 const cells = (row) => models.map((/** @type {string} */ name, /** @type {number} */ m) => {
   const it = row.cells[m];
   const share = repeats[it] && `${held[it]}/${of[it]}`;
-  const node = h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && `, ${share} repeats held`}` },
-    pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)]));
+  // A score of 0 or 1 says no more than the outcome.
+  const mean = score[it] % 1 ? score[it].toFixed(2) : '';
+  // The label has the texts of the cell in their order.
+  const node = h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && ', repeats held'}${mean && ', score'}${share && ' ' + share}${mean && ' ' + mean}` },
+    pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)], mean && h('span.mean', ' ', mean)));
   more?.compared(node.firstChild, row.name, name);
   return node;
 });
@@ -404,17 +405,10 @@ const mismatches = (errors, first) => h('table', h('thead', h('tr', [first, 'Exp
   h('tbody', errors.map((it) => h('tr', h('th', { scope: 'row' }, h('code', it.pointer || '(all)')), h('td', coded(it.expected)), h('td.tone-bad', h('code', !it.pointer && it.actual ? 'the whole value' : it.actual ?? 'nothing'))))));
 /** @param {any[]} list @param {(it: any) => any} show */
 const bullets = (list, show) => h('ul.found', list.map((it) => h('li', show(it))));
-/** Shows one piece of evidence. @param {Json} it @param {string} output */
-const evidence = (it, output) => {
+/** Shows one piece of evidence. @param {Json} it @param {string[][]} [places] The first places of matches: what, and the text before, in and after it. */
+const evidence = (it, places = []) => {
   switch (it.kind) {
-    case 'matches': {
-      const chars = [...(it.of.text === 'output' ? output : '')];
-      /** @param {number} start @param {number} [end] */
-      const part = (start, end) => chars.slice(Math.max(0, start), end).join('');
-      const rest = it.spans.length - 20;
-      return [bullets(it.spans.slice(0, 20), ({ start, end, what }) => [what,
-        chars[0] ? [': … ', part(start - 30, start), h('mark.bad', part(start, end)), part(end, end + 30), ' …'] : ` in ${it.of.name}, at character ${start + 1}`]), rest > 0 && soft('… ' + plural(rest, 'more place'))];
-    }
+    case 'matches': return [bullets(places, ([what, before, found, after]) => [what, found && [': ', before, h('mark.bad', found), after]]), it.spans[places.length] && soft('… ' + plural(it.spans.length - places.length, 'more place'))];
     case 'absent': return bullets(it.expected, (text) => [h('code', text), ` is not in ${it.of.name || 'the output'}`]);
     case 'schema': return mismatches(it.errors, 'Place');
     case 'toolCall': return mismatches(it.mismatches, it.tool);
@@ -457,9 +451,9 @@ const check = (it, run, view, key) => {
   const byData = diffs[key + '/metadata'];
   return h('li.check.tone-' + TONES[look],
     h('div.headline', h('span.mark', { 'aria-hidden': 'true' }, MARKS[look]), h('span.off', WORDS[look] + ': '), row.score && h('b.score', row.score), h('span.label', AUTO, it.label),
-      h('code.code', it.failureCode), soft(row.facts, it.source && `${it.source.file}:${it.source.line}`)),
+      h('code.code', it.failureCode), soft(row.facts)),
     row.says && h('p.says', AUTO, coded(row.says)), row.reason && h('p.says.soft', AUTO, row.reason),
-    h('div.evidence', (it.evidence || []).map((/** @type {Json} */ piece, /** @type {number} */ n) => diffs[`${key}/${n}`] ? diffOf(diffs[`${key}/${n}`]) : evidence(piece, run.output)), byData && diffOf(byData), judged(it, row),
+    h('div.evidence', (it.evidence || []).map((/** @type {Json} */ piece, /** @type {number} */ n) => diffs[`${key}/${n}`] ? diffOf(diffs[`${key}/${n}`]) : evidence(piece, view.found?.[`${key}/${n}`])), byData && diffOf(byData), judged(it, row),
       row.data && data('Data', row.data.map((/** @type {string} */ name) => [name, it.metadata[name]]))),
     it.componentResults && key.length < 24 && h('ul.checks', it.componentResults.map((/** @type {Json} */ part, /** @type {number} */ n) => check(part, run, view, `${key}.${n}`))));
 };
@@ -578,6 +572,19 @@ const repeatsOf = (runs, run, at) => {
   return runs[1] && [h('div.tabs', runs.map(mini), soft(`repeat ${run.repeat + 1} of ${runs.length}; ${held[at]} held`)),
     fold(plural(groups.size, 'distinct output'), h('ol.outputs', [...groups].sort((a, b) => b[1].length - a[1].length).map(([text, list]) => h('li', h('b', `${list.length}× `), list.slice(0, 20).map(mini), ' ', (text || 'no output').slice(0, 160)))))];
 };
+/** Shows the answers of all models side by side, when the fold opens. @param {number[]} list */
+const beside = (list) => {
+  const body = h('div.sides');
+  const node = fold('All models side by side', body);
+  node.ontoggle = async () => {
+    node.ontoggle = null;
+    for (const it of list) {
+      const { case: { executions }, view } = await load(it);
+      fill(body, h('div', h('p.who', pill(outcome[it], WORDS[outcome[it]]), models[model[it]], soft(view.spent)), block(explaining(executions)?.output)));
+    }
+  };
+  return node;
+};
 /** Opens the next case in a direction. @param {number} step @param {boolean} [failing] */
 const walk = (step, failing) => {
   const here = view.findIndex((it) => it.name === state.case);
@@ -614,11 +621,11 @@ const openCase = async () => {
   const runs = found.case.executions;
   const run = runs.find((/** @type {Json} */ one) => one.repeat + 1 === +state.repeat) || explaining(runs);
   const command = found.view.command;
-  fill(detail, h('p', pill(outcome[it], [MARKS[outcome[it]], ' ', WORDS[outcome[it]]]), ' ', soft(file[it] >= 0 && `${index.files[file[it]]}:${line[it]}`, ...named(tags[it], index.tags), duration(ms[it]), money(usd[it]))),
-    models[1] && h('div.tabs', row.list.map((one) => h('a.chip', { href: linkTo(one), 'aria-current': one === it }, MARKS[outcome[one]], ' ', models[model[one]]))),
+  fill(detail, h('p', pill(outcome[it], [MARKS[outcome[it]], ' ', WORDS[outcome[it]]]), ' ', soft(found.view.place, ...named(tags[it], index.tags), found.view.spent)),
+    row.list[1] && [h('div.tabs', row.list.map((one) => h('a.chip', { href: linkTo(one), 'aria-current': one === it }, MARKS[outcome[one]], ' ', models[model[one]]))), beside(row.list)],
     h('div.command', h('code', command), copier('Copy', () => command), copier('Copy link', () => location.href)),
     run ? [repeatsOf(runs, run, it), execution(run, found.view)] : h('p', 'Not run.'));
-  more?.caseHistory(detail.appendChild(h('div')), state.case, models[model[it]]);
+  more?.caseHistory(detail.appendChild(h('div')), state.case, models[model[it]], found.view);
   detail.scrollTop = 0;
   if (focused() !== input) all('#detail h2')[0].focus({ preventScroll: true });
 };
@@ -697,7 +704,7 @@ onafterprint = () => byId('print').replaceChildren();
 
 byId('matrix').style.setProperty('--models', models.length || 1);
 root.classList.add('scripted');
-await more?.start({ h, svg, fill, fold, button, facts, pill, plural, money, duration, block, diffOf, link, place, SORTS, STATES, MARKS, WORDS, TONES });
+await more?.start({ h, svg, fill, fold, button, facts, pill, plural, duration, block, diffOf, link, place, SORTS, STATES, MARKS, WORDS, TONES });
 readUrl();
 list();
 show();

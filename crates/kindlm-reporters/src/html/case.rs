@@ -132,9 +132,12 @@ impl Case {
 }
 
 /// Formats the time and the cost of a case; empty if no time is known.
+///
+/// Of several repeats, the time is their average, and the cost is their sum.
 pub(super) fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
-        Some(_) => duration(case.latency_total_ms()),
+        Some(average) if case.executions.len() > 1 => format!("avg {}", duration(average)),
+        Some(average) => duration(average),
         None if case.cached_repeats() > 0 => "cached".to_owned(),
         None => return String::new(),
     };

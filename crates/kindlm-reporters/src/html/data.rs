@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::fit::{Cut, cut_texts};
 use super::index::Index;
+use super::options::ServeOptions;
 use super::{base85, failed, prompts, view};
 use crate::RenderError;
 use crate::verdict;
@@ -128,11 +129,25 @@ pub(super) struct Data<'a> {
     /// The number of cases in the current chunk.
     place: usize,
     cut: Cut,
+    /// The options of the server; `None` for a file.
+    served: Option<&'a ServeOptions>,
 }
 
 impl<'a> Data<'a> {
     pub(super) fn new(summary: &'a Summary, cut: Cut) -> Self {
-        Self { index: Index::new(summary), cases: String::new(), chunks: 0, place: 0, cut }
+        Self {
+            index: Index::new(summary),
+            cases: String::new(),
+            chunks: 0,
+            place: 0,
+            cut,
+            served: None,
+        }
+    }
+
+    /// Adds the links to an editor.
+    pub(super) fn served_with(self, options: &'a ServeOptions) -> Self {
+        Self { served: Some(options), ..self }
     }
 
     /// Adds a case. Writes a chunk if it is full.
@@ -158,7 +173,11 @@ impl<'a> Data<'a> {
         self.cases.push_str(if self.place == 0 { "[" } else { "," });
         self.cases.push_str("{\"case\":");
         self.cases.push_str(&json);
-        let view = view::of(report, &case);
+        let mut view = view::of(report, &case);
+        let link = self.served.zip(case.source.as_ref()).and_then(|(it, place)| it.link(place));
+        if let Some(link) = link {
+            view["editor"] = link.into();
+        }
         write!(self.cases, ",\"view\":{view}")?;
         self.cases.push('}');
         self.place += 1;
@@ -195,6 +214,7 @@ fn wire_case(case: &CaseResult) -> v1::Case {
         error: it.error.clone(),
         judge_cost_usd: it.judge_cost_usd,
         judge_usage: it.judge_usage,
+        judge_spending: it.judge_spending.clone(),
     });
     let executions = executions.collect();
     let CaseResult {

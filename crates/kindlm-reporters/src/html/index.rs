@@ -131,7 +131,7 @@ impl<'a> Index<'a> {
         };
         let turns = case.executions.iter().map(|it| it.execution.turns.len()).max();
         let file = case.source.as_ref().map(|it| self.files.place(&it.file));
-        let entries: [(&'static str, String); 19] = [
+        let entries: [(&'static str, String); 18] = [
             ("test", self.tests.place(&case.case).to_string()),
             ("model", self.models.place(&case.model).to_string()),
             ("outcome", digit(case.outcome).to_string()),
@@ -149,7 +149,6 @@ impl<'a> Index<'a> {
             ("rules", self.rules.places(violated)),
             ("tools", self.tools.places(calls.map(|it| it.name.as_str()))),
             ("file", file.map_or_else(|| "-1".to_owned(), |it| it.to_string())),
-            ("line", case.source.as_ref().map_or(0, |it| it.line).to_string()),
             ("at", format!("[{chunk},{place}]")),
         ];
         if self.columns.is_empty() {

@@ -14,14 +14,18 @@ mod data;
 mod distribution;
 mod fit;
 mod index;
+mod options;
 mod overview;
 mod prompts;
 mod rows;
 mod served;
+mod spark;
 mod view;
 
+pub use options::ServeOptions;
 pub use served::{
     HtmlShell, ServedRun, case_difference, html_shell, html_style, html_without_runs, serve_run,
+    serve_run_with,
 };
 
 use std::fmt::{self, Display};

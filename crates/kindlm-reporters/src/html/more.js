@@ -72,6 +72,8 @@
   /** @param {number | null} rate */
   const percent = (rate) => (rate == null ? 'nothing checked' : `${Math.round(rate * 1000) / 10}%`);
   const TONES = ['good', 'bad'];
+  /** @param {number | null} usd */
+  const money = (usd) => usd != null && (usd && usd < 5e-5 ? '<$0.0001' : '$' + (usd && usd.toFixed(usd < 1 ? 4 : 2)));
   /** @param {number} code */
   const toneOf = (code) => TONES[code] || 'trouble';
   /** @param {number} code */
@@ -82,7 +84,7 @@
   const trend = (list) => {
     const { svg } = app;
     const width = Math.max(240, Math.min(1360, document.body.clientWidth - 80));
-    const known = list.filter((it) => it.held.rate != null);
+    const known = list.filter((it) => !it.partial && it.held.rate != null);
     const low = Math.floor(10 * Math.min(0.9, ...known.map((it) => it.held.low))) / 10;
     const x = (/** @type {number} */ i) => Math.round(12 + ((width - 24) * i) / Math.max(1, known.length - 1));
     const y = (/** @type {number} */ rate) => Math.round(10 + (100 * (1 - rate)) / (1 - low));
@@ -93,18 +95,18 @@
         svg('polygon', { class: 'band', points: [...points('high'), ...points('low').reverse()].join(' ') }),
         svg('polyline', { class: 'curve', points: points('rate').join(' ') }),
         known.map((it, i) => svg('circle', { class: 'fill-' + toneOf(it.exitCode), cx: x(i), cy: y(it.held.rate), r: it.run === current() ? 7 : 4.5 }, svg('title', `${when(it.startedAt)}: ${percent(it.held.rate)}`)))),
-      app.h('p.soft.small', `The lines are 100%, ${percent((1 + low) / 2)} and ${percent(low)}. The band is Wilson's 95% interval; the large dot is this run.`),
+      app.h('p.soft.small', `The lines are 100%, ${percent((1 + low) / 2)} and ${percent(low)}. The band is Wilson's 95% interval; the large dot is this run.${known[list.length - 1] ? '' : ' Runs of a part of the suite are left out.'}`),
     ];
   };
   const current = () => JSON.parse(byId('head').textContent).run;
   const showHistory = () => {
-    const { h, money, duration } = app;
+    const { h, duration } = app;
     if (heads.length < 2) return;
     const rows = [...heads].reverse().map((it) => {
       const isThis = it.run === current();
       return h('tr', h('th', { scope: 'row' }, isThis ? when(it.startedAt) : h('a', { href: openRun(it.run) }, when(it.startedAt))),
         h('td', h('span.pill.tone-' + toneOf(it.exitCode), wordOf(it.exitCode))),
-        h('td.num', { 'data-name': 'Held' }, `${it.held.count} of ${it.held.total}`),
+        h('td.num', { 'data-name': 'Held' }, `${it.held.count} of ${it.held.total}`, it.partial && ' (part of the suite)'),
         h('td.num', { 'data-name': 'Cost' }, money(it.totals.cost.usd) || 'unknown'), h('td.num', { 'data-name': 'Took' }, duration(it.durationMs)),
         h('td', h('code', it.gitCommit?.slice(0, 9)), it.gitDirty && ' changed'), h('td', isThis ? 'this run' : h('a', { href: '#compare&base=' + encodeURIComponent(it.run), 'aria-label': 'compare with ' + when(it.startedAt) }, 'compare')));
     });
@@ -113,10 +115,11 @@
       app.fold(`All ${heads.length} runs`, h('div.card.scroll', { tabindex: 0, role: 'group', 'aria-labelledby': 'history' }, table), heads.length < 6));
     (byId('overview').querySelector('.notes') || byId('overview').querySelector('.verdict')).after(section);
   };
-  /** Shows the outcomes of a case in the last runs. @param {any} panel @param {string} name @param {string} model */
-  const caseHistory = async (panel, name, model) => {
+  /** Shows the link to the editor, and the outcomes of a case in the last runs. @param {any} panel @param {string} name @param {string} model @param {Json} view */
+  const caseHistory = async (panel, name, model, view) => {
     if (!isServed) return;
     const { h, WORDS, MARKS, TONES: tones } = app;
+    if (view.editor) document.querySelector('.command')?.append(h('a.chip', { href: view.editor }, 'Open in the editor'));
     let list = [];
     try {
       list = await get('history', { case: name, model });

@@ -1,15 +1,17 @@
 //! The parts of the page before and after the cases: the overview and the facts of the run.
 
-use std::fmt::Write as _;
-
 use askama::Template;
 use kindlm_types::{
-    AnyReport, AssertionSummary, CaseChangeKind, CauseTotals, ExitStatus, GateOutcome, GateResult,
-    JudgeInfo, MeasuredRate, ModelInfo, ModelTotals, Outcome, SuiteTotals, Summary, ecma,
+    AnyReport, AssertionSummary, CaseChangeKind, CauseTotals, Cost, ExitStatus, GateOutcome,
+    GateResult, JudgeInfo, JudgeSpending, MeasuredRate, ModelDifference, ModelInfo, ModelTotals,
+    Outcome, SuiteTotals, Summary, ecma,
 };
 use kindlm_wire::mutation::MutationReport;
+use kindlm_wire::v1::RunHead;
 
 use super::distribution::scaled;
+use super::options::in_url;
+use super::spark::{self, Spark};
 use super::{Look, STYLE, data, distribution, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
 use crate::comparison::{headline, signed};
@@ -108,6 +110,8 @@ struct Cause {
     code: String,
     models: String,
     examples: Vec<Example>,
+    /// The shares of cases in the earlier runs; `None` if they are not known.
+    spark: Option<Spark>,
 }
 
 struct Example {
@@ -134,6 +138,8 @@ struct Model {
     id: String,
     name: String,
     held: Share,
+    /// The difference to the first model; empty for that model, and without common tests.
+    difference: String,
     /// The share of cases that held, such as `94%`.
     short: String,
     /// The interval of this share, such as `[90–97]`.
@@ -215,7 +221,7 @@ impl Page {
             causes: causes.map(|(number, it)| cause(number, it)).collect(),
             more_causes: more_causes(more(summary.causes.len(), CAUSES, "more cause"), summary),
             rules: summary.assertions.iter().map(|it| rule(report, it)).collect(),
-            models: summary.models.iter().map(|it| model(report, it)).collect(),
+            models: models(report, summary),
             metrics: metrics(report, summary),
             skipped: report.skipped.iter().take(SKIPPED).map(skipped).collect(),
             more_skipped: more(report.skipped.len(), SKIPPED, "more skipped test"),
@@ -229,6 +235,14 @@ impl Page {
         self.mutation_score = result.map(mutation::score_line);
         self.strength = result.map(mutation::section).transpose()?.unwrap_or_default();
         Ok(())
+    }
+
+    /// Adds the earlier runs to the causes.
+    pub(super) fn add_past(&mut self, report: &AnyReport<'_>, summary: &Summary, past: &[RunHead]) {
+        let sparks = spark::of_causes(report, summary, past);
+        for (cause, spark) in self.causes.iter_mut().zip(sparks) {
+            cause.spark = spark;
+        }
     }
 
     /// Adds a warning.
@@ -462,21 +476,8 @@ fn cause(number: usize, it: &CauseTotals) -> Cause {
         code: it.code.as_ref().map(|it| one_line(it.as_str())).unwrap_or_default(),
         models: one_line(&models),
         examples: examples.collect(),
+        spark: None,
     }
-}
-
-/// Encodes a text for the fragment of a URL.
-fn in_url(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string does not fail, so the result can be ignored.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 fn rule(report: &AnyReport<'_>, it: &AssertionSummary) -> Rule {
@@ -507,6 +508,26 @@ fn rule(report: &AnyReport<'_>, it: &AssertionSummary) -> Rule {
     }
 }
 
+fn models(report: &AnyReport<'_>, summary: &Summary) -> Vec<Model> {
+    let differences = report.model_differences();
+    let of = |it: &ModelTotals| {
+        let difference = differences.iter().find(|one| one.model == it.model);
+        Model {
+            difference: difference.map(difference_text).unwrap_or_default(),
+            ..model(report, it)
+        }
+    };
+    summary.models.iter().map(of).collect()
+}
+
+/// Formats a difference as `−5.0 pp (95% CI −9.1 to −0.9) against gpt-4o in 200 tests`.
+fn difference_text(it: &ModelDifference) -> String {
+    let (low, high) = (signed(it.interval.low), signed(it.interval.high));
+    let tests = plural(it.tests, "test");
+    let against = one_line(&it.against);
+    format!("{} pp (95% CI {low} to {high}) against {against} in {tests}", signed(it.mean))
+}
+
 fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
     let known = report.models.iter().find(|info| info.id == it.model);
     let name = |info: &ModelInfo| format!("{} {}", info.provider, info.name);
@@ -518,6 +539,7 @@ fn model(report: &AnyReport<'_>, it: &ModelTotals) -> Model {
         id: one_line(&it.model),
         name: known.map(name).map(|it| one_line(&it)).unwrap_or_default(),
         held: held(it.totals.held()),
+        difference: String::new(),
         short,
         short_range,
         flaky: match it.flaky.total {
@@ -589,6 +611,7 @@ pub(super) struct End<'a> {
     distributions: Vec<distribution::Row>,
     models: Vec<Requested>,
     judges: Vec<Judges>,
+    judge_costs: Vec<JudgeCost>,
     inputs: Vec<Input>,
     made_by: String,
 }
@@ -599,6 +622,16 @@ struct Judges {
     models: String,
     samples: u32,
     rules: String,
+    /// The agreement with people.
+    agreement: String,
+}
+
+/// The answers, tokens and cost of a judge.
+struct JudgeCost {
+    judge: String,
+    answers: String,
+    tokens: String,
+    cost: String,
 }
 
 /// A model as it was requested.
@@ -636,9 +669,20 @@ impl<'a> End<'a> {
             distributions: distribution::rows(summary),
             models: models.collect(),
             judges: report.suite.judges.iter().map(judges).collect(),
+            judge_costs: summary.judges.iter().map(judge_cost_of).collect(),
             inputs: inputs(report),
             made_by: one_line(made_by.trim_end()) + ".",
         }
+    }
+}
+
+fn judge_cost_of(it: &JudgeSpending) -> JudgeCost {
+    let unknown = u32::try_from(it.unknown).unwrap_or(u32::MAX);
+    JudgeCost {
+        judge: one_line(&it.judge),
+        answers: count(it.answers),
+        tokens: count(it.tokens),
+        cost: cost(Cost { known_usd: it.known_usd, unknown }),
     }
 }
 
@@ -648,6 +692,7 @@ fn judges(it: &JudgeInfo) -> Judges {
         models: one_line(&crate::judges::named(it)),
         samples: it.samples,
         rules: one_line(&it.rules.join("; ")),
+        agreement: one_line(&crate::judges::agreement(it)),
     }
 }
 
@@ -716,10 +761,5 @@ mod tests {
         let parts: Vec<(u64, u64)> = bar(&totals).iter().map(|it| (it.x, it.width)).collect();
         assert_eq!(parts, [(0, 285), (285, 429), (714, 286)]);
         assert!(bar(&SuiteTotals::default()).is_empty());
-    }
-
-    #[test]
-    fn names_in_urls_are_encoded() {
-        assert_eq!(in_url("a b&c=é#"), "a%20b%26c%3D%C3%A9%23");
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::data::{Blocks, Data};
 use super::fit::Cut;
+use super::options::ServeOptions;
 use super::{STYLE, data, end, failed, overview, policy, prompts, source_hash, view};
 use crate::{RenderError, diff};
 
@@ -112,17 +113,31 @@ pub fn serve_run(
     report: &AnyReport<'_>,
     mutation: Option<&MutationReport>,
 ) -> Result<ServedRun, RenderError> {
+    serve_run_with(report, mutation, &ServeOptions::default())
+}
+
+/// Renders the data of a run like [`serve_run`], with the options of the server.
+///
+/// # Errors
+///
+/// Fails if a case cannot be read.
+pub fn serve_run_with(
+    report: &AnyReport<'_>,
+    mutation: Option<&MutationReport>,
+    options: &ServeOptions,
+) -> Result<ServedRun, RenderError> {
     let summary = report.summary();
     let mut served = ServedRun::default();
     let page = &mut served.page;
     let mut overview = overview::Page::of(report, &summary, true)?;
     overview.measure(mutation)?;
+    overview.add_past(report, &summary, &options.past);
     overview.render_into(page).map_err(|err| failed(&err))?;
     let compared = data::comparison(report, false)?;
     let end = overview::End::of(report, &summary, &compared);
     end.render_into(page).map_err(|err| failed(&err))?;
     write!(page, "</body>\n</html>\n")?;
-    let mut data = Data::new(&summary, Cut::default());
+    let mut data = Data::new(&summary, Cut::default()).served_with(options);
     for position in 0..report.cases.len() {
         data.add(report, position, &mut served)?;
     }
@@ -175,4 +190,31 @@ fn side(case: &CaseResult) -> Value {
         "repeat": shown.map(|it| u64::from(it.repeat) + 1),
         "repeats": case.executions.len(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn served_cases_link_to_the_editor() {
+        let mut report = kindlm_testing::sample_report();
+        report.cases[0].source = Some(kindlm_types::SourcePlace::new("kindlm.yaml", 7, 3));
+        let chunk = |options: &ServeOptions| {
+            let served = serve_run_with(&report, None, options).unwrap();
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(&*served.chunks[0]).read_to_string(&mut text).unwrap();
+            text
+        };
+        let options = ServeOptions {
+            editor: Some("vscode://file{file}:{line}".to_owned()),
+            folder: "/suite".to_owned(),
+            ..ServeOptions::default()
+        };
+        let text = chunk(&options);
+        assert!(text.contains("\"editor\":\"vscode://file/suite/kindlm.yaml:7\""), "{text}");
+        assert!(!chunk(&ServeOptions::default()).contains("\"editor\""));
+    }
 }

@@ -8,9 +8,10 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value, json};
 
-use super::case::{notes, title_of};
-use super::check::{LINE, facts, reason, said, score, shown};
+use super::case::{notes, spent, title_of};
+use super::check::{LINE, facts, place_of, reason, said, score, shown};
 use crate::diff::{self, DiffLine};
+use crate::evidence::{Excerpt, PERSONAL, masked};
 use crate::score::THRESHOLDS;
 use crate::{panel, rerun};
 
@@ -22,6 +23,8 @@ const SHORTEST: usize = 6;
 const LONGEST: usize = 300;
 /// The maximum number of marks in a text.
 const MARKS: usize = 200;
+/// The maximum number of matches in a piece of evidence.
+const MATCHES: usize = 20;
 
 /// Returns the view of a case as JSON.
 ///
@@ -30,6 +33,8 @@ const MARKS: usize = 200;
 /// - `answer`: the title of the responses of tools.
 /// - `rows`: entries by `repeat/result`.
 /// - `diffs`: differences by `repeat/result/evidence`, with the index of the evidence or `metadata`.
+/// - `found`: the first places of matches by the same keys: what was found, and the text before, in and after it.
+/// - `place` and `spent`: the place of the test in the suite, and its time and cost.
 /// - `calls`: the index of the tool call that the evidence is about, by the same keys as `diffs`.
 /// - `errors`: a title, a code and a message by repeat.
 /// - `marks`: lists by `repeat/output`, `repeat/input/n` and `repeat/turn/n`. Each mark has a start, an end, a kind and
@@ -44,6 +49,7 @@ pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
             let error = json!([title_of(error), code, shown(&error.message())]);
             view.errors.insert(repeat.to_string(), error);
         }
+        let output = masked(&execution.execution.output, &execution.results);
         let results = execution.results.iter().enumerate();
         let mut open: Vec<(String, usize, &AssertionResult)> =
             results.map(|(at, it)| (format!("{repeat}/{at}"), 0, it)).collect();
@@ -53,6 +59,7 @@ pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
                 open.extend(parts.map(|(at, it)| (format!("{key}.{at}"), depth + 1, it)));
             }
             view.add(&key, result);
+            view.add_places(&key, result, &output);
             view.add_calls(&key, result, &execution.execution.tool_calls);
         }
         view.mark(repeat, &execution.execution, &execution.results);
@@ -61,9 +68,12 @@ pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
     all.insert("command".to_owned(), rerun::of_case(report, case).into());
     all.insert("answer".to_owned(), answer_title(case).into());
     all.insert("notes".to_owned(), view.notes.into());
+    all.insert("place".to_owned(), case.source.as_ref().map(place_of).into());
+    all.insert("spent".to_owned(), spent(case).into());
     let maps = [
         ("rows", view.rows),
         ("diffs", view.diffs),
+        ("found", view.found),
         ("errors", view.errors),
         ("calls", view.calls),
         ("marks", view.marks),
@@ -99,6 +109,7 @@ struct View {
     notes: Vec<Value>,
     rows: Map<String, Value>,
     diffs: Map<String, Value>,
+    found: Map<String, Value>,
     calls: Map<String, Value>,
     errors: Map<String, Value>,
     marks: Map<String, Value>,
@@ -115,7 +126,7 @@ impl View {
         let mut row = Map::new();
         for (name, text) in [
             ("score", score(result)),
-            ("facts", facts(result, 0, "")),
+            ("facts", beside_label(result)),
             ("says", if is_in_table(result) { String::new() } else { said(result) }),
             ("reason", reason(result)),
             ("judges", judges.join(" · ")),
@@ -146,6 +157,24 @@ impl View {
         }
         if let Some(lines) = diff::of_metadata(result).filter(|_| !found) {
             self.diffs.insert(format!("{key}/metadata"), compact(shortened(lines)));
+        }
+    }
+
+    /// Adds the first matches of each piece of evidence.
+    fn add_places(&mut self, key: &str, result: &AssertionResult, output: &str) {
+        for (at, evidence) in result.evidence.iter().enumerate() {
+            let ResultEvidence::Matches { of, spans } = evidence else { continue };
+            let places = spans.iter().take(MATCHES).map(|it| match of {
+                CheckedText::Output => {
+                    let Excerpt { before, found, after } = Excerpt::of(it, output);
+                    json!([it.what, before, found, after])
+                }
+                CheckedText::Other { name } => {
+                    json!([format!("{} in {name}, at character {}", it.what, it.start + 1)])
+                }
+                _ => json!([it.what]),
+            });
+            self.found.insert(format!("{key}/{at}"), places.collect());
         }
     }
 
@@ -218,6 +247,16 @@ struct Mark {
     end: u64,
     kind: &'static str,
     title: String,
+}
+
+/// Returns the facts that stand beside the label of a check, and its place in the suite.
+fn beside_label(result: &AssertionResult) -> String {
+    let place = result.source.as_ref().map(place_of).unwrap_or_default();
+    let has_excerpts = result.assertion == PERSONAL && !result.evidence.is_empty();
+    let note = if has_excerpts { "matches are masked here, not in the output" } else { "" };
+    let facts = [facts(result, 0, ""), note.to_owned(), place];
+    let facts = facts.into_iter().filter(|it| !it.is_empty());
+    facts.collect::<Vec<_>>().join(" · ")
 }
 
 /// The maximum number of lines of a difference in the data.

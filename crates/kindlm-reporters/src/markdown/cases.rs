@@ -13,6 +13,7 @@ use super::limits::{MESSAGE, NAME, WORDS};
 use crate::amount::{plural, repeats};
 use crate::issue::place_of_case;
 use crate::plain::head;
+use crate::repeated::AlikeCases;
 use crate::score::beside_wanted;
 use crate::{RenderError, evidence, repeated, rerun};
 
@@ -43,20 +44,20 @@ pub(super) fn cases(
     let room = room.saturating_sub(length(&title));
     page.push_str(&title);
     let mut blocks = Vec::new();
-    let mut alike: Vec<Alike> = Vec::new();
+    let mut alike: Vec<AlikeCases> = Vec::new();
     // The room for the lines about cases with the same error.
     let mut reserved = 0;
     let mut left = room;
     for at in worst_first(report)? {
         let case = report.cases.read(at)?;
         let key = repeated::only_error(&case).map(error_cause_key);
-        if let Some(group) = alike.iter_mut().find(|it| Some(&it.cause) == key.as_ref()) {
-            group.others += 1;
+        if AlikeCases::join(&mut alike, key.as_deref(), &case.case) {
             continue;
         }
         let shown = block(report, &case);
-        let group = key.map(|it| Alike::new(it, &case));
-        let of_group = group.as_ref().map(|it| length(&it.line(u64::MAX))).unwrap_or_default();
+        let group = key.map(|it| AlikeCases::new(it, name_of(&case)));
+        let of_group =
+            group.as_ref().map(|it| length(&line_of_alike(it, u64::MAX))).unwrap_or_default();
         // No further case fits, not even its name.
         let Some(rest) = left.checked_sub(length(&shown.name) + 1 + of_group) else { break };
         left = rest;
@@ -78,7 +79,7 @@ pub(super) fn cases(
         page.extend([&block.name, "\n"]);
     }
     let lines: Vec<String> =
-        alike.iter().filter(|it| it.others > 0).map(|it| it.line(it.others)).collect();
+        alike.iter().filter(|it| it.others > 0).map(|it| line_of_alike(it, it.others)).collect();
     if !lines.is_empty() {
         page.extend(["\n", &lines.concat()]);
     }
@@ -130,24 +131,13 @@ fn worst_first(report: &AnyReport<'_>) -> Result<Vec<usize>, RenderError> {
     Ok(order.into_iter().map(|(_, _, at)| at).chain(rest).collect())
 }
 
-/// The cases whose only result is an error of the same cause. Only the first of them is shown.
-struct Alike {
-    cause: String,
-    /// The name of the first case.
-    first: String,
-    /// The number of the other cases.
-    others: u64,
+fn name_of(case: &CaseResult) -> String {
+    format!("{} · {}", shown(&case.case, NAME), shown(&case.model, NAME))
 }
 
-impl Alike {
-    fn new(cause: String, first: &CaseResult) -> Self {
-        let first = format!("{} · {}", shown(&first.case, NAME), shown(&first.model, NAME));
-        Self { cause, first, others: 0 }
-    }
-
-    fn line(&self, others: u64) -> String {
-        format!("- ⚠️ {} with the same error as {}\n", plural(others, "more case"), self.first)
-    }
+/// Returns the line about the cases with the same error as a shown case.
+fn line_of_alike(it: &AlikeCases, others: u64) -> String {
+    format!("- ⚠️ {} with the same error as {}\n", plural(others, "more case"), it.first)
 }
 
 fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
@@ -157,8 +147,7 @@ fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
         _ => "❌",
     };
     let facts = facts(report, case);
-    let name =
-        format!("- {sign} {} · {}{facts}", shown(&case.case, NAME), shown(&case.model, NAME));
+    let name = format!("- {sign} {}{facts}", name_of(case));
     let place = place_of_case(report, case).filter(|_| case.source.is_some());
     let place = place.map(|it| format!(" · {}:{}", shown_in_html(&it.file, NAME), it.line));
     let reasons = format!(
@@ -271,10 +260,11 @@ fn exchange(report: &AnyReport<'_>, case: &CaseResult) -> String {
 
 /// Returns the first evidence of the failed checks that has lines to show.
 fn evidence_of(result: &ExecutionResult) -> String {
+    let output = evidence::masked(&result.execution.output, &result.results);
     let findings = result.results.iter().flat_map(AssertionResult::findings);
     let mut evidence = findings
         .flat_map(|it| &it.evidence)
-        .map(|it| evidence::lines(it, &result.execution.output))
+        .map(|it| evidence::lines(it, &output))
         .filter(|it| !it.is_empty());
     let mut lines = evidence.next().unwrap_or_default();
     let more = lines.len().saturating_sub(LINES) as u64;
@@ -332,6 +322,7 @@ mod tests {
             error: None,
             judge_cost_usd: None,
             judge_usage: Usage::default(),
+            judge_spending: Vec::new(),
         };
         CaseResult {
             case: "c".to_owned(),

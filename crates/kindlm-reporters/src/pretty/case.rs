@@ -162,7 +162,7 @@ fn spent(case: &CaseResult) -> String {
     };
     let cost = match case.cost.usd() {
         Some(amount) => usd(amount),
-        None => "$ unknown".to_owned(),
+        None => "cost unknown".to_owned(),
     };
     format!("{time:>7}  {cost:>9}")
 }

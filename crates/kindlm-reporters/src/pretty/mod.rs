@@ -19,7 +19,7 @@ use kindlm_types::{AnyReport, CanaryWatch, CaseMark, ModelTotals, Outcome, ecma,
 use crate::comparison::{headline, line_text, lines};
 use crate::page::{Ink, Page};
 use crate::plain::one_line;
-use crate::repeated::only_error;
+use crate::repeated::{AlikeCases, only_error};
 use crate::{Meta, Registration, RenderError, Style, Verbosity};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -53,25 +53,23 @@ fn render(
             continue;
         }
         page.text(0, Ink::Strong, &one_line(model))?;
-        let mut alike: Vec<Alike> = Vec::new();
+        let mut alike: Vec<AlikeCases> = Vec::new();
         for it in cases {
             let case = it?;
             let error = only_error(&case).filter(|_| style.verbosity < Verbosity::Verbose);
             if let Some(cause) = error.map(error_cause_key) {
-                if let Some(group) = alike.iter_mut().find(|it| it.cause == cause) {
-                    group.others.push(one_line(&case.case));
+                if AlikeCases::join(&mut alike, Some(&cause), &case.case) {
                     continue;
                 }
-                let (first, others) = (one_line(&case.case), Vec::new());
-                alike.push(Alike { cause, first, others });
+                alike.push(AlikeCases::new(cause, one_line(&case.case)));
             }
             let is_detailed = case.outcome.held() || detailed < layout.detailed;
             detailed += usize::from(!case.outcome.held());
             let amount = if is_detailed { style.verbosity } else { Verbosity::Quiet };
             case::render(&mut page, report, &case, (amount, is_detailed))?;
         }
-        for group in alike.iter().filter(|it| !it.others.is_empty()) {
-            group.render(&mut page)?;
+        for group in alike.iter().filter(|it| it.others > 0) {
+            same_error(&mut page, group)?;
         }
         if layout.counts_passed && totals.passed > 0 {
             let text = format!("{} passed", crate::amount::count(totals.passed));
@@ -118,27 +116,16 @@ fn flaky_passed(
     Ok(())
 }
 
-/// The cases that failed with errors of the same cause. Only the first error is shown.
-struct Alike {
-    cause: String,
-    /// The name of the case that shows the error.
-    first: String,
-    others: Vec<String>,
-}
-
-impl Alike {
-    /// Writes the number of the other cases, and the names of the first few.
-    fn render(&self, page: &mut Page<'_>) -> fmt::Result {
-        const NAMED: usize = 5;
-        let count = self.others.len();
-        let mut names = self.others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        if count > NAMED {
-            names = format!("{names} and {} more", count - NAMED);
-        }
-        let (mark, strong) = (case::mark(Outcome::Errored), Ink::Strong);
-        let head = format!("{count} more with the error of `{}`", self.first);
-        page.spans(2, 2, &[mark, (strong, &head), (Ink::Faint, &format!("  {names}"))])
+/// Writes the number of the cases with the same error as a shown case, and the names of the first few.
+fn same_error(page: &mut Page<'_>, group: &AlikeCases) -> fmt::Result {
+    let mut names = group.names.join(", ");
+    let more = group.others.saturating_sub(group.names.len() as u64);
+    if more > 0 {
+        names = format!("{names} and {more} more");
     }
+    let (mark, strong) = (case::mark(Outcome::Errored), Ink::Strong);
+    let head = format!("{} more with the error of `{}`", group.others, group.first);
+    page.spans(2, 2, &[mark, (strong, &head), (Ink::Faint, &format!("  {names}"))])
 }
 
 /// The maximum number of cases in a report that lists its passed cases. A verbose report always lists them.

@@ -51,7 +51,7 @@ fn rates(model: &ModelTotals) -> String {
 /// Returns the median latency and the cost in two columns.
 fn amounts(model: &ModelTotals) -> String {
     let time = model.latency_ms.map_or_else(|| "–".to_owned(), |it| duration(it.p50));
-    let cost = model.totals.cost.usd().map_or_else(|| "$ unknown".to_owned(), usd);
+    let cost = model.totals.cost.usd().map_or_else(|| "cost unknown".to_owned(), usd);
     format!("{time:>9}  {cost:>9}")
 }
 

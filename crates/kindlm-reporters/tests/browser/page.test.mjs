@@ -198,6 +198,9 @@ const tests = {
     const page = await open('conversations', '#cases&case=lists%20the%20customers&model=gpt-4o');
     assert.equal(await page.locator('.found li').count(), 20);
     assert.ok((await page.locator('#detail .evidence').innerText()).includes('… 580 more places'));
+    // The excerpts are masked, and the page says so.
+    assert.deepEqual([...new Set(await page.locator('.found mark').allTextContents())], ['a••••••']);
+    assert.ok((await page.locator('#detail .headline').first().innerText()).includes('matches are masked here, not in the output'));
     assert.deepEqual(page.trouble, []);
   },
 
@@ -221,6 +224,26 @@ const tests = {
     assert.equal(await empty(), '"No tests to show."');
     await page.fill('#query', '');
     assert.equal(await empty(), 'none');
+  },
+
+  async 'the answers of all models stand side by side'() {
+    const page = await open('sample', '#cases');
+    await page.evaluate(() => (location.hash = [...document.querySelectorAll('.row')].find((it) => it.querySelectorAll('.cell a')[1]).querySelector('.cell a').getAttribute('href')));
+    await page.waitForSelector('#detail .timeline');
+    const models = await page.locator('#detail .tabs .chip').count();
+    assert.ok(models > 1);
+    await page.getByText('All models side by side').click();
+    await page.locator('#detail .sides > div').nth(models - 1).waitFor();
+    assert.equal(await page.locator('#detail .sides > div pre').count(), models);
+    assert.deepEqual(await violations(page), []);
+    assert.deepEqual(page.trouble, []);
+  },
+
+  async 'a cell has its score, which its label repeats'() {
+    const page = await open('sample', '#cases');
+    const cells = await page.locator('.cell a:has(.mean)').evaluateAll((all) => all.map((it) => [it.querySelector('.mean').textContent.trim(), it.ariaLabel]));
+    assert.ok(cells.length > 0);
+    for (const [score, label] of cells) assert.ok(/^0\.\d\d$/.test(score) && label.endsWith(' ' + score) && label.includes('score'), `${score}: ${label}`);
   },
 
   async 'an open case leaves the names of models readable'() {
@@ -441,7 +464,7 @@ const tests = {
   async 'the page reads without its script'() {
     const page = await open('sample', '', { javaScriptEnabled: false });
     const text = await page.locator('body').innerText();
-    for (const part of ['4 of 13 cases held', 'passRateMin', 'What failed, by cause', 'never shows a card number', 'Found 1 PII match(es)', 'Run']) assert.ok(text.includes(part), part);
+    for (const part of ['4 of 13 cases held', 'passRateMin', 'What did not hold, by cause', 'never shows a card number', 'Found 1 PII match', 'Run']) assert.ok(text.includes(part), part);
     assert.ok(!(await page.locator('#query').isVisible()));
   },
 

@@ -451,3 +451,103 @@ fn reports_use_the_same_words_for_changes() {
         assert!(text.lines().last().unwrap().contains(&counted), "{counted}: {text}");
     }
 }
+
+/// Returns the rows of the tables in the source of a PDF, each with ` | ` between its cells.
+fn pdf_rows(source: &str) -> Vec<String> {
+    let source: Value = serde_json::from_str(source).unwrap();
+    let blocks = source["blocks"].as_array().unwrap().iter();
+    let rows = blocks.flat_map(|it| it["rows"].as_array().into_iter().flatten());
+    let text = |it: &Value| it["text"].as_str().or(it["code"].as_str()).unwrap().to_owned();
+    let cells = |row: &Value| row.as_array().unwrap().iter().map(text).collect::<Vec<_>>();
+    rows.map(|row| cells(row).join(" | ")).collect()
+}
+
+#[test]
+fn the_pdf_and_junit_have_the_same_counts_and_intervals() {
+    let report = sample_report();
+    let summary = report.summary();
+    let rendered = |id: &str| render(id, &report, &Style::default());
+    let rows = pdf_rows(&rendered("compliance-pdf"));
+    let all = format!("Held, of the cases run | {}", held(summary.totals.held()));
+    assert!(rows.contains(&all), "{rows:?}");
+    for model in &summary.models {
+        let it = &model.totals;
+        let counts = [it.listed(), it.passed, it.scored, it.failed, it.errored, it.skipped];
+        let counts = counts.map(|it| it.to_string()).join(" | ");
+        let row = format!("{} | {counts} | {}", model.model, held(it.held()));
+        assert!(rows.contains(&row), "{row}: {rows:?}");
+    }
+    let junit = rendered("junit");
+    let count = |text: &str| junit.matches(text).count() as u64;
+    assert_eq!(count("<failure "), summary.totals.failed, "{junit}");
+    assert_eq!(count("<error "), summary.totals.errored, "{junit}");
+}
+
+#[test]
+fn personal_data_is_masked_in_evidence() {
+    let mut report = sample_report();
+    let case = report.cases.iter_mut().find(|it| it.case.contains("card number")).unwrap();
+    let result = &mut case.executions[0].results[1];
+    assert_eq!(result.assertion, "pii");
+    let span = kindlm_types::TextSpan { start: 13, end: 32, what: "card number".to_owned() };
+    let of = kindlm_types::CheckedText::Output;
+    result.evidence = vec![kindlm_types::ResultEvidence::Matches { of, spans: vec![span] }];
+    let line = format!("+ card number: Your card is 4{}. Of course!", "•".repeat(18));
+    let markdown = render("markdown", &report, &Style::default());
+    assert!(markdown.contains(&line), "{markdown}");
+}
+
+#[test]
+fn reports_have_the_same_agreement_of_judges() {
+    let report = sample_report();
+    let agreement = "κ 0.71 (95% CI 0.55 to 0.87); 87.0% of 120 labels agree (2026-10-02)";
+    for id in ["html", "compliance", "compliance-html"] {
+        let text = text_of(&render(id, &report, &Style::default()));
+        assert!(text.contains(agreement), "{id}");
+    }
+    let json: Value = serde_json::from_str(&render("json", &report, &Style::default())).unwrap();
+    let wire = &json["suite"]["judges"][0]["calibration"];
+    assert_eq!((wire["kappa"].as_f64(), wire["labels"].as_u64()), (Some(0.712), Some(120)));
+}
+
+#[test]
+fn the_overview_compares_models_with_the_first() {
+    let report = sample_report();
+    let differences = report.model_differences();
+    assert!(!differences.is_empty());
+    let html = text_of(&render("html", &report, &Style::default()));
+    for it in differences {
+        let signed = |share: f64| {
+            let text = kindlm_types::percent(share.abs());
+            match share {
+                share if share < 0.0 && text != "0.0" => format!("−{text}"),
+                share if share > 0.0 && text != "0.0" => format!("+{text}"),
+                _ => text,
+            }
+        };
+        let (mean, interval) = (signed(it.mean), it.interval);
+        let text = format!(
+            "{mean} pp (95% CI {} to {}) against {} in {} test",
+            signed(interval.low),
+            signed(interval.high),
+            it.against,
+            it.tests
+        );
+        assert!(html.contains(&text), "{text}: {html}");
+    }
+}
+
+#[test]
+fn the_costs_of_judges_add_up() {
+    let report = sample_report();
+    let summary = report.summary();
+    let known: f64 = summary.judges.iter().map(|it| it.known_usd).sum();
+    let canaries: f64 = report.canaries.iter().map(|it| it.known_cost_usd).sum();
+    assert!(known > 0.0);
+    assert!((known + canaries - summary.totals.judge_cost.known_usd).abs() < 1e-9);
+    let html = text_of(&render("html", &report, &Style::default()));
+    for it in &summary.judges {
+        let row = format!("{}{}", it.judge, it.answers);
+        assert!(html.contains(&row), "{row}: {html}");
+    }
+}

@@ -105,6 +105,7 @@ pub fn judge_traces(
     }
     let models = trust::models_of(&suite.models);
     trust::settle((world.now)(), &place.state(), models, &mut suite.gates)?;
+    trust::note_calibrations(world, &place.state(), &mut suite, &files);
     compliance::check_folder(&place, &suite, allow_outside)?;
     let label = config.baseline.as_deref();
     let reference = baseline_for(world, &place, &mut suite, label, quiet)?;

@@ -169,16 +169,18 @@ impl Server {
         }
         let shown = library.open(run)?;
         match name {
-            "page" => Ok(Body::new("text/html; charset=utf-8", shown.served()?.page.clone())),
+            "page" => {
+                Ok(Body::new("text/html; charset=utf-8", shown.served(library)?.page.clone()))
+            }
             "head" => Body::json(shown.head()),
-            "index" => Ok(Body::gzip(&shown.served()?.index)),
+            "index" => Ok(Body::gzip(&shown.served(library)?.index)),
             "compare" => Body::json(&library.compare(base, &shown)?),
             "difference" => Body::json(&library.difference(base, &shown, case, model)?),
             "history" => Body::json(&library.history(case, model)),
             _ => {
                 let number = name.strip_prefix("chunk/").and_then(|it| it.parse::<usize>().ok());
                 let chunk = match number {
-                    Some(number) => shown.served()?.chunks.get(number),
+                    Some(number) => shown.served(library)?.chunks.get(number),
                     None => None,
                 };
                 chunk

@@ -4,13 +4,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use kindlm_reporters::{ServedRun, case_difference, one_line, serve_run};
+use kindlm_reporters::{ServeOptions, ServedRun, case_difference, one_line, serve_run_with};
 use kindlm_store::{Baseline, ReportError, Runs, SavedCases, StoreError};
 use kindlm_types::{CaseResult, CaseSource, Report};
 use kindlm_wire::v1::RunHead;
 use lru::LruCache;
 use serde_json::{Value, json};
 
+use super::editor::start_folder;
 use crate::compare::{self, Side};
 use crate::history::PastRuns;
 use crate::saved::{self, Saved};
@@ -52,12 +53,13 @@ impl OpenRun {
     }
 
     /// Returns the data for the page, which is rendered on the first request.
-    pub(super) fn served(&self) -> Result<&ServedRun, NotServed> {
+    pub(super) fn served(&self, library: &Library) -> Result<&ServedRun, NotServed> {
         if let Some(served) = self.served.get() {
             return Ok(served);
         }
         let mutation = saved::mutation_beside(&self.world, &self.path, &self.report.run.id);
-        let served = serve_run(&self.report, mutation.as_ref());
+        let options = library.options(self.report.suite.config_path.as_deref());
+        let served = serve_run_with(&self.report, mutation.as_ref(), &options);
         let served = served.map_err(|err| NotServed::Failed(err.to_string()))?;
         Ok(self.served.get_or_init(|| served))
     }
@@ -87,6 +89,8 @@ pub(super) struct LazyLibrary {
     world: World,
     place: SuiteFolder,
     of: Option<SuiteKey>,
+    /// The link that opens a place in an editor.
+    editor: Option<String>,
     library: OnceLock<Library>,
 }
 
@@ -107,7 +111,15 @@ impl LazyLibrary {
         if let Some(saved) = saved {
             library.get_or_init(|| Library::new(world, &place, saved));
         }
-        Ok(Self { world: world.clone(), place, of: of.cloned(), library })
+        Ok(Self { world: world.clone(), place, of: of.cloned(), editor: None, library })
+    }
+
+    /// Adds the link that opens a place in an editor.
+    pub(super) fn with_editor(mut self, editor: Option<String>) -> Self {
+        if let Some(library) = self.library.get_mut() {
+            library.editor.clone_from(&editor);
+        }
+        Self { editor, ..self }
     }
 
     /// Returns the library; `None` as long as the folder has no run.
@@ -120,7 +132,10 @@ impl LazyLibrary {
             let why = failure.message.unwrap_or_else(|| "the run cannot be read".to_owned());
             NotServed::Failed(why)
         })?;
-        let open = |saved| Library::new(&self.world, &self.place, saved);
+        let open = |saved| Library {
+            editor: self.editor.clone(),
+            ..Library::new(&self.world, &self.place, saved)
+        };
         Ok(saved.map(|saved| self.library.get_or_init(|| open(saved))))
     }
 }
@@ -131,6 +146,8 @@ pub(super) struct Library {
     runs: Runs,
     past: PastRuns,
     shown: Arc<OpenRun>,
+    place: SuiteFolder,
+    editor: Option<String>,
     open: Mutex<LruCache<String, Arc<OpenRun>>>,
 }
 
@@ -143,6 +160,8 @@ impl Library {
             runs,
             world: world.clone(),
             shown: Arc::new(OpenRun::new(world, saved.report, saved.path)),
+            place: place.clone(),
+            editor: None,
             open: Mutex::new(LruCache::new(OPEN)),
         }
     }
@@ -171,6 +190,15 @@ impl Library {
     /// Returns the totals of the newest runs of the suite, oldest first.
     pub(super) fn heads(&self) -> Vec<RunHead> {
         self.past.heads(HISTORY)
+    }
+
+    /// Returns the options of a page whose report has this path of the config file.
+    fn options(&self, config_path: Option<&str>) -> ServeOptions {
+        ServeOptions {
+            past: self.heads(),
+            editor: self.editor.clone(),
+            folder: start_folder(&self.world, &self.place, config_path),
+        }
     }
 
     /// Returns the outcomes of a case in the newest runs of the suite, oldest first.

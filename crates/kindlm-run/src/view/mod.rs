@@ -4,6 +4,7 @@
 //! machine nor pages of other sites can read a run.
 
 mod answer;
+mod editor;
 mod library;
 
 use std::io::ErrorKind;
@@ -31,6 +32,10 @@ pub struct ViewConfig {
     pub run: Option<String>,
     /// The port to listen on; 0 is any free port.
     pub port: u16,
+    /// The editor that opens the places of tests: `vscode` or another known name, or a URL with `{file}` and `{line}`.
+    ///
+    /// The default is the variable `KINDLM_EDITOR`; without both, the page has no such links.
+    pub editor: Option<String>,
 }
 
 /// Serves a run and the other runs of its suite until an interrupt. `ready` receives the URL of the page.
@@ -39,7 +44,8 @@ pub struct ViewConfig {
 ///
 /// # Errors
 ///
-/// Fails if the run does not exist or cannot be read, if the port is not free, or if `ready` fails.
+/// Fails if the run does not exist or cannot be read, if the editor is unknown, if the port is not free, or if `ready`
+/// fails.
 pub fn view(
     world: &World,
     place: SuiteFolder,
@@ -54,7 +60,8 @@ pub fn view(
         },
         None => (place, None),
     };
-    let library = LazyLibrary::new(world, place, of, run)?;
+    let editor = editor::link_of(world, config.editor.as_deref())?;
+    let library = LazyLibrary::new(world, place, of, run)?.with_editor(editor);
     let token = new_token()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -297,6 +297,7 @@ fn the_parts_are_those_of_the_run() {
     let page = String::from_utf8(served.get("/wire/page").2).unwrap();
     assert!(page.contains(SECOND) && !page.contains(FIRST));
     assert!(page.contains("href=\"#compare\""));
+    assert!(page.contains("class=\"spark\""), "the causes have the shares of the first run");
     let (_, head, gzip) = served.get("/wire/index");
     assert!(head.contains("content-encoding: gzip") && gzip.starts_with(&[0x1f, 0x8b]), "{head}");
     assert_eq!(served.json("/wire/head")["run"], SECOND);
@@ -386,7 +387,7 @@ fn runs_are_found_by_id_file_and_folder() {
         (file.display().to_string(), FIRST),
         (file.join("report.json").display().to_string(), FIRST),
     ] {
-        let config = ViewConfig { run: Some(named), port: 0 };
+        let config = ViewConfig { run: Some(named), ..ViewConfig::default() };
         let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
         let world = World { interrupts: Arc::new(|| Box::new(Now)), ..world.clone() };
         let mut shown = String::new();
@@ -398,7 +399,7 @@ fn runs_are_found_by_id_file_and_folder() {
         assert!(shown.starts_with("http://127.0.0.1:"), "{shown}");
     }
     let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
-    let config = ViewConfig { run: Some("20261103".to_owned()), port: 0 };
+    let config = ViewConfig { run: Some("20261103".to_owned()), ..ViewConfig::default() };
     let failed = view(&world, place, None, &config, &mut |_| Ok(())).unwrap_err();
     assert!(failed.message.unwrap().contains("20261103"));
 }

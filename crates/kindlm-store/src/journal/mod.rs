@@ -39,6 +39,7 @@
 //!     error: None,
 //!     judge_cost_usd: Some(0.0),
 //!     judge_usage: Usage::default(),
+//!     judge_spending: Vec::new(),
 //! };
 //! let writer = JournalWriter::create(&folder, &header, Durability::Flush)?;
 //! writer.append(&result)?;

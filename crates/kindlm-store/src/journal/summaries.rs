@@ -151,6 +151,7 @@ mod tests {
             error: None,
             judge_cost_usd: None,
             judge_usage: Usage::default(),
+            judge_spending: Vec::new(),
         };
         CaseResult {
             case: name.to_owned(),

@@ -430,6 +430,15 @@ pub(crate) fn result() -> impl Strategy<Value = ExecutionResult> {
     ]);
     (execution(), vec(assertion_result(), 0..3), outcome, of(error()), of(number()), usage())
         .prop_map(|(execution, results, outcome, error, judge_cost_usd, judge_usage)| {
-            ExecutionResult { execution, results, outcome, error, judge_cost_usd, judge_usage }
+            let judge_spending = Vec::new();
+            ExecutionResult {
+                execution,
+                results,
+                outcome,
+                error,
+                judge_cost_usd,
+                judge_usage,
+                judge_spending,
+            }
         })
 }

@@ -82,6 +82,7 @@ fn the_first_executed_repeat_gives_the_stored_output() {
         error,
         judge_cost_usd: None,
         judge_usage: kindlm_types::Usage::default(),
+        judge_spending: Vec::new(),
     };
     let lost = Some(kindlm_types::ExecutionError::NotRun { reason: "stopped".into() });
     let mut report = Report::default();
@@ -449,6 +450,7 @@ fn names_other_causes_of_changed_results() {
             error: None,
             judge_cost_usd: None,
             judge_usage: kindlm_types::Usage::default(),
+            judge_spending: Vec::new(),
         }];
         report.cases.push(executed);
         Baseline::of(&report).unwrap()
@@ -642,6 +644,7 @@ fn aggregated(runs: &[Value]) -> CaseResult {
             error: None,
             judge_cost_usd: None,
             judge_usage: kindlm_types::Usage::default(),
+            judge_spending: Vec::new(),
         });
     }
     let count = u32::try_from(runs.len()).unwrap();

@@ -39,6 +39,7 @@ fn result(case: &str, repeat: u32, outcome: Outcome) -> ExecutionResult {
         error: None,
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

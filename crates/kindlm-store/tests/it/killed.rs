@@ -26,6 +26,7 @@ fn result(repeat: u32) -> ExecutionResult {
         error: None,
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

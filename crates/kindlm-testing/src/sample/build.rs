@@ -2,8 +2,8 @@
 
 use kindlm_types::{
     AssertionResult, CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError,
-    ExecutionResult, FinishReason, Message, Outcome, Role, ScoreSummary, Spend, ToolCall, Usage,
-    Verdict,
+    ExecutionResult, FinishReason, JudgeSpending, Message, Outcome, Role, ScoreSummary, Spend,
+    ToolCall, Usage, Verdict,
 };
 use serde_json::Value;
 
@@ -33,6 +33,17 @@ pub(super) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
     ToolCall { id: id.to_owned(), name: name.to_owned(), arguments, ..ToolCall::default() }
 }
 
+/// Returns the spending of a judge with this number of answers.
+fn spending(answers: u64) -> JudgeSpending {
+    JudgeSpending {
+        judge: "gpt-4o".to_owned(),
+        answers,
+        tokens: 340 * answers,
+        known_usd: 0.000_4,
+        unknown: 0,
+    }
+}
+
 /// Returns an execution with its results, its outcome, and the cost of its judges.
 pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> ExecutionResult {
     let judges = results.iter().filter(|it| it.class == Class::Probabilistic).count() as u64;
@@ -45,6 +56,7 @@ pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> Exe
             total_tokens: 340 * judges,
             ..Usage::default()
         },
+        judge_spending: if judges > 0 { vec![spending(judges)] } else { Vec::new() },
         execution,
         results,
         error: None,
@@ -60,6 +72,7 @@ pub(super) fn stopped(outcome: Outcome, error: ExecutionError) -> ExecutionResul
         error: Some(error),
         judge_cost_usd: Some(0.0),
         judge_usage: Usage::default(),
+        judge_spending: Vec::new(),
     }
 }
 

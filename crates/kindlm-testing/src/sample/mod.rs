@@ -7,9 +7,23 @@ mod comparison;
 pub use comparison::sample_comparison;
 use kindlm_types::{
     AssertionSetInfo, CanaryWatch, CheckInfo, Class, ComplianceInfo, DerivedMetric, DerivedValue,
-    FileDigest, GateOutcome, GateResult, InstructionsInfo, JudgeIdentity, JudgeInfo, ModelInfo,
-    Params, PromptInfo, Report, RunInfo, Severity, SkippedCase, SuiteInfo, TestInfo,
+    FileDigest, GateOutcome, GateResult, InstructionsInfo, JudgeCalibration, JudgeIdentity,
+    JudgeInfo, ModelInfo, Params, PromptInfo, Report, RunInfo, Severity, SkippedCase, SuiteInfo,
+    TestInfo,
 };
+
+/// Returns the agreement of the judges with people.
+fn calibration() -> JudgeCalibration {
+    JudgeCalibration {
+        kappa: Some(0.712),
+        low: Some(0.551),
+        high: Some(0.873),
+        agreement: 0.87,
+        labels: 120,
+        calibrated_at: "2026-10-02T09:30:00Z".to_owned(),
+        alarm: None,
+    }
+}
 
 /// Returns watches of judges: one without a change, one with an alarm, and one that was not asked.
 fn canaries() -> Vec<CanaryWatch> {
@@ -89,6 +103,7 @@ pub fn sample_report() -> Report {
                 samples: 3,
                 rules: vec!["jury: majority".to_owned()],
                 instructions: vec!["3b1f0c9d2e4a5b6c".to_owned()],
+                calibration: Some(calibration()),
             }],
             instructions: vec![InstructionsInfo {
                 digest: "3b1f0c9d2e4a5b6c".to_owned(),

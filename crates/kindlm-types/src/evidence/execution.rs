@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
-    AssertionResult, CallForm, Channel, Coverage, Event, FailureCode, FinishReason, Message,
-    Outcome, Params, ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage, Workspace,
+    AssertionResult, CallForm, Channel, Coverage, Event, FailureCode, FinishReason, JudgeSpending,
+    Message, Outcome, Params, ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage,
+    Workspace,
 };
 
 /// One labelled turn of a conversation, with its messages and tool calls.
@@ -384,6 +385,8 @@ pub struct ExecutionResult {
     pub judge_cost_usd: Option<f64>,
     /// The tokens that the judges used.
     pub judge_usage: Usage,
+    /// The answers, tokens and money of each judge.
+    pub judge_spending: Vec<JudgeSpending>,
 }
 
 impl ExecutionResult {

@@ -3,6 +3,7 @@
 mod call_form;
 mod event;
 mod execution;
+mod judge_spending;
 mod price;
 mod tool_call;
 mod trace;
@@ -19,6 +20,7 @@ pub use event::{
 pub use execution::{
     CommandEnd, Completeness, Execution, ExecutionError, ExecutionResult, Spend, Turn, Written,
 };
+pub use judge_spending::JudgeSpending;
 pub use price::Price;
 pub use tool_call::ToolCall;
 pub use trace::{Span, Trace};

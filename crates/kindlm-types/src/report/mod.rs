@@ -23,13 +23,14 @@ pub use comparison::{
 pub use exit::ExitStatus;
 pub use rate::{MeasuredRate, RateCount, RateSum, cluster_of, interval_text, percent, thousands};
 pub use specification::{
-    CheckInfo, FileDigest, InstructionsInfo, JudgeIdentity, JudgeInfo, MAX_SPECIFIED_TESTS,
-    TestInfo,
+    CheckInfo, FileDigest, InstructionsInfo, JudgeCalibration, JudgeIdentity, JudgeInfo,
+    MAX_SPECIFIED_TESTS, TestInfo,
 };
 pub use summary::{
     AssertionSummary, Breakdown, CauseTotals, Distribution, ErrorFinding, FailingCase, Finding,
-    ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles, Quantity, RepeatCounts,
-    SuiteTotals, Summary, TagTotals, Tally, cause_key, error_cause_key, prompt_assertion_id,
+    ModelDifference, ModelTotals, NAMED_FAILURES, NamedTotal, PROMPT_ASSERTION, Percentiles,
+    Quantity, RepeatCounts, SuiteTotals, Summary, TagTotals, Tally, cause_key, error_cause_key,
+    prompt_assertion_id,
 };
 
 /// Data that identifies the run.

@@ -75,7 +75,7 @@ pub struct CheckInfo {
 }
 
 /// The judges of a kind of check.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgeInfo {
     /// The assertion's id, such as `judge`.
@@ -92,6 +92,34 @@ pub struct JudgeInfo {
     pub rules: Vec<String>,
     /// The digests of the judges' instructions, in the order of their use.
     pub instructions: Vec<String>,
+    /// The measured agreement with people; absent if the run found no calibration of these judges for these
+    /// instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<JudgeCalibration>,
+}
+
+/// The agreement of judges with people, from labelled outputs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeCalibration {
+    /// Cohen's kappa, from -1 to 1; absent if it is undefined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kappa: Option<f64>,
+    /// The lower end of the 95% confidence interval of kappa.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The upper end of the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// The share of labelled outputs on which the judges and people agree, from 0 to 1.
+    pub agreement: f64,
+    /// The number of labelled outputs with a verdict of the judges.
+    pub labels: u64,
+    /// The time when the judges were asked, in RFC 3339.
+    pub calibrated_at: String,
+    /// The reason why the calibration no longer holds: a watch found that a judge has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<String>,
 }
 
 /// A model that judges.

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::{AssertionResult, WireError};
 use kindlm_types::{
     Channel, CommandEnd, Completeness, Coverage, Event, ExecutionResult, FailureCode, FinishReason,
-    Message, Outcome, ProviderError, ProviderErrorKind, Spend, ToolCall, Trace, Usage, Workspace,
+    JudgeSpending, Message, Outcome, ProviderError, ProviderErrorKind, Spend, ToolCall, Trace,
+    Usage, Workspace,
 };
 
 /// One repeat of one test case on one model: the evidence, and the results of the checks.
@@ -146,6 +147,9 @@ pub struct Execution {
     /// The tokens that the judges used.
     #[serde(default)]
     pub judge_usage: Usage,
+    /// The answers, tokens and money of each judge.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judge_spending: Vec<JudgeSpending>,
 }
 
 /// One labelled turn of a conversation.
@@ -394,6 +398,7 @@ impl From<ExecutionResult> for Execution {
             workspace: execution.workspace,
             judge_cost_usd: result.judge_cost_usd,
             judge_usage: result.judge_usage,
+            judge_spending: result.judge_spending,
         }
     }
 }
@@ -447,6 +452,7 @@ impl TryFrom<Execution> for ExecutionResult {
             error: wire.error.map(TryInto::try_into).transpose()?,
             judge_cost_usd: wire.judge_cost_usd,
             judge_usage: wire.judge_usage,
+            judge_spending: wire.judge_spending,
         })
     }
 }

@@ -62,6 +62,23 @@ pub struct RunHead {
     /// The gates, in their fixed order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<HeadGate>,
+    /// The most frequent causes of failures, at most [`HEAD_CAUSES`]; absent in heads of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Vec<HeadCause>>,
+}
+
+/// The maximum number of causes in a [`RunHead`].
+pub const HEAD_CAUSES: usize = 20;
+
+/// A cause of failures in a [`RunHead`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct HeadCause {
+    /// The key of the cause, which is the same in all runs.
+    pub key: String,
+    /// The number of cases with a failure of this cause.
+    pub cases: u64,
 }
 
 /// The totals of a model in a [`RunHead`].
@@ -121,6 +138,8 @@ impl RunHead {
             kept: it.kept.count,
             judged: it.kept.total,
         });
+        let causes = summary.causes.iter().take(HEAD_CAUSES);
+        let causes = causes.map(|it| HeadCause { key: it.key.clone(), cases: it.cases });
         let gates = report.gates.iter().map(|it| HeadGate {
             gate: it.gate.clone(),
             status: it.outcome.into(),
@@ -147,6 +166,17 @@ impl RunHead {
             models: models.collect(),
             rules: rules.collect(),
             gates: gates.collect(),
+            causes: Some(causes.collect()),
+        }
+    }
+
+    /// Returns the number of cases with a failure of a cause; `None` if the head does not show it.
+    pub fn cases_of_cause(&self, key: &str) -> Option<u64> {
+        let causes = self.causes.as_ref()?;
+        match causes.iter().find(|it| it.key == key) {
+            Some(found) => Some(found.cases),
+            // A full list may lack the cause.
+            None => (causes.len() < HEAD_CAUSES).then_some(0),
         }
     }
 

@@ -35,7 +35,7 @@ pub use case::{Case, CaseSummary, CaseSummaryWriter, CheckCount, CheckCounts, Co
 pub use compact::write_compact;
 pub use comparison::{ComparisonDocument, comparison_schema};
 pub use execution::{CallRange, Execution, ExecutionError, Turn};
-pub use head::{HeadGate, HeadModel, HeadRule, RunHead};
+pub use head::{HEAD_CAUSES, HeadCause, HeadGate, HeadModel, HeadRule, RunHead};
 pub use line::LineWriter;
 pub use metrics::{DerivedMetric, DerivedValue, NamedTotal};
 pub use repeats::{Chances, EarlyDecision, EarlyEnd, IntervalMethod, RateTest, Reliability};

@@ -54,7 +54,8 @@ impl Resolved<'_> {
                 let position = found.position();
                 let place = format!("{}:{}:{}", found.file(), position.line, position.column);
                 let texts = told.texts();
-                let judged = JudgedCheck { check: id, judging, prompts, texts, place };
+                let judged =
+                    JudgedCheck { check: id, judging, prompts, texts, place, calibration: None };
                 self.suite.judged.push(judged);
             }
         }

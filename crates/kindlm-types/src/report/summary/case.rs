@@ -267,6 +267,7 @@ mod tests {
             error: None,
             judge_cost_usd: Some(0.0),
             judge_usage: Usage::default(),
+            judge_spending: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 mod breakdown;
 mod case;
 mod causes;
+mod paired;
 mod tally;
 
 pub use breakdown::{
@@ -10,13 +11,14 @@ pub use breakdown::{
 };
 pub use case::{ErrorFinding, Finding, RepeatCounts};
 pub use causes::{CauseTotals, cause_key, error_cause_key};
+pub use paired::ModelDifference;
 pub use tally::Tally;
 
 use kindlm_stats::Interval;
 
 use crate::{
-    CaseSource, Class, Cost, ExitStatus, FailureCode, GateResult, MeasuredRate, ProviderErrorKind,
-    Report,
+    CaseSource, Class, Cost, ExitStatus, FailureCode, GateResult, JudgeSpending, MeasuredRate,
+    ProviderErrorKind, Report,
 };
 
 /// The totals over all cases of a report.
@@ -185,6 +187,8 @@ pub struct Summary {
     ///
     /// Models are in the order of the suite, followed by others such as `command`.
     pub models: Vec<ModelTotals>,
+    /// The answers, tokens and money of each judge, without canaries, sorted by their ids.
+    pub judges: Vec<JudgeSpending>,
     /// The totals by tag, in order of the tags' names.
     pub tags: Vec<TagTotals>,
     /// The totals of the cases without any tag; `None` if there are no such cases.
@@ -258,6 +262,11 @@ impl<C: CaseSource + ?Sized> Report<C> {
             spent.unknown = spent.unknown.saturating_add(u32::from(watch.cost_usd.is_none()));
         }
         summary
+    }
+
+    /// Returns the differences of the other models to the first model of the report, on the tests that both ran.
+    pub fn model_differences(&self) -> Vec<ModelDifference> {
+        self.cases.tally().model_differences(&self.models)
     }
 
     /// Returns the totals over all cases.

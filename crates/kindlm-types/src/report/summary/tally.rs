@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashSet};
 use kindlm_stats::Quantiles;
 
 use super::causes::Causes;
+use super::paired::{ModelDifference, Pairs};
 use super::{
     Breakdown, Distribution, ModelTotals, NamedTotal, Percentiles, Quantity, SuiteTotals, Summary,
     TagTotals,
 };
 use crate::{
-    CaseResult, ExactSum, ExecutionError, ExecutionResult, ExitStatus, FailureCode, Mean,
-    ModelInfo, Outcome, ProviderErrorKind, RateSum, SkippedCase,
+    CaseResult, ExactSum, ExecutionError, ExecutionResult, ExitStatus, FailureCode, JudgeSpending,
+    Mean, ModelInfo, Outcome, ProviderErrorKind, RateSum, SkippedCase,
 };
 
 /// The totals over cases, updated while they finish.
@@ -21,8 +22,8 @@ use crate::{
 /// listed; the failures of the other causes are counted.
 ///
 /// The size depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes, of which
-/// at most 500 are kept. For the intervals of rates, it also depends on the number of clusters, unless the cases are
-/// [independent](Self::of_independent_cases).
+/// at most 500 are kept. For the intervals of rates and the differences of models, it also depends on the numbers of
+/// clusters and cases, unless the cases are [independent](Self::of_independent_cases).
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// True if no two cases belong to the same cluster.
@@ -35,6 +36,9 @@ pub struct Tally {
     untagged: Totals,
     assertions: Breakdown,
     causes: Causes,
+    /// The outcomes by test; empty if the cases are independent, because no test then has several models.
+    pairs: Pairs,
+    judges: Vec<JudgeSum>,
     flaky: RateSum,
     failure_codes: OrderedMap<FailureCode, ()>,
     /// The failure codes in `CaseResult::failure_codes`.
@@ -87,6 +91,9 @@ impl Tally {
             self.flaky.add(cluster, is_flaky, 1);
         }
         self.causes.observe(position, case);
+        if !self.is_independent {
+            self.pairs.observe(case);
+        }
         let named = case.executions.iter().flat_map(ExecutionResult::named_scores);
         for (at, it) in named.enumerate() {
             let Named { sum, weight, count } = model.named.entry((position, at), it.name.as_str());
@@ -96,8 +103,35 @@ impl Tally {
         }
         let results = case.executions.iter().flat_map(|it| &it.results);
         self.assertions.observe(position, cluster, (&case.case, &case.model), results);
+        self.add_judges(case);
         self.add_to_tags(case, cluster);
         self.add_codes(position, case);
+    }
+
+    fn add_judges(&mut self, case: &CaseResult) {
+        for it in case.executions.iter().flat_map(|it| &it.judge_spending) {
+            let known = self.judges.iter().position(|one| one.counts.judge == it.judge);
+            let at = known.unwrap_or_else(|| {
+                let counts = JudgeSpending { judge: it.judge.clone(), ..JudgeSpending::default() };
+                self.judges.push(JudgeSum { counts, known_usd: ExactSum::default() });
+                self.judges.len() - 1
+            });
+            let Some(sum) = self.judges.get_mut(at) else { continue };
+            sum.counts.answers += it.answers;
+            sum.counts.tokens += it.tokens;
+            sum.counts.unknown += it.unknown;
+            sum.known_usd.add(it.known_usd);
+        }
+    }
+
+    /// Returns the spending of the judges, sorted by their ids, because cases are observed in any order.
+    fn judges(&self) -> Vec<JudgeSpending> {
+        let judges = self.judges.iter();
+        let mut judges: Vec<JudgeSpending> = judges
+            .map(|it| JudgeSpending { known_usd: it.known_usd.value(), ..it.counts.clone() })
+            .collect();
+        judges.sort_by(|a, b| a.judge.cmp(&b.judge));
+        judges
     }
 
     fn add_to_tags(&mut self, case: &CaseResult, cluster: Option<&str>) {
@@ -156,6 +190,12 @@ impl Tally {
         }
     }
 
+    /// Returns the differences of the other models to the first of `models` that has results.
+    pub(crate) fn model_differences(&self, models: &[ModelInfo]) -> Vec<ModelDifference> {
+        let first = models.iter().find(|it| self.models.get(it.id.as_str()).is_some());
+        first.map(|it| self.pairs.differences(&it.id)).unwrap_or_default()
+    }
+
     /// Builds the summary, including the test cases that were not run.
     pub(crate) fn summary(
         &self,
@@ -180,6 +220,7 @@ impl Tally {
             deterministic: self.deterministic.rate(),
             probabilistic: self.probabilistic.rate(),
             models: self.by_model(models),
+            judges: self.judges(),
             tags: tags.collect(),
             untagged: (untagged.listed() > 0).then_some(untagged),
             assertions: self.assertions.summaries(),
@@ -235,6 +276,14 @@ impl Tally {
         let (all, most) = (largest(1.0), largest(0.95));
         if most > 0.0 { all.min(2.0 * most) } else { all }
     }
+}
+
+/// The spending of a judge, whose cost is not rounded yet.
+#[derive(Clone, Debug)]
+struct JudgeSum {
+    /// The counts, without the cost.
+    counts: JudgeSpending,
+    known_usd: ExactSum,
 }
 
 /// The number of ranges of a distribution.
@@ -426,12 +475,12 @@ fn distinct(tags: &[String]) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::report::summary::causes::MOST;
     use crate::{AssertionResult, CheckCounts, Cost, Report, Severity};
 
-    fn case(model: &str, outcome: Outcome) -> CaseResult {
+    pub(in crate::report::summary) fn case(model: &str, outcome: Outcome) -> CaseResult {
         CaseResult {
             case: "greets".to_owned(),
             model: model.to_owned(),
@@ -469,6 +518,7 @@ mod tests {
             error: None,
             judge_cost_usd: None,
             judge_usage: crate::Usage::default(),
+            judge_spending: Vec::new(),
         };
         CaseResult { executions: vec![execution], ..case("a", Outcome::Failed) }
     }
