@@ -55,24 +55,18 @@ pub fn run(args: impl IntoIterator<Item = OsString>, mut io: Io) -> ExitStatus {
 
 fn parse(args: impl IntoIterator<Item = OsString>, io: &Io) -> Result<Cli, clap::Error> {
     let command = Cli::command().term_width(io.width().min(100));
-    let matches = command.try_get_matches_from(args).map_err(hint_version)?;
+    let matches = command.try_get_matches_from(args).map_err(|mut err| {
+        let version = ContextValue::String("version".into());
+        if err.get(ContextKind::InvalidSubcommand) == Some(&version) {
+            err.insert(ContextKind::SuggestedSubcommand, ContextValue::String("--version".into()));
+        }
+        err
+    })?;
     Cli::from_arg_matches(&matches)
 }
 
-/// Names `--version` for `kindlm version`, instead of commands with similar names.
-fn hint_version(mut err: clap::Error) -> clap::Error {
-    if err.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("version".into())) {
-        err.remove(ContextKind::SuggestedSubcommand);
-        let tip = "`kindlm --version` prints the version".into();
-        err.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
-    err
-}
-
 fn add_env_files(files: &[PathBuf], io: &mut Io) -> Result<(), Failure> {
-    if !files.is_empty() {
-        io.world = io.world.clone().with_env_files(files)?;
-    }
+    io.world = io.world.clone().with_env_files(files)?;
     Ok(())
 }
 

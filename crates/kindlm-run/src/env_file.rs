@@ -17,6 +17,9 @@ impl World {
     ///
     /// Fails if a file cannot be read, or a line has a syntax error.
     pub fn with_env_files(mut self, files: &[impl AsRef<Path>]) -> Result<Self, Failure> {
+        if files.is_empty() {
+            return Ok(self);
+        }
         let mut added = HashMap::new();
         for file in files {
             let file = file.as_ref();

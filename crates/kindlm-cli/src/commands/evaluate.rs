@@ -2,7 +2,6 @@
 
 use std::{io, mem};
 
-use kindlm_providers::Providers;
 use kindlm_run::evaluate::{EvaluateConfig, Records, evaluate};
 use kindlm_run::{NamedJudge, OpenOptions, Outcome, Purpose};
 
@@ -18,8 +17,7 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
         }
         None => None,
     };
-    let mut config = config(args, &io.world.registries.providers)?;
-    config.columns = (io.screen.stdout_is_terminal && !args.json).then(|| io.width());
+    let config = config(args, io)?;
     if args.file.is_none() && io.screen.stdin_is_terminal {
         io.notify("reading from the terminal; end with Ctrl-D");
     }
@@ -28,8 +26,9 @@ pub(crate) fn run(args: &EvaluateArgs, io: &mut Io) -> Outcome {
     evaluate(&io.world, suite.as_ref(), &config, records, &mut *io.stdout)
 }
 
-fn config(args: &EvaluateArgs, providers: &Providers) -> Result<EvaluateConfig, Failure> {
+fn config(args: &EvaluateArgs, io: &Io) -> Result<EvaluateConfig, Failure> {
     let access = (args.base_url.as_deref(), args.api_key_env.as_deref());
+    let providers = &io.world.registries.providers;
     let judge = args.judge.as_deref().map(|it| NamedJudge::new(it, providers)).transpose()?;
     Ok(EvaluateConfig {
         base: args.base.clone(),
@@ -44,6 +43,6 @@ fn config(args: &EvaluateArgs, providers: &Providers) -> Result<EvaluateConfig, 
         output: args.output.clone(),
         resume: args.resume,
         summary: args.summary.clone(),
-        columns: None,
+        columns: (io.screen.stdout_is_terminal && !args.json).then(|| io.width()),
     })
 }

@@ -3,13 +3,11 @@
 use crate::args::GateArgs;
 use crate::output::{Output, verbosity};
 use crate::{Failure, Io, opening};
-use kindlm_run::Purpose;
 use kindlm_run::gates::{rebuild, set_pass_rate};
 use kindlm_run::project::{CONFIG, SuiteFolder};
 use kindlm_run::suite_files::SuiteFiles;
 use kindlm_run::suites::SuiteKey;
-use kindlm_run::{OpenOptions, Outcome};
-use kindlm_run::{compare, saved, trust};
+use kindlm_run::{OpenOptions, Outcome, Purpose, compare, saved, trust};
 
 pub(crate) fn run(args: &GateArgs, io: &mut Io) -> Outcome {
     let config = args.config.clone().unwrap_or_else(|| CONFIG.into());

@@ -12,11 +12,8 @@ use crate::{Failure, Io, print};
 pub(crate) fn run(args: &ViewArgs, io: &mut Io) -> Outcome {
     let place = SuiteFolder::new(io, args.place.config());
     let suite = SuiteKey::named(io, args.place.config.as_deref())?;
-    let config = ViewConfig {
-        run: args.run.clone(),
-        port: args.port.unwrap_or(0),
-        editor: args.editor.clone(),
-    };
+    let (run, editor) = (args.run.clone(), args.editor.clone());
+    let config = ViewConfig { run, port: args.port.unwrap_or(0), editor };
     let world = io.world.clone();
     view(&world, place, suite.as_ref(), &config, &mut |url| {
         print(io, &format!("{url}\n"))?;

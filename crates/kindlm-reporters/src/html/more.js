@@ -95,7 +95,7 @@
         svg('polygon', { class: 'band', points: [...points('high'), ...points('low').reverse()].join(' ') }),
         svg('polyline', { class: 'curve', points: points('rate').join(' ') }),
         known.map((it, i) => svg('circle', { class: 'fill-' + toneOf(it.exitCode), cx: x(i), cy: y(it.held.rate), r: it.run === current() ? 7 : 4.5 }, svg('title', `${when(it.startedAt)}: ${percent(it.held.rate)}`)))),
-      app.h('p.soft.small', `The lines are 100%, ${percent((1 + low) / 2)} and ${percent(low)}. The band is Wilson's 95% interval; the large dot is this run.${known[list.length - 1] ? '' : ' Runs of a part of the suite are left out.'}`),
+      app.h('p.soft.small', `The lines are 100%, ${percent((1 + low) / 2)} and ${percent(low)}. The band is Wilson's 95% interval; the large dot is this run.${list.some((it) => it.partial) ? ' Runs of a part of the suite are left out.' : ''}`),
     ];
   };
   const current = () => JSON.parse(byId('head').textContent).run;
