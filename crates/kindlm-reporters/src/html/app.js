@@ -131,7 +131,7 @@ const index = await source.index();
 const { models, tests } = index;
 const head = JSON.parse(byId('head').textContent);
 /** The columns of the index: one entry for each case. @type {Record<string, any[]>} */
-const { test = [], model, outcome, held, of, repeats, score, ms, tokens, usd, turns, tags, codes, causes, rules, tools, file, at } = index.columns;
+const { test = [], model, outcome, held, of, repeats, score, means, ms, tokens, usd, turns, tags, codes, causes, rules, tools, file, at } = index.columns;
 /** @param {number} it @returns {Promise<{case: Json, view: Json}>} */
 const load = async (it) => (await chunk(at[it][0]))[at[it][1]];
 
@@ -272,8 +272,7 @@ const bars = (all) => {
 const cells = (row) => models.map((/** @type {string} */ name, /** @type {number} */ m) => {
   const it = row.cells[m];
   const share = repeats[it] && `${held[it]}/${of[it]}`;
-  // A score of 0 or 1 says no more than the outcome.
-  const mean = score[it] % 1 ? score[it].toFixed(2) : '';
+  const mean = means[it];
   // The label has the texts of the cell in their order.
   const node = h('div.cell', { role: 'cell' }, it != null && h(matches(it) ? 'a' : 'a.off-query', { href: linkTo(it), tabindex: -1, 'aria-label': `${name}: ${WORDS[outcome[it]]}${share && ', repeats held'}${mean && ', score'}${share && ' ' + share}${mean && ' ' + mean}` },
     pill(outcome[it], MARKS[outcome[it]]), share && [bars(repeats[it]), h('span.n', share)], mean && h('span.mean', ' ', mean)));

@@ -131,7 +131,7 @@ impl<'a> Index<'a> {
         };
         let turns = case.executions.iter().map(|it| it.execution.turns.len()).max();
         let file = case.source.as_ref().map(|it| self.files.place(&it.file));
-        let entries: [(&'static str, String); 18] = [
+        let entries: [(&'static str, String); 19] = [
             ("test", self.tests.place(&case.case).to_string()),
             ("model", self.models.place(&case.model).to_string()),
             ("outcome", digit(case.outcome).to_string()),
@@ -139,6 +139,7 @@ impl<'a> Index<'a> {
             ("of", counts.executed().to_string()),
             ("repeats", format!("\"{repeats}\"")),
             ("score", number(mean_score(case), 3)),
+            ("means", format!("\"{}\"", shown_mean(case))),
             ("ms", number(case.latency_avg_ms, 0)),
             ("tokens", case.total_tokens.to_string()),
             ("usd", number(case.cost.usd(), 6)),
@@ -195,6 +196,14 @@ fn mean_score(case: &CaseResult) -> Option<f64> {
         .filter_map(kindlm_types::ExecutionResult::score)
         .for_each(|it| mean.add(it));
     mean.value()
+}
+
+/// Returns the mean score with two digits; empty if it says no more than the outcome or the share of repeats that held.
+fn shown_mean(case: &CaseResult) -> String {
+    let counts = case.repeat_counts();
+    let held = f64::from(counts.held()) / f64::from(counts.executed().max(1));
+    let is_new = |it: &f64| *it > 0.0 && *it < 1.0 && (it - held).abs() >= 0.005;
+    mean_score(case).filter(is_new).map(|it| format!("{it:.2}")).unwrap_or_default()
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {

@@ -478,23 +478,10 @@ fn the_pdf_and_junit_have_the_same_counts_and_intervals() {
         assert!(rows.contains(&row), "{row}: {rows:?}");
     }
     let junit = rendered("junit");
-    let count = |text: &str| junit.matches(text).count() as u64;
-    assert_eq!(count("<failure "), summary.totals.failed, "{junit}");
-    assert_eq!(count("<error "), summary.totals.errored, "{junit}");
-}
-
-#[test]
-fn personal_data_is_masked_in_evidence() {
-    let mut report = sample_report();
-    let case = report.cases.iter_mut().find(|it| it.case.contains("card number")).unwrap();
-    let result = &mut case.executions[0].results[1];
-    assert_eq!(result.assertion, "pii");
-    let span = kindlm_types::TextSpan { start: 13, end: 32, what: "card number".to_owned() };
-    let of = kindlm_types::CheckedText::Output;
-    result.evidence = vec![kindlm_types::ResultEvidence::Matches { of, spans: vec![span] }];
-    let line = format!("+ card number: Your card is 4{}. Of course!", "•".repeat(18));
-    let markdown = render("markdown", &report, &Style::default());
-    assert!(markdown.contains(&line), "{markdown}");
+    // A violated gate is a failure, too.
+    let failures = summary.totals.failed + report.violated_gates().count() as u64;
+    let counts = format!("failures=\"{failures}\" errors=\"{}\"", summary.totals.errored);
+    assert!(junit.lines().nth(1).unwrap().contains(&counts), "{counts}: {junit}");
 }
 
 #[test]

@@ -279,7 +279,9 @@ fn a_failed_case_has_what_explains_it() {
         assert!(case.contains(part), "{part}:\n{case}");
     }
     let case = of("never shows a card number");
-    assert!(case.contains("+ card number: Your card is 4111 1111 1111 1111."), "{case}");
+    // The evidence masks personal data; the output does not.
+    let masked = format!("+ card number: Your card is 4{}. Of course!", "•".repeat(18));
+    assert!(case.contains(&masked), "{case}");
 }
 
 #[test]
