@@ -11,6 +11,8 @@ use serde_json::Value;
 
 /// The maximum number of lines that are shown of a message.
 const LINES: usize = 6;
+/// The minimum number of columns of a text beside its indentation.
+const NARROWEST: usize = 20;
 
 /// A writer that receives JSON lines, and writes a block of text for each of them.
 pub(super) struct ReadableResults<'w> {
@@ -74,7 +76,9 @@ impl Write for ReadableResults<'_> {
             if part.ends_with(b"\n") {
                 let line = mem::take(&mut self.line);
                 let text = self.text(&line);
-                self.to.write_all(wrapped(&text, self.columns).as_bytes())?;
+                for line in text.lines() {
+                    writeln!(self.to, "{}", fitted(line, self.columns))?;
+                }
             }
         }
         Ok(bytes.len())
@@ -83,6 +87,14 @@ impl Write for ReadableResults<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
+}
+
+/// Wraps a line for a terminal. The further lines begin two columns after the indentation of the first one.
+fn fitted(line: &str, columns: usize) -> String {
+    let text = line.trim_start_matches(' ');
+    let indent = " ".repeat(line.len() - text.len());
+    let room = columns.saturating_sub(indent.len()).max(NARROWEST);
+    format!("{indent}{}", wrapped(text, room).replace('\n', &format!("\n{indent}")))
 }
 
 /// Returns the mark and the word of an outcome.
@@ -145,6 +157,15 @@ fn add_check(text: &mut String, it: &EvaluatedResult) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrapped_lines_keep_their_indentation() {
+        assert_eq!(fitted("    one two three four", 20), "    one two three four");
+        assert_eq!(
+            fitted("    one two three four five six", 24),
+            "    one two three four\n      five six"
+        );
+    }
 
     #[test]
     fn results_are_blocks_of_text() {
