@@ -43,6 +43,14 @@ impl Address {
     }
 }
 
+/// Returns the address of the handshake of a websocket, which is a request of HTTP.
+pub(crate) fn web_address(url: &str) -> String {
+    match url.strip_prefix("ws") {
+        Some(rest) if rest.starts_with("://") || rest.starts_with("s://") => format!("http{rest}"),
+        _ => url.to_owned(),
+    }
+}
+
 /// Percent-encodes one segment of a path. Unreserved characters, `:` and `@` stay unchanged.
 pub(crate) fn segment(text: &str) -> String {
     use std::fmt::Write as _;

@@ -153,7 +153,7 @@ const SAID: [&str; 19] = [
 ];
 
 /// Parses the JSON of a body. Fails with the reason if the body is not JSON or repeats a key of the answer.
-fn parse(body: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse(body: &[u8]) -> Result<Value, String> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;
     let twice =

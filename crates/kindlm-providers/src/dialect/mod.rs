@@ -2,9 +2,13 @@
 
 pub(crate) mod address;
 pub(crate) mod answer;
+pub(crate) mod anthropic;
 pub(crate) mod chat;
+pub(crate) mod code;
 pub(crate) mod content;
 pub(crate) mod failure;
+pub(crate) mod gemini;
+pub(crate) mod openai;
 pub(crate) mod part;
 pub(crate) mod settings;
 pub(crate) mod strict;

@@ -147,6 +147,15 @@ fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
 /// `taken` lists the paths that KindLM sets itself, or needs to read the answer, such as `options/num_predict`. An API
 /// key in the body would be stored with the requests, so it is a problem at every level.
 pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<(), Vec<Problem>> {
+    check_object("/body", body, taken)
+}
+
+/// Checks the additional keys of an object of a request, as [`check_body`] does. `at` is its place.
+pub(crate) fn check_object(
+    at: &str,
+    body: &Map<String, Value>,
+    taken: &[&str],
+) -> Result<(), Vec<Problem>> {
     let has = |path: &&&str| {
         let (first, rest) =
             path.split_once('/').map_or((**path, None), |(it, rest)| (it, Some(rest)));
@@ -173,11 +182,11 @@ pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<()
                 "it is set elsewhere in the suite: by the model, its prompt and the tools of the test"
             }
         };
-        let problem = Problem::key(format!("/body/{path}"), format!("`{key}` is not allowed here"));
+        let problem = Problem::key(format!("{at}/{path}"), format!("`{key}` is not allowed here"));
         return Err(vec![problem.with_help(help)]);
     }
     check_secrets(
-        "/body",
+        at,
         body,
         "requests get their key from the environment variable in `apiKeyEnv`; remove it here",
     )

@@ -31,7 +31,6 @@ pub(crate) use self::jinja::{Filler, Reading};
 #[cfg(feature = "websocket")]
 pub(crate) use self::media::label_media;
 use self::path::Path;
-pub(crate) use self::response::is_function;
 #[cfg(feature = "http")]
 pub(crate) use self::security::load as load_security;
 use self::security::{SignatureConfig, Statuses, TlsConfig};

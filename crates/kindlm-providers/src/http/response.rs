@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 #[cfg(feature = "http")]
 use crate::HttpResponse;
+use crate::dialect::code::is_function;
 
 /// The parameters of the script.
 const PARAMS: [&str; 4] = ["json", "text", "context", "process"];
@@ -40,35 +41,6 @@ pub(super) fn source(text: &str) -> Result<ScriptSource, Problem> {
     let call = if is_function(text) { "(json, text, context)" } else { "" };
     let code = format!("return ({}){call}", text.trim_end_matches(';'));
     Ok(ScriptSource::Body { params: PARAMS.map(str::to_owned).to_vec(), code: code.into() })
-}
-
-/// Returns true if the code is a function, not an expression.
-pub(crate) fn is_function(code: &str) -> bool {
-    let code = code.strip_prefix("async").map_or(code, str::trim_start);
-    if code.starts_with("function") {
-        return true;
-    }
-    let Some((before, _)) = code.split_once("=>") else { return false };
-    let before = before.trim_end();
-    let is_word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
-    if !before.is_empty() && before.chars().all(is_word) {
-        return true;
-    }
-    // Parameters in parentheses begin with `(`, and its matching `)` is the last character before `=>`.
-    let mut depth = 0_usize;
-    let mut closed = None;
-    for (at, c) in before.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 {
-            closed = Some(at + 1);
-            break;
-        }
-    }
-    before.starts_with('(') && closed == Some(before.len())
 }
 
 /// Returns the script's arguments for an answer, as JSON texts.
@@ -102,23 +74,6 @@ pub(super) fn headers(response: &HttpResponse) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distinguishes_functions_from_expressions() {
-        for (code, expected) in [
-            ("json.choices[0].text", false),
-            ("json.items.map(it => it.text).join()", false),
-            ("(json.a).map((x) => x)", false),
-            ("{ output: json.text }", false),
-            ("(json, text) => json.a", true),
-            ("({ a }, text) => a", true),
-            ("json => json.a", true),
-            ("async (json) => json.a", true),
-            ("function (json) { return json.a }", true),
-        ] {
-            assert_eq!(is_function(code), expected, "{code}");
-        }
-    }
 
     #[test]
     fn reads_files_and_their_functions() {

@@ -1,7 +1,7 @@
 //! `vertex`: the models of Google Cloud's Vertex AI.
 //!
 //! Vertex AI offers the models of each vendor in the dialect of that vendor, at its own address and with its own
-//! authorization. So the codecs of those vendors encode the requests and decode the responses.
+//! authorization. So the codecs of those dialects encode the requests and decode the responses.
 
 use kindlm_types::{Problem, Prompt, ProviderError, ProviderErrorKind, Reply};
 use schemars::JsonSchema;
@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::address::segment;
 use crate::dialect::answer::Reader;
+use crate::dialect::anthropic::{self, Anthropic};
 use crate::dialect::failure::Facts;
+use crate::dialect::gemini::{self, Gemini};
+use crate::dialect::openai::{self, OpenAi};
 use crate::dialect::settings;
 use crate::form::FormChoice;
-use crate::{
-    Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration, anthropic, gemini, openai,
-};
+use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
 /// The provider `vertex`.
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -68,8 +69,6 @@ struct Config {
 }
 
 const REGION: &str = "global";
-/// The place of Google's own models in a project.
-const GEMINI: &str = "/publishers/google";
 const EMBEDDING_MODEL: &str = "gemini-embedding-001";
 /// The version of Anthropic's API, which Vertex AI expects in the body.
 const ANTHROPIC_VERSION: &str = "vertex-2023-10-16";
@@ -79,9 +78,9 @@ struct Vertex {
     /// The address of the region in the project, before `/publishers`.
     base: String,
     key: String,
-    gemini: Box<dyn Codec>,
-    anthropic: Box<dyn Codec>,
-    openai: Box<dyn Codec>,
+    gemini: Gemini,
+    anthropic: Anthropic,
+    openai: OpenAi,
     /// The settings that only models of Gemini have.
     only_gemini: Vec<&'static str>,
 }
@@ -119,42 +118,45 @@ impl Vertex {
         let host = config.base_url.unwrap_or(host);
         let (host, project) = (host.trim_end_matches('/'), &config.project);
         let base = format!("{host}/projects/{project}/locations/{region}");
-        let own = [
-            ("hostedTools", json!(config.hosted_tools)),
-            ("systemInstruction", json!(config.system_instruction)),
-        ];
-        let own = own.into_iter().filter(|(_, it)| *it != json!([]));
-        let own: Map<String, Value> = own.map(|(name, it)| (name.to_owned(), it)).collect();
-        let inner = |registration: &Registration, below: &str| {
-            let url = format!("{base}{below}");
-            let mut settings =
-                json!({"apiKeyEnv": config.api_key_env, "baseUrl": url, "body": config.body});
-            if let Some(settings) = settings.as_object_mut().filter(|_| below == GEMINI) {
-                settings.extend(own.clone());
-            }
-            match registration.kind {
-                Kind::Http(make) => make(&settings),
-                Kind::Special(_) => Err(vec![Problem::new("", "this provider has no codec")]),
-            }
-        };
+        let mut only_gemini = Vec::new();
+        if !config.hosted_tools.is_empty() {
+            only_gemini.push("hostedTools");
+        }
+        if !config.system_instruction.is_empty() {
+            only_gemini.push("systemInstruction");
+        }
+        let (key, body) = (config.api_key_env, config.body);
+        let base_url = |below: &str| Some(format!("{base}{below}"));
         Ok(Self {
-            gemini: inner(&gemini::REGISTRATION, GEMINI)?,
-            anthropic: inner(&anthropic::REGISTRATION, "/publishers/anthropic")?,
-            openai: inner(&openai::REGISTRATION, "/endpoints/openapi")?,
-            key: config.api_key_env.clone(),
-            only_gemini: ["hostedTools", "systemInstruction"]
-                .into_iter()
-                .filter(|it| own.contains_key(*it))
-                .collect(),
+            gemini: Gemini::new(gemini::Options {
+                key: key.clone(),
+                base_url: base_url("/publishers/google"),
+                body: body.clone(),
+                hosted_tools: config.hosted_tools,
+                system_instruction: config.system_instruction,
+            })?,
+            anthropic: Anthropic::new(anthropic::Options {
+                key: key.clone(),
+                base_url: base_url("/publishers/anthropic"),
+                body: body.clone(),
+            })?,
+            openai: OpenAi::new(openai::Options {
+                key: Some(key.clone()),
+                base_url: base_url("/endpoints/openapi"),
+                body,
+                ..openai::Options::default()
+            })?,
+            key,
+            only_gemini,
             base,
         })
     }
 
     fn codec(&self, model: &str) -> &dyn Codec {
         match Dialect::of(model) {
-            Dialect::Gemini => &*self.gemini,
-            Dialect::Anthropic => &*self.anthropic,
-            Dialect::OpenAi => &*self.openai,
+            Dialect::Gemini => &self.gemini,
+            Dialect::Anthropic => &self.anthropic,
+            Dialect::OpenAi => &self.openai,
         }
     }
 

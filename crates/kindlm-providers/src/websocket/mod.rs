@@ -11,8 +11,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::dialect::address::web_address;
+use crate::dialect::code::{body, is_function, trimmed};
 use crate::dialect::settings;
-use crate::http::{Filler, Reading, is_function};
+use crate::http::{Filler, Reading};
 use crate::{HeaderValue, HttpRequest, Kind, Meta, Method, Registration};
 
 #[cfg(feature = "websocket")]
@@ -151,14 +153,6 @@ impl WebSocket {
     }
 }
 
-/// Returns the address of the handshake, which is a request of HTTP.
-fn web_address(url: &str) -> String {
-    match url.strip_prefix("ws") {
-        Some(rest) if rest.starts_with("://") || rest.starts_with("s://") => format!("http{rest}"),
-        _ => url.to_owned(),
-    }
-}
-
 /// Returns the problem with an address; `None` if the address is valid.
 fn check_url(url: &str) -> Option<Problem> {
     let is_socket = url.starts_with("ws://") || url.starts_with("wss://");
@@ -173,23 +167,18 @@ fn check_url(url: &str) -> Option<Problem> {
 
 /// Returns the code that reads the first message.
 fn first(code: &str) -> String {
-    let code = code.trim().trim_end_matches(';');
+    let code = trimmed(code);
     let call = if is_function(code) { "(data)" } else { "" };
     format!("return ({code}){call}")
 }
 
 /// Returns the code that reads each message.
 fn each(code: &str) -> String {
-    let code = code.trim().trim_end_matches(';');
-    if is_function(code) {
-        return format!("return ({code})(accumulator, event, context)");
+    let code = trimmed(code);
+    match body(code, &["accumulator", "event", "context"]) {
+        call if is_function(code) => call,
+        body => format!("const data = event;\n{body}"),
     }
-    // A body of a function has its own `return`, and an `event` is also called `data`.
-    let has_return = code
-        .split(|it: char| !it.is_ascii_alphanumeric() && it != '_')
-        .any(|word| word == "return");
-    let body = if has_return { code.to_owned() } else { format!("return ({code})") };
-    format!("const data = event;\n{body}")
 }
 
 /// Returns the test variables in the templates. Each has the problem to report if no test defines it.

@@ -1,0 +1,321 @@
+//! The dialect of Anthropic's Messages API.
+
+use kindlm_types::{
+    FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
+    Reply, Role, ToolCall, ToolChoice, Usage,
+};
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::Address;
+use crate::dialect::answer::{Reader, counted};
+use crate::dialect::content::{self, PartForms, Refused};
+use crate::dialect::failure::Facts;
+use crate::dialect::part::{self, Malformed};
+use crate::dialect::{chat, settings};
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
+
+/// The settings of a codec of this dialect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// The environment variable of the key.
+    pub(crate) key: String,
+    pub(crate) base_url: Option<String>,
+    pub(crate) body: Map<String, Value>,
+}
+
+const BASE: &str = "https://api.anthropic.com";
+const MESSAGES: &str = "/messages";
+const VERSION: &str = "2023-06-01";
+/// The output limit if the prompt sets no `maxTokens`. The API requires a limit.
+const MAX_TOKENS: u32 = 1024;
+
+/// The length in tokens of the shortest prompt that Anthropic caches. Some models need longer prompts.
+const CACHED: usize = 1024;
+/// The estimated number of characters in a token.
+const CHARACTERS: usize = 4;
+
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 6] = ["model", "messages", "system", "tools", "stream", "max_tokens"];
+
+/// The codec of this dialect.
+#[derive(Debug)]
+pub(crate) struct Anthropic {
+    address: Address,
+    key: String,
+    body: Map<String, Value>,
+}
+
+impl Anthropic {
+    /// Checks the settings, and returns the codec. Fails with the problems of the settings.
+    pub(crate) fn new(options: Options) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&options.key), options.base_url.as_deref())?;
+        settings::check_body(&options.body, &TAKEN)?;
+        let address = Address::new(options.base_url.as_deref().unwrap_or(BASE), "/v1", MESSAGES);
+        Ok(Self { address, key: options.key, body: options.body })
+    }
+}
+
+impl Codec for Anthropic {
+    fn provider(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let params = &prompt.params;
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(&mut body, "max_tokens", Some(params.max_tokens.unwrap_or(MAX_TOKENS)));
+        let mut messages = messages(prompt)?;
+        mark_shared(prompt, &mut messages);
+        chat::put(&mut body, "messages", Some(messages));
+        let systems = prompt.messages.iter().filter(|it| it.role == Role::System);
+        systems.into_iter().try_for_each(|it| content::check_system("anthropic", it))?;
+        chat::put(&mut body, "system", system(prompt));
+        chat::put(&mut body, "temperature", params.temperature);
+        chat::put(&mut body, "top_p", params.top_p);
+        chat::put(&mut body, "stop_sequences", chat::stop(prompt));
+        chat::put(&mut body, "tools", tools(prompt));
+        chat::put(&mut body, "tool_choice", tool_choice(prompt));
+        settings::add_body(&mut body, &self.body, prompt);
+        let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
+        let headers = vec![
+            settings::json_header(),
+            ("x-api-key".to_owned(), key),
+            ("anthropic-version".to_owned(), HeaderValue::Literal(VERSION.to_owned())),
+        ];
+        let url = self.address.at(MESSAGES);
+        Ok(HttpRequest {
+            method: Method::Post,
+            url,
+            headers,
+            body: Value::Object(body),
+            ..HttpRequest::default()
+        })
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let reader = Reader { provider: "anthropic", key: Some(&self.key), rule };
+        let answer = reader.object(response)?;
+        let content = reader.message_part(&answer["content"], response)?;
+        let (mut text, mut tool_calls) =
+            reader.read(blocks(content, part::calls_before(prompt)), response)?;
+        let mut finish_reason = finish(&answer["stop_reason"]);
+        if let Some(wanted) = answer_tool(prompt) {
+            // The arguments of the answer tool are the structured answer, so its call does not count as a tool call.
+            let (answers, others): (Vec<ToolCall>, Vec<ToolCall>) =
+                tool_calls.into_iter().partition(|call| call.name == wanted);
+            tool_calls = others;
+            if !answers.is_empty() {
+                text = chat::answers(&answers);
+                if tool_calls.is_empty() && finish_reason == FinishReason::ToolCalls {
+                    finish_reason = FinishReason::Stop;
+                }
+            }
+        }
+        let refusal = (finish_reason == FinishReason::Refusal)
+            .then(|| if text.is_empty() { "the model refused".to_owned() } else { text.clone() });
+        Ok(Reply {
+            tool_calls,
+            usage: usage(&answer["usage"]),
+            finish_reason,
+            model: chat::model(&answer["model"], prompt),
+            refusal,
+            ..Reply::text(text)
+        })
+    }
+}
+
+/// Returns the system messages as one text; `None` without system messages. The API takes them outside of the
+/// conversation.
+fn system(prompt: &Prompt) -> Option<String> {
+    let said: Vec<&str> = prompt
+        .messages
+        .iter()
+        .filter(|it| it.role == Role::System)
+        .map(|it| it.content.as_str())
+        .collect();
+    (!said.is_empty()).then(|| said.join("\n\n"))
+}
+
+/// Returns the conversation in Anthropic's form, without system messages. Consecutive tool results share one message,
+/// because separate messages teach the model to stop calling tools in parallel.
+fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut after_result = false;
+    for message in prompt.messages.iter().filter(|it| it.role != Role::System) {
+        let is_result = message.role == Role::Tool;
+        let result = is_result.then(|| {
+            json!({"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content})
+        });
+        let open =
+            out.last_mut().filter(|_| after_result).and_then(|it| it["content"].as_array_mut());
+        match (result, open) {
+            (Some(result), Some(open)) => open.push(result),
+            (Some(result), None) => out.push(json!({"role": "user", "content": [result]})),
+            (None, _) => out.push(turn(message)?),
+        }
+        after_result = is_result;
+    }
+    Ok(out)
+}
+
+/// The forms of parts in this API.
+const FORMS: PartForms = PartForms {
+    provider: "anthropic",
+    text: |text| json!({"type": "text", "text": text}),
+    media,
+    raw,
+};
+
+/// Returns an image or a document in Anthropic's form.
+fn media(media: &Media) -> Result<Value, Refused> {
+    let kind = match media.kind {
+        MediaKind::Image => "image",
+        MediaKind::File => "document",
+        MediaKind::Audio => return Err(content::unknown_kind(media, "images and PDF files")),
+    };
+    if let Some(url) = &media.url {
+        return Ok(json!({"type": kind, "source": {"type": "url", "url": url}}));
+    }
+    let (data, media_type) = (content::data(media)?, content::media_type(media)?);
+    if media.kind == MediaKind::File && media_type != "application/pdf" {
+        let why = "this API takes PDF files alone; write a text into the prompt";
+        return Err(Refused(why.to_owned()));
+    }
+    Ok(json!({"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}))
+}
+
+/// Returns a raw part. As in promptfoo, a `data:` URL in the `data` of an image becomes its data.
+fn raw(value: &Value) -> Value {
+    let mut value = value.clone();
+    let source = &value["source"];
+    let data = source["data"].as_str().and_then(|it| it.strip_prefix("data:"));
+    let parts = data.and_then(|it| it.split_once(";base64,"));
+    let is_image = value["type"] == "image" && source["type"] == "base64";
+    if let Some((media_type, data)) = parts.filter(|_| is_image) {
+        let (media_type, data) = (json!(media_type), json!(data));
+        if source["media_type"].is_null() {
+            value["source"]["media_type"] = media_type;
+        }
+        value["source"]["data"] = data;
+    }
+    value
+}
+
+/// Sets a cache mark after the shared beginning of the last message, if that is a user message. Anthropic caches
+/// everything before the mark. Sets no mark if the system messages and the beginning together are too short to be
+/// cached, or if nothing follows the beginning.
+fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
+    let system = system(prompt).map_or(0, |it| it.chars().count());
+    let last = prompt.messages.last();
+    let last = last.filter(|it| it.role == Role::User && it.parts.is_empty());
+    let parts = last.and_then(|it| it.content.split_at_checked(prompt.shared));
+    let (Some((shared, rest)), Some(written)) = (parts, messages.last_mut()) else { return };
+    let is_long = (system + shared.chars().count()) / CHARACTERS >= CACHED;
+    if is_long && !shared.is_empty() && !rest.is_empty() {
+        written["content"] = json!([
+            {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": rest},
+        ]);
+    }
+}
+
+fn turn(message: &Message) -> Result<Value, ProviderError> {
+    if !message.parts.is_empty() {
+        return Ok(json!({"role": message.role.as_str(), "content": FORMS.of(message)?}));
+    }
+    if message.tool_calls.is_empty() {
+        return Ok(Value::Object(chat::role_and_content(message)));
+    }
+    let text =
+        (!message.content.is_empty()).then(|| json!({"type": "text", "text": message.content}));
+    let calls = message.tool_calls.iter().map(|call| {
+        json!({"type": "tool_use", "id": call.id, "name": call.name, "input": chat::arguments_object(call)})
+    });
+    Ok(json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()}))
+}
+
+/// Returns the name of the tool whose input is the structured answer. Returns `None` if the prompt requests free text.
+fn answer_tool(prompt: &Prompt) -> Option<String> {
+    prompt.response_format.as_ref().map(|format| chat::schema_name(&format.name))
+}
+
+fn tools(prompt: &Prompt) -> Option<Value> {
+    let mut tools: Vec<Value> = prompt
+        .tools
+        .iter()
+        .map(|tool| {
+            json!({
+                "name": tool.name,
+                "description": tool.description.as_deref().unwrap_or_default(),
+                "input_schema": tool.parameters.clone().unwrap_or_else(|| json!({"type": "object", "properties": {}})),
+            })
+        })
+        .collect();
+    if let (Some(name), Some(format)) = (answer_tool(prompt), &prompt.response_format) {
+        tools.push(json!({"name": name, "description": "Gives the answer.", "input_schema": format.schema}));
+    }
+    (!tools.is_empty()).then(|| Value::Array(tools))
+}
+
+fn tool_choice(prompt: &Prompt) -> Option<Value> {
+    match (answer_tool(prompt), prompt.tools.is_empty(), &prompt.tool_choice) {
+        (Some(name), true, _) | (Some(name), false, Some(ToolChoice::None)) => {
+            Some(json!({"type": "tool", "name": name, "disable_parallel_tool_use": true}))
+        }
+        // The model must call a tool. If the prompt requests structured output, the answer tool is among the tools.
+        (Some(_), false, _) | (None, false, Some(ToolChoice::Required)) => {
+            Some(json!({"type": "any"}))
+        }
+        (None, false, Some(ToolChoice::Auto)) => Some(json!({"type": "auto"})),
+        (None, false, Some(ToolChoice::None)) => Some(json!({"type": "none"})),
+        (None, true, _) | (None, false, None) => None,
+    }
+}
+
+/// Returns the text and the tool calls of content blocks. Known blocks without text and calls, such as thinking, are
+/// skipped. Fails at the first malformed or unsupported block.
+fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
+    let mut text = String::new();
+    let mut calls = Vec::new();
+    for block in content.as_array().ok_or_else(|| Malformed::no_text(content))? {
+        match block["type"].as_str() {
+            Some("text") => text.push_str(part::text_at(block, "text")?),
+            Some("tool_use") => {
+                let made_up = format!("call_{}", before + calls.len());
+                calls.push(part::called(block, "input", &block["id"], &made_up)?);
+            }
+            Some(kind) if part::is_silent(kind) => {}
+            Some(kind) => return Err(Malformed::unsupported(kind)),
+            None if block.is_object() => {
+                return Err(Malformed::not_a("a text", "the `type` of a block", &block["type"]));
+            }
+            None => return Err(Malformed::not_a("an object", "a block of the answer", block)),
+        }
+    }
+    Ok((text, calls))
+}
+
+fn finish(word: &Value) -> FinishReason {
+    match word.as_str() {
+        Some("end_turn") => FinishReason::Stop,
+        Some("max_tokens") => FinishReason::Length,
+        Some("tool_use") => FinishReason::ToolCalls,
+        Some("refusal") => FinishReason::Refusal,
+        other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    }
+}
+
+/// Returns the token usage. Anthropic counts cache reads and cache writes outside of `input_tokens`.
+fn usage(usage: &Value) -> Usage {
+    let cached = counted(&usage["cache_read_input_tokens"]);
+    let written = counted(&usage["cache_creation_input_tokens"]);
+    let apart = cached.unwrap_or(0).saturating_add(written.unwrap_or(0));
+    let input = counted(&usage["input_tokens"]).map(|it| it.saturating_add(apart));
+    let usage = Usage::counted(input, counted(&usage["output_tokens"]), None, cached);
+    usage.with_cache_writes(written)
+}
+
+fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    facts.is("overloaded_error").then_some(ProviderErrorKind::Overloaded)
+}

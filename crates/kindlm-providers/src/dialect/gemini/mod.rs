@@ -1,0 +1,380 @@
+//! The dialect of Google's Gemini API.
+
+mod schema;
+
+use kindlm_types::{
+    FinishReason, Media, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
+    ToolCall, ToolChoice, Usage,
+};
+use serde_json::{Map, Value, json};
+
+use crate::dialect::address::{Address, segment};
+use crate::dialect::answer::{Reader, counted, non_empty};
+use crate::dialect::content::{self, PartForms, Refused};
+use crate::dialect::failure::Facts;
+use crate::dialect::part::{self, Malformed};
+use crate::dialect::{chat, settings};
+use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
+
+/// The settings of a codec of this dialect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// The environment variable of the key.
+    pub(crate) key: String,
+    pub(crate) base_url: Option<String>,
+    pub(crate) body: Map<String, Value>,
+    pub(crate) hosted_tools: Vec<Map<String, Value>>,
+    pub(crate) system_instruction: Vec<String>,
+}
+
+const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
+const EMBEDDING_MODEL: &str = "gemini-embedding-001";
+/// The placeholder that Google documents for a missing thought signature. Gemini 3 requires a signature with the first
+/// call of a message, but a `ToolCall` cannot store one.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+const TAKEN: [&str; 9] = [
+    "contents",
+    "systemInstruction",
+    "system_instruction",
+    "tools",
+    "generation_config",
+    "generationConfig/maxOutputTokens",
+    "generationConfig/max_output_tokens",
+    "generationConfig/candidateCount",
+    "generationConfig/candidate_count",
+];
+
+/// The codec of this dialect.
+#[derive(Debug)]
+pub(crate) struct Gemini {
+    address: Address,
+    key: String,
+    body: Map<String, Value>,
+    hosted: Vec<Map<String, Value>>,
+    system: Vec<String>,
+}
+
+impl Gemini {
+    /// Checks the settings, and returns the codec. Fails with the problems of the settings.
+    pub(crate) fn new(options: Options) -> Result<Self, Vec<Problem>> {
+        settings::check(Some(&options.key), options.base_url.as_deref())?;
+        settings::check_body(&options.body, &TAKEN)?;
+        check_hosted(&options.hosted_tools)?;
+        let address = Address::new(options.base_url.as_deref().unwrap_or(BASE), "", "/models");
+        let (hosted, system) = (options.hosted_tools, options.system_instruction);
+        Ok(Self { address, key: options.key, body: options.body, hosted, system })
+    }
+
+    fn request(&self, model: &str, verb: &str, body: Value) -> HttpRequest {
+        // Google also lists models with a prefix: `models/…` and `tunedModels/…`.
+        let (folder, name) = model.split_once('/').unwrap_or(("models", model));
+        let url = self.address.at(&format!("/{}/{}:{verb}", segment(folder), segment(name)));
+        let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
+        let headers = vec![settings::json_header(), ("x-goog-api-key".to_owned(), key)];
+        HttpRequest { method: Method::Post, url, headers, body, ..HttpRequest::default() }
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "gemini", key: Some(&self.key), rule }
+    }
+}
+
+impl Codec for Gemini {
+    fn provider(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let mut body = Map::new();
+        chat::put(&mut body, "contents", Some(contents(prompt)?));
+        chat::put(&mut body, "generationConfig", Some(generation_config(prompt)));
+        chat::put(&mut body, "systemInstruction", system(prompt, &self.system)?);
+        let tools = tools(prompt, &self.hosted);
+        if !tools.is_empty() {
+            chat::put(&mut body, "tools", Some(Value::Array(tools)));
+        }
+        if !prompt.tools.is_empty() {
+            chat::put(&mut body, "toolConfig", prompt.tool_choice.as_ref().map(tool_config));
+        }
+        settings::add_body(&mut body, &self.body, prompt);
+        Ok(self.request(&prompt.model, "generateContent", Value::Object(body)))
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        let answer = self.reader().object(response)?;
+        let candidate = &answer["candidates"][0];
+        let parts = parts(&candidate["content"], part::calls_before(prompt));
+        let (text, tool_calls) = self.reader().read(parts, response)?;
+        let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
+        if blocked.is_none() {
+            self.reader().message_part(candidate, response)?;
+        }
+        let finish_reason = match (blocked, tool_calls.is_empty()) {
+            (Some(_), _) => FinishReason::ContentFilter,
+            (None, false) => FinishReason::ToolCalls,
+            (None, true) => finish(&candidate["finishReason"]),
+        };
+        Ok(Reply {
+            tool_calls,
+            usage: usage(&answer["usageMetadata"]),
+            finish_reason,
+            model: chat::model(&answer["modelVersion"], prompt),
+            refusal: blocked.map(|reason| format!("the prompt was blocked: {reason}")),
+            ..Reply::text(text)
+        })
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        let body =
+            json!({"content": {"parts": [{"text": text}]}, "taskType": "SEMANTIC_SIMILARITY"});
+        Ok(self.request(model, "embedContent", body))
+    }
+
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+        let answer = self.reader().object(response)?;
+        self.reader().vector(&answer["embedding"]["values"], response)
+    }
+}
+
+/// Checks that tools that Google runs hold no secret.
+pub(crate) fn check_hosted(tools: &[Map<String, Value>]) -> Result<(), Vec<Problem>> {
+    let help = "requests are stored, and the key with them: use a tool that needs none";
+    let check = |(at, tool)| settings::check_secrets(&format!("/hostedTools/{at}"), tool, help);
+    tools.iter().enumerate().try_for_each(check)
+}
+
+/// Returns the tools that Google runs and the functions of the test; empty without tools.
+pub(crate) fn tools(prompt: &Prompt, hosted: &[Map<String, Value>]) -> Vec<Value> {
+    let mut tools: Vec<Value> = hosted.iter().cloned().map(Value::Object).collect();
+    if !prompt.tools.is_empty() {
+        let declarations: Vec<Value> = prompt.tools.iter().map(schema::declaration).collect();
+        tools.push(json!({"functionDeclarations": declarations}));
+    }
+    tools
+}
+
+/// Returns the instructions of the provider and the system messages of the prompt; `None` without both.
+pub(crate) fn system(prompt: &Prompt, own: &[String]) -> Result<Option<Value>, ProviderError> {
+    let mut parts: Vec<Value> = own.iter().map(|it| json!({"text": it})).collect();
+    for message in prompt.messages.iter().filter(|it| it.role == Role::System) {
+        content::check_system("gemini", message)?;
+        parts.push(json!({"text": message.content}));
+    }
+    Ok((!parts.is_empty()).then(|| json!({"parts": parts})))
+}
+
+/// The forms of parts in this API. As in promptfoo, a raw text in OpenAI's form becomes Google's form.
+const FORMS: PartForms = PartForms {
+    provider: "gemini",
+    text: |text| json!({"text": text}),
+    media,
+    raw: |value| match (value["type"].as_str(), &value["text"]) {
+        (Some("text"), Value::String(text)) => json!({"text": text}),
+        _ => value.clone(),
+    },
+};
+
+/// Returns a media in Google's form.
+fn media(media: &Media) -> Result<Value, Refused> {
+    Ok(match (&media.url, &media.media_type) {
+        (None, _) => {
+            json!({"inlineData": {"mimeType": content::media_type(media)?, "data": content::data(media)?}})
+        }
+        (Some(url), Some(kind)) => json!({"fileData": {"mimeType": kind, "fileUri": url}}),
+        (Some(url), None) => json!({"fileData": {"fileUri": url}}),
+    })
+}
+
+/// Returns the conversation in Gemini's form, without system messages. Consecutive tool results share one content,
+/// because Gemini requires all results of a turn together.
+pub(crate) fn contents(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut after_result = false;
+    for message in prompt.messages.iter().filter(|it| it.role != Role::System) {
+        let is_result = message.role == Role::Tool;
+        let open = out
+            .last_mut()
+            .filter(|_| is_result && after_result)
+            .and_then(|it| it["parts"].as_array_mut());
+        match (is_result, open) {
+            (true, Some(open)) => open.push(result(message)),
+            (true, None) => out.push(json!({"role": "function", "parts": [result(message)]})),
+            (false, _) => out.push(turn(message, thinks(&prompt.model))?),
+        }
+        after_result = is_result;
+    }
+    Ok(out)
+}
+
+/// Returns a tool's result as an object, as Gemini requires. Other values are wrapped in `result`.
+fn result(message: &Message) -> Value {
+    let response = match serde_json::from_str::<Value>(&message.content) {
+        Ok(object @ Value::Object(_)) => object,
+        Ok(other) => json!({"result": other}),
+        Err(_) => json!({"result": message.content}),
+    };
+    let name = message.tool_name.as_deref().unwrap_or("unknown");
+    json!({"functionResponse": {"name": name, "response": response}})
+}
+
+fn turn(message: &Message, thinks: bool) -> Result<Value, ProviderError> {
+    let role = if message.role == Role::Assistant { "model" } else { "user" };
+    let has_text = !message.content.is_empty() || message.tool_calls.is_empty();
+    let said = match message.parts.as_slice() {
+        [] if has_text => vec![json!({"text": message.content})],
+        [] => Vec::new(),
+        _ => FORMS.of(message)?,
+    };
+    let calls = message.tool_calls.iter().enumerate().map(|(index, call)| {
+        let mut part =
+            json!({"functionCall": {"name": call.name, "args": chat::arguments_object(call)}});
+        if thinks && index == 0 {
+            part["thoughtSignature"] = json!(NO_SIGNATURE);
+        }
+        part
+    });
+    Ok(json!({"role": role, "parts": said.into_iter().chain(calls).collect::<Vec<_>>()}))
+}
+
+/// Returns true if the model requires thought signatures: Gemini 3 and later.
+fn thinks(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    name.strip_prefix("gemini-")
+        .and_then(|rest| rest.split(['-', '.']).next())
+        .and_then(|major| major.parse::<u32>().ok())
+        .is_some_and(|major| major >= 3)
+}
+
+/// Returns the sampling parameters, and the form of the answer.
+pub(crate) fn generation_config(prompt: &Prompt) -> Map<String, Value> {
+    let params = &prompt.params;
+    let mut config = Map::new();
+    chat::put(&mut config, "temperature", params.temperature);
+    chat::put(&mut config, "maxOutputTokens", params.max_tokens);
+    chat::put(&mut config, "topP", params.top_p);
+    chat::put(&mut config, "stopSequences", chat::stop(prompt));
+    chat::put(&mut config, "seed", params.seed);
+    if let Some(format) = &prompt.response_format {
+        chat::put(&mut config, "responseMimeType", Some("application/json"));
+        let (key, schema) = schema::place(&format.schema, "responseSchema", "responseJsonSchema");
+        chat::put(&mut config, key, Some(schema));
+    }
+    config
+}
+
+/// Returns the choice in calling tools.
+pub(crate) fn tool_config(choice: &ToolChoice) -> Value {
+    let mode = match choice {
+        ToolChoice::Auto => "AUTO",
+        ToolChoice::Required => "ANY",
+        ToolChoice::None => "NONE",
+    };
+    json!({"functionCallingConfig": {"mode": mode}})
+}
+
+/// The keys of parts that hold neither text nor calls: media and annotations.
+pub(crate) const SILENT: [&str; 6] =
+    ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
+
+/// Returns the text and the calls of the parts of an answer, without thoughts. The text of an answer with an image only
+/// is that image, as a data URL. Calls get generated ids, because Gemini
+/// need not send ids. Fails at the first malformed or unsupported part.
+fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
+    let mut texts: Vec<&str> = Vec::new();
+    let mut image = None;
+    let mut calls = Vec::new();
+    if !content.is_null() && !content.is_object() {
+        return Err(Malformed::not_a("an object", "the `content` of the answer", content));
+    }
+    let parts = match &content["parts"] {
+        Value::Null => &[][..],
+        Value::Array(parts) => parts,
+        other => return Err(Malformed::no_text(other)),
+    };
+    for written in parts {
+        let Value::Object(members) = written else {
+            return Err(Malformed::not_a("an object", "a part of the answer", written));
+        };
+        let call = &written["functionCall"];
+        if !call.is_null() {
+            let made_up = format!("gemini_call_{}", before + calls.len());
+            calls.push(part::called(call, "args", &Value::Null, &made_up)?);
+        }
+        if members.contains_key("text") {
+            let said = part::text_at(written, "text")?;
+            texts.extend(Some(said).filter(|_| written["thought"] != true));
+        } else if call.is_null()
+            && let Some(kind) = members.keys().find(|it| !SILENT.contains(&it.as_str()))
+        {
+            return Err(Malformed::unsupported(kind));
+        }
+        if written["thought"] != true && image.is_none() {
+            image = image_of(&written["inlineData"]);
+        }
+    }
+    let text = match image {
+        Some(image) if texts.concat().is_empty() => image,
+        // The parts of an image answer are paragraphs around its images.
+        Some(_) => texts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n"),
+        None => texts.concat(),
+    };
+    Ok((text, calls))
+}
+
+/// Returns an image as a data URL; `None` for data of another kind.
+fn image_of(data: &Value) -> Option<String> {
+    let (kind, bytes) = (data["mimeType"].as_str().unwrap_or("image/png"), data["data"].as_str()?);
+    kind.starts_with("image/").then(|| format!("data:{kind};base64,{bytes}"))
+}
+
+fn finish(word: &Value) -> FinishReason {
+    match word.as_str() {
+        Some("STOP") => FinishReason::Stop,
+        Some("MAX_TOKENS") => FinishReason::Length,
+        Some(
+            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY",
+        ) => FinishReason::ContentFilter,
+        other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
+    }
+}
+
+/// Returns the token usage. Thoughts count as output, because Google bills them as output.
+fn usage(usage: &Value) -> Usage {
+    let [input, said, thought, total] =
+        ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"]
+            .map(|key| counted(&usage[key]));
+    let output = match (said, thought) {
+        // Gemini omits counts of 0, but not the total.
+        (None, None) => total.filter(|it| Some(*it) == input).map(|_| 0),
+        (said, thought) => Some(said.unwrap_or(0).saturating_add(thought.unwrap_or(0))),
+    };
+    Usage::counted(input, output, total, counted(&usage["cachedContentTokenCount"]))
+}
+
+/// The kinds of errors that differ in this API.
+pub(crate) fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
+    let is_key =
+        facts.status == 403 || (facts.status == 400 && facts.message_contains(&["api key"]));
+    is_key.then_some(ProviderErrorKind::Auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_the_models_that_sign_their_thoughts() {
+        for (model, expected) in [
+            ("gemini-3-pro-preview", true),
+            ("models/gemini-3.1-flash", true),
+            ("gemini-2.5-pro", false),
+            ("gemini-pro", false),
+            ("m-1", false),
+        ] {
+            assert_eq!(thinks(model), expected, "{model}");
+        }
+    }
+}
