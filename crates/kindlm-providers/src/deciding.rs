@@ -78,6 +78,7 @@ pub fn runs_scripts(name: &str, config: &Value) -> bool {
     registration.meta.id == "script"
         || registration.meta.id == "websocket"
         || own.get("transformResponse").is_some()
+        || own.get("answerCalls").is_some()
 }
 
 /// Returns false for `null`, `false`, and empty objects and lists. These values mean the same as an absent key.

@@ -52,6 +52,7 @@ mod dialect;
 mod form;
 pub mod pricing;
 mod registry;
+mod socket;
 
 #[cfg(feature = "http")]
 pub use client::{Client, ClientOptions};
@@ -68,9 +69,10 @@ pub use kindlm_transport::{
     self as transport, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method,
     StructuredOutput,
 };
-pub use registry::{Kind, MakeCodec, Meta, Registration, shorthand};
+pub use registry::{Kind, MakeCodec, MakeSocketCodec, Meta, Registration, shorthand};
 #[cfg(feature = "http")]
 pub use script::Scripts;
+pub use socket::{Opening, SocketCodec, SocketExchange, Step};
 
 // To add a provider, add its folder, a `mod` line, and a line in the slice below.
 
@@ -80,11 +82,13 @@ mod cohere;
 pub mod command;
 pub mod echo;
 mod gemini;
+mod google_live;
 mod http;
 pub mod mcp;
 mod mistral;
 mod ollama;
 mod openai;
+mod openai_realtime;
 mod openai_responses;
 mod replicate;
 mod script;
@@ -100,11 +104,13 @@ pub static REGISTRY: &[&Registration] = &[
     &command::REGISTRATION,
     &echo::REGISTRATION,
     &gemini::REGISTRATION,
+    &google_live::REGISTRATION,
     &http::REGISTRATION,
     &mcp::REGISTRATION,
     &mistral::REGISTRATION,
     &ollama::REGISTRATION,
     &openai::REGISTRATION,
+    &openai_realtime::REGISTRATION,
     &openai_responses::REGISTRATION,
     &replicate::REGISTRATION,
     &script::REGISTRATION,
@@ -180,7 +186,8 @@ pub fn wraps_agent(known: &Providers, name: &str, config: &Value) -> bool {
 /// Returns true if a provider of the suite is a model's API. A model calls only the tools that a request offers.
 pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
     configured(known, name, config).is_some_and(|(registration, _)| {
-        matches!(registration.kind, Kind::Http(_)) && !registration.meta.wraps_agent
+        matches!(registration.kind, Kind::Http(_) | Kind::Socket(_))
+            && !registration.meta.wraps_agent
     })
 }
 

@@ -4,7 +4,7 @@ use kindlm_types::Definitions;
 use kindlm_types::Problem;
 use serde_json::{Value, json};
 
-use crate::{Codec, Providers};
+use crate::{Codec, Providers, SocketCodec};
 
 /// The description of a provider.
 #[derive(Debug)]
@@ -29,11 +29,17 @@ pub struct Meta {
 /// Creates a codec from a configuration that has passed its schema. Fails with the problems of the configuration.
 pub type MakeCodec = fn(&Value) -> Result<Box<dyn Codec>, Vec<Problem>>;
 
+/// Creates a codec of websockets from a configuration that has passed its schema. Fails with the problems of the
+/// configuration.
+pub type MakeSocketCodec = fn(&Value) -> Result<Box<dyn SocketCodec>, Vec<Problem>>;
+
 /// The way to reach a provider.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// One HTTP exchange for each request, through a codec.
     Http(MakeCodec),
+    /// One websocket for each request, through a codec.
+    Socket(MakeSocketCodec),
     /// A special client, which is selected by the provider's id. The function checks the configuration.
     Special(fn(&Value) -> Result<(), Vec<Problem>>),
 }

@@ -1,4 +1,4 @@
-//! Websockets: one message is sent, and messages are read until an answer is complete.
+//! Websockets: messages are sent, and messages are read until an answer is complete.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 
 use crate::HttpRequest;
 use crate::client::HttpTransport;
@@ -32,6 +32,8 @@ pub struct Socket {
     provider: String,
     /// The secrets of the request, which messages may repeat.
     secrets: [Secrets; 2],
+    /// The bytes that the server may still send.
+    left: usize,
     opened: Instant,
 }
 
@@ -62,7 +64,7 @@ impl HttpTransport {
         let sent = stream.send(Message::text(message)).await;
         sent.map_err(|err| broken(provider, &format!("the message cannot be sent: {err}")))?;
         let secrets = [prepared.secrets.clone(), secrets];
-        Ok(Socket { stream, provider: provider.to_owned(), secrets, opened })
+        Ok(Socket { stream, provider: provider.to_owned(), secrets, left: limit, opened })
     }
 
     /// Asks the server for a websocket. Fails if it refuses.
@@ -93,25 +95,83 @@ impl HttpTransport {
 }
 
 impl Socket {
-    /// Returns the next text message, without secrets. Fails if the server closes the websocket before.
+    /// Sends a text message. Fails if the websocket is closed.
+    pub async fn send(&mut self, message: &str) -> Result<(), ProviderError> {
+        let sent = self.stream.send(Message::text(message)).await;
+        sent.map_err(|err| {
+            broken(&self.provider, &format!("the message cannot be sent: {err}")).lost()
+        })
+    }
+
+    /// Returns the next text message, without secrets. Fails if the server closes the websocket before, or sends
+    /// another kind of message.
     pub async fn next_text(&mut self) -> Result<String, ProviderError> {
+        let message = self.next().await?;
+        let Message::Text(text) = message else {
+            return Err(broken(&self.provider, "the server sent a message that is no text"));
+        };
+        Ok(self.cleaned(text.to_string()))
+    }
+
+    /// Returns the text of the next message, without secrets. Some servers send texts as binary messages. Fails if the
+    /// server closes the websocket before, or if the message is not UTF-8.
+    pub async fn next_message(&mut self) -> Result<String, ProviderError> {
+        let message = self.next().await?;
+        let text = String::from_utf8(message.into_data().to_vec())
+            .map_err(|_| broken(&self.provider, "the server sent a message that is no text"))?;
+        Ok(self.cleaned(text))
+    }
+
+    /// Returns the next message with content. Fails if the server closes the websocket before, or sends too much.
+    async fn next(&mut self) -> Result<Message, ProviderError> {
         loop {
-            let failed = |why: &str| broken(&self.provider, why);
             match self.stream.next().await {
-                Some(Ok(Message::Text(text))) => {
-                    let redact = |text: String, it: &Secrets| it.clean(text);
-                    return Ok(self.secrets.iter().fold(text.to_string(), redact));
+                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
+                    let Some(left) = self.left.checked_sub(message.len()) else {
+                        let why = "the server sends more than the size limit of an answer";
+                        let kind = ProviderErrorKind::MalformedResponse;
+                        return Err(ProviderError::new(kind, &self.provider, why));
+                    };
+                    self.left = left;
+                    return Ok(message);
                 }
-                Some(Ok(Message::Close(_))) | None => {
-                    return Err(failed("the server closed the websocket before the answer"));
-                }
-                Some(Ok(Message::Binary(_))) => {
-                    return Err(failed("the server sent a message that is no text"));
-                }
+                Some(Ok(Message::Close(frame))) => return Err(self.closed(frame.as_ref())),
+                None => return Err(self.closed(None)),
                 Some(Ok(_)) => {}
-                Some(Err(err)) => return Err(failed(&format!("the websocket broke off: {err}"))),
+                Some(Err(err)) => {
+                    let why = format!("the websocket broke off: {err}");
+                    return Err(broken(&self.provider, &why));
+                }
             }
         }
+    }
+
+    fn cleaned(&self, text: String) -> String {
+        self.secrets.iter().fold(text, |text, it| it.clean(text))
+    }
+
+    /// Returns the error of a server that closes the websocket before the answer is complete.
+    fn closed(&self, frame: Option<&CloseFrame>) -> ProviderError {
+        const WHY: &str = "the server closed the websocket before the answer";
+        let Some(frame) = frame.filter(|it| !it.reason.is_empty()) else {
+            return broken(&self.provider, WHY);
+        };
+        let code = u16::from(frame.code);
+        let shown: String = frame.reason.chars().take(SHOWN).collect();
+        let message = self.cleaned(format!("{WHY}: {shown} (code {code})"));
+        let words = frame.reason.to_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|it| words.contains(it));
+        let kind = match code {
+            _ if has(&["api key", "api_key", "unauthenticated", "permission"]) => {
+                ProviderErrorKind::Auth
+            }
+            _ if has(&["quota"]) => ProviderErrorKind::QuotaExhausted,
+            1008 if has(&["not found", "not supported"]) => ProviderErrorKind::ModelNotFound,
+            // The message has a wrong form, or breaks a rule of the server.
+            1002 | 1003 | 1007..=1010 => ProviderErrorKind::InvalidRequest,
+            _ => return broken(&self.provider, &message),
+        };
+        ProviderError::new(kind, &self.provider, message)
     }
 
     /// Closes the websocket, and returns the time since it was opened, in milliseconds.

@@ -133,9 +133,10 @@ fn refuse_files(piece: Piece<'_>, node: &Node, sink: &mut Sink) {
 ///
 /// The provider must run no program, and its address must not depend on texts of the suite.
 pub(super) fn may_use(known: &Providers, name: &str, config: &Value) -> bool {
-    kindlm_providers::configured(known, name, config).is_some_and(|(it, _)| match it.kind {
+    kindlm_providers::configured(known, name, config).is_some_and(|(it, config)| match it.kind {
         // The URL of `http` is a template.
         Kind::Http(_) => it.meta.id != "http",
+        Kind::Socket(_) => config.get("answerCalls").is_none(),
         Kind::Special(_) => ANSWERING.contains(&it.meta.id),
     })
 }

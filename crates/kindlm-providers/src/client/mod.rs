@@ -2,6 +2,8 @@
 
 mod forms;
 mod provider;
+#[cfg(feature = "websocket")]
+mod socket;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -410,7 +412,13 @@ impl Client {
         timeout: Duration,
         queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
-        if !matches!(via, Via::Scripted(_) | Via::Echo(_)) {
+        let reads_media = match via {
+            Via::Scripted(_) | Via::Echo(_) => true,
+            #[cfg(feature = "websocket")]
+            Via::Socket(_) => true,
+            _ => false,
+        };
+        if !reads_media {
             content::texts_or_raw(name, prompt).map_err(|err| before_sending(name, err))?;
         }
         let attempt = || async {
@@ -425,6 +433,12 @@ impl Client {
                     let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
                     let tools = (&self.transport, scripts);
                     crate::websocket::ask(socket, tools, name, prompt, timeout).await
+                }
+                #[cfg(feature = "websocket")]
+                Via::Socket(codec) => {
+                    let (codec, provider) = (&**codec, name);
+                    let request = socket::SocketRequest { provider, codec, prompt, timeout };
+                    request.ask(&self.transport, self.scripts.as_ref()).await
                 }
                 #[cfg(feature = "process")]
                 Via::Command(command) => {

@@ -36,6 +36,8 @@ pub(super) enum Via {
     Mcp(Box<McpClient>),
     #[cfg(feature = "websocket")]
     WebSocket(Box<crate::websocket::WebSocket>),
+    #[cfg(feature = "websocket")]
+    Socket(Box<dyn crate::SocketCodec>),
     #[cfg(feature = "process")]
     Command(Command),
 }
@@ -69,6 +71,9 @@ impl Provider {
     pub(super) fn form(&self, model: &str) -> FormChoice {
         match &self.via {
             Via::Http(codec) => codec.form(model),
+            // No API over a websocket takes a schema of the answer.
+            #[cfg(feature = "websocket")]
+            Via::Socket(_) => FormChoice::Fixed(StructuredOutput::None),
             _ => FormChoice::Fixed(StructuredOutput::Schema),
         }
     }
@@ -85,7 +90,7 @@ impl Provider {
             #[cfg(feature = "mcp")]
             Via::Mcp(_) => true,
             #[cfg(feature = "websocket")]
-            Via::WebSocket(_) => true,
+            Via::WebSocket(_) | Via::Socket(_) => true,
             _ => false,
         };
         match result {
@@ -135,6 +140,13 @@ pub(super) fn open(
 ) -> Result<(Via, bool), Vec<Problem>> {
     let via = match registration.kind {
         Kind::Http(codec) => codec(config).map(Via::Http),
+        #[cfg(feature = "websocket")]
+        Kind::Socket(codec) => codec(config).map(Via::Socket),
+        #[cfg(not(feature = "websocket"))]
+        Kind::Socket(codec) => {
+            codec(config)?;
+            return Err(vec![not_in_this_build(registration.meta.id)]);
+        }
         Kind::Special(check) => match registration.meta.id {
             "scripted" => Script::load(&Scripted::read(config)?, files).map(Via::Scripted),
             "echo" => Echo::read(config).map(Via::Echo),
@@ -151,13 +163,15 @@ pub(super) fn open(
             }
             id => {
                 check(config)?;
-                let help = "`cargo install --path crates/kindlm-cli --features full` builds one that has it";
-                return Err(vec![
-                    Problem::new("", format!("this build of KindLM is without `{id}`"))
-                        .with_help(help),
-                ]);
+                return Err(vec![not_in_this_build(id)]);
             }
         },
     };
     Ok((via?, registration.meta.wraps_agent))
+}
+
+/// Returns the problem of a provider that needs a feature which this build does not have.
+fn not_in_this_build(id: &str) -> Problem {
+    let help = "`cargo install --path crates/kindlm-cli --features full` builds one that has it";
+    Problem::new("", format!("this build of KindLM is without `{id}`")).with_help(help)
 }

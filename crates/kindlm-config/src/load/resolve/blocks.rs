@@ -162,6 +162,7 @@ impl Resolved<'_> {
             }
             let problems = match registration.kind {
                 Kind::Http(read) => read(&own).err(),
+                Kind::Socket(read) => read(&own).err(),
                 Kind::Special(read) => read(&own).err(),
             };
             self.sink.report(piece, &at, problems.unwrap_or_default());

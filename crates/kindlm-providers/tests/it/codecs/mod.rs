@@ -7,6 +7,7 @@ mod exchange;
 mod pages;
 mod registry;
 mod regressions;
+mod sockets;
 
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 fn codec(provider: &str, config: &Value) -> Box<dyn Codec> {
     match find(provider).expect(provider).kind {
         Kind::Http(make) => make(config).expect("a good configuration"),
-        Kind::Special(_) => panic!("`{provider}` has no codec"),
+        Kind::Socket(_) | Kind::Special(_) => panic!("`{provider}` has no codec"),
     }
 }
 

@@ -75,6 +75,7 @@ fn the_default_configuration_of_a_shorthand_is_a_good_one() {
         let Some(config) = config else { continue };
         let good = match provider.kind {
             Kind::Http(make) => make(&config).map(drop),
+            Kind::Socket(make) => make(&config).map(drop),
             Kind::Special(check) => check(&config),
         };
         assert_eq!(good, Ok(()), "{}", provider.meta.id);

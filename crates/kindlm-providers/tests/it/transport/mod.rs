@@ -9,6 +9,7 @@ mod conformance;
 mod docs;
 mod faults;
 mod forms;
+mod live;
 mod load;
 mod mcp;
 mod retries;

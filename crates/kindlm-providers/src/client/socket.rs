@@ -1,0 +1,139 @@
+//! Exchanges with a vendor's API over a websocket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kindlm_transport::{HttpTransport, Socket};
+use kindlm_types::script::{ScriptOutcome, ScriptQuestion, ScriptSource, ScriptValue};
+use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply, ToolCall, ecma};
+use serde_json::{Value, json};
+
+use super::no_scripts;
+use crate::dialect::answer::{excerpt, parse};
+use crate::script::Scripts;
+use crate::{Opening, SocketCodec, Step};
+
+/// The maximum number of rounds of tool calls in one exchange.
+const MOST_ROUNDS: usize = 8;
+
+/// One request to a vendor's API over a websocket.
+pub(super) struct SocketRequest<'r> {
+    /// The name of the provider in the suite.
+    pub(super) provider: &'r str,
+    pub(super) codec: &'r dyn SocketCodec,
+    pub(super) prompt: &'r Prompt,
+    pub(super) timeout: Duration,
+}
+
+impl SocketRequest<'_> {
+    /// Asks the server once, and returns its reply. Fails at the timeout.
+    pub(super) async fn ask(
+        &self,
+        transport: &HttpTransport,
+        scripts: Option<&Scripts>,
+    ) -> Result<Reply, ProviderError> {
+        let exchange = self.exchange(transport, scripts);
+        tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
+            let message = format!("no whole answer within {} ms", self.timeout.as_millis());
+            Err(self.error(ProviderErrorKind::Timeout, message).retryable())
+        })
+    }
+
+    async fn exchange(
+        &self,
+        transport: &HttpTransport,
+        scripts: Option<&Scripts>,
+    ) -> Result<Reply, ProviderError> {
+        let Opening { request, messages, mut exchange } = self.codec.open(self.prompt)?;
+        let idle = self.codec.idle_timeout().unwrap_or(transport.options().idle_timeout);
+        let mut socket = transport.open_socket(self.provider, &request).await?;
+        send(&mut socket, &messages).await?;
+        let mut rounds = 0;
+        let reply = loop {
+            let message = self.next(&mut socket, idle).await?;
+            match exchange.receive(&message)? {
+                Step::Send(messages) => send(&mut socket, &messages).await?,
+                Step::Answer(mut calls) => {
+                    rounds += 1;
+                    if rounds > MOST_ROUNDS {
+                        let message = format!(
+                            "the model called tools in more than {MOST_ROUNDS} rounds of one answer"
+                        );
+                        return Err(self.error(ProviderErrorKind::InvalidRequest, message).lost());
+                    }
+                    for call in &mut calls {
+                        call.response = Some(self.answer(call, scripts).await?);
+                    }
+                    send(&mut socket, &exchange.respond(calls)).await?;
+                }
+                Step::Done(reply) => break *reply,
+            }
+        };
+        let latency_ms = Socket::close(socket).await;
+        Ok(Reply { latency_ms, ..reply })
+    }
+
+    /// Returns the next message of the server as JSON. Fails after a pause that is longer than the limit.
+    async fn next(&self, socket: &mut Socket, idle: Duration) -> Result<Value, ProviderError> {
+        let waited = tokio::time::timeout(idle, socket.next_message()).await;
+        let text = waited.map_err(|_| {
+            let message = format!("the server sent nothing for {} ms", idle.as_millis());
+            self.error(ProviderErrorKind::Timeout, message).retryable()
+        })?;
+        let text = text.map_err(ProviderError::lost)?;
+        parse(text.as_bytes()).map_err(|why| {
+            let message = format!("{why}: `{}`", excerpt(&text));
+            self.error(ProviderErrorKind::MalformedResponse, message)
+        })
+    }
+
+    /// Returns the response of a tool, which the script makes. Fails if the script throws, or returns no JSON.
+    async fn answer(
+        &self,
+        call: &ToolCall,
+        scripts: Option<&Scripts>,
+    ) -> Result<Value, ProviderError> {
+        let scripts = scripts.ok_or_else(|| no_scripts(self.provider))?;
+        let code = self.codec.answer_script().unwrap_or("return null");
+        let question = ScriptQuestion {
+            runtime: scripts.runtime,
+            source: ScriptSource::Body {
+                params: ["name", "args"].map(str::to_owned).to_vec(),
+                code: code.into(),
+            },
+            args: vec![
+                ecma::stringify(&json!(call.name)).into(),
+                ecma::stringify(&call.arguments).into(),
+            ],
+            permissions: Arc::clone(&scripts.permissions),
+            timeout: Some(self.timeout),
+        };
+        let failed = |why: String| {
+            let message = format!("`answerCalls` failed for the tool `{}`: {why}", call.name);
+            self.error(ProviderErrorKind::Command, message).lost()
+        };
+        let answer = scripts.runner.run(&question).await.map_err(|err| failed(err.message))?;
+        match answer.outcome {
+            ScriptOutcome::Returned(ScriptValue::Json(value)) => Ok(value),
+            ScriptOutcome::Returned(ScriptValue::Number(number)) => Ok(json!(number)),
+            ScriptOutcome::Returned(ScriptValue::Undefined) => Ok(Value::Null),
+            ScriptOutcome::Returned(ScriptValue::Opaque { type_name, .. }) => {
+                Err(failed(format!("it returned a {type_name}")))
+            }
+            ScriptOutcome::Threw { message, thrown, .. } => {
+                Err(failed(format!("it threw: {}", message.unwrap_or(thrown))))
+            }
+        }
+    }
+
+    fn error(&self, kind: ProviderErrorKind, message: impl Into<String>) -> ProviderError {
+        ProviderError::new(kind, self.provider, message)
+    }
+}
+
+async fn send(socket: &mut Socket, messages: &[Value]) -> Result<(), ProviderError> {
+    for message in messages {
+        socket.send(&message.to_string()).await?;
+    }
+    Ok(())
+}
