@@ -111,6 +111,12 @@ impl Translator<'_> {
             let help = "checks see the calls themselves; remove the callbacks";
             self.unsupported(key.span, "`config.functionToolCallbacks` of this model", Some(help));
         }
+        let code = format!("{}{}", self.factories(value), script?);
+        Some(text(key.span, code.trim_end()))
+    }
+
+    /// Returns the code that makes the callbacks: the functions `has(name)` and `call(name, args)`.
+    pub(super) fn factories(&mut self, value: &Node) -> String {
         let mut code = "const factories = {\n".to_owned();
         for (name, callback) in value.entries() {
             let Some(made) = self.factory(callback) else { continue };
@@ -123,12 +129,11 @@ impl Translator<'_> {
              const call = async (name, args) => {\n  loaded[name] ??= await factories[name]();\n  \
              return await loaded[name](args);\n};",
         );
-        code.push_str(&script?);
-        Some(text(key.span, code.trim_end()))
+        code
     }
 
     /// Returns the body of the function that makes a callback. Returns `None` after an error, which is reported.
-    fn factory(&mut self, callback: &Node) -> Option<String> {
+    pub(super) fn factory(&mut self, callback: &Node) -> Option<String> {
         let Some(written) = callback.text() else {
             let help = "write a function as a text, or name its file: `file://callbacks.js:name`";
             self.error(callback.span, "expected a function", Some(help));

@@ -23,7 +23,7 @@ let value = module.default ?? module;
 if (value && value.__esModule && value.default) value = value.default;
 if (typeof value === "function") value = await value();
 const functions = [];
-const callback = /^providers\.\d+\.config\.functionToolCallbacks\.[^.]+$/;
+const callback = /^providers\.\d+\.config\.(?:functionToolCallbacks\.[^.]+|functionCallHandler)$/;
 const seen = new Set();
 const visit = (it, pointer, parent, key) => {
   if (typeof it === "function") {

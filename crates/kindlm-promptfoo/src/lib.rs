@@ -51,6 +51,8 @@ mod http;
 mod http_more;
 mod images;
 mod keys;
+mod knowledge;
+mod live;
 mod media;
 mod nested;
 mod network;

@@ -153,8 +153,8 @@ fn model_of_vendor<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a>
         (
             "openai",
             "completion" | "embedding" | "embeddings" | "responses" | "assistant" | "image"
-            | "moderation" | "realtime" | "agents" | "chat" | "video" | "transcription" | "chatkit"
-            | "speech" | "tts",
+            | "moderation" | "agents" | "chat" | "video" | "transcription" | "chatkit" | "speech"
+            | "tts",
         ) => Provider::Unknown(format!("`openai:{part}`")),
         ("openai", _) if !rest.is_empty() => known("openai", rest),
         ("anthropic", "messages") if !model.is_empty() => known("anthropic", model),
@@ -258,17 +258,8 @@ fn compatible<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
 
 /// Parses an id of Amazon Bedrock, without its prefix. The Converse API answers for all APIs of text.
 fn bedrock(rest: &str) -> Provider<'_> {
-    const OTHERS: [&str; 9] = [
-        "agents",
-        "image",
-        "kb",
-        "knowledge-base",
-        "mantle",
-        "messages",
-        "nova-sonic",
-        "responses",
-        "video",
-    ];
+    const OTHERS: [&str; 7] =
+        ["agents", "image", "mantle", "messages", "nova-sonic", "responses", "video"];
     // Models that make speech and films.
     const MEDIA: [&str; 3] = ["amazon.nova-sonic", "amazon.nova-reel", "luma.ray"];
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
@@ -308,8 +299,7 @@ pub(super) fn advice(id: &str) -> Option<&'static str> {
     }
     match rest.split(':').next() {
         Some("live") => Some(
-            "KindLM has no Live API: use the model without `live:`, such as `google:gemini-2.5-flash`; the turns of a \
-             list of messages are the `conversation` of a test in a `kindlm.yaml`",
+            "KindLM reaches the Live API with a key of Google AI Studio: write `google:live:MODEL`",
         ),
         Some("video") => {
             Some("KindLM has no checks of videos: write a `file://` provider that asks the API")
@@ -365,7 +355,8 @@ mod tests {
                 known("bedrock", "meta.llama3-1-8b-instruct-v1:0"),
             ),
             ("bedrock:converse:amazon.nova-lite-v1:0", known("bedrock", "amazon.nova-lite-v1:0")),
-            ("bedrock:kb:x", Provider::Unknown("`bedrock:kb`".to_owned())),
+            ("bedrock:kb:x", Provider::Vendor(Vendor::KnowledgeBase("x"))),
+            ("bedrock:video:x", Provider::Unknown("`bedrock:video`".to_owned())),
             ("vertex:chat:gemini-2.5-pro", known("vertex", "gemini-2.5-pro")),
             ("replicate:a/b:1f", known("replicate", "a/b:1f")),
             ("replicate:image:a/b", Provider::Vendor(Vendor::Image("replicate", "a/b"))),
@@ -378,7 +369,10 @@ mod tests {
             ),
             ("huggingface:fill-mask:g", Provider::Unknown("`huggingface:fill-mask`".to_owned())),
             ("google:image:imagen-4.0-generate-001", Provider::Imagen("imagen-4.0-generate-001")),
-            ("google:live:m", Provider::Unknown("the provider `google:live:m`".to_owned())),
+            ("google:live:m", Provider::Vendor(Vendor::GoogleLive("m"))),
+            ("vertex:live:m", Provider::Unknown("`vertex:live`".to_owned())),
+            ("openai:realtime:m", Provider::Vendor(Vendor::Realtime("m"))),
+            ("xai:voice:m", Provider::Vendor(Vendor::XaiVoice("m"))),
             ("google:embedding:e", Provider::Embedding { kind: "gemini", model: "e" }),
             ("n8n:https://a.example/b", Provider::Vendor(Vendor::N8n("https://a.example/b"))),
             ("wss://a.example/b", Provider::Vendor(Vendor::WebSocket("wss://a.example/b"))),

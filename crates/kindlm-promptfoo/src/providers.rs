@@ -233,6 +233,7 @@ fn call_form(kind: &str, model: &str) -> Option<&'static str> {
         "anthropic" | "bedrock" => Some("anthropic"),
         "gemini" => Some("gemini"),
         "ollama" => Some("ollama"),
+        "openai-realtime" => Some("openai"),
         _ => None,
     }
 }
@@ -413,6 +414,9 @@ impl Translator<'_> {
         let dialect = if kind == "vertex" { dialect_at_vertex(&model) } else { kind };
         let at = if kind == "vertex" { kind } else { name.as_str() };
         let callbacks = self.callbacks((dialect, at), &entry.config);
+        // A script answers the calls, or the provider puts them into its output.
+        let has_answers = name == super::live::XAI
+            || settings.provider.iter().any(|(it, _)| *it == "answerCalls");
         let providers = &mut self.providers;
         let key = providers.config(kind, &name, map(span, settings.provider));
         let taken = |it: &str| providers.has_id(it);
@@ -434,7 +438,7 @@ impl Translator<'_> {
         }
         let transform = entry.group.transform.clone().or(settings.transform);
         let offers = settings.tools.is_some() || settings.calls;
-        let call_form = call_form(kind, &model).filter(|_| offers);
+        let call_form = call_form(kind, &model).filter(|_| offers && !has_answers);
         let how = Group {
             tools: settings.tools,
             calls: settings.calls,
@@ -443,7 +447,7 @@ impl Translator<'_> {
             callbacks,
             ..entry.group
         };
-        let reads_chats = !TAKE_TEXT.contains(&kind);
+        let reads_chats = !TAKE_TEXT.contains(&kind) && name != super::live::XAI;
         let ids = ModelIds { label: id, written: entry.id, reads_chats, item: entry.item };
         self.providers.add(ids, map(span, node), how, extra.cloned());
     }
@@ -710,7 +714,7 @@ impl Translator<'_> {
     }
 
     /// Sets the address of a provider from the environment variables of promptfoo, if the config has no address.
-    fn address_of_env(&self, span: Span, kind: &str, settings: &mut Settings) {
+    pub(super) fn address_of_env(&self, span: Span, kind: &str, settings: &mut Settings) {
         if settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
             return;
         }

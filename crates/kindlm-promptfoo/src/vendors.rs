@@ -21,10 +21,20 @@ pub(super) enum Vendor<'a> {
     WebSocket(&'a str),
     /// A model that makes images, with its vendor in front of it.
     Image(&'static str, &'a str),
+    /// A model of Google's Live API.
+    GoogleLive(&'a str),
+    /// A model of OpenAI's Realtime API.
+    Realtime(&'a str),
+    /// A model of xAI's voice API.
+    XaiVoice(&'a str),
+    /// A model of Bedrock that answers with a knowledge base; empty if the `config` has its ARN.
+    KnowledgeBase(&'a str),
+    /// An agent of Azure AI Foundry.
+    FoundryAgent(&'a str),
 }
 
 /// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
-const REFUSED: [(&str, &str); 13] = [
+const REFUSED: [(&str, &str); 10] = [
     (
         "adaline:",
         "promptfoo 0.123 has no such provider either: name the vendor itself, such as `openai:chat:gpt-4.1-mini`, with \
@@ -34,11 +44,6 @@ const REFUSED: [(&str, &str); 13] = [
         "azure:assistant",
         "Azure's assistants need several requests for an answer: name the model, `azure:chat:DEPLOYMENT` or \
          `azure:responses:DEPLOYMENT`, or write a provider in a file, `file://assistant.js`",
-    ),
-    (
-        "azure:foundry-agent",
-        "an agent of Foundry needs several requests for an answer: name its model, `azure:responses:DEPLOYMENT`, or \
-         write a provider in a file, `file://agent.py`",
     ),
     (
         "browser",
@@ -63,7 +68,6 @@ const REFUSED: [(&str, &str); 13] = [
         "promptfoo 0.123 has no such provider either, and Lambda has closed its API: name another vendor of the model, \
          such as `groq:…` or `togetherai:…`",
     ),
-    ("openai:realtime", "KindLM has no audio: `openai:chat:…` asks a model for text"),
     (
         "openclaw:agent",
         "its protocol is a session over a websocket: `openclaw:NAME` asks the same agent over HTTP",
@@ -73,7 +77,6 @@ const REFUSED: [(&str, &str); 13] = [
         "a tool of OpenClaw is called by no model: call it with an `https://` provider",
     ),
     ("slack", "KindLM asks no people: give the answers as `providerOutput` of the tests"),
-    ("xai:voice", "KindLM has no audio: `xai:grok-4` asks a model for text"),
 ];
 
 /// Returns the advice for a provider that is refused. Returns `None` without specific advice.
@@ -88,6 +91,13 @@ pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
         ("openai", "image") if !model.is_empty() => Some(Vendor::Image("openai", model)),
         ("replicate", "image") if !model.is_empty() => Some(Vendor::Image("replicate", model)),
         ("xai", "image") if !model.is_empty() => Some(Vendor::Image("xai", model)),
+        ("google" | "palm", "live") if !model.is_empty() => Some(Vendor::GoogleLive(model)),
+        ("openai", "realtime") => Some(Vendor::Realtime(model)),
+        ("xai", "voice") => Some(Vendor::XaiVoice(model)),
+        ("bedrock", "kb" | "knowledge-base") => Some(Vendor::KnowledgeBase(model)),
+        ("azure" | "azureopenai", "foundry-agent") if !model.is_empty() => {
+            Some(Vendor::FoundryAgent(model))
+        }
         ("n8n", _) => Some(Vendor::N8n(rest)),
         ("watsonx", it) if it != "chat" && !rest.is_empty() => Some(Vendor::WatsonX(rest)),
         ("openclaw", "responses") => Some(Vendor::OpenClawResponses(agent_of(model))),
@@ -159,6 +169,11 @@ impl Translator<'_> {
                 let settings = self.websocket(span, url, config)?;
                 Some(("websocket", "websocket".to_owned(), "websocket".to_owned(), settings))
             }
+            Vendor::GoogleLive(model) => Some(self.google_live(span, model, config)),
+            Vendor::Realtime(model) => self.realtime(span, model, config),
+            Vendor::XaiVoice(model) => Some(self.xai_voice(span, model, config)),
+            Vendor::KnowledgeBase(model) => self.knowledge_base(span, model, config),
+            Vendor::FoundryAgent(agent) => self.foundry_agent(span, agent, config),
             Vendor::Image(vendor, model) => {
                 let (kind, settings) = self.image_model(span, (vendor, model), config);
                 Some((kind, format!("{vendor}-image"), model.to_owned(), settings))

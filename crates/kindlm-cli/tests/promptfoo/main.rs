@@ -9,6 +9,7 @@ mod eval_level;
 mod graded;
 mod http;
 mod imported;
+mod live;
 mod programs;
 mod projects;
 mod ran;

@@ -237,7 +237,34 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: [{ id: 'bedrock:converse:m', config: { secretAccessKey: abc } }]",
         Refused("KindLM reads the credentials of AWS from the environment"),
     ),
-    ("providers: bedrock:…", "providers: ['bedrock:kb:x']", Refused("`bedrock:kb`")),
+    ("providers: bedrock:…", "providers: ['bedrock:video:x']", Refused("`bedrock:video`")),
+    (
+        "providers: bedrock:kb:…",
+        "providers: [{ id: 'bedrock:kb:us.anthropic.claude-sonnet-5', config: { region: us-east-2, knowledgeBaseId: K, max_tokens: 9, numberOfResults: 3 } }]",
+        As(&[
+            "url: https://bedrock-agent-runtime.us-east-2.amazonaws.com/retrieveAndGenerate aws: service: bedrock region: us-east-2",
+            r#""knowledgeBaseId":"K","modelArn":"us.anthropic.claude-sonnet-5""#,
+            r#""textInferenceConfig":{"maxTokens":9}"#,
+        ]),
+    ),
+    (
+        "providers: bedrock:kb:…",
+        "providers: ['bedrock:kb:x']",
+        Refused("the id of the knowledge base is missing"),
+    ),
+    (
+        "providers: azure:foundry-agent:…",
+        "providers: [{ id: 'azure:foundry-agent:a', config: { projectUrl: 'r.services.ai.azure.com/api/projects/p', temperature: 0.7, max_tokens: 5 } }]",
+        As(&[
+            "url: https://r.services.ai.azure.com/api/projects/p/openai/v1/responses apiKeyEnv: AZURE_ACCESS_TOKEN",
+            r#""agent_reference":{"name":"a","type":"agent_reference"}"#,
+        ]),
+    ),
+    (
+        "providers: azure:foundry-agent:…",
+        "providers: [{ id: 'azure:foundry-agent:a', config: { projectUrl: p, tools: [] } }]",
+        Refused("`config.tools` of an agent of Foundry"),
+    ),
     (
         "providers: vertex:…",
         "providers: [{ id: 'vertex:gemini-2.5-pro', config: { projectId: p, region: us-central1, generationConfig: { topK: 3 } } }]",
@@ -342,7 +369,55 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: [{ id: 'google:gemini-3-pro-image', config: { projectId: p, region: eu } }]",
         As(&["provider: vertex", "region: global"]),
     ),
-    ("providers: google:live:…", "providers: ['google:live:m']", Refused("`google:live:m`")),
+    (
+        "providers: google:live:…",
+        "providers: [{ id: 'google:live:m', config: { generationConfig: { response_modalities: [text], topK: 3 }, timeoutMs: 9, temperature: 0.5 } }]",
+        As(&[
+            "provider: google-live",
+            "idleTimeoutMs: 9 apiKeyEnv: GEMINI_API_KEY output: object",
+            "responseModalities: - TEXT topK: 3",
+        ]),
+    ),
+    (
+        "providers: google:live:…",
+        "providers: [{ id: 'google:live:m', config: { tools: [{ functionDeclarations: [{ name: f }] }], functionToolCallbacks: { f: '() => 1' } } }]",
+        As(&["answerCalls:", "return () => 1", "if (!has(name)) return {};"]),
+    ),
+    (
+        "providers: google:live:…",
+        "providers: [{ id: 'google:live:m', config: { functionToolStatefulApi: { url: a } } }]",
+        Refused("a server of tools in `config.functionToolStatefulApi`"),
+    ),
+    (
+        "providers: google:live:…",
+        "providers: [{ id: 'google:live:m', config: { generationConfig: { response_modalities: [audio] } } }]",
+        Warned("checks see the transcript of the audio, not the audio itself"),
+    ),
+    (
+        "providers: openai:realtime:…",
+        "providers: [{ id: 'openai:realtime:gpt-realtime', config: { modalities: [text, audio], voice: echo, temperature: 1 } }]",
+        As(&[
+            "provider: openai-realtime",
+            "output_modalities: - audio",
+            "voice: echo",
+            "output: note",
+        ]),
+    ),
+    (
+        "providers: openai:realtime:…",
+        "providers: ['openai:realtime:gpt-realtime-whisper']",
+        Refused("`openai:realtime:gpt-realtime-whisper`"),
+    ),
+    (
+        "providers: xai:voice:…",
+        "providers: [{ id: 'xai:voice:grok-3', config: { voice: Rex, region: eu-west-1 } }]",
+        As(&["voice: Rex", "baseUrl: https://eu-west-1.api.x.ai/v1", "output: calls"]),
+    ),
+    (
+        "providers: xai:voice:…",
+        "providers: [{ id: 'xai:voice:grok-3', config: { websocketUrl: 'wss://a' } }]",
+        Refused("`config.websocketUrl`"),
+    ),
     ("providers: google:live:…", "providers: ['google:video:m']", Refused("`google:video:m`")),
     ("providers: opencode", "providers: ['opencode:sdk']", Refused("`opencode:sdk`")),
     (

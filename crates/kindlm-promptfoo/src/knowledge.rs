@@ -1,0 +1,212 @@
+//! Services that answer with more than a model: knowledge bases of Bedrock, and agents of Azure AI Foundry. They become
+//! `http` providers.
+
+use kindlm_source::{Key, Node, Span};
+use serde_json::{Map, Value, json};
+
+use super::Translator;
+use super::build::{map, text};
+use super::settings::{Settings, variable_of};
+use super::vendors::{Found, json_header};
+
+/// Reads the answer of a knowledge base.
+const KNOWLEDGE: &str =
+    "({ output: json.output?.text ?? \"\", metadata: { citations: json.citations ?? [] } })";
+
+/// Reads the answer of an agent: the texts of its messages.
+const AGENT: &str = "json.error ? { error: json.error.message ?? String(json.error) } : { output: (json.output ?? [])\
+.filter((it) => it.type === \"message\").flatMap((it) => it.content ?? []).map((it) => it.text ?? it.refusal ?? \"\")\
+.join(\"\"), tokenUsage: { prompt: json.usage?.input_tokens, completion: json.usage?.output_tokens, total: \
+json.usage?.total_tokens }, metadata: { responseId: json.id } }";
+
+/// The regions that an inference profile names in front of a model.
+const PROFILES: [&str; 6] = ["us.", "eu.", "apac.", "global.", "jp.", "au."];
+
+impl Translator<'_> {
+    /// Translates a model of Bedrock that answers with a knowledge base. Returns `None` after an error, which is
+    /// reported.
+    pub(super) fn knowledge_base(
+        &mut self,
+        span: Span,
+        model: &str,
+        config: &[(Key, Node)],
+    ) -> Option<Found> {
+        let mut settings = Settings::default();
+        let (mut base, mut arn, mut region) = (None, None, None);
+        let mut inference = Map::new();
+        let mut results = None;
+        let mut top_k = None;
+        for (key, value) in config {
+            let said = || value.text().map(|it| self.with_env(it));
+            match &*key.name {
+                "knowledgeBaseId" => base = said(),
+                "modelArn" => arn = said(),
+                "region" => region = said(),
+                "max_tokens" => drop(inference.insert("maxTokens".to_owned(), value.to_json())),
+                "temperature" => drop(inference.insert("temperature".to_owned(), value.to_json())),
+                "top_p" => drop(inference.insert("topP".to_owned(), value.to_json())),
+                "top_k" => top_k = Some(value.to_json()),
+                "numberOfResults" => results = Some(value.to_json()),
+                "cost" => settings.price = super::settings::price(value),
+                "accessKeyId" | "secretAccessKey" | "sessionToken" | "profile" => {
+                    self.aws_credential(key, value);
+                }
+                name => {
+                    let message = format!("`config.{name}` has no effect on a knowledge base");
+                    let help = "promptfoo does not send it either; remove it";
+                    self.warn(key.span, message, Some(help));
+                }
+            }
+        }
+        let names = ["AWS_BEDROCK_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"];
+        let region = region.or_else(|| names.iter().find_map(|it| self.env_value(it)));
+        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+        let Some(base) = base else {
+            let help = "add `config: { knowledgeBaseId: … }`";
+            self.error(span, "the id of the knowledge base is missing", Some(help));
+            return None;
+        };
+        let named = Some(model).filter(|it| !it.is_empty() && *it != "default");
+        let Some(arn) = arn.or_else(|| named.map(|it| arn_of(it, &region))) else {
+            let help = "write it into the id, `bedrock:kb:MODEL`, or add `config: { modelArn: … }`";
+            self.error(span, "the model of the knowledge base is missing", Some(help));
+            return None;
+        };
+        let mut generation = Map::new();
+        if !inference.is_empty() {
+            let inference = json!({"textInferenceConfig": inference});
+            generation.insert("inferenceConfig".to_owned(), inference);
+        }
+        if let Some(top_k) = top_k {
+            let fields = if arn.contains("amazon.nova-") {
+                json!({"inferenceConfig": {"topK": top_k}})
+            } else if arn.contains("cohere.command-r") {
+                json!({"k": top_k})
+            } else {
+                json!({"top_k": top_k})
+            };
+            generation.insert("additionalModelRequestFields".to_owned(), fields);
+        }
+        let mut knowledge = json!({"knowledgeBaseId": base, "modelArn": arn});
+        if !generation.is_empty() {
+            knowledge["generationConfiguration"] = Value::Object(generation);
+        }
+        if let Some(count) = results {
+            knowledge["retrievalConfiguration"] =
+                json!({"vectorSearchConfiguration": {"numberOfResults": count}});
+        }
+        let how = json!({"type": "KNOWLEDGE_BASE", "knowledgeBaseConfiguration": knowledge});
+        let body = format!(
+            "{{\"input\": {{\"text\": {{{{ prompt | dump }}}}}}, \"retrieveAndGenerateConfiguration\": {how}}}"
+        );
+        let url =
+            format!("https://bedrock-agent-runtime.{region}.amazonaws.com/retrieveAndGenerate");
+        let aws = [("service", text(span, "bedrock")), ("region", text(span, &region))];
+        settings.provider = vec![
+            ("url", text(span, &url)),
+            ("aws", map(span, aws)),
+            ("headers", json_header(span)),
+            ("body", text(span, &body)),
+            ("template", text(span, "jinja")),
+            ("transformResponse", text(span, KNOWLEDGE)),
+        ];
+        Some(("http", "bedrock-kb".to_owned(), arn, settings))
+    }
+
+    /// Translates an agent of Azure AI Foundry, which one request of the Responses API asks. Returns `None` after an
+    /// error, which is reported.
+    pub(super) fn foundry_agent(
+        &mut self,
+        span: Span,
+        agent: &str,
+        config: &[(Key, Node)],
+    ) -> Option<Found> {
+        let mut settings = Settings::default();
+        let mut project = self.env_value("AZURE_AI_PROJECT_URL");
+        let mut token = "AZURE_ACCESS_TOKEN".to_owned();
+        let mut body = Map::new();
+        for (key, value) in config {
+            match &*key.name {
+                "projectUrl" => project = value.text().map(|it| self.with_env(it)),
+                "apiKey" => match value.text().and_then(variable_of) {
+                    Some(name) => name.clone_into(&mut token),
+                    None => self.key_of(key, value, &mut Settings::default()),
+                },
+                "instructions" | "metadata" | "temperature" | "top_p" => {
+                    let value = self.without_templates(key, value);
+                    body.extend(value.map(|it| (key.name.to_string(), it.to_json())));
+                }
+                "max_output_tokens" => {
+                    body.insert("max_output_tokens".to_owned(), value.to_json());
+                }
+                "max_tokens" | "max_completion_tokens" => {
+                    body.entry("max_output_tokens").or_insert_with(|| value.to_json());
+                }
+                "modelName" => drop(body.insert("model".to_owned(), value.to_json())),
+                "cost" => settings.price = super::settings::price(value),
+                "tools"
+                | "tool_choice"
+                | "functionToolCallbacks"
+                | "response_format"
+                | "passthrough"
+                | "reasoning_effort"
+                | "verbosity" => {
+                    let help = "set it in the agent itself, and remove it here";
+                    let what = format!("`config.{}` of an agent of Foundry", key.name);
+                    self.unsupported(key.span, &what, Some(help));
+                }
+                name => {
+                    let message = format!("`config.{name}` has no effect on an agent of Foundry");
+                    let help = "promptfoo does not send it either; remove it";
+                    self.warn(key.span, message, Some(help));
+                }
+            }
+        }
+        let Some(project) = project else {
+            let help = "add `config: { projectUrl: 'RESOURCE.services.ai.azure.com/api/projects/PROJECT' }`";
+            self.error(span, "the address of the project is missing", Some(help));
+            return None;
+        };
+        let host = project.trim_start_matches("https://").trim_end_matches('/');
+        let reference = json!({"name": agent, "type": "agent_reference"});
+        body.insert("agent_reference".to_owned(), reference);
+        let rest = Value::Object(body).to_string();
+        let body = format!(
+            "{{\"input\": [{{\"type\": \"message\", \"role\": \"user\", \"content\": {{{{ prompt | dump }}}}}}], {}",
+            rest.trim_start_matches('{')
+        );
+        settings.provider = vec![
+            ("url", text(span, &format!("https://{host}/openai/v1/responses"))),
+            ("apiKeyEnv", text(span, &token)),
+            ("headers", json_header(span)),
+            ("body", text(span, &body)),
+            ("template", text(span, "jinja")),
+            ("transformResponse", text(span, AGENT)),
+        ];
+        Some(("http", "foundry-agent".to_owned(), agent.to_owned(), settings))
+    }
+}
+
+/// Returns the ARN of a model. An inference profile and an ARN stay as they are.
+fn arn_of(model: &str, region: &str) -> String {
+    if model.starts_with("arn:") || PROFILES.iter().any(|it| model.starts_with(it)) {
+        return model.to_owned();
+    }
+    format!("arn:aws:bedrock:{region}::foundation-model/{model}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_of_knowledge_bases_have_arns() {
+        for (model, expected) in [
+            ("us.anthropic.claude-sonnet-5", "us.anthropic.claude-sonnet-5"),
+            ("arn:aws:bedrock:eu-west-1:1:x/y", "arn:aws:bedrock:eu-west-1:1:x/y"),
+            ("amazon.nova-lite-v1:0", "arn:aws:bedrock:r::foundation-model/amazon.nova-lite-v1:0"),
+        ] {
+            assert_eq!(arn_of(model, "r"), expected);
+        }
+    }
+}
