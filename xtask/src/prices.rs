@@ -16,13 +16,23 @@ use serde_json::{Map, Value};
 const TABLE: &str = "crates/kindlm-providers/src/pricing/prices.json";
 
 /// The vendors: their names in the file, KindLM's provider, and the prefix of the models' names in the file.
-const VENDORS: [(&str, &str, &str); 5] = [
+///
+/// Two vendors of the file may be one provider.
+const VENDORS: [(&str, &str, &str); 10] = [
     ("anthropic", "anthropic", ""),
+    ("bedrock", "bedrock", ""),
+    ("bedrock_converse", "bedrock", ""),
     ("cohere_chat", "cohere", ""),
     ("gemini", "gemini", "gemini/"),
     ("mistral", "mistral", "mistral/"),
     ("openai", "openai", ""),
+    ("vertex_ai-anthropic_models", "vertex", "vertex_ai/"),
+    ("vertex_ai-language-models", "vertex", ""),
+    ("vertex_ai-llama_models", "vertex", "vertex_ai/"),
 ];
+
+/// The regions that stand in front of a model's name at Bedrock.
+const REGIONS: [&str; 6] = ["apac", "au", "eu", "global", "jp", "us"];
 
 #[derive(Deserialize, Serialize)]
 struct Table {
@@ -118,12 +128,17 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
             || (key == "output_cost_per_reasoning_token"
                 && *value != facts["output_cost_per_token"])
     });
-    // A colon stands in names of fine-tuned models, and a slash in names that another vendor uses. Models that search
-    // also charge for each search. A name without a number denotes another model each year, but its price would be
+    // A colon stands in names of fine-tuned models, except at Bedrock, where a version follows it. A slash stands in
+    // names that another vendor uses, except at Vertex AI. Models that search also charge for each search. A name
+    // without a number denotes another model each year, but its price would be
     // used for dated names too.
+    let vendor = facts["litellm_provider"].as_str().unwrap_or_default();
+    let has_colon = model.contains(':') && !vendor.starts_with("bedrock");
+    let has_slash = model.contains('/') && !vendor.starts_with("vertex_ai");
     let is_alias = !model.contains(|it: char| it.is_ascii_digit()) && !model.ends_with("-latest");
     let is_other = is_alias
-        || model.contains([':', '/'])
+        || has_colon
+        || has_slash
         || model.contains("-search")
         || model.contains("deep-research");
     if !is_chat || depends || is_other {
@@ -146,13 +161,22 @@ fn per_million(price: f64) -> f64 {
     (price * 1e12).round() / 1e6
 }
 
-/// Returns true if an entry is a dated version of another entry with the same price.
+/// Returns true if an entry is a dated version of another entry with the same price, or the same model in the regions of
+/// Bedrock.
 fn is_repeated(entry: &Entry, all: &BTreeMap<&str, Entry>) -> bool {
-    let dates = entry.model.match_indices('-').map(|(at, _)| entry.model.split_at(at));
-    dates.into_iter().any(|(name, rest)| {
-        let is_date = rest.len() >= 4 && rest.bytes().all(|it| it == b'-' || it.is_ascii_digit());
+    let is_same = |name: &str| {
         let same = all.get(name).map(|it| Entry { model: entry.model.clone(), ..it.clone() });
-        is_date && same.as_ref() == Some(entry)
+        same.as_ref() == Some(entry)
+    };
+    let own = entry.model.split_once('.');
+    if own.is_some_and(|(region, name)| REGIONS.contains(&region) && is_same(name)) {
+        return true;
+    }
+    let dates = entry.model.match_indices(['-', '@']).map(|(at, _)| entry.model.split_at(at));
+    dates.into_iter().any(|(name, rest)| {
+        let is_date = rest.len() >= 4
+            && rest.bytes().all(|it| matches!(it, b'-' | b'@') || it.is_ascii_digit());
+        is_date && is_same(name)
     })
 }
 
@@ -214,6 +238,18 @@ mod tests {
         let names: Vec<(&str, f64)> =
             found.iter().map(|it| (it.model.as_str(), it.input)).collect();
         assert_eq!(names, [("gpt-4o", 2.5), ("gpt-4o-2024-05-13", 5.0)]);
+    }
+
+    #[test]
+    fn regions_with_the_same_price_are_left_out() {
+        let price = |input: f64| json!({"litellm_provider": "bedrock_converse", "mode": "chat", "input_cost_per_token": input, "output_cost_per_token": 1e-5});
+        let models = json!({
+            "anthropic.claude-1-v1:0": price(3e-6), "us.anthropic.claude-1-v1:0": price(3e-6),
+            "eu.anthropic.claude-1-v1:0": price(3.3e-6), "bedrock/us-east-1/x-1": price(1e-6),
+        });
+        let found = entries(models.as_object().unwrap(), "bedrock_converse", "");
+        let names: Vec<&str> = found.iter().map(|it| it.model.as_str()).collect();
+        assert_eq!(names, ["anthropic.claude-1-v1:0", "eu.anthropic.claude-1-v1:0"]);
     }
 
     #[test]

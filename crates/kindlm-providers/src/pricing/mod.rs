@@ -51,6 +51,9 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
 /// several names match, the longest name counts. A name with any other suffix (`gpt-4o-audio-preview`,
 /// `claude-opus-4-9`) is another model.
 ///
+/// At Bedrock, a model with a region in front of its name has the price of that name, if there is one, else that of the
+/// name without the region.
+///
 /// ```
 /// use kindlm_providers::pricing::price;
 ///
@@ -60,6 +63,17 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
 /// ```
 pub fn price(provider: &str, model: &str) -> Option<Price> {
     let prices = prices(provider)?;
+    if provider != "bedrock" {
+        return price_in(prices, model);
+    }
+    // A profile may be named by its ARN.
+    let model = model.rsplit('/').next().unwrap_or(model);
+    let without = model.split_once('.').filter(|(region, _)| REGIONS.contains(region));
+    price_in(prices, model).or_else(|| price_in(prices, without?.1))
+}
+
+/// Returns the price of a model in a table.
+fn price_in(prices: &[(String, Price)], model: &str) -> Option<Price> {
     let exact = prices.iter().find(|(name, _)| name == model || (name == ANY && !model.is_empty()));
     exact
         .or_else(|| {
@@ -70,6 +84,9 @@ pub fn price(provider: &str, model: &str) -> Option<Price> {
         })
         .map(|(_, price)| *price)
 }
+
+/// The regions that stand in front of a model's name at Bedrock.
+const REGIONS: [&str; 6] = ["apac", "au", "eu", "global", "jp", "us"];
 
 /// Returns the names in the price table of a provider; `*` stands for every model.
 pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
@@ -127,6 +144,19 @@ mod tests {
                 assert!((0.0..=price.input).contains(&cached), "{provider}: `{model}`");
             }
         }
+    }
+
+    #[test]
+    fn models_of_bedrock_are_found_in_every_region() {
+        let known = price("bedrock", "anthropic.claude-3-5-sonnet-20241022-v2:0");
+        assert!(known.is_some());
+        for model in [
+            "apac.anthropic.claude-3-5-sonnet-20241022-v2:0",
+            "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-3-5-sonnet-20241022-v2:0",
+        ] {
+            assert_eq!(price("bedrock", model), known, "{model}");
+        }
+        assert_eq!(price("bedrock", "us.anthropic.claude-9-v1:0"), None);
     }
 
     #[test]
