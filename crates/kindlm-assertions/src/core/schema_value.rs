@@ -59,11 +59,22 @@ fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
     match read {
         Ok(schema @ Value::Object(_)) => Ok(schema),
         Ok(_) => Err(Problem::new("/value", "a schema is an object").with_help(help)),
+        Err(_) if is_word(text) => {
+            let message = format!("the schema is the text `{}`, not an object", text.trim());
+            let help = "to look for a text in the output, use `contains`; a schema is an object";
+            Err(Problem::new("/value", message).with_help(help))
+        }
         Err(err) => {
             let message = format!("the schema is neither JSON nor YAML: {err}");
             Err(Problem::new("/value", message).with_help(help))
         }
     }
+}
+
+/// Returns true if a text is a word, which no schema is.
+fn is_word(text: &str) -> bool {
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-');
+    !text.trim().is_empty() && text.trim().chars().all(is_part)
 }
 
 impl Conforming {

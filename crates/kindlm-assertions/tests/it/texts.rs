@@ -24,6 +24,7 @@ fn an_impossible_check_is_a_config_problem() {
         json!({"type": "is-json", "value": "[1]"}),
         json!({"type": "is-json", "value": "{a"}),
         json!({"type": "contains-json", "value": 5}),
+        json!({"type": "contains-json", "value": "analyze_code"}),
         json!({"type": "is-xml", "value": "a..b"}),
         json!({"type": "is-xml", "value": {"required": ["a"]}}),
         json!({"type": "is-html", "value": "p"}),
