@@ -9,7 +9,7 @@ use super::extras::{add_to, mapping};
 use super::settings::{Settings, or_else};
 use super::vendors::Found;
 
-/// The name of xAI's voice API as a provider. It takes a chat as a text.
+/// The name of xAI's voice API as a provider.
 pub(super) const XAI: &str = "xai-voice";
 
 /// Answers a call with its callback. A call without a callback has an empty response.

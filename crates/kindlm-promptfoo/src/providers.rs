@@ -447,7 +447,7 @@ impl Translator<'_> {
             callbacks,
             ..entry.group
         };
-        let reads_chats = !TAKE_TEXT.contains(&kind) && name != super::live::XAI;
+        let reads_chats = !TAKE_TEXT.contains(&kind);
         let ids = ModelIds { label: id, written: entry.id, reads_chats, item: entry.item };
         self.providers.add(ids, map(span, node), how, extra.cloned());
     }

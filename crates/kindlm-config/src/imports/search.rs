@@ -130,6 +130,8 @@ impl<'s> Search<'s> {
                     let _ = paths.iter().any(|it| self.take(it));
                 } else if key == "file" {
                     self.take(&joined("", text));
+                } else if key == "answerCalls" {
+                    self.javascript("", text);
                 } else if matches!(key, "command" | "args") {
                     self.words(cwd, text);
                 }

@@ -122,6 +122,7 @@ fn a_configuration_names_files() {
         (json!({"command": "cd bin && ./agent data"}), "bin/agent bin/data data"),
         (json!({"command": "sh", "args": ["-c", "node run.js"]}), "run.js"),
         (json!({"transformResponse": "file://./t.js:read"}), "t.js"),
+        (json!({"answerCalls": "const it = await import('./t.js'); return it.read(args)"}), "t.js"),
         (json!({"body": {"nested": ["file://t.js"]}}), "t.js"),
         (json!({"file": "./replies.yaml"}), "replies.yaml"),
         (json!({"url": "http://host/t.js", "body": "t.js"}), ""),
