@@ -27,7 +27,7 @@ const VENDORS: [(&str, &str, &str); 10] = [
     ("mistral", "mistral", "mistral/"),
     ("openai", "openai", ""),
     ("vertex_ai-anthropic_models", "vertex", "vertex_ai/"),
-    ("vertex_ai-language-models", "vertex", ""),
+    ("vertex_ai-language-models", "vertex", "vertex_ai/"),
     ("vertex_ai-llama_models", "vertex", "vertex_ai/"),
 ];
 
