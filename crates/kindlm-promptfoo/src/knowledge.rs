@@ -72,21 +72,7 @@ impl Translator<'_> {
             self.error(span, "the model of the knowledge base is missing", Some(help));
             return None;
         };
-        let mut generation = Map::new();
-        if !inference.is_empty() {
-            let inference = json!({"textInferenceConfig": inference});
-            generation.insert("inferenceConfig".to_owned(), inference);
-        }
-        if let Some(top_k) = top_k {
-            let fields = if arn.contains("amazon.nova-") {
-                json!({"inferenceConfig": {"topK": top_k}})
-            } else if arn.contains("cohere.command-r") {
-                json!({"k": top_k})
-            } else {
-                json!({"top_k": top_k})
-            };
-            generation.insert("additionalModelRequestFields".to_owned(), fields);
-        }
+        let generation = generation_of(&arn, inference, top_k.as_ref());
         let mut knowledge = json!({"knowledgeBaseId": base, "modelArn": arn});
         if !generation.is_empty() {
             knowledge["generationConfiguration"] = Value::Object(generation);
@@ -185,6 +171,30 @@ impl Translator<'_> {
         ];
         Some(("http", "foundry-agent".to_owned(), agent.to_owned(), settings))
     }
+}
+
+/// Returns the settings of the generation; empty without settings.
+fn generation_of(
+    arn: &str,
+    inference: Map<String, Value>,
+    top_k: Option<&Value>,
+) -> Map<String, Value> {
+    let mut generation = Map::new();
+    if !inference.is_empty() {
+        let inference = json!({"textInferenceConfig": inference});
+        generation.insert("inferenceConfig".to_owned(), inference);
+    }
+    if let Some(top_k) = top_k {
+        let fields = if arn.contains("amazon.nova-") {
+            json!({"inferenceConfig": {"topK": top_k}})
+        } else if arn.contains("cohere.command-r") {
+            json!({"k": top_k})
+        } else {
+            json!({"top_k": top_k})
+        };
+        generation.insert("additionalModelRequestFields".to_owned(), fields);
+    }
+    generation
 }
 
 /// Returns the ARN of a model. An inference profile and an ARN stay as they are.

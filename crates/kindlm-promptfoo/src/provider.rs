@@ -369,14 +369,8 @@ mod tests {
             ),
             ("huggingface:fill-mask:g", Provider::Unknown("`huggingface:fill-mask`".to_owned())),
             ("google:image:imagen-4.0-generate-001", Provider::Imagen("imagen-4.0-generate-001")),
-            ("google:live:m", Provider::Vendor(Vendor::GoogleLive("m"))),
-            ("vertex:live:m", Provider::Unknown("`vertex:live`".to_owned())),
-            ("openai:realtime:m", Provider::Vendor(Vendor::Realtime("m"))),
-            ("xai:voice:m", Provider::Vendor(Vendor::XaiVoice("m"))),
             ("google:embedding:e", Provider::Embedding { kind: "gemini", model: "e" }),
             ("n8n:https://a.example/b", Provider::Vendor(Vendor::N8n("https://a.example/b"))),
-            ("wss://a.example/b", Provider::Vendor(Vendor::WebSocket("wss://a.example/b"))),
-            ("websocket", Provider::Vendor(Vendor::WebSocket(""))),
             ("watsonx:ibm/granite", Provider::Vendor(Vendor::WatsonX("ibm/granite"))),
             ("openclaw:responses", Provider::Vendor(Vendor::OpenClawResponses(""))),
             ("openclaw:agent:x", Provider::Unknown("`openclaw:agent`".to_owned())),
@@ -393,6 +387,20 @@ mod tests {
             ("a.py", Provider::Unknown("the provider `a.py`".to_owned())),
             ("xai:image:grok-2-image", Provider::Vendor(Vendor::Image("xai", "grok-2-image"))),
             ("browser", Provider::Unknown("the provider `browser`".to_owned())),
+        ] {
+            assert_eq!(read(id), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn reads_ids_of_websockets() {
+        for (id, expected) in [
+            ("google:live:m", Provider::Vendor(Vendor::GoogleLive("m"))),
+            ("vertex:live:m", Provider::Unknown("`vertex:live`".to_owned())),
+            ("openai:realtime:m", Provider::Vendor(Vendor::Realtime("m"))),
+            ("xai:voice:m", Provider::Vendor(Vendor::XaiVoice("m"))),
+            ("wss://a.example/b", Provider::Vendor(Vendor::WebSocket("wss://a.example/b"))),
+            ("websocket", Provider::Vendor(Vendor::WebSocket(""))),
         ] {
             assert_eq!(read(id), expected, "{id}");
         }
