@@ -66,13 +66,13 @@ impl Translator<'_> {
             self.error(span, "the id of the knowledge base is missing", Some(help));
             return None;
         };
-        let named = Some(model).filter(|it| !it.is_empty() && *it != "default");
-        let Some(arn) = arn.or_else(|| named.map(|it| arn_of(it, &region))) else {
+        let model = Some(model).filter(|it| !it.is_empty() && *it != "default");
+        let Some(arn) = arn.or_else(|| model.map(|it| arn_of(it, &region))) else {
             let help = "write it into the id, `bedrock:kb:MODEL`, or add `config: { modelArn: … }`";
             self.error(span, "the model of the knowledge base is missing", Some(help));
             return None;
         };
-        let generation = generation_of(&arn, inference, top_k.as_ref());
+        let generation = generation_of(&arn, &inference, top_k.as_ref());
         let mut knowledge = json!({"knowledgeBaseId": base, "modelArn": arn});
         if !generation.is_empty() {
             knowledge["generationConfiguration"] = Value::Object(generation);
@@ -176,7 +176,7 @@ impl Translator<'_> {
 /// Returns the settings of the generation; empty without settings.
 fn generation_of(
     arn: &str,
-    inference: Map<String, Value>,
+    inference: &Map<String, Value>,
     top_k: Option<&Value>,
 ) -> Map<String, Value> {
     let mut generation = Map::new();

@@ -196,7 +196,6 @@ impl Translator<'_> {
             match &*key.name {
                 "instructions" => instructions = self.texts_with_env(value),
                 "modalities" if !texts(value).iter().any(|it| it == "audio") => modality = "text",
-                "modalities" => {}
                 "voice" => audio["output"]["voice"] = written(),
                 "input_audio_format" => audio["input"]["format"] = audio_format(value),
                 "output_audio_format" => audio["output"]["format"] = audio_format(value),
@@ -222,7 +221,8 @@ impl Translator<'_> {
                     let headers = self.headers(key, value);
                     live.settings.provider.extend(headers.map(|it| ("headers", it)));
                 }
-                "max_response_output_tokens"
+                "modalities"
+                | "max_response_output_tokens"
                 | "maintainContext"
                 | "toolCallTimeout"
                 | "maxToolIterations" => {}

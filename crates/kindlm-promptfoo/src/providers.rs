@@ -229,11 +229,10 @@ fn usual_price(span: Span, name: &str, key: &str, model: &str) -> Option<Node> {
 fn call_form(kind: &str, model: &str) -> Option<&'static str> {
     match kind {
         "vertex" => call_form(dialect_at_vertex(model), model),
-        "openai" | "mistral" => Some("openai"),
+        "openai" | "openai-realtime" | "mistral" => Some("openai"),
         "anthropic" | "bedrock" => Some("anthropic"),
         "gemini" => Some("gemini"),
         "ollama" => Some("ollama"),
-        "openai-realtime" => Some("openai"),
         _ => None,
     }
 }

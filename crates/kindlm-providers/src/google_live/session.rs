@@ -52,14 +52,14 @@ impl<'c> Session<'c> {
     /// Reads the calls of a message. Without a script that answers them, they end the answer.
     fn called(&mut self, written: &Value) -> Result<Step, ProviderError> {
         let Value::Array(written) = written else {
-            return Err(self.malformed(Malformed::not_a("a list", "`functionCalls`", written)));
+            return Err(malformed(Malformed::not_a("a list", "`functionCalls`", written)));
         };
         let mut calls = Vec::with_capacity(written.len());
         let before = part::calls_before(self.prompt) + self.calls.len();
         for (at, call) in written.iter().enumerate() {
             let made_up = format!("live_call_{}", before + at);
             let call = part::called(call, "args", &call["id"], &made_up);
-            calls.push(call.map_err(|why| self.malformed(why))?);
+            calls.push(call.map_err(malformed)?);
         }
         self.count();
         self.written_calls.extend_from_slice(written);
@@ -98,7 +98,7 @@ impl<'c> Session<'c> {
             } else {
                 "the answer has no text"
             };
-            return Err(self.malformed(Malformed(why.to_owned())));
+            return Err(malformed(Malformed(why.to_owned())));
         }
         Ok(self.done(finish_reason))
     }
@@ -110,22 +110,22 @@ impl<'c> Session<'c> {
         let parts = match &content["modelTurn"]["parts"] {
             Value::Null => &[][..],
             Value::Array(parts) => parts,
-            other => return Err(self.malformed(Malformed::no_text(other))),
+            other => return Err(malformed(Malformed::no_text(other))),
         };
         for written in parts {
             let Value::Object(members) = written else {
                 let why = Malformed::not_a("an object", "a part of the answer", written);
-                return Err(self.malformed(why));
+                return Err(malformed(why));
             };
             if members.contains_key("text") {
-                let said = part::text_at(written, "text").map_err(|why| self.malformed(why))?;
+                let said = part::text_at(written, "text").map_err(malformed)?;
                 if written["thought"] != true {
                     self.text.push_str(said);
                 }
             } else if let Some(kind) =
                 members.keys().find(|it| !gemini::SILENT.contains(&it.as_str()))
             {
-                return Err(self.malformed(Malformed::unsupported(kind)));
+                return Err(malformed(Malformed::unsupported(kind)));
             }
             self.has_audio |= members.contains_key("inlineData");
         }
@@ -167,10 +167,6 @@ impl<'c> Session<'c> {
             ..reply
         }))
     }
-
-    fn malformed(&self, Malformed(why): Malformed) -> ProviderError {
-        ProviderError::new(ProviderErrorKind::MalformedResponse, "google-live", why)
-    }
 }
 
 impl SocketExchange for Session<'_> {
@@ -209,6 +205,10 @@ impl SocketExchange for Session<'_> {
         self.calls.extend(calls);
         vec![json!({"toolResponse": {"functionResponses": responses}})]
     }
+}
+
+fn malformed(Malformed(why): Malformed) -> ProviderError {
+    ProviderError::new(ProviderErrorKind::MalformedResponse, "google-live", why)
 }
 
 /// Returns the reason why the model ended its turn.

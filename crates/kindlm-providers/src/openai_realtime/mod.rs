@@ -253,7 +253,10 @@ fn system_text(message: &Message) -> Result<String, ProviderError> {
 
 /// Returns the event that adds an item to the conversation.
 fn item_created(item: Value) -> Value {
-    json!({"type": "conversation.item.create", "item": item})
+    let mut event = Map::new();
+    chat::put(&mut event, "type", Some("conversation.item.create"));
+    chat::put(&mut event, "item", Some(item));
+    Value::Object(event)
 }
 
 /// Adds the items of a message: its content, and each call.

@@ -43,15 +43,16 @@ fn serve(websockets: Vec<Turns>) -> (String, Receiver<Seen>) {
     std::thread::spawn(move || {
         for (stream, turns) in listener.incoming().zip(websockets) {
             let (mut path, mut key) = (String::new(), String::new());
+            #[expect(clippy::result_large_err, reason = "the type is that of the library")]
             let note = |request: &Request, response: Response| {
                 path = request.uri().to_string();
                 let found = ["x-goog-api-key", "authorization"]
                     .iter()
                     .find_map(|it| request.headers().get(*it));
-                key = found.and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned();
+                let found = found.and_then(|it| it.to_str().ok()).unwrap_or_default();
+                found.clone_into(&mut key);
                 Ok(response)
             };
-            #[expect(clippy::result_large_err, reason = "the type is that of the library")]
             let Ok(mut socket) = accept_hdr(stream.unwrap(), note) else { continue };
             let messages = talk(&mut socket, turns);
             let _ = sender.send(Seen { path, key, messages });
