@@ -3,6 +3,7 @@
 //! That file is `model_prices_and_context_window.json` of the project `BerriAI/litellm`, an object with an entry for
 //! each model. These keys are read: `litellm_provider`, `mode`, and the prices of one token in US dollars:
 //! `input_cost_per_token`, `output_cost_per_token`, `cache_read_input_token_cost`, `cache_creation_input_token_cost`.
+//! The same keys with `_above_200k_tokens`, or another number, are the prices of requests with a longer prompt.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -51,9 +52,24 @@ struct Entry {
     cached_input: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cache_write: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    long_prompt: Option<LongPrompt>,
     /// The note of a person who wrote the entry. An entry with a note is not replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+}
+
+/// The price of a request with more than `above` input tokens.
+#[derive(Clone, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LongPrompt {
+    above: u64,
+    input: f64,
+    output: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cached_input: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cache_write: Option<f64>,
 }
 
 /// Replaces the prices of the vendors in the table by the prices of a file, and returns a summary.
@@ -120,10 +136,9 @@ fn entries(models: &Map<String, Value>, vendor: &str, prefix: &str) -> Vec<Entry
 /// more than the number of tokens.
 fn entry(model: &str, facts: &Value) -> Option<Entry> {
     let is_chat = facts["mode"] == "chat" || facts["mode"] == "responses";
-    // The price of a token is different in long prompts, or for some tokens of an answer.
+    // The price of a token is different for some tokens of an answer.
     let depends = facts.as_object()?.iter().any(|(key, value)| {
-        (key.contains("_above_") && key.contains("k_tokens"))
-            || key.starts_with("output_cost_per_audio")
+        key.starts_with("output_cost_per_audio")
             || key.starts_with("output_cost_per_image")
             || (key == "output_cost_per_reasoning_token"
                 && *value != facts["output_cost_per_token"])
@@ -145,14 +160,37 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
         return None;
     }
     let price = |key: &str| facts[key].as_f64().map(per_million).filter(|it| *it > 0.0);
+    // A model with two limits would need two prices of long prompts.
+    let mut limits = facts.as_object()?.keys().filter_map(|it| limit_of(it));
+    let long_prompt = match (limits.next(), limits.next()) {
+        (None, _) => None,
+        (Some(limit), None) => {
+            let price = |key: &str| price(&format!("{key}_above_{limit}k_tokens"));
+            Some(LongPrompt {
+                above: limit * 1000,
+                input: price("input_cost_per_token")?,
+                output: price("output_cost_per_token")?,
+                cached_input: price("cache_read_input_token_cost"),
+                cache_write: price("cache_creation_input_token_cost"),
+            })
+        }
+        _ => return None,
+    };
     Some(Entry {
         model: model.to_owned(),
         input: price("input_cost_per_token")?,
         output: price("output_cost_per_token")?,
         cached_input: price("cache_read_input_token_cost"),
         cache_write: price("cache_creation_input_token_cost"),
+        long_prompt,
         note: None,
     })
+}
+
+/// Returns the limit in the key of an input price for long prompts, in thousands of tokens:
+/// `input_cost_per_token_above_200k_tokens` has the limit 200. Returns `None` for any other key.
+fn limit_of(key: &str) -> Option<u64> {
+    key.strip_prefix("input_cost_per_token_above_")?.strip_suffix("k_tokens")?.parse().ok()
 }
 
 /// Returns the price of a million tokens. Prices of one token are inexact, so the result is rounded to a millionth of
@@ -200,7 +238,7 @@ fn shown(table: &Table) -> Result<String> {
 
 /// Returns an entry as JSON on one line, with whole numbers without a fraction.
 fn line(entry: &Entry) -> Result<String> {
-    let Entry { model, input, output, cached_input, cache_write, note } = entry;
+    let Entry { model, input, output, cached_input, cache_write, long_prompt, note } = entry;
     let number = |key: &str, it: &Option<f64>| it.map(|it| format!("\"{key}\": {it}"));
     let text = |key: &str, it: &str| -> Result<String> {
         Ok(format!("\"{key}\": {}", serde_json::to_string(it)?))
@@ -211,9 +249,20 @@ fn line(entry: &Entry) -> Result<String> {
         number("output", &Some(*output)),
         number("cachedInput", cached_input),
         number("cacheWrite", cache_write),
+        long_prompt.as_ref().map(long_prompt_line),
         note.as_deref().map(|it| text("note", it)).transpose()?,
     ];
     Ok(format!("{{ {} }}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+}
+
+/// Returns the price of long prompts as a property of an entry.
+fn long_prompt_line(price: &LongPrompt) -> String {
+    let LongPrompt { above, input, output, cached_input, cache_write } = price;
+    let cached = cached_input.map(|it| format!(", \"cachedInput\": {it}")).unwrap_or_default();
+    let written = cache_write.map(|it| format!(", \"cacheWrite\": {it}")).unwrap_or_default();
+    format!(
+        "\"longPrompt\": {{ \"above\": {above}, \"input\": {input}, \"output\": {output}{cached}{written} }}"
+    )
 }
 
 #[cfg(test)]
@@ -227,17 +276,22 @@ mod tests {
         let text = |input: f64| json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": input, "output_cost_per_token": 1e-5});
         let mut long = text(2.5e-6);
         long["input_cost_per_token_above_272k_tokens"] = json!(5e-6);
+        long["output_cost_per_token_above_272k_tokens"] = json!(2e-5);
+        let mut twice = long.clone();
+        twice["input_cost_per_token_above_512k_tokens"] = json!(6e-6);
         let mut picture = text(1e-6);
         picture["mode"] = json!("image_generation");
         let models = json!({
             "gpt-4o": text(2.5e-6), "gpt-4o-2024-08-06": text(2.5e-6), "gpt-4o-2024-05-13": text(5e-6),
-            "ft:gpt-4o": text(3e-6), "gpt-5-long": long, "gpt-image-1": picture, "gpt": text(1e-6),
+            "ft:gpt-4o": text(3e-6), "gpt-5-long": long, "gpt-5-twice": twice, "gpt-image-1": picture, "gpt": text(1e-6),
             "claude": {"litellm_provider": "anthropic", "mode": "chat"},
         });
         let found = entries(models.as_object().unwrap(), "openai", "");
         let names: Vec<(&str, f64)> =
             found.iter().map(|it| (it.model.as_str(), it.input)).collect();
-        assert_eq!(names, [("gpt-4o", 2.5), ("gpt-4o-2024-05-13", 5.0)]);
+        assert_eq!(names, [("gpt-4o", 2.5), ("gpt-4o-2024-05-13", 5.0), ("gpt-5-long", 2.5)]);
+        let long = found[2].long_prompt.as_ref().map(|it| (it.above, it.input, it.output));
+        assert_eq!(long, Some((272_000, 5.0, 20.0)));
     }
 
     #[test]

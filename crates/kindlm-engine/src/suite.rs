@@ -148,7 +148,8 @@ impl Model {
             provider: agent.kind.as_str().to_owned(),
             name: agent.model.clone().unwrap_or_else(|| "default".to_owned()),
             params: Params::default(),
-            price: agent.price,
+            // An agent reports the sum of all its requests, so the length of a prompt is not known.
+            price: agent.price.map(|it| Price { long_prompt: None, ..it }),
             limits: Limits::default(),
             tells_vars: true,
             offers: Arc::default(),

@@ -36,10 +36,10 @@ pub use duplicate_key::{duplicate_key, duplicate_key_among, duplicate_key_pointe
 pub use evidence::{
     Action, ActionState, ActionStatus, CallForm, Channel, CommandEnd, Completeness, Coverage,
     DeclaredEvidence, Event, Execution, ExecutionError, ExecutionResult, Facts, InputOption,
-    InputRequest, JudgeSpending, OpenWorkspace, Price, Span, SpanFilter, SpanMapping, Speaker,
-    Spend, SubagentCall, ToolCall, ToolKind, Trace, TraceSettings, Transcript, Turn, Usage,
-    UsageSum, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces, Written, exit_code,
-    workspace,
+    InputRequest, JudgeSpending, LongPromptPrice, OpenWorkspace, Price, Span, SpanFilter,
+    SpanMapping, Speaker, Spend, SubagentCall, ToolCall, ToolKind, Trace, TraceSettings,
+    Transcript, Turn, Usage, UsageSum, WorkFor, Workspace, WorkspaceError, WorkspaceSpec,
+    Workspaces, Written, exit_code, workspace,
 };
 pub use kindlm_stats::{Decision, Interval};
 pub use ports::{

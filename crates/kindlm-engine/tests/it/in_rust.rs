@@ -51,7 +51,7 @@ fn support_suite(status: &str) -> Suite {
             provider: "openai".to_owned(),
             name: "gpt-4o".to_owned(),
             params: Params { temperature: Some(0.2), ..Params::default() },
-            price: Some(Price { input: 2.5, output: 10.0, cached_input: None, cache_write: None }),
+            price: Some(Price::new(2.5, 10.0)),
             limits: Limits::default(),
             tells_vars: false,
             offers: [].into(),

@@ -89,7 +89,7 @@ fn read(input: &Value) -> Option<Suite> {
     let files = InMemory(input["files"].as_object().cloned().unwrap_or_default());
     let ids = ["a".to_owned(), "b".to_owned()];
     let setup = Setup::new(&files, Some(&ids));
-    let gpt = Some(Price { input: 2.5, output: 10.0, cached_input: None, cache_write: None });
+    let gpt = Some(Price::new(2.5, 10.0));
     let mut suite = Suite {
         models: vec![
             Model { name: "gpt-4o".to_owned(), price: gpt, ..model("a") },

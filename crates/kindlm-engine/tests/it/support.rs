@@ -177,7 +177,7 @@ pub(crate) fn model(id: &str) -> Model {
         provider: "openai".to_owned(),
         name: format!("{id}-name"),
         params: Params::default(),
-        price: Some(Price { input: 1.0, output: 1.0, cached_input: None, cache_write: None }),
+        price: Some(Price::new(1.0, 1.0)),
         limits: Limits::default(),
         tells_vars: false,
         offers: [].into(),

@@ -21,7 +21,7 @@ pub use execution::{
     CommandEnd, Completeness, Execution, ExecutionError, ExecutionResult, Spend, Turn, Written,
 };
 pub use judge_spending::JudgeSpending;
-pub use price::Price;
+pub use price::{LongPromptPrice, Price};
 pub use tool_call::ToolCall;
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};

@@ -23,19 +23,66 @@ pub struct Price {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0))]
     pub cache_write: Option<f64>,
+    /// The price of a request with a long prompt; the same price if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_prompt: Option<LongPromptPrice>,
+}
+
+/// The price of a request with a long prompt, in US dollars per million tokens.
+///
+/// The price applies to all tokens of such a request, also to the first ones. The price lists of OpenAI, Google and
+/// Anthropic define it in this way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LongPromptPrice {
+    /// The number of input tokens above which a prompt is long.
+    #[schemars(range(min = 1))]
+    pub above: u64,
+    /// The price of a million input tokens.
+    #[schemars(range(min = 0.0))]
+    pub input: f64,
+    /// The price of a million output tokens.
+    #[schemars(range(min = 0.0))]
+    pub output: f64,
+    /// The price of a million input tokens read from the provider's prompt cache; the input price if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0))]
+    pub cached_input: Option<f64>,
+    /// The price of a million input tokens written to the provider's prompt cache; the input price if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0))]
+    pub cache_write: Option<f64>,
 }
 
 impl Price {
-    /// Returns the cost of a usage in US dollars.
+    /// Creates a price from the prices of a million input tokens and of a million output tokens, in US dollars.
+    pub const fn new(input: f64, output: f64) -> Self {
+        Self { input, output, cached_input: None, cache_write: None, long_prompt: None }
+    }
+
+    /// Returns the price of a request with this number of input tokens.
+    fn of_request(&self, input_tokens: u64) -> Self {
+        match self.long_prompt {
+            Some(it) if input_tokens > it.above => Self {
+                cached_input: it.cached_input,
+                cache_write: it.cache_write,
+                ..Self::new(it.input, it.output)
+            },
+            _ => *self,
+        }
+    }
+
+    /// Returns the cost of a request with this usage, in US dollars.
     #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
     pub fn cost(&self, usage: &Usage) -> f64 {
         let cached = usage.cached_input_tokens.unwrap_or(0).min(usage.input_tokens);
         let written = usage.cache_write_tokens.unwrap_or(0).min(usage.input_tokens - cached);
         let fresh = usage.input_tokens - cached - written;
-        (fresh as f64 * self.input
-            + written as f64 * self.cache_write.unwrap_or(self.input)
-            + cached as f64 * self.cached_input.unwrap_or(self.input)
-            + usage.output_tokens as f64 * self.output)
+        let price = self.of_request(usage.input_tokens);
+        (fresh as f64 * price.input
+            + written as f64 * price.cache_write.unwrap_or(price.input)
+            + cached as f64 * price.cached_input.unwrap_or(price.input)
+            + usage.output_tokens as f64 * price.output)
             / 1_000_000.0
     }
 
@@ -54,8 +101,24 @@ impl Price {
 mod tests {
     use super::*;
 
-    const PRICE: Price =
-        Price { input: 2.0, output: 10.0, cached_input: Some(0.5), cache_write: None };
+    const PRICE: Price = Price { cached_input: Some(0.5), ..Price::new(2.0, 10.0) };
+
+    #[test]
+    fn a_long_prompt_has_a_price_of_its_own_for_all_tokens() {
+        let long_prompt = LongPromptPrice {
+            above: 200_000,
+            input: 4.0,
+            output: 15.0,
+            cached_input: None,
+            cache_write: None,
+        };
+        let price = Price { long_prompt: Some(long_prompt), ..PRICE };
+        for (input_tokens, expected) in [(200_000, 0.4 + 1.0), (200_001, 0.800_004 + 1.5)] {
+            let cost =
+                price.cost(&Usage { input_tokens, output_tokens: 100_000, ..Usage::default() });
+            assert!((cost - expected).abs() < 1e-9, "{cost} {expected}");
+        }
+    }
 
     #[test]
     fn tokens_written_to_the_cache_have_a_price_of_their_own() {
@@ -83,7 +146,7 @@ mod tests {
     fn uncounted_answers_are_free_only_at_price_zero() {
         let nothing = Usage::default();
         assert_eq!(PRICE.cost_if_counted(&nothing), None);
-        let free = Price { input: 0.0, output: 0.0, cached_input: None, cache_write: None };
+        let free = Price::new(0.0, 0.0);
         assert_eq!(free.cost_if_counted(&nothing), Some(0.0));
         let some = Usage { output_tokens: 10, ..nothing };
         assert_eq!(PRICE.cost_if_counted(&some), Some(0.0001));
