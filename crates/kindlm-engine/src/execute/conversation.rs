@@ -321,6 +321,7 @@ impl<'a> Conversation<'a> {
         execution.finish_reason = Some(reply.finish_reason);
         execution.log_probs = reply.log_probs;
         execution.provider_response = reply.response;
+        execution.images = reply.images;
         for (key, value) in reply.metadata {
             // A value with `flagged: true` stays, even if a later reply has another value for the key.
             let flagged = execution.metadata.get(&key).is_some_and(|it| it["flagged"] == true);

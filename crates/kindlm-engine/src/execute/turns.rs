@@ -84,6 +84,7 @@ pub(super) fn evidence(
         log_probs: None,
         metadata: execution.metadata.clone(),
         provider_response: None,
+        images: if is_last { execution.images.clone() } else { Vec::new() },
         recorded_events: events.to_vec(),
         trace: execution.trace.clone(),
         // The final state of the workspace is no evidence about one turn.

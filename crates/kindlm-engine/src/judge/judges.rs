@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kindlm_types::ask::{EmbeddingQuestion, JudgeQuestion};
 use kindlm_types::{
-    Answer, AskError, Message, Params, Ports, Prompt, ProviderErrorKind, Question, Role, reasons,
-    suggest,
+    Answer, AskError, ContentPart, Message, Params, Ports, Prompt, ProviderErrorKind, Question,
+    Role, reasons, suggest,
 };
 use lru::LruCache;
 use tokio::sync::OnceCell;
@@ -147,12 +147,9 @@ impl<'a> Judges<'a> {
 
     async fn ask_judge(&self, question: &JudgeQuestion) -> Result<Answer, AskError> {
         let model = self.model(question.model.as_deref())?;
-        let said = [(Role::System, question.system.as_str()), (Role::User, question.user.as_str())];
-        // A user's own prompt may have no system instructions.
-        let messages = said.into_iter().filter(|(_, text)| !text.is_empty());
         let prompt = Prompt {
             model: model.name.clone(),
-            messages: messages.map(|(role, text)| Message::new(role, text)).collect(),
+            messages: messages(question),
             params: model.judge_params(question),
             tools: Vec::new(),
             tool_choice: None,
@@ -224,6 +221,25 @@ impl<'a> Judges<'a> {
             ))
         })
     }
+}
+
+/// The text before the images of an output.
+const IMAGES: &str =
+    "The output consists of the images below. Judge the images themselves, not their description.";
+
+/// Returns the messages of a question, without empty ones.
+fn messages(question: &JudgeQuestion) -> Vec<Message> {
+    let said = [(Role::System, question.system.as_str()), (Role::User, question.user.as_str())];
+    // A user's own prompt may have no system instructions.
+    let said = said.into_iter().filter(|(_, text)| !text.is_empty());
+    let mut messages: Vec<Message> = said.map(|(role, text)| Message::new(role, text)).collect();
+    if !question.images.is_empty() {
+        let user = messages.pop_if(|it| it.role == Role::User).map(|it| it.content);
+        let texts = user.into_iter().chain([IMAGES.to_owned()]).map(ContentPart::Text);
+        let images = question.images.iter().cloned().map(ContentPart::Media);
+        messages.push(Message::of_parts(Role::User, texts.chain(images).collect()));
+    }
+    messages
 }
 
 impl Model {

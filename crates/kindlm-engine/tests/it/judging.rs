@@ -104,6 +104,7 @@ fn question(max_tokens: u32, after_cut: bool) -> JudgeQuestion {
         model: None,
         system: String::new(),
         user: String::new(),
+        images: Vec::new(),
         response_format: None,
         max_tokens,
         sample: 0,

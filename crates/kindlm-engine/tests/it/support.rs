@@ -258,6 +258,7 @@ impl Asks {
             model: self.model.map(str::to_owned),
             system: "You judge.".to_owned(),
             user: format!("{} {}", self.question, evidence.execution.output),
+            images: Vec::new(),
             response_format: None,
             max_tokens: 64,
             sample,

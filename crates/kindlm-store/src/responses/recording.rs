@@ -145,6 +145,7 @@ impl From<RecordedReply> for Reply {
             metadata: recorded.metadata,
             cost_usd: recorded.cost_usd,
             response: recorded.response,
+            images: Vec::new(),
             latency_ms: recorded.latency_ms.unwrap_or(0.0),
             attempts: 0,
             cached: true,

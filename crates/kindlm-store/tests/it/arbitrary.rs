@@ -225,6 +225,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             log_probs,
             metadata,
             provider_response,
+            images: Vec::new(),
             recorded_events,
             trace: trace.map(Box::new),
             workspace: workspace.map(Box::new),

@@ -270,6 +270,7 @@ fn answers_come_back_as_they_were() {
         )]),
         cost_usd: Some(0.125),
         response: Some(json!({"raw": [1, null]})),
+        images: Vec::new(),
         latency_ms: 12.5,
         attempts: 3,
         cached: false,

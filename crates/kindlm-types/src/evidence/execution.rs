@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     AssertionResult, CallForm, Channel, Coverage, Event, FailureCode, FinishReason, JudgeSpending,
-    Message, Outcome, Params, ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace, Usage,
-    Workspace,
+    Media, Message, Outcome, Params, ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace,
+    Usage, Workspace,
 };
 
 /// One labelled turn of a conversation, with its messages and tool calls.
@@ -86,6 +86,8 @@ pub struct Execution {
     pub metadata: Map<String, Value>,
     /// The provider's full response to the last request, for scripts.
     pub provider_response: Option<Value>,
+    /// The images of the last answer, with their data, for judges. Reports and journals omit them.
+    pub images: Vec<Media>,
     /// The events in order, if the source records more than texts and tool calls.
     ///
     /// [`events`](Self::events) returns these events, or events derived from the texts and tool calls.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use crate::script::{ScriptAnswer, ScriptError, ScriptQuestion};
-use crate::{FailureCode, FinishReason, ProviderError, ResponseFormat, Usage};
+use crate::{FailureCode, FinishReason, Media, ProviderError, ResponseFormat, Usage};
 
 /// The start of the line that begins a data block in a question to a judge.
 ///
@@ -67,6 +67,8 @@ pub struct JudgeQuestion {
     pub system: String,
     /// The user message with the question itself.
     pub user: String,
+    /// The images that the judge sees after the message; empty for a question about a text.
+    pub images: Vec<Media>,
     /// The format of the answer, for providers that can enforce a format.
     pub response_format: Option<ResponseFormat>,
     /// The maximum number of tokens of the answer.
@@ -106,6 +108,7 @@ impl Question {
                 q.sample,
                 q.temperature,
                 q.after_cut,
+                q.images.iter().map(|it| &it.sha256).collect::<Vec<_>>(),
             ])
             .to_string(),
             Self::Embedding(q) => serde_json::json!(["embedding", q.model, q.text]).to_string(),

@@ -185,6 +185,12 @@ impl Media {
         }
     }
 
+    /// Returns true if a text is the [label](Self::label) of an image with data.
+    pub fn is_image_label(text: &str) -> bool {
+        let inside = text.strip_prefix("[image ").and_then(|it| it.strip_suffix(']'));
+        inside.is_some_and(|it| it.contains(", sha256 ") && !it.contains(['[', '\n']))
+    }
+
     /// Returns the name, media type, size and the beginning of the SHA-256 in brackets, for people and judges.
     pub fn label(&self) -> String {
         let mut facts: Vec<String> = self.media_type.iter().cloned().collect();

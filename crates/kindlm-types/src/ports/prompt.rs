@@ -412,6 +412,8 @@ pub struct Reply {
     pub cost_usd: Option<f64>,
     /// The provider's full response, for scripts, if it has more data than this type.
     pub response: Option<Value>,
+    /// The images of the answer, with their data. Stored replies have none.
+    pub images: Vec<Media>,
     /// The response time in milliseconds, without retries and back-off.
     pub latency_ms: f64,
     /// The number of attempts; 1 without retries, 0 for a reply from the response store.
@@ -438,6 +440,7 @@ impl Reply {
             metadata: Map::new(),
             cost_usd: None,
             response: None,
+            images: Vec::new(),
             latency_ms: 0.0,
             attempts: 1,
             cached: false,

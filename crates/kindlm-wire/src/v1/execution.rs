@@ -443,6 +443,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 recorded_events: wire.events,
                 trace: wire.trace,
                 workspace: wire.workspace,
+                images: Vec::new(),
                 // Reports omit these fields, because they belong to the test case.
                 tools: Vec::new(),
                 written: None,

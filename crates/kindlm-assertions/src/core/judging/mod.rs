@@ -20,7 +20,8 @@ use std::sync::LazyLock;
 
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::{
-    Answer, Answers, AskError, AssertionResult, FailureCode, FinishReason, Question, ResponseFormat,
+    Answer, Answers, AskError, AssertionResult, FailureCode, FinishReason, Media, Question,
+    ResponseFormat,
 };
 use regex::Regex;
 
@@ -97,6 +98,8 @@ pub(crate) struct Inquiry {
     pub(crate) system: Cow<'static, str>,
     /// The question itself.
     pub(crate) user: String,
+    /// The images of the output, which the judge sees after the question.
+    pub(crate) images: Vec<Media>,
     /// The mark of the fence around the judged text, which the reply must contain; `None` without a fence.
     pub(crate) mark: Option<String>,
     /// The required form of the answer; `None` if the form is free.
@@ -236,6 +239,7 @@ impl Inquiry {
             model: self.model.clone(),
             system: self.system.clone().into_owned(),
             user,
+            images: self.images.clone(),
             response_format: match self.mark {
                 Some(_) => format.map(fence::with_mark),
                 None => format,

@@ -108,6 +108,7 @@ impl Judge {
         // The output comes first, so that several criteria for one output share a prefix and prompt caches hit.
         let data = fenced("output", &evidence.execution.output);
         Inquiry {
+            images: Vec::new(),
             model: self.config.model.clone(),
             system: SYSTEM.into(),
             user: format!("{}\n\n{criterion}", data.text),

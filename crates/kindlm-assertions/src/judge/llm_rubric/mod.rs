@@ -1,6 +1,6 @@
 //! `llm-rubric`: a judge decides whether the output meets a rubric.
 
-use kindlm_types::{Class, Severity, schema_of};
+use kindlm_types::{Class, Media, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -79,15 +79,24 @@ impl Grader for Rubric {
 
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
+        let images = &evidence.execution.images;
+        if images.is_empty() && Media::is_image_label(output) {
+            let why = "the data of the image was not kept, so it cannot be judged again: run the test again";
+            return Err(NotAsked::Never(Box::new(self.frame.errored(JUDGE_EVAL_ERROR.code, why))));
+        }
+        // The data of an image is no text to judge.
+        let label = images.first().filter(|_| output.starts_with("data:image/")).map(Media::label);
+        let output = label.as_ref().unwrap_or(output);
         let rubric = crate::core::grade::text(&self.value);
         let vars = [
             ("output", output_for_templates(output)),
             ("rubric", Value::String(rubric.clone().into_owned())),
         ];
-        self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
+        let inquiry = self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
             let rubric = format!("Rubric:\n{rubric}");
             BuiltInQuestion::about(&rubric, fenced("output", output), ("ruling", ruling_schema()))
-        })
+        })?;
+        Ok(Inquiry { images: images.clone(), ..inquiry })
     }
 
     fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {

@@ -43,6 +43,7 @@ pub(super) fn inquiry(
     ]);
     let instructions = format!("Rules:\n{}\n\n", ecma::stringify(&rules));
     Inquiry {
+        images: Vec::new(),
         model: model.cloned(),
         system: SYSTEM.into(),
         user: format!("{instructions}{}", data.text),

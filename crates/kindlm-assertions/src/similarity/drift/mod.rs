@@ -249,6 +249,7 @@ impl Drift {
             Order::CurrentFirst => fenced_together(&[current, baseline]),
         };
         Inquiry {
+            images: Vec::new(),
             model: self.0.model.clone(),
             system: SYSTEM.into(),
             user: data.text,

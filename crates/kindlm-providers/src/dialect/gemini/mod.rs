@@ -3,8 +3,8 @@
 mod schema;
 
 use kindlm_types::{
-    FinishReason, Media, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
-    ToolCall, ToolChoice, Usage,
+    FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
+    Reply, Role, ToolCall, ToolChoice, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -106,7 +106,8 @@ impl Codec for Gemini {
         let answer = self.reader().object(response)?;
         let candidate = &answer["candidates"][0];
         let parts = parts(&candidate["content"], part::calls_before(prompt));
-        let (text, tool_calls) = self.reader().read(parts, response)?;
+        let (text, tool_calls, image) = self.reader().read(parts, response)?;
+        let image = image.and_then(|it| Media::of_data_url(MediaKind::Image, &it));
         let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
         if blocked.is_none() {
             self.reader().message_part(candidate, response)?;
@@ -122,6 +123,7 @@ impl Codec for Gemini {
             finish_reason,
             model: chat::model(&answer["modelVersion"], prompt),
             refusal: blocked.map(|reason| format!("the prompt was blocked: {reason}")),
+            images: image.into_iter().collect(),
             ..Reply::text(text)
         })
     }
@@ -279,10 +281,13 @@ pub(crate) fn tool_config(choice: &ToolChoice) -> Value {
 pub(crate) const SILENT: [&str; 6] =
     ["inlineData", "fileData", "thought", "thoughtSignature", "videoMetadata", "partMetadata"];
 
-/// Returns the text and the calls of the parts of an answer, without thoughts. The text of an answer with an image only
-/// is that image, as a data URL. Calls get generated ids, because Gemini
-/// need not send ids. Fails at the first malformed or unsupported part.
-fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
+/// The text, the calls, and the first image of an answer, as a data URL.
+type Parts = (String, Vec<ToolCall>, Option<String>);
+
+/// Returns the text, the calls and the image of the parts of an answer, without thoughts. The text of an answer with an
+/// image only is that image. Calls get generated ids, because Gemini need not send ids. Fails at the first malformed or
+/// unsupported part.
+fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
     let mut texts: Vec<&str> = Vec::new();
     let mut image = None;
     let mut calls = Vec::new();
@@ -315,13 +320,13 @@ fn parts(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malf
             image = image_of(&written["inlineData"]);
         }
     }
-    let text = match image {
-        Some(image) if texts.concat().is_empty() => image,
+    let text = match &image {
+        Some(image) if texts.concat().is_empty() => image.clone(),
         // The parts of an image answer are paragraphs around its images.
         Some(_) => texts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n"),
         None => texts.concat(),
     };
-    Ok((text, calls))
+    Ok((text, calls, image))
 }
 
 /// Returns an image as a data URL; `None` for data of another kind.

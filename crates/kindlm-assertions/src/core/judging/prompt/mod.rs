@@ -183,6 +183,7 @@ impl GradingPrompt {
                 model: None,
                 system: Cow::Borrowed(self.system),
                 user: own.user,
+                images: Vec::new(),
                 mark: own.mark,
                 format: own
                     .format
@@ -206,6 +207,7 @@ impl GradingPrompt {
             model: None,
             system: Cow::Owned(system.join("\n\n")),
             user: user.join("\n\n"),
+            images: Vec::new(),
             mark: None,
             // The user's prompt describes the form of the answer itself.
             format: None,
