@@ -23,6 +23,24 @@ pub trait Codec: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns the request that opens a session for a prompt; `None` by default. The client sends it before the prompt.
+    /// Fails if a template of the request cannot be rendered.
+    fn session(&self, prompt: &Prompt) -> Result<Option<HttpRequest>, ProviderError> {
+        let _ = prompt;
+        Ok(None)
+    }
+
+    /// Returns the prompt in the session that a response names. By default, the prompt is unchanged. Fails if the
+    /// response is a failure, or names no session.
+    fn in_session(
+        &self,
+        prompt: &Prompt,
+        response: &HttpResponse,
+    ) -> Result<Prompt, ProviderError> {
+        let _ = response;
+        Ok(prompt.clone())
+    }
+
     /// Returns the script that reads responses; `None` by default. The script replaces [`decode`](Self::decode).
     fn reading(&self) -> Option<&ScriptSource> {
         None

@@ -309,6 +309,18 @@ impl Client {
         queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
         if let Via::Http(codec) = via {
+            let opening = codec.session(prompt).map_err(|err| before_sending(name, err))?;
+            let in_session;
+            let prompt = match opening {
+                None => prompt,
+                Some(request) => {
+                    let decode = |response: &_| codec.in_session(prompt, response);
+                    let queued = queued.poll();
+                    let called = self.transport.call(name, &request, timeout, &queued, decode);
+                    in_session = Box::pin(called).await?.value;
+                    &in_session
+                }
+            };
             let request = codec.encode(prompt).map_err(|err| before_sending(name, err))?;
             if let Some(source) = codec.reading() {
                 let accept = |response: &HttpResponse| {

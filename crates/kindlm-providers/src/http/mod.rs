@@ -9,6 +9,7 @@ mod media;
 mod path;
 mod response;
 mod security;
+mod session;
 mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ use self::path::Path;
 #[cfg(feature = "http")]
 pub(crate) use self::security::load as load_security;
 use self::security::{SignatureConfig, Statuses, TlsConfig};
+use self::session::{Session, SessionConfig};
 use self::template::Template;
 use crate::dialect::answer::{Reader, counted, excerpt};
 use crate::dialect::content::{self, PartForms};
@@ -118,6 +120,9 @@ struct Config {
     /// The signature of each request, which `{{signature}}` and `{{signatureTimestamp}}` insert into it.
     #[serde(default)]
     signature: Option<SignatureConfig>,
+    /// The request that opens a session before each request. `{{sessionId}}` inserts the id of the session.
+    #[serde(default)]
+    session: Option<SessionConfig>,
     /// The statuses that are answers: `404` or `200-299`; `200-299` by default. Any other status is an error.
     #[serde(default)]
     #[schemars(length(min = 1))]
@@ -195,6 +200,7 @@ struct Http {
     aws: Option<AwsAuth>,
     /// True if requests are signed with a key.
     signs: bool,
+    session: Option<Box<Session>>,
     accepted: Statuses,
     body: Option<Body>,
     reading: Option<ScriptSource>,
@@ -248,6 +254,11 @@ impl Http {
         problems.extend(check_aws(config));
         problems.extend(security::check(config.tls.as_ref(), config.signature.as_ref()));
         let accepted = security::accepted(config.accept_status.as_deref(), &mut problems);
+        let session = config.session.as_ref().map(Session::new).transpose();
+        let session = session.unwrap_or_else(|found| {
+            problems.extend(found.into_iter().map(|it| it.under("/session")));
+            None
+        });
         let headers = headers(config, &mut problems);
         let body = config.body.as_ref().filter(|it| !it.is_null() && *it != "");
         let body = body.and_then(|written| match config.template {
@@ -294,6 +305,7 @@ impl Http {
         Ok(Self {
             aws: aws.map(|AwsConfig { service, region }| AwsAuth { service, region, key: None }),
             signs: config.signature.is_some(),
+            session: session.map(Box::new),
             accepted,
             url,
             method: config.method.into(),
@@ -386,6 +398,21 @@ impl Codec for Http {
         self.request(prompt).map_err(|message| {
             ProviderError::new(ProviderErrorKind::InvalidRequest, "http", message)
         })
+    }
+
+    fn session(&self, prompt: &Prompt) -> Result<Option<HttpRequest>, ProviderError> {
+        let request = self.session.as_ref().map(|it| it.request(prompt)).transpose();
+        request.map_err(|message| {
+            ProviderError::new(ProviderErrorKind::InvalidRequest, "http", message)
+        })
+    }
+
+    fn in_session(
+        &self,
+        prompt: &Prompt,
+        response: &HttpResponse,
+    ) -> Result<Prompt, ProviderError> {
+        self.session.as_ref().map_or_else(|| Ok(prompt.clone()), |it| it.opened(prompt, response))
     }
 
     fn reading(&self) -> Option<&ScriptSource> {
@@ -547,6 +574,7 @@ pub(crate) fn wants_vars(config: &Value) -> bool {
     is_in(&config["url"])
         || named.flat_map(Map::values).any(is_in)
         || config["template"] == "jinja"
+        || !config["session"].is_null()
         || !body.is_null() && template::wants_vars(&text)
 }
 
@@ -566,9 +594,13 @@ pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
             value => jinja::named_vars(&at, value, &mut found),
         }
     }
+    for key in ["url", "headers", "body"] {
+        jinja::named_vars(&format!("/session/{key}"), &config["session"][key], &mut found);
+    }
     let is_signature =
         |name: &str| !config["signature"].is_null() && jinja::SIGNED.iter().any(|it| it.0 == name);
-    found.retain(|(_, name)| !is_signature(name));
+    let is_session = |name: &str| !config["session"].is_null() && name == session::SESSION_ID;
+    found.retain(|(_, name)| !is_signature(name) && !is_session(name));
     found.into_iter().map(|(at, name)| (name.clone(), unknown(&at, &name))).collect()
 }
 
