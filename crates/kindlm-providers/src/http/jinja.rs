@@ -131,7 +131,7 @@ impl Filler {
     }
 
     /// Renders all texts in a value. A text that renders to a JSON object or list becomes that value.
-    pub(super) fn json(&self, value: &Value) -> Result<Value, String> {
+    pub(crate) fn json(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => {
                 let text = self.text(text)?;

@@ -1,5 +1,6 @@
 //! `openai-responses`: the Responses API of OpenAI, and of every compatible server.
 
+mod hosted;
 mod items;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,10 @@ use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::part::{self, Malformed};
 use crate::dialect::{chat, settings, strict};
-use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
+use crate::{
+    Codec, EnvMark, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration,
+};
+use hosted::HostedTools;
 
 /// The provider `openai-responses`.
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -59,7 +63,7 @@ struct Config {
     #[serde(default)]
     logprobs: bool,
     /// The tools that OpenAI runs itself, as in the API: `[{ type: web_search }]`. The model may call them beside the
-    /// tools of a test.
+    /// tools of a test. `{{env.NAME}}` in a text is the value of an environment variable.
     #[serde(default)]
     hosted_tools: Vec<Map<String, Value>>,
     /// True to show all items of an answer in its text, in promptfoo's form: also the calls of functions as JSON, the
@@ -90,23 +94,13 @@ const TAKEN: [&str; 9] = [
     "max_output_tokens",
 ];
 
-/// The tools that OpenAI runs itself. Tools of other types need an answer from the caller.
-const HOSTED: [&str; 6] = [
-    "web_search",
-    "web_search_preview",
-    "file_search",
-    "code_interpreter",
-    "image_generation",
-    "mcp",
-];
-
 #[derive(Debug)]
 struct Responses {
     address: Address,
     key: Option<String>,
     headers: Vec<(String, HeaderValue)>,
     logprobs: bool,
-    hosted: Vec<Map<String, Value>>,
+    hosted: HostedTools,
     items_as_text: bool,
     body: Map<String, Value>,
 }
@@ -118,17 +112,13 @@ impl Responses {
         let organization = config.organization.as_deref();
         let own = settings::openai_headers(config.api_key_env.as_deref(), organization);
         let headers = settings::literal_headers(own, &config.headers)?;
-        check_hosted(&config.hosted_tools)?;
-        for (at, tool) in config.hosted_tools.iter().enumerate() {
-            let help = "requests are stored, and the key with them: use a server that needs none";
-            settings::check_secrets(&format!("/hostedTools/{at}"), tool, help)?;
-        }
+        let hosted = HostedTools::new(config.hosted_tools)?;
         Ok(Self {
             address: Address::new(config.base_url.as_deref().unwrap_or(BASE), "", RESPONSES),
             key: config.api_key_env,
             headers,
             logprobs: config.logprobs,
-            hosted: config.hosted_tools,
+            hosted,
             items_as_text: config.items_as_text,
             body: config.body,
         })
@@ -138,8 +128,10 @@ impl Responses {
         Reader { provider: "openai-responses", key: self.key.as_deref(), rule }
     }
 
-    /// Returns the tools of the test and the hosted tools; `None` without tools.
-    fn tools(&self, prompt: &Prompt) -> Option<Value> {
+    /// Returns the tools of the test and the hosted tools, and the placeholders of environment variables in them.
+    ///
+    /// The tools are `None` if there are none.
+    fn tools(&self, prompt: &Prompt) -> Result<(Option<Value>, Vec<EnvMark>), ProviderError> {
         // Without `strict: false`, this API rejects schemas that it cannot enforce, such as those with optional keys.
         let own = prompt.tools.iter().map(|tool| {
             let mut own = Map::new();
@@ -150,29 +142,12 @@ impl Responses {
             chat::put(&mut own, "strict", Some(false));
             Value::Object(own)
         });
-        let hosted = self.hosted.iter().map(|it| Value::Object(it.clone()));
+        let (hosted, marks) = self.hosted.encoded(prompt).map_err(|message| {
+            ProviderError::new(ProviderErrorKind::InvalidRequest, "openai-responses", message)
+        })?;
         let all: Vec<Value> = own.chain(hosted).collect();
-        (!all.is_empty()).then(|| Value::Array(all))
+        Ok(((!all.is_empty()).then(|| Value::Array(all)), marks))
     }
-}
-
-/// Checks that OpenAI runs each tool itself. Returns a problem for each other tool.
-fn check_hosted(tools: &[Map<String, Value>]) -> Result<(), Vec<Problem>> {
-    let problems: Vec<Problem> = tools
-        .iter()
-        .enumerate()
-        .filter(|(_, tool)| {
-            !tool.get("type").and_then(Value::as_str).is_some_and(|it| HOSTED.contains(&it))
-        })
-        .map(|(at, _)| {
-            Problem::new(format!("/hostedTools/{at}"), "OpenAI does not run a tool of this type")
-                .with_help(format!(
-                    "its `type` must be one of {}; a tool of your own belongs to the test, in `tools`",
-                    HOSTED.map(|it| format!("`{it}`")).join(", ")
-                ))
-        })
-        .collect();
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
 impl Codec for Responses {
@@ -184,13 +159,14 @@ impl Codec for Responses {
         let params = &prompt.params;
         // Reasoning models reject values of `temperature` and `top_p` other than the default.
         let reasons = reasons(&prompt.model);
+        let (tools, marks) = self.tools(prompt)?;
         let mut body = Map::new();
         chat::put(&mut body, "model", Some(prompt.model.clone()));
         chat::put(&mut body, "input", Some(input(&prompt.messages)?));
         chat::put(&mut body, "max_output_tokens", params.max_tokens);
         chat::put(&mut body, "temperature", params.temperature.filter(|_| !reasons));
         chat::put(&mut body, "top_p", params.top_p.filter(|_| !reasons));
-        chat::put(&mut body, "tools", self.tools(prompt));
+        chat::put(&mut body, "tools", tools);
         chat::put(&mut body, "tool_choice", chat::tool_choice(prompt));
         let format = prompt.response_format.as_ref().map(|format| {
             json!({"format": {
@@ -214,6 +190,7 @@ impl Codec for Responses {
             url: self.address.at(RESPONSES),
             headers: self.headers.clone(),
             body: Value::Object(body),
+            marks,
             ..HttpRequest::default()
         })
     }
