@@ -99,6 +99,11 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
         json!({"type": "object", "additionalProperties": {"type": "string", "minLength": 1}}),
         "Reports that every run writes, as files below the folder of this file: `json: results.json`.",
     );
+    add(
+        "extensions",
+        json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+        "Functions that are called with the results of a run: `file://hooks.js:afterAll`.",
+    );
     let entry = json!({"type": "object", "description": "An entry of the list form."});
     add(
         "assertionTemplates",

@@ -12,10 +12,10 @@ use kindlm_types::{
 };
 use serde_json::{Map, Value};
 
-use crate::TestCase;
 use crate::derived::Derivation;
 use crate::gates::Gate;
 use crate::options::Pattern;
+use crate::{Hook, TestCase};
 
 /// One resolved suite. `kindlm-config` creates it from `kindlm.yaml`; Rust code can build it directly.
 #[derive(Debug, Default)]
@@ -58,6 +58,8 @@ pub struct Suite {
     ///
     /// Each report has the id of the reporter, and the file, relative to the config file.
     pub reports: Vec<(String, String)>,
+    /// The functions that are called with the results of a run.
+    pub hooks: Vec<Hook>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }

@@ -39,6 +39,8 @@ mod failure;
 pub mod gates;
 mod git;
 pub mod history;
+mod hook_results;
+mod hooks;
 mod http;
 pub mod identity;
 pub mod init;

@@ -10,6 +10,7 @@ use kindlm_engine::{
 use kindlm_providers::transport::Waits;
 use kindlm_store::responses::Recorded;
 use kindlm_store::{Digest, Folder};
+use kindlm_types::script::ScriptRunner;
 use kindlm_types::{
     AnyReport, CanaryWatch, CaseResult, CaseSource, ExitStatus, FileDigest, Ports, Report, RunInfo,
 };
@@ -28,7 +29,7 @@ use crate::suite_digest::{file_digests, suite_digest};
 use crate::trace::Observations;
 use crate::{
     FailedCase, Failure, Outcome, Progress, ResponseSource, Selection, Session, World, compare,
-    dry_run, git, identity, listing, responses, saved, select, trust, workspaces,
+    dry_run, git, hooks, identity, listing, responses, saved, select, trust, workspaces,
 };
 
 /// A function that receives the report of a run.
@@ -372,7 +373,8 @@ impl Run {
             (kept.as_mut(), &canaries),
         )?;
         info.git_dirty = dirty.and_then(|it| it.join().ok().flatten());
-        let outcome = self.report(world, (done, canaries), kept.as_ref(), info, &secrets, take);
+        let around = (&secrets, &*runner as &dyn ScriptRunner);
+        let outcome = self.report(world, (done, canaries), kept.as_ref(), info, around, take);
         responses::report_use(world, recorded.responses(), self.quiet);
         outcome
     }
@@ -516,7 +518,7 @@ impl Run {
         ((done, failure), canaries): ((Done, Option<RecordError>), Vec<CanaryWatch>),
         kept: Option<&Kept>,
         info: RunInfo,
-        secrets: &Secrets,
+        (secrets, runner): (&Secrets, &dyn ScriptRunner),
         take: &mut TakeReport<'_>,
     ) -> Outcome {
         let Self { suite, plan, .. } = self;
@@ -526,7 +528,7 @@ impl Run {
                 secrets.redact_summary(&mut report);
                 self.note_canaries(&mut report, canaries);
                 compare::measure(&mut report, (suite, plan), &self.reference);
-                self.finish(world, &report, failure, take)
+                self.finish(world, &report, failure, runner, take)
             }
             (Done::Streamed(_), None) => {
                 Err(Failure::internal("the journal of the run was closed"))
@@ -539,7 +541,7 @@ impl Run {
                 report.gates = gates.map_err(|err| Failure::internal(err.to_string()))?;
                 secrets.redact(&mut report);
                 compare::measure(&mut report, (suite, plan), &self.reference);
-                self.finish(world, &report, failure, take)
+                self.finish(world, &report, failure, runner, take)
             }
         }
     }
@@ -553,12 +555,13 @@ impl Run {
         report.canaries = canaries;
     }
 
-    /// Stores the report, passes it to `take`, and writes the compliance documents.
+    /// Stores the report, passes it to `take`, writes the compliance documents, and calls the hooks.
     fn finish(
         &self,
         world: &World,
         report: &AnyReport<'_>,
         failure: Option<RecordError>,
+        runner: &dyn ScriptRunner,
         take: &mut TakeReport<'_>,
     ) -> Outcome {
         // Store the report first, because its results are paid for.
@@ -569,7 +572,8 @@ impl Run {
         let compliance = write_documents(world, &self.place, &self.suite, report, self.quiet);
         let summary = report.summary();
         let status = summary.exit_status;
-        if let Err(failure) = written.and(compliance) {
+        let called = hooks::call(world, runner, &self.suite, report);
+        if let Err(failure) = written.and(compliance).and(called) {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }
         if report.shard.is_some() && !self.quiet {

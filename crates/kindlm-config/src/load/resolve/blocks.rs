@@ -54,6 +54,7 @@ impl Resolved<'_> {
         self.scripts(piece, checked);
         self.derived_metrics(piece, checked);
         self.reports(piece, checked);
+        self.extensions(piece, checked);
         self.mutate(piece, checked);
         self.later(piece, checked);
     }

@@ -6,6 +6,7 @@ mod agent;
 mod blocks;
 mod conditions;
 mod digest;
+mod extensions;
 mod judged;
 mod model;
 mod prompt;
