@@ -114,8 +114,12 @@ impl Imported {
         }
         let json = root.to_json();
         let whole = || serde_yaml::to_string(&json);
-        let short = compact::to_yaml(&compact::compacted(json.clone())).ok();
-        match short.filter(|it| is_same(it, &loaded, sources)).map_or_else(whole, Ok) {
+        let merged = compact::compacted(json.clone());
+        let shared = compact::with_default_test(merged.clone());
+        let is_equal = |it: &String| is_same(it, &loaded, sources);
+        let short = || compact::to_yaml(&merged).ok().filter(is_equal);
+        let shortest = compact::to_yaml(&shared).ok().filter(is_equal).or_else(short);
+        match shortest.map_or_else(whole, Ok) {
             Ok(yaml) => self.yaml = Some(yaml),
             Err(err) => {
                 let message = format!("the translation cannot be written: {err}");

@@ -10,6 +10,7 @@
 mod build;
 mod check;
 mod compact;
+mod default_test;
 mod import;
 mod inline;
 mod media;
@@ -198,6 +199,10 @@ fn load_tree(
     is_translated: bool,
 ) -> (Loaded, Vec<Missing>) {
     let Sources { files, env, .. } = *sources;
+    let Some(root) = root else { return (loaded(source, sink, None), Vec::new()) };
+    let default_test = default_test::of(Piece { source, root, prefix: "" }, &mut sink);
+    let whole = default_test.map(|it| default_test::with_default(root, it));
+    let root = whole.as_ref().unwrap_or(root);
     let referred = Referred::new(files);
     let around = Surroundings {
         source,
@@ -210,8 +215,8 @@ fn load_tree(
         is_translated,
         only_models: sources.only_models,
         inline: sources.inline,
+        default_test,
     };
-    let Some(root) = root else { return (loaded(source, sink, None), Vec::new()) };
     let piece = Piece { source, root, prefix: "" };
     let Some(checked) = check(piece, &around, &mut sink) else {
         return (loaded(source, sink, None), Vec::new());
@@ -264,6 +269,8 @@ struct Surroundings<'a> {
     only_models: bool,
     /// The suite with the providers and models of an inline suite; `None` for other configs.
     inline: Option<&'a Suite>,
+    /// The default test, for the tests of datasets. The other tests have its entries already.
+    default_test: Option<&'a Node>,
 }
 
 /// A place in a file.

@@ -14,7 +14,7 @@ mod workspace;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub(crate) use compliance::{ComplianceBlock, RiskLevel};
 pub(crate) use judge::JudgeDefaults;
@@ -85,6 +85,9 @@ pub(crate) struct DefaultsBlock {
     /// The workspace of tests with a `command` or an `agent`: a new folder for each execution. Changes in it are
     /// evidence.
     pub(crate) workspace: Option<WorkspaceBlock>,
+    /// The entries of each test that does not set them itself: `prompts`, `models`, `vars`, `expect` and so on. `vars`,
+    /// `metadata` and `options` are merged by key, and the checks of `expect.assert` come first.
+    pub(crate) test: Option<Map<String, Value>>,
 }
 
 impl Default for DefaultsBlock {
@@ -98,6 +101,7 @@ impl Default for DefaultsBlock {
             pass_rate_min: 1.0,
             threshold: None,
             workspace: None,
+            test: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 
 use super::Builder;
 use crate::load::FILE;
+use crate::load::default_test::merged;
 use crate::load::resolve::Prompts;
 
 /// The keys for the subject of a test.
@@ -180,7 +181,14 @@ impl Builder<'_> {
         node: &Node,
         prompts: &Prompts,
     ) {
-        let named;
+        let (named, whole);
+        let node = match self.base.around.default_test {
+            Some(default) => {
+                whole = merged(node, default);
+                &whole
+            }
+            None => node,
+        };
         let node = match &node.kind {
             Kind::Mapping(entries) if node.get("name").is_none() => {
                 let span = source.first_line(node.span);
