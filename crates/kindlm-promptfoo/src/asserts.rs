@@ -3,6 +3,8 @@
 use super::Translator;
 use super::build::{key, list, map, number, text};
 use super::expected::{Value, read};
+use super::images::with_texts;
+use super::moderation::moderation_prompt;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -83,22 +85,23 @@ impl Translator<'_> {
                 }
                 // promptfoo ignores an empty metric.
                 "metric" if value.text() == Some("") => {}
-                "value" | "metric" | "rubricPrompt" => {
-                    translated.push((key.clone(), self.permitted(value)));
+                "value" | "metric" => translated.push((key.clone(), self.permitted(value))),
+                "rubricPrompt" => {
+                    translated.push((key.clone(), with_texts(&self.permitted(value))));
                 }
                 _ => translated.push((key.clone(), value.clone())),
             }
         }
         let kind = translated.iter().find(|(key, _)| &*key.name == "type");
         let plain = kind.and_then(|(_, it)| it.text()).map(|it| it.trim_start_matches("not-"));
-        if plain == Some("llm-rubric") && self.makes_images {
+        if plain == Some("llm-rubric") && self.makes_addresses {
             self.refuse_grading_of_images(node.span);
         }
         let has = |name: &str| translated.iter().any(|(key, _)| &*key.name == name);
         let prompt = match plain {
             // A model that classifies gets the output, and knows the labels itself.
             Some("classifier") if !has("labels") && !has("rubricPrompt") => Some("{{ output }}"),
-            Some("moderation") if moderates(&node) && !has("rubricPrompt") => Some(GUARDED),
+            Some("moderation") if !has("rubricPrompt") => moderation_prompt(&node),
             _ => None,
         };
         if let Some(prompt) = prompt {
@@ -172,16 +175,6 @@ impl Translator<'_> {
             None => self.extra(node),
         }
     }
-}
-
-/// The prompt of Llama Guard for an answer of another model, as promptfoo writes it.
-const GUARDED: &str = "Human: {{ input }}\n\nAssistant: {{ output }}";
-
-/// True if the provider of a check is Llama Guard.
-fn moderates(check: &Node) -> bool {
-    let provider = check.get("provider");
-    let id = provider.and_then(|it| it.text().or_else(|| it.get("id")?.text()));
-    id.is_some_and(|it| it.starts_with("replicate:moderation:"))
 }
 
 /// True if a model judges assertions of this type.

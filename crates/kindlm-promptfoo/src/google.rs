@@ -97,7 +97,6 @@ impl Translator<'_> {
         (model, is_vertex): (&str, bool),
         config: &[(Key, Node)],
     ) -> Vec<(Key, Node)> {
-        self.makes_images = true;
         let (mut rest, mut image) = (Vec::new(), Vec::new());
         for (key, value) in config {
             match &*key.name {
@@ -148,7 +147,6 @@ impl Translator<'_> {
 
     /// Translates a model of Imagen, which has an API of its own.
     pub(super) fn imagen(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Settings {
-        self.makes_images = true;
         let set = |name: &str| config.iter().find(|(key, _)| &*key.name == name).map(|(_, it)| it);
         let model =
             if model.starts_with("imagen-") { model.to_owned() } else { format!("imagen-{model}") };

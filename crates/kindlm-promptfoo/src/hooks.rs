@@ -1,7 +1,7 @@
-//! `extensions`: programs that change the suite before it runs.
+//! `extensions`: programs that change the suite before it runs, and programs that get its results.
 //!
-//! `beforeAll` and `beforeEach` run while the config is read. `afterEach` and `afterAll` get results, which do not exist
-//! then, so they are not run.
+//! `beforeAll` and `beforeEach` run while the config is read. `afterEach` and `afterAll` get results, so the suite has
+//! them as `extensions`.
 
 use kindlm_source::{Kind, Node, Span};
 use serde_json::{Map, Value, json};
@@ -25,6 +25,8 @@ pub(super) struct Hook {
     program: Program,
     /// The hook after which the function is named; `None` if it is called for every hook.
     name: Option<&'static str>,
+    /// The text that names the function.
+    written: Node,
 }
 
 impl Hook {
@@ -35,43 +37,36 @@ impl Hook {
 }
 
 impl Translator<'_> {
-    /// Reads `extensions`. Warns of hooks that are not run.
+    /// Reads `extensions`.
     pub(super) fn hooks(&mut self, root: &Node) -> Vec<Hook> {
         let Some(block) = root.get("extensions") else { return Vec::new() };
         let mut hooks = Vec::new();
         for item in block.items() {
             let named = item.text().and_then(path).map(|it| (it.to_owned(), split(it)));
-            let Some((written, (file, Some(function)))) =
-                named.as_ref().map(|(written, (file, function))| (written, (*file, *function)))
+            let Some((written, Some(function))) =
+                named.as_ref().map(|(written, (_, function))| (written, *function))
             else {
                 let help = "name a file and a function of it: `file://hooks.js:beforeAll`";
                 self.error(item.span, "expected an extension", Some(help));
                 continue;
             };
             let name = HOOKS.into_iter().find(|it| *it == function);
-            let later = if let Some(name) = name {
-                name.starts_with("after").then_some(name)
-            } else {
-                let content = self.inputs.files.read(file.trim_start_matches("./"));
-                let content = content.unwrap_or_default();
-                ["afterEach", "afterAll"].into_iter().find(|it| content.contains(it))
-            };
-            if let Some(later) = later {
-                let message = format!("`{later}` of `{file}` is not run");
-                let help = "results are in the report: `--reporter json=FILE`; a named score is the `metric` of a check";
-                self.warn(item.span, message, Some(help));
-            }
-            if name.is_some_and(|it| it.starts_with("after")) {
-                continue;
-            }
             if let Some(program) = self.program(item.span, written, None) {
-                hooks.push(Hook { span: item.span, program, name });
+                let written = item.clone();
+                hooks.push(Hook { span: item.span, program, name, written });
             }
         }
         if !matches!(block.kind, Kind::List(_) | Kind::Null) {
             self.error(block.span, "expected a list of extensions", None);
         }
         hooks
+    }
+
+    /// Returns the `extensions` of the suite: the functions that get its results.
+    pub(super) fn after_hooks(hooks: &[Hook], span: Span) -> Option<Node> {
+        let after = hooks.iter().filter(|it| it.runs_for("afterEach") || it.runs_for("afterAll"));
+        let written: Vec<Node> = after.map(|it| it.written.clone()).collect();
+        (!written.is_empty()).then(|| list(span, written))
     }
 
     /// Calls all functions for a hook, one after another, and returns the last context with the place of its function.

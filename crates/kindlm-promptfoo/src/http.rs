@@ -9,17 +9,9 @@ use super::http_more::{Constants, MORE, with_constants};
 use super::settings::{Settings, variable_of};
 
 /// The help for keys that cannot be translated.
-const HELP: [(&str, &str); 5] = [
+const HELP: [(&str, &str); 3] = [
     ("request", "write it as `url`, `method`, `headers` and `body`"),
     ("transformRequest", "write the content as `body`, with templates"),
-    (
-        "session",
-        "a test cannot use the answers of another request: write a `conversation` in a `kindlm.yaml`",
-    ),
-    (
-        "sessionParser",
-        "a test cannot use the answers of another test: write a `conversation` in a `kindlm.yaml`",
-    ),
     ("multipart", "call the API with a provider in a file, `file://upload.js`"),
 ];
 
@@ -137,7 +129,7 @@ impl Translator<'_> {
     /// Returns the entries of a mapping as texts. Values that are not texts become JSON.
     ///
     /// The variables of the `env` block are filled in.
-    fn pairs(&self, node: &Node) -> Vec<(String, Node)> {
+    pub(super) fn pairs(&self, node: &Node) -> Vec<(String, Node)> {
         let pair = |(key, value): &(Key, Node)| {
             let value = match &value.kind {
                 Kind::Text(_) => self.texts_with_env(value),
@@ -151,7 +143,7 @@ impl Translator<'_> {
     /// Returns the request body from the config or from a file.
     ///
     /// Returns `None` after an error.
-    fn body(&mut self, node: &Node) -> Option<Node> {
+    pub(super) fn body(&mut self, node: &Node) -> Option<Node> {
         let Some(file) = node.text().and_then(path).map(str::to_owned) else {
             return Some(self.all_with_env(node));
         };
@@ -163,7 +155,7 @@ impl Translator<'_> {
     }
 
     /// Fills in the variables of the `env` block in all texts of a value.
-    fn all_with_env(&self, node: &Node) -> Node {
+    pub(super) fn all_with_env(&self, node: &Node) -> Node {
         let kind = match &node.kind {
             Kind::Text(text) => Kind::Text(self.with_env(text).as_str().into()),
             Kind::List(items) => {
@@ -259,7 +251,7 @@ fn env_default(inside: &str) -> Option<(&str, &str)> {
 }
 
 /// Converts an expression such as `json.a.b[0]` to the path `a.b.0`. Returns `None` for other code.
-fn path_of(text: &str) -> Option<String> {
+pub(super) fn path_of(text: &str) -> Option<String> {
     let rest = text.trim().strip_prefix("json")?;
     let path = rest.replace("?.", ".").replace('[', ".").replace([']', '\'', '"'], "");
     let path = path.trim_start_matches('.').replace("..", ".");

@@ -4,15 +4,25 @@ use kindlm_source::{Key, Kind, Level, Node};
 use serde_json::Value;
 
 use super::Translator;
-use super::build::{list, map, node, text};
+use super::build::{entries, list, map, node, text};
+use super::http::path_of;
 use super::programs::evaluate;
 
 /// The settings of `tls` that only repeat a default of the connection.
 const INERT_TLS: [&str; 2] = ["minVersion", "maxVersion"];
 
 /// The keys of an http provider that this module translates.
-pub(super) const MORE: [&str; 6] =
-    ["tls", "signatureAuth", "validateStatus", "tools", "tool_choice", "transformToolsFormat"];
+pub(super) const MORE: [&str; 9] = [
+    "tls",
+    "signatureAuth",
+    "validateStatus",
+    "tools",
+    "tool_choice",
+    "transformToolsFormat",
+    "session",
+    "sessionParser",
+    "sessionSource",
+];
 
 /// The values of an http provider that templates of its body may name, as JSON texts.
 pub(super) type Constants = Vec<(&'static str, String)>;
@@ -42,6 +52,12 @@ impl Translator<'_> {
                 let json = value.to_json();
                 let said = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
                 constants.push(("tool_choice", said));
+            }
+            "session" => provider.extend(self.session(value).map(|it| ("session", it))),
+            name @ ("sessionParser" | "sessionSource") => {
+                let message = format!("`config.{name}` has no effect here");
+                let help = "only red teaming of promptfoo uses it; `{{sessionId}}` is a variable of the test";
+                self.warn(key.span, message, Some(help));
             }
             _ => {
                 if !matches!(value.text(), Some("openai")) {
@@ -148,6 +164,47 @@ impl Translator<'_> {
         Some(map(span, entries))
     }
 
+    /// Translates the request that opens a session. Returns `None` after an error, which is reported.
+    fn session(&mut self, session: &Node) -> Option<Node> {
+        let mut found = Vec::new();
+        for (key, value) in session.entries() {
+            match &*key.name {
+                "url" => found.push(("url", self.all_with_env(value))),
+                "method" => {
+                    let method = value.text().unwrap_or_default().to_uppercase();
+                    found.push(("method", text(value.span, &method)));
+                }
+                "headers" => found.push(("headers", entries(value.span, self.pairs(value)))),
+                "body" => found.push(("body", self.body(value)?)),
+                "responseParser" => found.push(self.session_id(value)?),
+                name => {
+                    self.unsupported(key.span, &format!("`config.session.{name}`"), None);
+                    return None;
+                }
+            }
+        }
+        Some(map(session.span, found))
+    }
+
+    /// Translates the expression for the id of a session into a path or a header.
+    fn session_id(&mut self, parser: &Node) -> Option<(&'static str, Node)> {
+        let code = parser.text().unwrap_or_default();
+        let header = code.trim().strip_prefix("data.headers").and_then(header_of);
+        if let Some(header) = header {
+            return Some(("idHeader", text(parser.span, &header)));
+        }
+        let body = code.trim().strip_prefix("data.body");
+        let path = body.and_then(|rest| match rest {
+            "" => Some(String::new()),
+            rest => path_of(&format!("json{rest}")),
+        });
+        if path.is_none() {
+            let help = "write `data.body.KEY` or `data.headers['NAME']`";
+            self.unsupported(parser.span, "this `responseParser` of a session", Some(help));
+        }
+        Some(("idPath", text(parser.span, &path?)))
+    }
+
     /// Translates the condition on the status of an answer, by evaluating it for every status. Returns `None` after an
     /// error, which is reported.
     fn statuses(&mut self, condition: &Node) -> Option<Node> {
@@ -188,6 +245,16 @@ impl Translator<'_> {
         }
         Some(list(span, ranges.iter().map(|it| text(span, it))))
     }
+}
+
+/// Returns the name of a header in an expression: `['x-session']` or `.session`.
+fn header_of(rest: &str) -> Option<String> {
+    let rest = rest.strip_prefix("?.").unwrap_or(rest);
+    let name = rest.strip_prefix("['").and_then(|it| it.strip_suffix("']"));
+    let name = name.or_else(|| rest.strip_prefix("[\"").and_then(|it| it.strip_suffix("\"]")));
+    let name = name.or_else(|| rest.strip_prefix('.'))?;
+    let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+    (!name.is_empty() && name.chars().all(is_name)).then(|| name.to_owned())
 }
 
 /// Returns the advice for a setting of `tls`.
@@ -263,6 +330,20 @@ mod tests {
             ((100..600).collect(), vec!["100-599"]),
         ] {
             assert_eq!(ranges(numbers.into_iter()), expected);
+        }
+    }
+
+    #[test]
+    fn headers_are_found_in_expressions() {
+        for (rest, expected) in [
+            ("['x-session']", Some("x-session")),
+            ("[\"a\"]", Some("a")),
+            ("?.[\"a\"]", Some("a")),
+            (".session", Some("session")),
+            ("['a'].b", None),
+            ("", None),
+        ] {
+            assert_eq!(header_of(rest).as_deref(), expected, "{rest}");
         }
     }
 

@@ -46,25 +46,31 @@ impl Translator<'_> {
         (vendor, model): (&str, &str),
         config: &[(Key, Node)],
     ) -> (&'static str, Settings) {
-        self.makes_images = true;
         match vendor {
-            "replicate" => ("replicate", self.replicate_image(span, config)),
-            "xai" => ("http", self.xai_image(span, model, config)),
+            "replicate" => {
+                self.makes_addresses = true;
+                ("replicate", self.replicate_image(span, config))
+            }
+            "xai" => {
+                self.makes_addresses = true;
+                ("http", self.xai_image(span, model, config))
+            }
             _ => ("http", self.openai_image(span, model, config)),
         }
     }
 
-    /// Reports a graded check beside a model that makes images: promptfoo shows the image to the grader.
+    /// Reports a graded check beside a model whose images are addresses. promptfoo errors each test with such a check.
     pub(super) fn refuse_grading_of_images(&mut self, span: Span) {
-        let help = "KindLM shows no image to a grader: put the models that make images into a config of their own, with \
-            checks such as `javascript`";
-        self.unsupported(span, "a graded check of an image", Some(help));
+        let help = "a grader only sees images that are in the answer: use a model such as `openai:image:gpt-image-1`, or \
+            put the models into a config of their own";
+        self.unsupported(span, "a graded check of the address of an image", Some(help));
     }
 
     fn openai_image(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Settings {
         let set = |name: &str| config.iter().find(|(key, _)| &*key.name == name).map(|(_, it)| it);
         let model = set("model").and_then(Node::text).unwrap_or(model);
         let has_data = answers_with_data(model);
+        self.makes_addresses |= !has_data;
         let host = self.env_value("OPENAI_API_HOST").map(|it| format!("https://{it}/v1"));
         let base = ["OPENAI_API_BASE_URL", "OPENAI_BASE_URL"];
         let base = host.or_else(|| base.iter().find_map(|it| self.env_value(it)));
@@ -265,6 +271,44 @@ fn reading(data: Option<&str>) -> String {
     )
 }
 
+/// Returns the prompt of a grader with texts in place of lists of parts.
+///
+/// A part with the image `{{ output }}` becomes that text, because the grader sees the images of an output anyway. A
+/// prompt with other parts is unchanged.
+pub(super) fn with_texts(prompt: &Node) -> Node {
+    let written = prompt.text().and_then(|it| serde_json::from_str::<Value>(it).ok());
+    let is_text = written.is_some();
+    let mut value = written.unwrap_or_else(|| prompt.to_json());
+    let mut is_changed = false;
+    for message in value.as_array_mut().into_iter().flatten() {
+        let Some(parts) = message.get("content").and_then(Value::as_array) else { continue };
+        let texts: Option<Vec<&str>> = parts.iter().map(text_of).collect();
+        let Some(texts) = texts else { return prompt.clone() };
+        let content = Value::from(texts.join("\n\n"));
+        if let Some(message) = message.as_object_mut() {
+            message.insert("content".to_owned(), content);
+            is_changed = true;
+        }
+    }
+    match is_changed {
+        true if is_text => text(prompt.span, &value.to_string()),
+        true => Node::at(prompt.span, &value),
+        false => prompt.clone(),
+    }
+}
+
+/// Returns the text of a part; `None` for a part that is neither a text nor the image of the output.
+fn text_of(part: &Value) -> Option<&str> {
+    match part["type"].as_str()? {
+        "text" | "input_text" => part["text"].as_str(),
+        "image_url" | "input_image" => {
+            let url = part["image_url"]["url"].as_str().or_else(|| part["image_url"].as_str())?;
+            matches!(url.trim(), "{{output}}" | "{{ output }}").then_some("{{ output }}")
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,5 +330,35 @@ mod tests {
         ] {
             assert_eq!(xai_model(model), expected);
         }
+    }
+
+    #[test]
+    fn parts_of_a_prompt_become_texts() {
+        let span = Span::new(0, 0);
+        for (content, expected) in [
+            (
+                json!([
+                    {"type": "image_url", "image_url": {"url": "{{output}}"}},
+                    {"type": "text", "text": "Judge by {{ rubric }}."},
+                ]),
+                json!("{{ output }}\n\nJudge by {{ rubric }}."),
+            ),
+            (
+                json!([{"type": "image_url", "image_url": {"url": "{{ image }}"}}]),
+                json!([{"type": "image_url", "image_url": {"url": "{{ image }}"}}]),
+            ),
+            (json!("plain"), json!("plain")),
+        ] {
+            let prompt = json!([{"role": "user", "content": content}]);
+            let expected = json!([{"role": "user", "content": expected}]);
+            let of_list = with_texts(&Node::at(span, &prompt)).to_json();
+            assert_eq!(of_list, expected);
+            let of_text = with_texts(&text(span, &prompt.to_string()));
+            assert_eq!(of_text.text(), Some(&*expected.to_string()));
+        }
+        assert_eq!(
+            with_texts(&text(span, "Judge {{ output }}.")).text(),
+            Some("Judge {{ output }}.")
+        );
     }
 }

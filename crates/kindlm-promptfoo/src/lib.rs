@@ -54,6 +54,7 @@ mod keys;
 mod knowledge;
 mod live;
 mod media;
+mod moderation;
 mod nested;
 mod network;
 mod packages;
@@ -74,6 +75,7 @@ mod test_list;
 mod test_settings;
 mod vars;
 mod vendors;
+mod workbook;
 mod xai;
 
 use std::collections::{BTreeSet, HashSet};
@@ -180,7 +182,7 @@ pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Tran
         keys: KnownKeys::default(),
         providers: Providers::default(),
         reads_chats: false,
-        makes_images: false,
+        makes_addresses: false,
         has_timeout: false,
         embraced: Vec::new(),
         made: MadePrompts::default(),
@@ -218,8 +220,8 @@ struct Translator<'a> {
     providers: Providers,
     /// True if a model under test reads messages. Graders do not count.
     reads_chats: bool,
-    /// True if a model makes images.
-    makes_images: bool,
+    /// True if a model makes images, and answers with their addresses.
+    makes_addresses: bool,
     /// True if the config limits the time of each request.
     has_timeout: bool,
     /// Variants of prompts by name: with the prefix or suffix of a test, or in text form.
@@ -229,7 +231,7 @@ struct Translator<'a> {
     stored: Vec<String>,
     /// The variables of outputs that earlier tests store.
     stored_before: Vec<String>,
-    /// The functions of `extensions` that run before tests.
+    /// The functions of `extensions`.
     hooks: Vec<Hook>,
     /// The files of tests that are being read. Each of them names the next.
     test_files: Vec<String>,
@@ -339,6 +341,8 @@ impl Translator<'_> {
         if let Some(reports) = reports {
             document.push(("reports", reports));
         }
+        let hooks = Self::after_hooks(&self.hooks, span);
+        document.extend(hooks.map(|it| ("extensions", it)));
         document.extend(root.get("derivedMetrics").map(|it| ("derivedMetrics", it.clone())));
         document.extend(self.scripts_block(root).map(|it| ("scripts", it)));
         map(span, document)

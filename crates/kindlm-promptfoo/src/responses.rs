@@ -85,7 +85,11 @@ impl Translator<'_> {
             settings.tools = self.tools(&list(value.span, functions));
         }
         let hosted = (!hosted.is_empty()).then(|| list(value.span, hosted));
-        let hosted = hosted.and_then(|it| self.without_templates(key, &it));
+        let hosted = hosted.and_then(|it| {
+            let it = self.texts_with_env(&it);
+            // The values of environment variables are inserted when the request is sent.
+            if only_names_env(&it) { Some(it) } else { self.without_templates(key, &it) }
+        });
         settings.provider.extend(hosted.map(|it| ("hostedTools", it)));
     }
 
@@ -116,5 +120,21 @@ impl Translator<'_> {
             ("strict", node(span, Kind::Bool(true))),
         ];
         add_to(&mut settings.body, "text", &map(span, [("format", map(span, format))]));
+    }
+}
+
+/// Returns true if all templates in a value are names of environment variables, such as `{{ env.NAME }}`.
+fn only_names_env(value: &Node) -> bool {
+    match value.text() {
+        Some(text) if kindlm_template::is_template(text) => {
+            kindlm_template::read(text).is_ok_and(|it| {
+                it.entangled.is_empty() && it.undeclared.iter().all(|name| name == "env")
+            })
+        }
+        Some(_) => true,
+        None => {
+            let mut items = value.items().iter().chain(value.entries().iter().map(|(_, it)| it));
+            items.all(only_names_env)
+        }
     }
 }

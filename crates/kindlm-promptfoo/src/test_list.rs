@@ -7,6 +7,7 @@ use super::Translator;
 use super::dynamic::is_list;
 use super::files::{extension, is_script, path};
 use super::test_settings::TestSettings;
+use super::workbook;
 
 /// The endings of files with tests.
 const CONTENTS: [&str; 6] = ["csv", "jsonl", "ndjson", "json", "yaml", "yml"];
@@ -103,6 +104,10 @@ impl Translator<'_> {
         if written.contains("://") {
             return self.tests_of_network(span, written);
         }
+        if let Some((pattern, sheet)) = workbook::split(written) {
+            let files = self.paths(span, pattern);
+            return files.iter().flat_map(|it| self.tests_of_workbook(span, (it, sheet))).collect();
+        }
         let mut tests = Vec::new();
         for file in self.paths(span, written) {
             if self.test_files.contains(&file) {
@@ -122,13 +127,8 @@ impl Translator<'_> {
             return self.generated(span, file, config);
         }
         if !CONTENTS.contains(&extension.as_str()) {
-            if extension.starts_with("xlsx") {
-                let message = format!("`{file}` is an Excel file, which is not read");
-                self.file_error(span, message, "save the sheet as CSV, and name that file");
-                return Vec::new();
-            }
             let message = format!("`{file}` has no tests that can be read");
-            let help = "tests are read from .csv, .jsonl, .json and .yaml files, and made by .js, .ts and .py programs";
+            let help = "tests are read from .csv, .xlsx, .jsonl, .json and .yaml files, and made by .js, .ts and .py programs";
             self.file_error(span, message, help);
             return Vec::new();
         }

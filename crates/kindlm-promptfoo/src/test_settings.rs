@@ -8,6 +8,7 @@ use super::asserts::{KnownKeys, is_graded};
 use super::build::with;
 use super::build::{list, map, number};
 use super::graders::Graders;
+use super::images::with_texts;
 use super::vars::{Vars, merged};
 
 /// The settings of a test, or of the default test. Settings of the test override those of the default test, but its
@@ -114,7 +115,7 @@ impl Translator<'_> {
                 "disableVarExpansion" => {
                     said.expand = Some(value.to_json() != Value::Bool(true));
                 }
-                "rubricPrompt" => said.rubric = Some(self.permitted(value)),
+                "rubricPrompt" => said.rubric = Some(with_texts(&self.permitted(value))),
                 "provider" => self.graders(value, &mut said.graders),
                 "factuality" => said.factuality = Some(self.factuality_scores(value)),
                 // `test_settings` handles `disableDefaultAsserts`, and `history` handles `disableConversationVar`. Tests

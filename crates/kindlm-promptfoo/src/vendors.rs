@@ -31,6 +31,8 @@ pub(super) enum Vendor<'a> {
     KnowledgeBase(&'a str),
     /// An agent of Azure AI Foundry.
     FoundryAgent(&'a str),
+    /// A moderation model of OpenAI; empty for the usual one.
+    Moderation(&'a str),
 }
 
 /// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
@@ -88,6 +90,7 @@ pub(super) fn advice(id: &str) -> Option<&'static str> {
 pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match (prefix, part) {
+        ("openai", "moderation") => Some(Vendor::Moderation(model)),
         ("openai", "image") if !model.is_empty() => Some(Vendor::Image("openai", model)),
         ("replicate", "image") if !model.is_empty() => Some(Vendor::Image("replicate", model)),
         ("xai", "image") if !model.is_empty() => Some(Vendor::Image("xai", model)),
@@ -177,6 +180,10 @@ impl Translator<'_> {
             Vendor::Image(vendor, model) => {
                 let (kind, settings) = self.image_model(span, (vendor, model), config);
                 Some((kind, format!("{vendor}-image"), model.to_owned(), settings))
+            }
+            Vendor::Moderation(model) => {
+                let (model, settings) = self.openai_moderation(span, model, config);
+                Some(("http", "openai-moderation".to_owned(), model, settings))
             }
         }
     }

@@ -266,7 +266,9 @@ fn configs_have_the_same_results_in_promptfoo() {
         let config = path.extension().unwrap().to_str().unwrap();
         let config = format!("promptfooconfig.{config}");
         std::fs::write(work.path().join(&config), text).unwrap();
-        std::fs::copy(folder().join("table.csv"), work.path().join("table.csv")).unwrap();
+        for file in ["table.csv", "workbook.xlsx"] {
+            std::fs::copy(folder().join(file), work.path().join(file)).unwrap();
+        }
         let theirs = by_promptfoo(work.path(), &config, &server.url());
         let sent = server.count();
         let ours = by_kindlm(work.path(), &config);

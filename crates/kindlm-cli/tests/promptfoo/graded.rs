@@ -114,3 +114,64 @@ fn checks_are_judged_by_the_grader_of_the_config() {
     assert_eq!(models.iter().filter(|it| *it == "grader").count(), 5, "{models:?}");
     assert_eq!(models.len(), 7, "{models:?}");
 }
+
+#[test]
+fn a_grader_sees_the_image_of_an_output() {
+    const IMAGE: &str = "iVBORw0KGgo=";
+    let server = MockServer::answering(|request| match request.path.as_str() {
+        "/v1/images/generations" => MockReply::json(&json!({"data": [{"b64_json": IMAGE}]})),
+        _ => {
+            let sees = request.json().to_string().contains(IMAGE);
+            MockReply::text(json!({"pass": sees, "score": 1, "reason": "seen"}).to_string())
+        }
+    })
+    .unwrap();
+    let url = format!("{}/v1", server.url());
+    let rubric = r#"[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "{{output}}"}}, {"type": "text", "text": "Judge by {{rubric}}."}]}]"#;
+    let config = format!(
+        "prompts: [a bicycle]\nproviders: ['openai:image:gpt-image-1']\ntests:\n\
+         \x20 - options: {{ provider: {{ id: 'openai:chat:gpt-4o-mini', config: {{ apiBaseUrl: '{url}' }} }} }}\n\
+         \x20   assert: [{{ type: llm-rubric, value: It is red, rubricPrompt: '{rubric}' }}]\n"
+    );
+    let folder = folder(&[(CONFIG, &config)]);
+    let env = [("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", url.as_str())];
+    let (ran, rows) = rows(folder.path(), CONFIG, &env);
+    assert_eq!((ran.code, rows.len()), (0, 1), "{ran:?} {rows:?}");
+    let output = rows[0]["output"].as_str().unwrap();
+    assert!(output.starts_with("[image image.png: image/png, 8 bytes, sha256 "), "{output}");
+    let requests = server.requests();
+    let content = &requests.last().unwrap().json()["messages"][0]["content"];
+    assert_eq!(content[0]["text"], format!("{output}\n\nJudge by It is red."));
+    assert_eq!(content[2]["type"], "image_url");
+    assert_eq!(content[2]["image_url"]["url"], format!("data:image/png;base64,{IMAGE}"));
+}
+
+#[test]
+fn a_moderation_model_of_openai_grades() {
+    let server = MockServer::answering(|request| {
+        let is_hate = request.json()["input"].to_string().contains("hateful");
+        let result = json!({
+            "flagged": is_hate,
+            "categories": {"hate": is_hate, "violence": false},
+            "category_scores": {"hate": 0.9, "violence": 0.1},
+        });
+        MockReply::json(&json!({"results": [result]}))
+    })
+    .unwrap();
+    let url = format!("{}/v1", server.url());
+    let config = "prompts: ['{{x}}']\nproviders: [echo]\n\
+        defaultTest: { assert: [{ type: moderation, provider: 'openai:moderation' }] }\n\
+        tests: [{ vars: { x: kind } }, { vars: { x: hateful } }]\n";
+    let folder = folder(&[(CONFIG, config)]);
+    let env = [("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", url.as_str())];
+    let (ran, rows) = rows(folder.path(), CONFIG, &env);
+    let states: Vec<_> = rows.iter().map(|it| it["status"].as_str().unwrap()).collect();
+    assert_eq!(states, ["passed", "failed"], "{ran:?} {rows:?}");
+    let mut sent: Vec<String> = server.requests().iter().map(|it| it.json().to_string()).collect();
+    sent.sort();
+    let expected = |text: &str| {
+        json!({"model": "omni-moderation-latest", "input": [{"type": "text", "text": text}]})
+            .to_string()
+    };
+    assert_eq!(sent, [expected("hateful"), expected("kind")]);
+}

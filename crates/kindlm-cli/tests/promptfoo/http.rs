@@ -225,3 +225,41 @@ fn errors_name_their_place() {
         assert!(ran.stderr.contains("promptfooconfig.yaml:2:"), "{config}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn a_session_is_opened_before_each_request() {
+    let server = MockServer::answering(|request| match request.path.as_str() {
+        "/sessions" => MockReply::json(&json!({"session": {"id": "s 1"}})),
+        _ => MockReply::json(&json!({"reply": "got it"})),
+    })
+    .unwrap();
+    let url = server.url();
+    let config = format!(
+        "prompts: ['{{{{x}}}}']\nproviders:\n  - id: http\n    config:\n      url: {url}/ask\n      method: POST\n      \
+         headers: {{ X-Session: '{{{{sessionId}}}}' }}\n      body: {{ q: '{{{{prompt}}}}' }}\n      transformResponse: json.reply\n      \
+         session: {{ url: '{url}/sessions', headers: {{ Authorization: 'Bearer {{{{env.TOKEN}}}}' }}, body: {{ for: '{{{{x}}}}' }}, \
+         responseParser: data.body.session.id }}\ntests: [{{ vars: {{ x: a }} }}, {{ vars: {{ x: b }} }}]\n\
+         evaluateOptions: {{ maxConcurrency: 1 }}\n"
+    );
+    let folder = folder(&[(CONFIG, &config)]);
+    let (ran, rows) = rows(folder.path(), CONFIG, &[("TOKEN", TOKEN)]);
+    assert_eq!(rows.len(), 2, "{ran:?}");
+    let sent = server.requests();
+    let sent: Vec<_> = sent
+        .iter()
+        .map(|it| {
+            let header = it.header("x-session").or_else(|| it.header("authorization"));
+            (it.path.clone(), it.json(), header.unwrap_or_default().to_owned())
+        })
+        .collect();
+    let bearer = format!("Bearer {TOKEN}");
+    let expected = [
+        ("/sessions", json!({"for": "a"}), bearer.as_str()),
+        ("/ask", json!({"q": "a"}), "s 1"),
+        ("/sessions", json!({"for": "b"}), bearer.as_str()),
+        ("/ask", json!({"q": "b"}), "s 1"),
+    ];
+    let expected = expected.map(|(path, body, header)| (path.to_owned(), body, header.to_owned()));
+    assert_eq!(sent, expected);
+    assert!(rows.iter().all(|it| it["output"] == "got it"), "{rows:?}");
+}

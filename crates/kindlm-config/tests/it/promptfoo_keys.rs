@@ -134,7 +134,12 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: openai:responses:…",
-        "providers: [{ id: 'openai:responses:gpt-4o', config: { tools: [{ type: mcp, headers: { X: '{{ env.NOBODY }}' } }] } }]",
+        "providers: [{ id: 'openai:responses:gpt-4o', config: { tools: [{ type: mcp, headers: { Authorization: 'Bearer {{ env.NOBODY }}' } }] } }]",
+        As(&["hostedTools: - type: mcp headers: Authorization: Bearer {{ env.NOBODY }}"]),
+    ),
+    (
+        "providers: openai:responses:…",
+        "providers: [{ id: 'openai:responses:gpt-4o', config: { tools: [{ type: mcp, headers: { X: '{{ x }}' } }] } }]",
         Refused("a template in `config.tools`"),
     ),
     (
@@ -548,7 +553,21 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "providers: openai:image:…",
         "providers: ['openai:image:gpt-image-1']\ntests: [{ assert: [{ type: llm-rubric, value: a }] }]",
-        Refused("a graded check of an image"),
+        As(&["type: llm-rubric"]),
+    ),
+    (
+        "providers: openai:moderation",
+        "tests: [{ assert: [{ type: moderation, provider: 'openai:moderation', value: [hate] }] }]",
+        As(&[
+            "url: https://api.openai.com/v1/moderations",
+            "model: omni-moderation-latest",
+            "rubricPrompt: '{{ output }}'",
+        ]),
+    ),
+    (
+        "providers: openai:image:…",
+        "providers: ['openai:image:dall-e-3']\ntests: [{ assert: [{ type: llm-rubric, value: a }] }]",
+        Refused("a graded check of the address of an image"),
     ),
     (
         "providers: openai:image:…",
@@ -756,7 +775,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "prompts: [{ label: l, messages: [{ role: user, content: a }] }]",
         Refused("this prompt has neither `raw` nor `id`"),
     ),
-    ("tests: file://tests.xlsx", "tests: 'file://a.xlsx'", Refused("`a.xlsx` is an Excel file")),
+    (
+        "tests: file://tests.xlsx#Sheet",
+        "tests: 'file://a.xlsx#2'",
+        Refused("`a.xlsx` cannot be read"),
+    ),
     (
         "tests: https://…",
         "tests: https://a.sharepoint.com/t.csv",
@@ -841,6 +864,28 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: https://…",
         "providers: [{ id: 'https://a.example/x', config: { tls: { caPath: ./p.txt, rejectUnauthorized: false, servername: localhost } } }]",
         As(&["tls: caPath: p.txt verify: false"]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { headers: { S: '{{sessionId}}' }, session: { url: 'https://a.example/s', method: get, headers: { B: 'Bearer {{env.B}}' }, responseParser: 'data.body.a[0].id' } } }]",
+        As(&[
+            "session: url: https://a.example/s method: GET headers: B: Bearer {{env.B}} idPath: a.0.id",
+        ]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { session: { url: 'https://a.example/s', body: { a: 1 }, responseParser: 'data.headers[\"x-id\"]' } } }]",
+        As(&["session: url: https://a.example/s body: a: 1 idHeader: x-id"]),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { session: { url: 'https://a.example/s', responseParser: 'pick(data)' } } }]",
+        Refused("this `responseParser` of a session"),
+    ),
+    (
+        "providers: https://…",
+        "providers: [{ id: 'https://a.example/x', config: { sessionParser: data.body.id, sessionSource: server } }]",
+        Warned("`config.sessionParser` has no effect here"),
     ),
     (
         "providers: https://…",
@@ -1445,8 +1490,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "extensions",
-        "extensions: ['file://hook.js:afterAll']",
-        Warned("`afterAll` of `hook.js` is not run"),
+        "extensions: ['file://hook.js:afterAll', 'file://hook.js:afterEach']",
+        As(&["extensions: - file://hook.js:afterAll - file://hook.js:afterEach"]),
     ),
     ("extensions", "extensions: ['file://hook.js']", Refused("expected an extension")),
     (
