@@ -290,10 +290,12 @@ pub(super) fn with_texts(prompt: &Node) -> Node {
             is_changed = true;
         }
     }
-    match is_changed {
-        true if is_text => text(prompt.span, &value.to_string()),
-        true => Node::at(prompt.span, &value),
-        false => prompt.clone(),
+    if !is_changed {
+        prompt.clone()
+    } else if is_text {
+        text(prompt.span, &value.to_string())
+    } else {
+        Node::at(prompt.span, &value)
     }
 }
 

@@ -130,7 +130,8 @@ impl Calls<'_> {
     fn note_changes(&mut self, hook: &Hook, context: &Value, returned: &Value) {
         let changes = |key: &str| {
             let new = &returned["result"][key];
-            !new.is_null() && *new != context["result"][key]
+            // As JSON texts, because 1 and 1.0 are the same number in a script.
+            !new.is_null() && ecma::stringify(new) != ecma::stringify(&context["result"][key])
         };
         if self.has_told_changes || !["namedScores", "metadata"].into_iter().any(changes) {
             return;
