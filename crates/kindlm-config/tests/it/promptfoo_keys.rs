@@ -1521,7 +1521,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&[
             "id: openai:gpt-4o · p provider: openai model: gpt-4o params: seed: 1 temperature: 0.5",
             "prompt: p models: - openai:gpt-4o · p",
-            "prompt: b models: - openai:gpt-4o vars",
+            "prompt: b models: - openai:gpt-4o gates",
         ]),
     ),
     (
