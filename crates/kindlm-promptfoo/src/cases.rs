@@ -14,7 +14,7 @@ use super::asserts::KnownKeys;
 use super::build::{list, map, text, texts, unique};
 use super::dynamic::{Made, ProgramModel};
 use super::prompts::{Prompt, Prompts};
-use super::providers::Group;
+use super::provider_groups::Group;
 use super::test_settings::TestSettings;
 use super::vars::Vars;
 

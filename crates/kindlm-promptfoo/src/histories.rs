@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Translator;
 use super::asserts::compares;
 use super::prompts::Prompt;
-use super::providers::Group;
+use super::provider_groups::Group;
 use super::test_settings::TestSettings;
 
 /// The variable with the earlier exchanges.

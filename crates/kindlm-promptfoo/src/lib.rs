@@ -54,15 +54,18 @@ mod keys;
 mod knowledge;
 mod live;
 mod media;
+mod model_providers;
 mod moderation;
 mod nested;
 mod network;
 mod packages;
 mod plain;
 mod prices;
+mod program_providers;
 mod programs;
 mod prompts;
 mod provider;
+mod provider_groups;
 mod providers;
 mod references;
 mod responses;
@@ -97,7 +100,7 @@ use filters::OwnFilters;
 use hooks::Hook;
 pub use keys::covered;
 use programs::Program;
-use providers::Providers;
+use provider_groups::Providers;
 
 /// The top-level keys that only a promptfoo config has, not a `kindlm.yaml`.
 const TELLING: [&str; 7] = [
