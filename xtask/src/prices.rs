@@ -19,15 +19,17 @@ const TABLE: &str = "crates/kindlm-providers/src/pricing/prices.json";
 /// The vendors: their names in the file, KindLM's provider, and the prefix of the models' names in the file.
 ///
 /// Two vendors of the file may be one provider.
-const VENDORS: [(&str, &str, &str); 10] = [
+const VENDORS: [(&str, &str, &str); 12] = [
     ("anthropic", "anthropic", ""),
     ("bedrock", "bedrock", ""),
     ("bedrock_converse", "bedrock", ""),
+    ("cohere", "cohere", "cohere/"),
     ("cohere_chat", "cohere", ""),
     ("gemini", "gemini", "gemini/"),
     ("mistral", "mistral", "mistral/"),
     ("openai", "openai", ""),
     ("vertex_ai-anthropic_models", "vertex", "vertex_ai/"),
+    ("vertex_ai-embedding-models", "vertex", ""),
     ("vertex_ai-language-models", "vertex", "vertex_ai/"),
     ("vertex_ai-llama_models", "vertex", "vertex_ai/"),
 ];
@@ -132,13 +134,15 @@ fn entries(models: &Map<String, Value>, vendor: &str, prefix: &str) -> Vec<Entry
     all.values().filter(|it| !is_repeated(it, &all)).cloned().collect()
 }
 
-/// Returns the price of a chat model. Returns `None` for any other model, if the price is missing, or if it depends on
-/// more than the number of tokens.
+/// Returns the price of a chat model, or of an embedding model for texts. Returns `None` for any other model, if the
+/// price is missing, or if it depends on more than the number of tokens.
 fn entry(model: &str, facts: &Value) -> Option<Entry> {
+    let embeds = facts["mode"] == "embedding";
     let is_chat = facts["mode"] == "chat" || facts["mode"] == "responses";
-    // The price of a token is different for some tokens of an answer.
+    // The price of a token is different for some tokens of an answer, or characters have a price.
     let depends = facts.as_object()?.iter().any(|(key, value)| {
-        key.starts_with("output_cost_per_audio")
+        (embeds && key == "input_cost_per_character")
+            || key.starts_with("output_cost_per_audio")
             || key.starts_with("output_cost_per_image")
             || (key == "output_cost_per_reasoning_token"
                 && *value != facts["output_cost_per_token"])
@@ -148,15 +152,17 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
     // without a number denotes another model each year, but its price would be
     // used for dated names too.
     let vendor = facts["litellm_provider"].as_str().unwrap_or_default();
-    let has_colon = model.contains(':') && !vendor.starts_with("bedrock");
+    let has_colon = !embeds && model.contains(':') && !vendor.starts_with("bedrock");
     let has_slash = model.contains('/') && !vendor.starts_with("vertex_ai");
-    let is_alias = !model.contains(|it: char| it.is_ascii_digit()) && !model.ends_with("-latest");
+    // Mistral's embedding models have no number.
+    let is_alias =
+        !embeds && !model.contains(|it: char| it.is_ascii_digit()) && !model.ends_with("-latest");
     let is_other = is_alias
         || has_colon
         || has_slash
         || model.contains("-search")
         || model.contains("deep-research");
-    if !is_chat || depends || is_other {
+    if !(is_chat || embeds) || depends || is_other {
         return None;
     }
     let price = |key: &str| facts[key].as_f64().map(per_million).filter(|it| *it > 0.0);
@@ -179,7 +185,7 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
     Some(Entry {
         model: model.to_owned(),
         input: price("input_cost_per_token")?,
-        output: price("output_cost_per_token")?,
+        output: if embeds { 0.0 } else { price("output_cost_per_token")? },
         cached_input: price("cache_read_input_token_cost"),
         cache_write: price("cache_creation_input_token_cost"),
         long_prompt,
@@ -285,12 +291,17 @@ mod tests {
             "gpt-4o": text(2.5e-6), "gpt-4o-2024-08-06": text(2.5e-6), "gpt-4o-2024-05-13": text(5e-6),
             "ft:gpt-4o": text(3e-6), "gpt-5-long": long, "gpt-5-twice": twice, "gpt-image-1": picture, "gpt": text(1e-6),
             "claude": {"litellm_provider": "anthropic", "mode": "chat"},
+            "embed-1": {"litellm_provider": "openai", "mode": "embedding", "input_cost_per_token": 2e-8},
+            "embed-2": {"litellm_provider": "openai", "mode": "embedding", "input_cost_per_token": 2e-8, "input_cost_per_character": 1e-8},
         });
         let found = entries(models.as_object().unwrap(), "openai", "");
         let names: Vec<(&str, f64)> =
             found.iter().map(|it| (it.model.as_str(), it.input)).collect();
-        assert_eq!(names, [("gpt-4o", 2.5), ("gpt-4o-2024-05-13", 5.0), ("gpt-5-long", 2.5)]);
-        let long = found[2].long_prompt.as_ref().map(|it| (it.above, it.input, it.output));
+        assert_eq!(
+            names,
+            [("embed-1", 0.02), ("gpt-4o", 2.5), ("gpt-4o-2024-05-13", 5.0), ("gpt-5-long", 2.5)]
+        );
+        let long = found[3].long_prompt.as_ref().map(|it| (it.above, it.input, it.output));
         assert_eq!(long, Some((272_000, 5.0, 20.0)));
     }
 
@@ -317,7 +328,8 @@ mod tests {
         }});
         fs::write(&path, old.to_string()).unwrap();
         let vendors = VENDORS.map(|(vendor, _, prefix)| {
-            let price = json!({"litellm_provider": vendor, "mode": "chat", "input_cost_per_token": 1.1e-6, "output_cost_per_token": 2e-6});
+            let mode = if vendor == "bedrock" { "embedding" } else { "chat" };
+            let price = json!({"litellm_provider": vendor, "mode": mode, "input_cost_per_token": 1.1e-6, "output_cost_per_token": 2e-6});
             (format!("{prefix}a"), vendor, price)
         });
         // The names of a file are unique, so each vendor has a model of its own.

@@ -279,6 +279,12 @@ pub(crate) fn worst_case(prompt: &Prompt, price: &Price) -> f64 {
     price.cost(&usage)
 }
 
+/// Returns the maximum cost of an embedding, in US dollars. A token has at least one byte.
+pub(crate) fn worst_embedding(text: &str, price: &Price) -> f64 {
+    let tokens = text.len() as u64;
+    price.cost(&Usage { input_tokens: tokens, ..Usage::default() })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,18 +1,17 @@
 //! Calls of the ports: within the budget, limited in number, and guarded against hanging.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion};
 use kindlm_types::{
-    AgentReply, AgentSession, AgentStart, AgentTurn, AskError, CommandOutput, CommandSpec, Ports,
-    Prompt, ProviderError, ProviderErrorKind, Reply, Unlimited,
+    AgentReply, AgentSession, AgentStart, AgentTurn, AskError, CommandOutput, CommandSpec,
+    Embedding, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Unlimited,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::Model;
-use crate::budget::{Budget, worst_case};
+use crate::budget::{Budget, worst_case, worst_embedding};
 
 /// The ports with a limit on concurrent calls and a budget.
 pub(crate) struct Calls<'a> {
@@ -113,15 +112,27 @@ impl<'a> Calls<'a> {
         self.budget.as_ref()?.lost()
     }
 
+    /// Embeds a text. A stored vector costs nothing.
     pub(crate) async fn embed(
         &self,
-        provider: &str,
-        model: &str,
+        model: &Model,
         text: &str,
         timeout: Duration,
-    ) -> Result<Arc<[f64]>, ProviderError> {
-        let call = self.ports.models.embed(provider, model, text, timeout);
-        self.guarded(provider, patience(timeout), call).await
+    ) -> Result<Embedding, Unanswered> {
+        let (provider, name) = (&model.provider, &model.name);
+        let call = || self.ports.models.embed(provider, name, text, timeout);
+        let stored = || self.ports.models.has_vector(provider, name, text);
+        let Some(budget) = self.budget.as_ref().filter(|_| !stored()) else {
+            return Ok(self.guarded(provider, patience(timeout), call()).await?);
+        };
+        let most = model.price.map_or(0.0, |price| worst_embedding(text, &price));
+        let paid = budget.pay(most).await.map_err(Unanswered::Budget)?;
+        let result = self.guarded(provider, patience(timeout), call()).await;
+        match &result {
+            Ok(embedding) => paid.settle(model.cost_of_embedding(embedding)),
+            Err(err) => paid.failed(err),
+        }
+        Ok(result?)
     }
 
     pub(crate) async fn run(&self, command: &CommandSpec) -> Result<CommandOutput, ProviderError> {

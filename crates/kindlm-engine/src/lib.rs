@@ -16,7 +16,7 @@
 //!
 //! use kindlm_assertions::{Assertion, Check, Evidence, Meta, Traits};
 //! use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
-//! use kindlm_types::{AttemptBudget, BoxFuture, Models, Ports};
+//! use kindlm_types::{AttemptBudget, BoxFuture, Embedding, Models, Ports};
 //! use kindlm_types::{
 //!     AssertionResult, Class, ExitStatus, FailureCode, Limits, Params, Prompt, ProviderError,
 //!     ProviderErrorKind, Reply,
@@ -71,7 +71,7 @@
 //!         _model: &'a str,
 //!         _text: &'a str,
 //!         _timeout: Duration,
-//!     ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+//!     ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
 //!         let err = ProviderError::new(ProviderErrorKind::Unsupported, provider, "no embeddings");
 //!         Box::pin(async { Err(err) })
 //!     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kindlm_assertions::{JudgeBlock, ScriptSettings};
 use kindlm_types::{
-    AgentSpec, Channel, ComplianceInfo, JudgeCalibration, Limits, Params, Price, SuiteInfo,
-    ToolSpec, TraceSettings, Usage,
+    AgentSpec, Channel, ComplianceInfo, Embedding, JudgeCalibration, Limits, Params, Price,
+    SuiteInfo, ToolSpec, TraceSettings, Usage,
 };
 use serde_json::{Map, Value};
 
@@ -166,6 +166,17 @@ impl Model {
     pub(crate) fn cost_of(&self, reported: Option<f64>, usage: &Usage) -> Option<f64> {
         reported.or_else(|| self.price?.cost_if_counted(usage))
     }
+
+    /// Returns the cost of an embedding in US dollars. Returns `None` if it is unknown.
+    ///
+    /// The price of this model does not apply if the provider used its own embedding model instead.
+    pub(crate) fn cost_of_embedding(&self, embedding: &Embedding) -> Option<f64> {
+        match (embedding.cached, embedding.substituted) {
+            (true, _) => Some(0.0),
+            (false, true) => embedding.cost_usd,
+            (false, false) => self.cost_of(embedding.cost_usd, &embedding.usage),
+        }
+    }
 }
 
 /// Returns the judge with this id; without an id, the first model that is not an agent.
@@ -206,4 +217,27 @@ pub struct Compliance {
     pub output_dir: String,
     /// The description of the system under test, for the report.
     pub info: ComplianceInfo,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_price_of_a_model_does_not_apply_to_stored_or_substituted_vectors() {
+        let price = Price::new(2.0, 8.0);
+        let model = Model { price: Some(price), ..Model::new("m", "openai", "gpt-4o") };
+        let usage = Usage::counted(Some(1_000_000), Some(0), None, None);
+        let embedding = Embedding::new([1.0], usage);
+        let unreported = Embedding::new([1.0], Usage::default());
+        for (embedding, expected) in [
+            (embedding.clone(), Some(2.0)),
+            (unreported, None),
+            (Embedding { cached: true, ..embedding.clone() }, Some(0.0)),
+            (Embedding { substituted: true, ..embedding.clone() }, None),
+            (Embedding { substituted: true, cost_usd: Some(0.02), ..embedding }, Some(0.02)),
+        ] {
+            assert_eq!(model.cost_of_embedding(&embedding), expected, "{embedding:?}");
+        }
+    }
 }

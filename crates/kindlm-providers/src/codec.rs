@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kindlm_types::script::ScriptSource;
-use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
+use kindlm_types::{Embedding, Prompt, ProviderError, ProviderErrorKind, Reply};
 
 use crate::form::FormChoice;
 use crate::{HttpRequest, HttpResponse, StructuredOutput};
@@ -63,8 +63,13 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
+    /// Returns the model that embeds texts instead of a model without embeddings. By default, `model` embeds them itself.
+    fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
+        model
+    }
+
     /// Decodes an embedding. Fails by default.
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let _ = response;
         Err(ProviderError::new(
             ProviderErrorKind::Unsupported,

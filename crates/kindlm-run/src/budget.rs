@@ -81,8 +81,13 @@ fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Mod
             && let Some(case) = suite.cases.get(unit.case)
         {
             let asked = keys::questions(suite, case).into_iter();
-            // The budget does not cover embeddings.
-            asked.filter(|(it, _)| matches!(it, Question::Judge(_))).for_each(|(_, it)| look(it));
+            // Without a named model, a vendor's own embedding model may be asked, which has another price.
+            let is_priced = |it: &Question| match it {
+                Question::Judge(_) => true,
+                Question::Embedding(it) => it.model.is_some(),
+                Question::Script(_) => false,
+            };
+            asked.filter(|(it, _)| is_priced(it)).for_each(|(_, it)| look(it));
         }
     }
     found

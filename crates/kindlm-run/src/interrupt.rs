@@ -2,15 +2,14 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_engine::Control;
 use kindlm_providers::transport::Waits;
 use kindlm_types::{
     AgentEnd, AgentReply, AgentSession, AgentStart, AgentTurn, Agents, AttemptBudget, BoxFuture,
-    CommandOutput, CommandSpec, Commands, Models, Ports, Prompt, ProviderError, ProviderErrorKind,
-    Reply,
+    CommandOutput, CommandSpec, Commands, Embedding, Models, Ports, Prompt, ProviderError,
+    ProviderErrorKind, Reply,
 };
 use tokio::sync::watch;
 
@@ -167,13 +166,17 @@ impl Models for Abortable<'_> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         let call = self.inner.models.embed(provider, model, text, timeout);
         Box::pin(self.unless_aborted(provider, call))
     }
 
     fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool {
         self.inner.models.has_answer(provider, prompt)
+    }
+
+    fn has_vector(&self, provider: &str, model: &str, text: &str) -> bool {
+        self.inner.models.has_vector(provider, model, text)
     }
 
     fn limits_calls(&self) -> bool {

@@ -5,14 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kindlm_store::journal::{Durability, Header, Journal, JournalWriter, PlannedCase};
 use kindlm_store::responses::{Mode, Recorded, Responses};
 use kindlm_types::{
-    AssertionResult, AttemptBudget, BoxFuture, Execution, ExecutionResult, Message, Models,
-    Outcome, Prompt, ProviderError, Reply, Role, Spend, Unlimited, Usage,
+    AssertionResult, AttemptBudget, BoxFuture, Embedding, Execution, ExecutionResult, Message,
+    Models, Outcome, Prompt, ProviderError, Reply, Role, Spend, Unlimited, Usage,
 };
 
 fn main() {
@@ -131,8 +130,8 @@ impl Models for Instantly {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
-        Box::pin(std::future::ready(Ok(vec![0.123_456_7; 1536].into())))
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
+        Box::pin(std::future::ready(Ok(Embedding::new(vec![0.123_456_7; 1536], Usage::default()))))
     }
 
     fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {

@@ -111,7 +111,7 @@ impl Similar {
         text: &str,
     ) -> Result<&'a [f64], Box<AssertionResult>> {
         match evidence.answers.get(&self.question(text)) {
-            Some(Ok(Answer::Vector(vector))) => Ok(vector),
+            Some(Ok(Answer::Vector { vector, .. })) => Ok(vector),
             Some(Err(err)) => {
                 let errored = self.errored(format!("the embedding failed: {err}"));
                 Err(Box::new(errored.with_cause(err.failure_code())))

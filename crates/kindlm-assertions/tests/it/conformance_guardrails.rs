@@ -340,8 +340,8 @@ fn core_vector(input: &Value, question: &EmbeddingQuestion) -> Result<Answer, As
     let which = if input["baselineText"] == question.text { "baseline" } else { "output" };
     match &input["embeddings"][which] {
         Value::Array(numbers) => {
-            let vector = numbers.iter().map(|it| it.as_f64().unwrap()).collect();
-            Ok(Answer::Vector(vector))
+            let vector: Vec<f64> = numbers.iter().map(|it| it.as_f64().unwrap()).collect();
+            Ok(Answer::from_vector(vector))
         }
         failure => failed(failure["throw"].as_str().unwrap()),
     }

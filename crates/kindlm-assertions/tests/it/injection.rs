@@ -276,9 +276,9 @@ pub(crate) fn graded_with(
                     Answer::from_text(marked(text, question), "judge")
                 }
                 Question::Embedding(question) if question.text.contains("my order") => {
-                    Answer::Vector([1.0, 0.0].into())
+                    Answer::from_vector([1.0, 0.0])
                 }
-                Question::Embedding(_) => Answer::Vector([0.0, 1.0].into()),
+                Question::Embedding(_) => Answer::from_vector([0.0, 1.0]),
                 Question::Script(_) => panic!("no script"),
             };
             answers.insert(&question, Ok(answer));

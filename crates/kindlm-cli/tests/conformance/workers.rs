@@ -12,9 +12,9 @@ use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost}
 use kindlm_store::Folder;
 use kindlm_types::script::{ScriptAnswer, ScriptError, ScriptQuestion, ScriptRunner};
 use kindlm_types::{
-    AssertionResult, AttemptBudget, BoxFuture, Execution, Message, Models, Outcome, Params, Ports,
-    Prompt, ProviderError, ProviderErrorKind, Reply, Role, Written, ecma, named_scores,
-    weighted_score,
+    AssertionResult, AttemptBudget, BoxFuture, Embedding, Execution, Message, Models, Outcome,
+    Params, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Role, Written, ecma,
+    named_scores, weighted_score,
 };
 use serde_json::{Map, Value, json};
 
@@ -79,7 +79,7 @@ impl Models for Workers {
         _: &'a str,
         _: &'a str,
         _: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         nobody()
     }
 

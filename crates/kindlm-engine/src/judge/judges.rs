@@ -200,8 +200,14 @@ impl<'a> Judges<'a> {
     }
 
     async fn vector(&self, model: &Model, text: &str) -> Result<Answer, AskError> {
-        let vector = self.calls.embed(&model.provider, &model.name, text, self.timeout).await?;
-        Ok(Answer::Vector(vector))
+        let embedding = self.calls.embed(model, text, self.timeout).await?;
+        let cost_usd = model.cost_of_embedding(&embedding);
+        Ok(Answer::Vector {
+            vector: embedding.vector,
+            model: model.id.clone(),
+            usage: embedding.usage,
+            cost_usd,
+        })
     }
 
     /// Returns the model with this id; without an id, the default judge. Fails if there is no such model.

@@ -34,7 +34,7 @@ pub struct Judgement {
     pub outcome: Outcome,
     /// The cost of the questions in US dollars; `None` if a price is not known.
     ///
-    /// Cached answers and embeddings cost nothing.
+    /// Stored answers and vectors cost nothing.
     pub cost_usd: Option<f64>,
     /// The known part of the cost in US dollars.
     pub known_cost_usd: f64,
@@ -230,20 +230,24 @@ impl Default for Spent {
 
 impl Spent {
     fn add(&mut self, told: &JudgeAnswer) {
-        if let (true, Ok(Answer::Text { model, usage, cost_usd, .. })) = (told.fresh, &told.answer)
-        {
-            let spending = JudgeSpending {
-                judge: model.clone(),
-                answers: 1,
-                tokens: usage.total_tokens,
-                known_usd: cost_usd.unwrap_or(0.0),
-                unknown: cost_usd.is_none().into(),
-            };
-            spending.add_to(&mut self.spending);
-            self.usage.add(*usage);
-            self.known_cost_usd += cost_usd.unwrap_or(0.0);
-            self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);
-        }
+        let (judge, usage, cost_usd) = match &told.answer {
+            Ok(
+                Answer::Text { model, usage, cost_usd, .. }
+                | Answer::Vector { model, usage, cost_usd, .. },
+            ) if told.fresh => (model, usage, cost_usd),
+            _ => return,
+        };
+        let spending = JudgeSpending {
+            judge: judge.clone(),
+            answers: 1,
+            tokens: usage.total_tokens,
+            known_usd: cost_usd.unwrap_or(0.0),
+            unknown: cost_usd.is_none().into(),
+        };
+        spending.add_to(&mut self.spending);
+        self.usage.add(*usage);
+        self.known_cost_usd += cost_usd.unwrap_or(0.0);
+        self.cost_usd = self.cost_usd.zip(*cost_usd).map(|(sum, cost)| sum + cost);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Execution: order, limits, stops and errors.
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kindlm_engine::{
@@ -9,8 +9,8 @@ use kindlm_engine::{
     run,
 };
 use kindlm_types::{
-    AttemptBudget, BoxFuture, CaseResult, CommandOutput, ExecutionError, ExitStatus, Models,
-    Outcome, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Severity, ToolCall,
+    AttemptBudget, BoxFuture, CaseResult, CommandOutput, Embedding, ExecutionError, ExitStatus,
+    Models, Outcome, Ports, Prompt, ProviderError, ProviderErrorKind, Reply, Severity, ToolCall,
 };
 use proptest::prelude::*;
 
@@ -226,7 +226,7 @@ impl Models for Slow {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         Box::pin(std::future::ready(Err(crate::support::unsupported(provider))))
     }
 

@@ -284,7 +284,7 @@ impl Assertion for Embeds {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let verdict = match evidence.answers.get(&self.question()).unwrap() {
-            Ok(Answer::Vector(vector)) => {
+            Ok(Answer::Vector { vector, .. }) => {
                 return vec![AssertionResult::pass("embeds", format!("{vector:?}"))];
             }
             Ok(_) => unreachable!("an embedding is a vector"),
@@ -317,8 +317,34 @@ async fn vectors_come_from_the_named_or_first_embedding_model() {
         let found = judge(&[check], &output_text(""), None, &judges).await;
         let result = &found.results[0];
         assert_eq!(result.verdict.message().unwrap_or(&result.label), expected, "{named:?}");
-        assert_eq!(found.cost_usd, Some(0.0));
+        // 100 tokens at one dollar for a million.
+        let cost = if found.results[0].verdict.message().is_some() { 0.0 } else { 0.0001 };
+        assert_eq!(found.cost_usd, Some(cost), "{named:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn embeddings_count_in_the_budget() {
+    let fake = Fake::saying("").embedding(|_, _, _| Ok(vec![1.0]));
+    let models = [model("a")];
+    let judges = Judges::new(&fake, &models, None).with_budget(Some(0.00055));
+    let found =
+        judge(&[Check::new(&EMBEDS, Arc::new(Nags))], &output_text(""), None, &judges).await;
+    // The sixth embedding exceeds the budget, so no further one is requested.
+    assert_eq!(fake.embeddings.load(Ordering::SeqCst), 6);
+    assert!((found.known_cost_usd - 0.0006).abs() < 1e-12, "{}", found.known_cost_usd);
+    assert_eq!(found.usage.total().input_tokens, 600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_embedding_without_a_price_has_an_unknown_cost() {
+    let fake = Fake::saying("").embedding(|_, _, _| Ok(vec![1.0]));
+    let models = [Model { price: None, ..model("a") }];
+    let judges = Judges::new(&fake, &models, None);
+    let found =
+        judge(&[Check::new(&EMBEDS, Arc::new(Embeds(None)))], &output_text(""), None, &judges)
+            .await;
+    assert_eq!((found.cost_usd, found.known_cost_usd.to_bits()), (None, 0.0_f64.to_bits()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,20 +9,20 @@ use kindlm_engine::{CaseBody, Model, Suite, TestCase};
 use kindlm_types::ask::JudgeQuestion;
 use kindlm_types::ask::with_mark;
 use kindlm_types::{
-    Answer, AssertionResult, Class, FailureCode, Limits, Params, Price, Prompt, ProviderError,
-    ProviderErrorKind, Question, Reply, Score, Usage,
+    Answer, AssertionResult, Class, Embedding, FailureCode, Limits, Params, Price, Prompt,
+    ProviderError, ProviderErrorKind, Question, Reply, Score, Usage,
 };
 use kindlm_types::{AttemptBudget, BoxFuture, CommandOutput, CommandSpec, Commands, Models, Ports};
 
 type Answering = dyn Fn(&str, &Prompt) -> Result<Reply, ProviderError> + Send + Sync;
 type Running = dyn Fn(&CommandSpec) -> Result<CommandOutput, ProviderError> + Send + Sync;
-type Embedding = dyn Fn(&str, &str, &str) -> Result<Vec<f64>, ProviderError> + Send + Sync;
+type Embedder = dyn Fn(&str, &str, &str) -> Result<Vec<f64>, ProviderError> + Send + Sync;
 
 /// A backend: an implementation of the ports in memory. An answer arrives after the reply's `latency_ms`.
 pub(crate) struct Fake {
     complete: Box<Answering>,
     run: Box<Running>,
-    embed: Box<Embedding>,
+    embed: Box<Embedder>,
     /// All prompts, in order.
     pub(crate) prompts: Mutex<Vec<Prompt>>,
     /// The number of calls of `embed`.
@@ -122,9 +122,10 @@ impl Models for Fake {
         model: &'a str,
         text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         self.embeddings.fetch_add(1, Ordering::SeqCst);
-        let answer = (self.embed)(provider, model, text).map(Arc::from);
+        let answer = (self.embed)(provider, model, text)
+            .map(|it| Embedding::new(it, Usage::counted(Some(100), Some(0), None, None)));
         Box::pin(self.counted(answer, 0.0))
     }
 

@@ -1,8 +1,8 @@
 //! `bedrock`: the Converse API of Amazon Bedrock, and its embedding models.
 
 use kindlm_types::{
-    FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role,
-    ToolCall, ToolChoice, Usage,
+    Embedding, FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
+    Role, ToolCall, ToolChoice, Usage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -167,8 +167,12 @@ impl Codec for Bedrock {
         })
     }
 
+    fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
+        if model.contains("embed") { model } else { EMBEDDING_MODEL }
+    }
+
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
-        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        let model = self.embedding_model(model);
         let body = if model.contains("cohere.") {
             json!({"texts": [text], "input_type": "clustering", "embedding_types": ["float"]})
         } else {
@@ -177,11 +181,14 @@ impl Codec for Bedrock {
         Ok(self.request(model, "invoke", body))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = Self::reader().object(response)?;
         let vectors = [&answer["embedding"], &answer["embeddings"]["float"][0]];
         let vector = vectors.into_iter().find(|it| !it.is_null()).unwrap_or(&Value::Null);
-        Self::reader().vector(vector, response)
+        // Only Titan repeats the count in the body.
+        let header = response.header("x-amzn-bedrock-input-token-count").map(Value::from);
+        let tokens = header.as_ref().unwrap_or(&answer["inputTextTokenCount"]);
+        Self::reader().embedding(vector, tokens, response)
     }
 }
 

@@ -8,12 +8,11 @@ mod socket;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kindlm_types::{
-    AttemptBudget, BoxFuture, Files, Models, Ports, Problem, Prompt, ProviderError,
-    ProviderErrorKind, Reply, ToolCall, pointer, suggest,
+    AttemptBudget, BoxFuture, Embedding, Files, Models, Ports, Problem, Prompt, ProviderError,
+    ProviderErrorKind, Reply, ToolCall, Usage, pointer, suggest,
 };
 use serde_json::{Map, Value};
 
@@ -482,7 +481,7 @@ impl Client {
         model: &str,
         text: &str,
         timeout: Duration,
-    ) -> Result<Arc<[f64]>, ProviderError> {
+    ) -> Result<Embedding, ProviderError> {
         let provider = self.provider(name)?;
         let limiter = provider.limiters.to(model);
         let queued = limiter.enqueue(limit::tokens_of(text));
@@ -493,12 +492,19 @@ impl Client {
                 let decode = |response: &_| codec.decode_embedding(response);
                 let called = self.transport.call(name, &request, timeout, &queued, decode).await;
                 provider.record_result(&limiter, &called);
-                Ok(called?.value.into())
+                let embedding = called?.value;
+                let made_by = codec.embedding_model(model);
+                if made_by == model {
+                    return Ok(embedding);
+                }
+                let price = crate::pricing::price(codec.provider(), made_by);
+                let cost_usd = price.and_then(|it| it.cost_if_counted(&embedding.usage));
+                Ok(Embedding { substituted: true, cost_usd, ..embedding })
             }
             Via::Scripted(script) => {
                 let attempt = || wait(name, script.embedding(name, model, text), timeout);
                 let reply = with_retries(self.transport.way(), &queued, attempt).await;
-                Ok(reply.map_err(named(name))?.0.into())
+                Ok(Embedding::new(reply.map_err(named(name))?.0, Usage::default()))
             }
             _ => {
                 let message = "this provider cannot make embeddings; name a model of another one";
@@ -531,7 +537,7 @@ impl Models for Client {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         Box::pin(self.embed(provider, model, text, timeout))
     }
 

@@ -1,8 +1,8 @@
 //! `cohere`: Cohere's chat API, version 2, and its embeddings.
 
 use kindlm_types::{
-    FinishReason, Media, MediaKind, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
-    ToolChoice, Usage,
+    Embedding, FinishReason, Media, MediaKind, Problem, Prompt, ProviderError, ProviderErrorKind,
+    Reply, ToolChoice, Usage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -132,17 +132,22 @@ impl Codec for Cohere {
         })
     }
 
+    fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
+        if model.starts_with("embed") { model } else { EMBEDDING_MODEL }
+    }
+
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
-        let model = if model.starts_with("embed") { model } else { EMBEDDING_MODEL };
+        let model = self.embedding_model(model);
         let body = json!({
             "model": model, "texts": [text], "input_type": "clustering", "embedding_types": ["float"],
         });
         Ok(self.request("/embed", body))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = self.reader().object(response)?;
-        self.reader().vector(&answer["embeddings"]["float"][0], response)
+        let tokens = &answer["meta"]["billed_units"]["input_tokens"];
+        self.reader().embedding(&answer["embeddings"]["float"][0], tokens, response)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The reader of responses. It returns the expected JSON, or a typed error that shows the response.
 
 use kindlm_types::{
-    FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, duplicate_key_among,
+    Embedding, FinishReason, Prompt, ProviderError, ProviderErrorKind, ToolCall, Usage,
+    duplicate_key_among,
 };
 use serde_json::Value;
 
@@ -113,17 +114,21 @@ impl Reader<'_> {
         self.read(part::tool_calls(prompt, &message["tool_calls"], made_up), response)
     }
 
-    /// Reads the vector of an embedding. Fails unless it is a non-empty list of finite numbers.
-    pub(crate) fn vector(
+    /// Reads an embedding from its vector and the tokens of its text, if they are reported. Fails unless the vector is a
+    /// non-empty list of finite numbers.
+    pub(crate) fn embedding(
         &self,
         value: &Value,
+        tokens: &Value,
         response: &HttpResponse,
-    ) -> Result<Vec<f64>, ProviderError> {
+    ) -> Result<Embedding, ProviderError> {
         let vector: Option<Vec<f64>> = value.as_array().and_then(|list| {
             list.iter().map(|it| it.as_f64().filter(|it| it.is_finite())).collect()
         });
+        let usage = counted(tokens).map(|it| Usage::counted(Some(it), Some(0), None, None));
         vector
             .filter(|it| !it.is_empty())
+            .map(|it| Embedding::new(it, usage.unwrap_or_default()))
             .ok_or_else(|| self.malformed("there is no vector in the answer", response))
     }
 }

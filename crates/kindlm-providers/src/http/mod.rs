@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kindlm_template::is_template;
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{
-    DeclaredEvidence, FinishReason, Message, Problem, ProblemKind, Prompt, ProviderError,
-    ProviderErrorKind, Reply, Role, Usage, ecma, nearest, pointer,
+    DeclaredEvidence, Embedding, FinishReason, Message, Problem, ProblemKind, Prompt,
+    ProviderError, ProviderErrorKind, Reply, Role, Usage, ecma, nearest, pointer,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -434,10 +434,12 @@ impl Codec for Http {
         self.request(&prompt).map_err(|message| failed(ProviderErrorKind::InvalidRequest, message))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = self.reader().json(response).map_err(|err| whole(err, response))?;
         let found = self.embedding.as_ref().and_then(|it| it.first(&answer));
-        self.reader().vector(found.map_or(&Value::Null, single_row), response)
+        let vector = found.map_or(&Value::Null, single_row);
+        let tokens = self.usage[0].first(&answer).unwrap_or(&Value::Null);
+        self.reader().embedding(vector, tokens, response)
     }
 
     fn accept(&self, response: &HttpResponse) -> Result<(), ProviderError> {

@@ -1,8 +1,8 @@
 //! `mistral`: the chat completions and embeddings of Mistral AI.
 
 use kindlm_types::{
-    FinishReason, Media, MediaKind, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
-    ResponseFormat, Role,
+    Embedding, FinishReason, Media, MediaKind, Problem, Prompt, ProviderError, ProviderErrorKind,
+    Reply, ResponseFormat, Role,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -135,14 +135,19 @@ impl Codec for Mistral {
         })
     }
 
+    fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
+        if model.contains("embed") { model } else { EMBEDDING_MODEL }
+    }
+
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
-        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        let model = self.embedding_model(model);
         Ok(self.request("/embeddings", json!({"model": model, "input": [text]})))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = self.reader().object(response)?;
-        self.reader().vector(&answer["data"][0]["embedding"], response)
+        let tokens = &answer["usage"]["prompt_tokens"];
+        self.reader().embedding(&answer["data"][0]["embedding"], tokens, response)
     }
 }
 

@@ -1,8 +1,8 @@
 //! `ollama`: models of an Ollama server, on this machine or elsewhere.
 
 use kindlm_types::{
-    ContentPart, FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError,
-    ProviderErrorKind, Reply, Usage,
+    ContentPart, Embedding, FinishReason, Media, MediaKind, Message, Problem, Prompt,
+    ProviderError, ProviderErrorKind, Reply, Usage,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -140,9 +140,9 @@ impl Codec for Ollama {
         Ok(self.request("/embed", json!({"model": model, "input": text})))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = self.reader().object(response)?;
-        self.reader().vector(&answer["embeddings"][0], response)
+        self.reader().embedding(&answer["embeddings"][0], &answer["prompt_eval_count"], response)
     }
 }
 

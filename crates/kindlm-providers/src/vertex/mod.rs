@@ -3,7 +3,7 @@
 //! Vertex AI offers the models of each vendor in the dialect of that vendor, at its own address and with its own
 //! authorization. So the codecs of those dialects encode the requests and decode the responses.
 
-use kindlm_types::{Problem, Prompt, ProviderError, ProviderErrorKind, Reply};
+use kindlm_types::{Embedding, Problem, Prompt, ProviderError, ProviderErrorKind, Reply};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -211,17 +211,21 @@ impl Codec for Vertex {
         self.codec(&prompt.model).decode(prompt, response)
     }
 
+    fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
+        if model.contains("embed") { model } else { EMBEDDING_MODEL }
+    }
+
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
-        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        let model = self.embedding_model(model);
         let url = format!("{}/publishers/google/models/{}:predict", self.base, segment(model));
         let body = json!({"instances": [{"content": text, "task_type": "SEMANTIC_SIMILARITY"}]});
         Ok(self.request(url, body))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = self.reader().object(response)?;
-        let values = &answer["predictions"][0]["embeddings"]["values"];
-        self.reader().vector(values, response)
+        let found = &answer["predictions"][0]["embeddings"];
+        self.reader().embedding(&found["values"], &found["statistics"]["token_count"], response)
     }
 }
 

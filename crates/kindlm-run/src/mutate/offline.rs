@@ -1,10 +1,9 @@
 //! Models that answer nothing, so that no check can send a request.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    AttemptBudget, BoxFuture, Models, Prompt, ProviderError, ProviderErrorKind, Reply,
+    AttemptBudget, BoxFuture, Embedding, Models, Prompt, ProviderError, ProviderErrorKind, Reply,
 };
 
 /// Models that refuse every request.
@@ -32,7 +31,7 @@ impl Models for NoModels {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         Box::pin(async { Err(refused(provider)) })
     }
 

@@ -37,15 +37,14 @@
 //!
 //! use kindlm_store::responses::{Mode, Recorded, Responses};
 //! use kindlm_types::{Models, Prompt, ProviderErrorKind, Unlimited};
-//! # use std::sync::Arc;
-//! # use kindlm_types::{AttemptBudget, BoxFuture, ProviderError, Reply};
+//! # use kindlm_types::{AttemptBudget, BoxFuture, Embedding, ProviderError, Reply, Usage};
 //! # struct Model;
 //! # impl Models for Model {
 //! #     fn complete<'a>(&'a self, _: &'a str, _: &'a Prompt, _: Duration, _: &'a dyn AttemptBudget) -> BoxFuture<'a, Result<Reply, ProviderError>> {
 //! #         Box::pin(std::future::ready(Ok(Reply::text("On its way."))))
 //! #     }
-//! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
-//! #         Box::pin(std::future::ready(Ok(Arc::from([0.5]))))
+//! #     fn embed<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str, _: Duration) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
+//! #         Box::pin(std::future::ready(Ok(Embedding::new([0.5], Usage::default()))))
 //! #     }
 //! #     fn has_answer(&self, _: &str, _: &Prompt) -> bool { false }
 //! #     fn limits_calls(&self) -> bool { false }

@@ -1,11 +1,10 @@
 //! Models whose answers are stored and loaded.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kindlm_types::{
-    AgentSession, AgentStart, Agents, AttemptBudget, BoxFuture, Models, Prompt, ProviderError,
-    ProviderErrorKind, Reply,
+    AgentSession, AgentStart, Agents, AttemptBudget, BoxFuture, Embedding, Models, Prompt,
+    ProviderError, ProviderErrorKind, Reply,
 };
 
 use super::{Mode, Responses};
@@ -68,23 +67,28 @@ impl<M: Models> Models for Recorded<M> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         if self.responses.mode() == Mode::Live {
             return self.inner.embed(provider, model, text, timeout);
         }
         Box::pin(async move {
             let request = self.responses.embedding(provider, model, text);
-            if let Some(vector) = self.responses.recall(provider, &request)? {
-                return Ok(vector);
+            if let Some(stored) = self.responses.recall(provider, &request)? {
+                return Ok(stored);
             }
-            let vector = self.inner.embed(provider, model, text, timeout).await?;
-            self.responses.keep(&request, &vector);
-            Ok(vector)
+            let embedding = self.inner.embed(provider, model, text, timeout).await?;
+            self.responses.keep(&request, &embedding);
+            Ok(embedding)
         })
     }
 
     fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool {
         self.responses.has(provider, prompt) || self.inner.has_answer(provider, prompt)
+    }
+
+    fn has_vector(&self, provider: &str, model: &str, text: &str) -> bool {
+        self.responses.has_vector(provider, model, text)
+            || self.inner.has_vector(provider, model, text)
     }
 
     fn limits_calls(&self) -> bool {

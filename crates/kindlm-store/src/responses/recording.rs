@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use kindlm_redact::Secrets;
-use kindlm_types::{Channel, Coverage, Event, FinishReason, Reply, ToolCall, Usage};
+use kindlm_types::{Channel, Coverage, Embedding, Event, FinishReason, Reply, ToolCall, Usage};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -71,14 +70,20 @@ pub(super) struct RecordedReply {
 
 /// The stored form of an embedding vector, for reading.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct RecordedVector {
     vector: Vec<f64>,
+    #[serde(default)]
+    input_tokens: Option<u64>,
 }
 
 /// The stored form of an embedding vector, for writing it on one line.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct WrittenVector {
     vector: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_tokens: Option<u64>,
 }
 
 fn stop() -> FinishReason {
@@ -153,21 +158,25 @@ impl From<RecordedReply> for Reply {
     }
 }
 
-impl Answer for Arc<[f64]> {
+impl Answer for Embedding {
     type Wire = RecordedVector;
     type Json = WrittenVector;
 
     fn to_json(&self, _secrets: &Secrets) -> Option<(WrittenVector, bool)> {
-        if !self.iter().all(|it| it.is_finite()) {
+        if !self.vector.iter().all(|it| it.is_finite()) {
             return None;
         }
-        Some((WrittenVector { vector: to_raw_value(&**self).ok()? }, false))
+        let vector = to_raw_value(&*self.vector).ok()?;
+        let input_tokens = Some(self.usage.input_tokens).filter(|it| *it > 0);
+        Some((WrittenVector { vector, input_tokens }, false))
     }
 }
 
-impl From<RecordedVector> for Arc<[f64]> {
+impl From<RecordedVector> for Embedding {
     fn from(recorded: RecordedVector) -> Self {
-        recorded.vector.into()
+        let tokens = recorded.input_tokens;
+        let usage = Usage::counted(tokens, tokens.map(|_| 0), None, None);
+        Self { cached: true, ..Self::new(recorded.vector, usage) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kindlm_redact::Secrets;
-use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
+use kindlm_types::{Embedding, Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::{Map, Value};
 
 use super::nearest::Catalogue;
@@ -267,6 +267,18 @@ impl Responses {
                 let request = self.completion(provider, prompt);
                 let found = |it: Request| recording::find::<Reply>(&self.folder, &it);
                 request.is_ok_and(|it| !matches!(found(it), Ok(None)))
+            }
+        }
+    }
+
+    /// Returns true if the vector of this text comes from the store, or if the store refuses the request.
+    pub(super) fn has_vector(&self, provider: &str, model: &str, text: &str) -> bool {
+        match self.mode {
+            Mode::Live | Mode::Record => false,
+            Mode::Replay => true,
+            Mode::Cache => {
+                let request = self.embedding(provider, model, text);
+                !matches!(recording::find::<Embedding>(&self.folder, &request), Ok(None))
             }
         }
     }

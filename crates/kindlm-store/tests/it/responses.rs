@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use kindlm_store::responses::{Mode, Recorded, Responses, Tally};
 use kindlm_types::{
-    AttemptBudget, BoxFuture, Channel, Coverage, Event, FinishReason, Message, Models, Params,
-    Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role, ToolCall, ToolChoice,
-    ToolSpec, Unlimited, Usage,
+    AttemptBudget, BoxFuture, Channel, Coverage, Embedding, Event, FinishReason, Message, Models,
+    Params, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role, ToolCall,
+    ToolChoice, ToolSpec, Unlimited, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -68,9 +68,12 @@ impl Models for Fake {
         _model: &'a str,
         _text: &'a str,
         _timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        Box::pin(std::future::ready(Ok(self.vector.clone().into())))
+        Box::pin(std::future::ready(Ok(Embedding::new(
+            self.vector.clone(),
+            Usage::counted(Some(3), Some(0), None, None),
+        ))))
     }
 
     fn has_answer(&self, _provider: &str, _prompt: &Prompt) -> bool {
@@ -101,6 +104,10 @@ fn ask(models: &impl Models, prompt: &Prompt) -> Result<Reply, ProviderError> {
 }
 
 fn embed(models: &impl Models, text: &str) -> Result<Arc<[f64]>, ProviderError> {
+    embedding(models, text).map(|it| it.vector)
+}
+
+fn embedding(models: &impl Models, text: &str) -> Result<Embedding, ProviderError> {
     block_on(models.embed("openai", "embed-3", text, Duration::from_mins(1)))
 }
 
@@ -291,8 +298,13 @@ fn vectors_are_stored_exactly_and_on_one_line() {
     assert_eq!((first.to_vec(), fake.asked()), (again.to_vec(), 1));
     assert_eq!(
         fs::read_to_string(only(folder.path())).unwrap(),
-        "{\n  \"schemaVersion\": 1,\n  \"request\": {\n    \"model\": \"embed-3\",\n    \"provider\": \"openai\",\n    \"text\": \"a text\"\n  },\n  \"response\": {\n    \"vector\": [0.1,-1.5e-7,1.7976931348623157e+308,2.2250738585072014e-308]\n  }\n}\n"
+        "{\n  \"schemaVersion\": 1,\n  \"request\": {\n    \"model\": \"embed-3\",\n    \"provider\": \"openai\",\n    \"text\": \"a text\"\n  },\n  \"response\": {\n    \"vector\": [0.1,-1.5e-7,1.7976931348623157e+308,2.2250738585072014e-308],\n    \"inputTokens\": 3\n  }\n}\n"
     );
+    let stored = embedding(&fake.store(folder.path(), Mode::Replay), "a text").unwrap();
+    assert_eq!((stored.cached, stored.usage.input_tokens), (true, 3));
+    let cache = fake.store(folder.path(), Mode::Cache);
+    assert!(cache.has_vector("openai", "embed-3", "a text"));
+    assert!(!cache.has_vector("openai", "embed-3", "another text"));
     let err = embed(&fake.store(folder.path(), Mode::Replay), "another text").unwrap_err();
     assert_eq!(err.kind, ProviderErrorKind::NotRecorded);
     assert!(err.message.contains(r#"/text: recorded "a text", asked "another text""#), "{err}");

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use kindlm_types::ask::mark_in;
 use kindlm_types::script::{
@@ -138,7 +137,7 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
             let vector: Vec<f64> = serde_json::from_str(&text).map_err(|err| {
                 format!("the answer on line {} is not a vector: {err}", block.line)
             })?;
-            Ok(Ok(Answer::Vector(Arc::from(vector))))
+            Ok(Ok(Answer::from_vector(vector)))
         }
         Question::Script(_) => {
             let value: Value = serde_json::from_str(&text).map_err(|err| {

@@ -172,7 +172,16 @@ pub enum Answer {
         cost_usd: Option<f64>,
     },
     /// An embedding vector.
-    Vector(Arc<[f64]>),
+    Vector {
+        /// The vector.
+        vector: Arc<[f64]>,
+        /// The id of the embedding model in the suite.
+        model: String,
+        /// The tokens of the text.
+        usage: Usage,
+        /// The money spent on the vector in US dollars, if the price is known; 0 if it came from the response store.
+        cost_usd: Option<f64>,
+    },
     /// The result of a script.
     Script(ScriptAnswer),
 }
@@ -186,6 +195,16 @@ impl Answer {
             answered: None,
             fingerprint: None,
             finish_reason: FinishReason::Stop,
+            usage: Usage::default(),
+            cost_usd: Some(0.0),
+        }
+    }
+
+    /// Returns an embedding vector that cost nothing, of a model with the id `embedding`.
+    pub fn from_vector(vector: impl Into<Arc<[f64]>>) -> Self {
+        Self::Vector {
+            vector: vector.into(),
+            model: "embedding".to_owned(),
             usage: Usage::default(),
             cost_usd: Some(0.0),
         }

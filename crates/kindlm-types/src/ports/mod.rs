@@ -28,7 +28,7 @@ pub use files::{FileError, FileTree, Files, NoFiles, TreeLimits};
 pub use future::BoxFuture;
 pub use host::HostPattern;
 pub use limits::Limits;
-pub use models::{AttemptBudget, Models, Unlimited};
+pub use models::{AttemptBudget, Embedding, Models, Unlimited};
 pub use outside::Ports;
 pub use prompt::{
     FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{BoxFuture, Prompt, ProviderError, Reply};
+use crate::{BoxFuture, Prompt, ProviderError, Reply, Usage};
 
 /// The budget for the attempts of one request.
 pub trait AttemptBudget: Send + Sync {
@@ -26,6 +26,30 @@ impl AttemptBudget for Unlimited {
     }
 
     fn release(&self) {}
+}
+
+/// The embedding vector of a text, with its cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embedding {
+    /// The vector.
+    pub vector: Arc<[f64]>,
+    /// The tokens of the text. A usage without tokens means that the provider did not report them.
+    pub usage: Usage,
+    /// True if the provider used its own embedding model, because the requested model has no embeddings.
+    ///
+    /// The price of the requested model does not apply then.
+    pub substituted: bool,
+    /// The cost in US dollars, if the provider reported it, or if the price of a substituted model is known.
+    pub cost_usd: Option<f64>,
+    /// True if the vector comes from the response store, so that it cost nothing.
+    pub cached: bool,
+}
+
+impl Embedding {
+    /// Creates the answer of the requested model.
+    pub fn new(vector: impl Into<Arc<[f64]>>, usage: Usage) -> Self {
+        Self { vector: vector.into(), usage, substituted: false, cost_usd: None, cached: false }
+    }
 }
 
 /// Models that answer prompts and embed texts.
@@ -52,10 +76,18 @@ pub trait Models: Send + Sync {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>>;
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>>;
 
     /// Returns true if the answer to this request is stored. Then no request is sent, and nothing is paid.
     fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool;
+
+    /// Returns true if the vector of this text is stored. Then no request is sent, and nothing is paid.
+    ///
+    /// False by default.
+    fn has_vector(&self, provider: &str, model: &str, text: &str) -> bool {
+        let _ = (provider, model, text);
+        false
+    }
 
     /// Returns true if this port limits concurrent calls.
     ///
@@ -82,12 +114,16 @@ impl<M: Models + ?Sized> Models for &M {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         (**self).embed(provider, model, text, timeout)
     }
 
     fn has_answer(&self, provider: &str, prompt: &Prompt) -> bool {
         (**self).has_answer(provider, prompt)
+    }
+
+    fn has_vector(&self, provider: &str, model: &str, text: &str) -> bool {
+        (**self).has_vector(provider, model, text)
     }
 
     fn limits_calls(&self) -> bool {

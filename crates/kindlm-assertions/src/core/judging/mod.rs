@@ -347,7 +347,9 @@ pub(crate) fn answer<'a>(
             Ok(Reading { text, finish_reason, judge: model, answered, fingerprint })
         }
         Some(Err(err)) => Err(Obstacle::Unanswered(Some(err))),
-        Some(Ok(Answer::Vector(_) | Answer::Script(_))) | None => Err(Obstacle::Unanswered(None)),
+        Some(Ok(Answer::Vector { .. } | Answer::Script(_))) | None => {
+            Err(Obstacle::Unanswered(None))
+        }
     }
 }
 

@@ -83,7 +83,7 @@ impl Predicate {
                 let message = format!("the script did not finish: {err}");
                 Err(NoVerdict { code: err.failure_code(), message })
             }
-            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+            Some(Ok(Answer::Text { .. } | Answer::Vector { .. })) | None => {
                 let message = "the script was not run".to_owned();
                 Err(NoVerdict { code: FailureCode::INTERNAL_ERROR, message })
             }

@@ -94,7 +94,7 @@ fn made(before: &Execution, answer: &Result<Answer, AskError>) -> Result<Executi
         Ok(Answer::Script(answer)) => {
             changed(before, answer).or_else(|message| errored(FailureCode::SCRIPT_ERROR, message))
         }
-        Ok(Answer::Text { .. } | Answer::Vector(_)) => {
+        Ok(Answer::Text { .. } | Answer::Vector { .. }) => {
             let message = "the transform was answered by something that is no script".to_owned();
             errored(FailureCode::INTERNAL_ERROR, message)
         }

@@ -128,7 +128,7 @@ impl AnswerRelevance {
         text: &str,
     ) -> Result<&'a [f64], Box<AssertionResult>> {
         match evidence.answers.get(&self.embedding(text)) {
-            Some(Ok(Answer::Vector(vector))) => Ok(vector),
+            Some(Ok(Answer::Vector { vector, .. })) => Ok(vector),
             Some(Err(err)) => {
                 let message = format!("the embedding failed: {err}");
                 let errored = self.frame.errored(EMBEDDING_FAILED, message);

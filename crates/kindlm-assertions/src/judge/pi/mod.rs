@@ -221,7 +221,7 @@ impl Assertion for Pi {
             Some(Err(err)) => {
                 self.failed(format!("the scoring service could not be called: {err}"))
             }
-            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+            Some(Ok(Answer::Text { .. } | Answer::Vector { .. })) | None => {
                 let message = "the scoring service was not called";
                 AssertionResult::errored(ID, &self.label, FailureCode::INTERNAL_ERROR, message)
             }

@@ -116,7 +116,7 @@ fn by_script(text: &str, script: &Transform, evidence: &Evidence<'_>) -> Applies
                 broken(format!("it threw: {}", message.as_ref().unwrap_or(thrown)))
             }
         },
-        Some(Ok(Answer::Text { .. } | Answer::Vector(_))) => {
+        Some(Ok(Answer::Text { .. } | Answer::Vector { .. })) => {
             broken("it was answered by something that is no script".to_owned())
         }
     }

@@ -156,7 +156,7 @@ impl Assertion for JavaScript {
                 err.console.as_slice(),
             ),
             Some(Err(err)) => (self.errored(err.failure_code(), err.to_string()), &[][..]),
-            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+            Some(Ok(Answer::Text { .. } | Answer::Vector { .. })) | None => {
                 let message = "the script was not run".to_owned();
                 (self.errored(FailureCode::INTERNAL_ERROR, message), &[][..])
             }

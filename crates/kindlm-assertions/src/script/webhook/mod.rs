@@ -149,7 +149,7 @@ impl Assertion for Webhook {
                 self.failed(message)
             }
             Some(Err(err)) => self.failed(format!("the webhook could not be called: {err}")),
-            Some(Ok(Answer::Text { .. } | Answer::Vector(_))) | None => {
+            Some(Ok(Answer::Text { .. } | Answer::Vector { .. })) | None => {
                 let message = "the webhook was not called";
                 AssertionResult::errored(ID, &self.label, FailureCode::INTERNAL_ERROR, message)
             }

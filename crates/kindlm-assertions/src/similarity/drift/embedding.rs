@@ -28,7 +28,7 @@ pub(super) fn drift<'a>(
     baseline: &str,
 ) -> Result<f64, Obstacle<'a>> {
     let vector = |text| match evidence.answers.get(&question(model, text)) {
-        Some(Ok(Answer::Vector(vector))) => Ok(vector.as_ref()),
+        Some(Ok(Answer::Vector { vector, .. })) => Ok(vector.as_ref()),
         Some(Err(err)) => Err(Obstacle::Unanswered(Some(err))),
         Some(Ok(Answer::Text { .. } | Answer::Script(_))) | None => Err(Obstacle::Unanswered(None)),
     };

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 use kindlm_assertions::{Candidate, Evidence, OutputComparison, Setup, compile_with};
 use kindlm_testing::examples::with_marks;
@@ -134,7 +133,7 @@ impl Grader<'_> {
         let vector = known.get(text).or_else(|| known.get("*"));
         let Some(vector) = vector else { return Err(failed(&format!("no embedding for {text}"))) };
         let numbers = vector.as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
-        Ok(Answer::Vector(Arc::from(numbers.collect::<Vec<_>>())))
+        Ok(Answer::from_vector(numbers.collect::<Vec<_>>()))
     }
 }
 

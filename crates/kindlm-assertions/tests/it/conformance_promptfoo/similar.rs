@@ -41,7 +41,7 @@ fn ours(vector: &Value) -> CheckOutcome {
         let Question::Embedding(asked) = &question else { panic!("{question:?}") };
         let known = vector["grader"]["embeddings"][&asked.text].as_array();
         let known = known.map(|it| it.iter().map(|it| it.as_f64().unwrap()).collect());
-        let answer = known.map(Answer::Vector).ok_or_else(|| {
+        let answer = known.map(|it: Vec<f64>| Answer::from_vector(it)).ok_or_else(|| {
             let kind = ProviderErrorKind::Unsupported;
             ProviderError::new(kind, "grader", "it makes no embeddings").into()
         });

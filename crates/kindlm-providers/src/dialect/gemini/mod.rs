@@ -3,8 +3,8 @@
 mod schema;
 
 use kindlm_types::{
-    FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
-    Reply, Role, ToolCall, ToolChoice, Usage,
+    Embedding, FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError,
+    ProviderErrorKind, Reply, Role, ToolCall, ToolChoice, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -128,16 +128,21 @@ impl Codec for Gemini {
         })
     }
 
+    fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
+        if model.contains("embed") { model } else { EMBEDDING_MODEL }
+    }
+
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
-        let model = if model.contains("embed") { model } else { EMBEDDING_MODEL };
+        let model = self.embedding_model(model);
         let body =
             json!({"content": {"parts": [{"text": text}]}, "taskType": "SEMANTIC_SIMILARITY"});
         Ok(self.request(model, "embedContent", body))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = self.reader().object(response)?;
-        self.reader().vector(&answer["embedding"]["values"], response)
+        let tokens = &answer["usageMetadata"]["promptTokenCount"];
+        self.reader().embedding(&answer["embedding"]["values"], tokens, response)
     }
 }
 

@@ -5,8 +5,8 @@ mod usual;
 use std::collections::BTreeMap;
 
 use kindlm_types::{
-    FinishReason, Params, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat,
-    Usage, reasons,
+    Embedding, FinishReason, Params, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
+    ResponseFormat, Usage, reasons,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -169,19 +169,24 @@ impl Codec for OpenAi {
         usual::reply(prompt, response).map_or_else(|| self.decode_tree(prompt, response), Ok)
     }
 
-    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+    fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
         // A suite may name a chat model here, which has no embeddings.
         let chats = model.is_empty()
             || model.starts_with("gpt-")
             || model.starts_with("chatgpt")
             || reasons(model);
-        let model = if chats { EMBEDDING_MODEL } else { model };
+        if chats { EMBEDDING_MODEL } else { model }
+    }
+
+    fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
+        let model = self.embedding_model(model);
         Ok(self.request("/embeddings", json!({"model": model, "input": text})))
     }
 
-    fn decode_embedding(&self, response: &HttpResponse) -> Result<Vec<f64>, ProviderError> {
+    fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let answer = self.read(response)?;
-        self.reader().vector(&answer["data"][0]["embedding"], response)
+        let tokens = &answer["usage"]["prompt_tokens"];
+        self.reader().embedding(&answer["data"][0]["embedding"], tokens, response)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The exchanges follow the vendors' published references and known server answers; keys and accounts are invented. An
 //! exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or `error`; or
-//! `embed` → `request`, `response` → `vector`. With `KINDLM_BLESS` set, the test writes the codec's results into the
+//! `embed` → `request`, `response` → `vector` and `inputTokens`. With `KINDLM_BLESS` set, the test writes the codec's results into the
 //! file. Review the written results.
 
 use std::path::{Path, PathBuf};
@@ -51,7 +51,12 @@ pub(super) fn play(provider: &str, exchange: &Value) -> Value {
         let (model, text) = (embed["model"].as_str().unwrap(), embed["text"].as_str().unwrap());
         put(&mut played, "request", codec.encode_embedding(model, text).map(|it| written(&it)));
         if let Some(answer) = answer {
-            put(&mut played, "vector", codec.decode_embedding(&answer).map(|it| json!(it)));
+            let embedding = codec.decode_embedding(&answer);
+            let tokens = embedding.as_ref().map_or(0, |it| it.usage.input_tokens);
+            if tokens > 0 {
+                played.insert("inputTokens".to_owned(), json!(tokens));
+            }
+            put(&mut played, "vector", embedding.map(|it| json!(*it.vector)));
         }
     } else {
         let prompt = prompt(exchange["prompt"].clone());

@@ -37,7 +37,7 @@ async fn a_codec_provider_is_reached_through_the_transport() {
     assert_eq!((reply.text.as_str(), reply.attempts, reply.usage.total_tokens), ("ok", 2, 15));
     assert!(reply.latency_ms > 0.0);
     let vector = client.embed("openai", "text-embedding-3-small", "hi", LONG).await.unwrap();
-    assert_eq!(*vector, [1.0, 0.0, 0.0]);
+    assert_eq!((&*vector.vector, vector.usage.input_tokens), (&[1.0, 0.0, 0.0][..], 10));
     let requests = server.requests();
     assert_eq!(requests[1].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
     assert_eq!(requests[2].path, "/v1/embeddings");

@@ -139,7 +139,7 @@ async fn an_embedding_is_found_by_its_path() {
     with_path["embeddingPath"] = json!("");
     let client = client(json!({"http": with_path, "other": {"type": "http", "url": server.url()}}));
     let vector = Models::embed(&client, "http", "m", "a text", LONG).await.unwrap();
-    assert_eq!(&*vector, &[0.5, 1.0]);
+    assert_eq!(&*vector.vector, &[0.5, 1.0]);
     let err = Models::embed(&client, "other", "m", "a text", LONG).await.unwrap_err();
     assert!(err.message.contains("`embeddingPath`"), "{err}");
 }

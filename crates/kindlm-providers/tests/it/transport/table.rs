@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use kindlm_engine::{CaseBody, Model, RunOptions, Suite, TestCase, gates};
 use kindlm_testing::mock::{MockReply, closed_address};
 use kindlm_types::{
-    AttemptBudget, BoxFuture, Limits, Models, Ports, ProviderErrorKind as Kind, Reply,
+    AttemptBudget, BoxFuture, Embedding, Limits, Models, Ports, ProviderErrorKind as Kind, Reply,
 };
 
 use super::tls::{ELSEWHERE_AUTHORITY, serve, serve_as_elsewhere};
@@ -302,7 +302,7 @@ impl Models for RecordingHost<'_> {
         model: &'a str,
         text: &'a str,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Arc<[f64]>, ProviderError>> {
+    ) -> BoxFuture<'a, Result<Embedding, ProviderError>> {
         Models::embed(self.0, provider, model, text, timeout)
     }
 
