@@ -51,7 +51,8 @@ use kindlm_types::Files;
 
 pub use core::assertion::{
     Assertion, Build, Built, Candidate, Check, DuplicateAssertion, Evidence, ExpectPath, Group,
-    LooksAt, Meta, Options, OutputComparison, ReadYaml, Registration, Registry, Setup, Traits,
+    LooksAt, Meta, Options, OutputComparison, ReadYaml, Registration, Registry, Series, Setup,
+    Traits,
 };
 pub use core::check::{CheckOutcome, check_outcomes};
 pub use core::codes::{self, Code};

@@ -196,7 +196,8 @@ fn series_of_a_check_is_the_same_for_all_results() {
     let expected = [
         json!(["Contains: \"{{name}}\"", 60, 0, 1]),
         json!(["keywords", 30, 30, 1]),
-        json!(["schema", 60, 0, 1]),
+        json!(["output.contains", 60, 0, 1]),
+        json!(["output.maxLength", 60, 0, 1]),
     ];
     assert_eq!(found, expected);
     let alerts = server.get("/v1/alerts").json();

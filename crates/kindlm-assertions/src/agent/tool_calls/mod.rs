@@ -18,7 +18,9 @@ use crate::core::codes::EVIDENCE_MISSING;
 use crate::core::missing_evidence::{are_arguments_missing, missing_calls};
 use crate::core::result_evidence::{absent_in, other, trajectory};
 use crate::core::schema_file;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Series, Setup, Traits,
+};
 
 const ID: &str = "tool-calls";
 const MISSING: FailureCode = FailureCode::new("TOOL_CALL_MISSING");
@@ -179,7 +181,21 @@ impl Calls<'_> {
 
 impl Assertion for ToolCalls {
     fn traits(&self) -> Traits {
-        Traits::OF_RECORD
+        let expects = !self.should_not_call;
+        let parts: [(bool, &'static [&'static str]); 6] = [
+            (!expects, &["Tool NOT called: "]),
+            (expects, &["Tool called: "]),
+            (expects && self.args_match.is_some(), &["Tool args: "]),
+            (expects && self.args_schema.is_some(), &["Tool args schema: "]),
+            (expects && self.order.is_some(), &["Tool order: "]),
+            (expects && self.response_contains.is_some(), &["Tool response: "]),
+        ];
+        let parts = parts.into_iter().filter(|(is_used, _)| *is_used);
+        let series = parts.map(|(_, labels)| Series {
+            name: format!("{}{}", labels.concat(), self.tool),
+            labels,
+        });
+        Traits { series: series.collect(), ..Traits::OF_RECORD }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -17,7 +17,7 @@ mod evidence;
 mod registry;
 mod setup;
 
-pub use check::{Check, LooksAt, Options, Traits};
+pub use check::{Check, LooksAt, Options, Series, Traits};
 pub use evidence::{Candidate, Evidence, OutputComparison};
 pub(crate) use registry::RegisteredAssertion;
 pub use registry::{DuplicateAssertion, Group, Registry};

@@ -6,7 +6,7 @@ use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Score, Verdict};
 use serde_json::Value;
 
 use super::super::judging::Instructions;
-use crate::Check;
+use crate::{Check, Series, Traits};
 
 /// The outcome of a check of a record, or of a rule of a `prompt-assertion`.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +67,7 @@ impl Check {
         if let Some(label) = &options.label {
             return label.clone();
         }
-        let own = self.written_label.as_deref().or(self.traits.label.as_deref());
-        let own = own.unwrap_or(self.meta.id);
+        let own = self.written_traits().label.as_deref().unwrap_or(self.meta.id);
         let is_marked = own.starts_with("Not: ");
         let not = if self.is_negated && !is_marked { "Not: " } else { "" };
         match self.selectors().next() {
@@ -77,9 +76,35 @@ impl Check {
         }
     }
 
-    /// Returns the outcome of this check, or of each of its rules, for its results.
+    /// Returns the traits with the templates as written, if the check has templates.
+    fn written_traits(&self) -> &Traits {
+        self.written.as_ref().unwrap_or(&self.traits)
+    }
+
+    /// Returns the parts of this check that are counted apart. A label or a view of the check replaces their labels.
+    fn series(&self) -> &[Series] {
+        let is_whole =
+            self.options.label.is_some() || self.is_negated || self.selectors().next().is_some();
+        if is_whole { &[] } else { &self.written_traits().series }
+    }
+
+    /// Returns the outcome of this check, or of each of its rules or parts, for its results.
     fn outcomes(&self, results: &[AssertionResult]) -> Vec<CheckOutcome> {
         let rules = self.rules();
+        let series = self.series();
+        if !series.is_empty() {
+            let is_of = |it: &AssertionResult, series: &Series| {
+                series.labels.iter().any(|label| it.label.starts_with(label))
+            };
+            let of_series = |one: &Series| {
+                // A result of no part is about the whole check.
+                let is_about = |it: &&AssertionResult| {
+                    is_of(it, one) || !series.iter().any(|other| is_of(it, other))
+                };
+                self.outcome(one.name.clone(), results.iter().filter(is_about))
+            };
+            return series.iter().map(of_series).collect();
+        }
         if rules.is_empty() {
             return vec![self.outcome(self.name(), results.iter())];
         }
@@ -171,6 +196,36 @@ mod tests {
         {
             let found = outcomes(&expect, &json!({}), &output(text));
             assert_eq!(found, [format!("keywords: {status}")], "{text}");
+        }
+    }
+
+    #[test]
+    fn each_key_of_the_output_and_of_a_tool_has_an_outcome() {
+        let expect = json!({
+            "output": {
+                "format": "json", "schema": {"type": "object"}, "contains": ["a", "{{name}}"],
+                "notContains": ["b"], "maxLength": 20,
+            },
+            "toolCalls": [
+                {"tool": "find", "argsMatch": {"id": "{{name}}"}, "order": 0},
+                {"tool": "pay", "shouldNotCall": true},
+            ],
+        });
+        let names = ["output.schema", "output.contains", "output.notContains", "output.maxLength"];
+        let tools =
+            ["Tool called: find", "Tool args: find", "Tool order: find", "Tool NOT called: pay"];
+        for (text, statuses) in [
+            ("{\"a\": \"Ann\"}", ["passed", "passed", "passed", "passed"]),
+            ("{\"a\": \"b\"}", ["passed", "failed", "failed", "passed"]),
+            ("[\"a\", \"Ann\", 123456789]", ["failed", "passed", "passed", "failed"]),
+            // The other keys are not evaluated.
+            ("Ann", ["failed", "skipped", "skipped", "skipped"]),
+        ] {
+            let found = outcomes(&expect, &json!({"name": "Ann"}), &output(text));
+            let of_tools = ["failed", "skipped", "skipped", "passed"];
+            let names = names.iter().zip(statuses).chain(tools.iter().zip(of_tools));
+            let expected: Vec<String> = names.map(|(name, it)| format!("{name}: {it}")).collect();
+            assert_eq!(found, expected, "{text}");
         }
     }
 

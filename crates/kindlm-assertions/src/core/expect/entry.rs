@@ -108,7 +108,7 @@ impl<'a> Compiler<'a> {
         self.render_outer(registration.build, &mut value, at);
         let own = EntryOptions { negate, threshold: options.threshold };
         let built = self.build(registration, &mut value, options, at);
-        let written_label = written.map(|it| self.label(registration, it, &value, own));
+        let written = written.map(|it| self.written(registration, it, &value, own));
         self.merge_problems(first_problem);
         // Report a threshold outside of 0 to 1 only if the check was built and compares a score. `atLeast` always is a
         // score.
@@ -142,7 +142,7 @@ impl<'a> Compiler<'a> {
             return None;
         }
         let rendered = rendered.filter(|_| !check.traits.hides_value);
-        Some(Check { views, rendered, written_label, is_negated: negate, ..check })
+        Some(Check { views, rendered, written, is_negated: negate, ..check })
     }
 
     /// Removes problems that only follow from a missing variable at the same place.

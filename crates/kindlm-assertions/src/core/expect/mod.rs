@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::core::assertion::RegisteredAssertion;
 use crate::core::judging::JudgeBlock;
 use crate::shared::template::Variables;
-use crate::{Build, Check, EntryOptions, Registration, Registry, Setup};
+use crate::{Build, Check, EntryOptions, Registration, Registry, Setup, Traits};
 use judges::Judges;
 
 pub use schema::expect_schema;
@@ -168,10 +168,9 @@ impl Compiler<'_> {
             Ok(assertion) => {
                 let check = Check::new(&registration.meta, panel.judging(assertion));
                 let (at, config) = (at.to_owned(), config_of(&check, &value));
-                let written_label =
-                    written.map(|it| self.label(registration, it, &value, EntryOptions::default()));
-                let check =
-                    Check { written_label, config, at, judging, leaves_judge_open, ..check };
+                let own = EntryOptions::default();
+                let written = written.map(|it| self.written(registration, it, &value, own));
+                let check = Check { written, config, at, judging, leaves_judge_open, ..check };
                 self.checks.push((rank, check));
             }
             Err(problems) => self.report(problems, at),
@@ -184,16 +183,17 @@ impl Compiler<'_> {
         is_kept.then(|| value.clone())
     }
 
-    /// Returns the label that a check has if its templates are not rendered, or else its id.
+    /// Returns the traits that a check has if its templates are not rendered. They have no label if the check cannot be
+    /// built without rendering.
     ///
     /// `written` has the templates, and `value` is the configuration that the check was built from.
-    fn label(
+    fn written(
         &self,
         registration: &Registration,
         mut written: Value,
         value: &Value,
         own: EntryOptions,
-    ) -> Arc<str> {
+    ) -> Arc<Traits> {
         // The options about judges were removed from the configuration.
         if let (Some(written), Some(kept)) = (written.as_object_mut(), value.as_object()) {
             written.retain(|key, _| kept.contains_key(key));
@@ -206,8 +206,7 @@ impl Compiler<'_> {
             // The label of a set is fixed.
             Build::Set(_) => None,
         };
-        let label = built.and_then(|it| it.traits().label);
-        label.as_deref().unwrap_or(registration.meta.id).into()
+        Arc::new(built.map_or(Traits::OF_RECORD, |it| it.traits()))
     }
 
     /// Compiles the list form.

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use crate::core::needles::empty_texts;
 use crate::core::result_evidence::{self, absent, found, measure, occurrences, whole};
 use crate::core::schema_file;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Series, Setup, Traits,
+};
 
 const ID: &str = "schema";
 const PARSE_ERROR: FailureCode = FailureCode::new("SCHEMA_PARSE_ERROR");
@@ -160,7 +162,15 @@ fn find_schema(config: &Config, setup: &Setup<'_>) -> Result<Option<Named>, Vec<
 
 impl Assertion for Output {
     fn traits(&self) -> Traits {
-        Traits::OF_OUTPUT
+        let parts: [(bool, &str, &'static [&'static str]); 4] = [
+            (self.json.is_some(), "schema", &["JSON parse", "Schema: "]),
+            (!self.contains.is_empty(), "contains", &[CONTAINS]),
+            (!self.not_contains.is_empty(), "notContains", &["Not contains: "]),
+            (self.max_length.is_some(), "maxLength", &["Max length: "]),
+        ];
+        let parts = parts.into_iter().filter(|(is_used, ..)| *is_used);
+        let series = parts.map(|(_, key, labels)| Series { name: format!("output.{key}"), labels });
+        Traits { series: series.collect(), ..Traits::OF_OUTPUT }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -130,6 +130,7 @@ impl Assertion for Set {
             // The set has the named scores of its checks only.
             names_scores: !all(|it| !it.traits.names_scores),
             weighs: !all(|it| !it.weighs()),
+            series: Vec::new(),
         }
     }
 

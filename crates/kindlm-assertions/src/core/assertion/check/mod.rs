@@ -11,7 +11,7 @@ use super::{Assertion, Meta};
 use crate::core::judging::JudgeBlock;
 use crate::core::scripting::View;
 
-pub use traits::{LooksAt, Traits};
+pub use traits::{LooksAt, Series, Traits};
 
 /// The options that every entry in list form takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,11 +70,11 @@ pub struct Check {
     ///
     /// It is `None` if it is equal to the written value, or if it may contain a secret.
     pub rendered: Option<Value>,
-    /// The label of the assertion with its templates as written.
+    /// The traits of the assertion with its templates as written.
     ///
     /// It is `None` if the check has no templates, or without
     /// [`Setup::with_written_labels`](crate::Setup::with_written_labels).
-    pub written_label: Option<Arc<str>>,
+    pub written: Option<Arc<Traits>>,
     /// The configuration as JSON, if the label of the check does not contain all of it.
     ///
     /// It is `None` for a check that was made without a block, or if the configuration may contain a secret.
@@ -105,7 +105,7 @@ impl Check {
             is_negated: false,
             views,
             rendered: None,
-            written_label: None,
+            written: None,
             config: None,
             at: String::new(),
             judging: None,

@@ -52,6 +52,17 @@ pub struct Traits {
     pub names_scores: bool,
     /// True if a score inside the assertion has a weight other than 0. It is always true without weights inside.
     pub weighs: bool,
+    /// The parts of the check that are counted apart over many records; empty if the check is counted as a whole.
+    pub series: Vec<Series>,
+}
+
+/// A part of a check that is counted apart over many records, such as one key of its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// The name. It does not depend on the evidence.
+    pub name: String,
+    /// The starts of the labels of its results.
+    pub labels: &'static [&'static str],
 }
 
 /// The part of the evidence that an assertion judges.
@@ -114,6 +125,7 @@ impl Traits {
             parts: None,
             names_scores: false,
             weighs: true,
+            series: Vec::new(),
         }
     }
 
