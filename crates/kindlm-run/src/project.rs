@@ -97,7 +97,11 @@ impl Project {
     }
 
     /// Opens a suite with this text in place of the text of its config file.
-    pub(crate) fn of_text(
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`open`](Self::open).
+    pub fn of_text(
         world: &World,
         options: &OpenOptions,
         text: &[u8],

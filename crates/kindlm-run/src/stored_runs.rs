@@ -298,6 +298,35 @@ pub fn prune(
     Ok(removed)
 }
 
+/// The result of [`remove`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The run is removed.
+    Removed,
+    /// A process is writing the run, so it stays.
+    Running,
+    /// Baselines with these labels were set from the run, so it stays.
+    HasBaselines(Vec<String>),
+}
+
+/// Removes one run.
+///
+/// # Errors
+///
+/// Fails if baselines cannot be read, if the lock of the run cannot be checked, or if the run cannot be removed.
+pub fn remove(place: &SuiteFolder, id: &str) -> Result<Removal, Failure> {
+    let runs = Runs::new(place.state());
+    let folder = runs.run_folder(id).map_err(|err| Failure::store(&err))?;
+    if journal::holder_of(&folder).map_err(|err| Failure::journal(&err))?.is_some() {
+        return Ok(Removal::Running);
+    }
+    if let Some(labels) = baselines(place)?.remove(id) {
+        return Ok(Removal::HasBaselines(labels));
+    }
+    runs.remove(id).map_err(|err| Failure::store(&err))?;
+    Ok(Removal::Removed)
+}
+
 /// Returns true if the run began longer ago than `age`. A run with an unknown start is not old.
 fn is_older(world: &World, folder: &Path, age: Duration) -> bool {
     let began = match Journal::open(folder) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lettre::message::Mailbox;
 use lettre::message::header::ContentType;
+use lettre::transport::smtp::AsyncSmtpTransportBuilder;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
@@ -97,10 +98,7 @@ impl Email {
             "smtp" => (Tls::Required(tls()?), SUBMISSION),
             _ => return Err(EmailError::Url),
         };
-        let mut server = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host.clone())
-            .port(url.port().unwrap_or(port))
-            .tls(tls)
-            .timeout(Some(PATIENCE));
+        let mut server = mail_server(&host, url.port().unwrap_or(port), tls);
         if !url.username().is_empty() {
             let user = percent_decode_str(url.username()).decode_utf8();
             let user = user.map_err(|_| EmailError::Url)?.into_owned();
@@ -144,6 +142,14 @@ impl Email {
     }
 }
 
+/// Describes a mail server. No connection is opened.
+fn mail_server(host: &str, port: u16, tls: Tls) -> AsyncSmtpTransportBuilder {
+    AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
+        .port(port)
+        .tls(tls)
+        .timeout(Some(PATIENCE))
+}
+
 /// Replaces line breaks and other control characters by spaces, so that a name cannot start a header or a line.
 pub(crate) fn one_line(text: &str) -> String {
     let is_break = |it: char| it.is_control() || matches!(it, '\u{2028}' | '\u{2029}');
@@ -152,7 +158,129 @@ pub(crate) fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::{Arc, mpsc};
+
+    use lettre::transport::smtp::client::Certificate;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
     use super::*;
+
+    /// The certificate of a server on this machine, its key, and the authority that signed it.
+    const SERVER: &[u8] =
+        include_bytes!("../../kindlm-providers/tests/it/transport/tls/server.pem");
+    const SERVER_KEY: &[u8] =
+        include_bytes!("../../kindlm-providers/tests/it/transport/tls/server.key");
+    const AUTHORITY: &[u8] =
+        include_bytes!("../../kindlm-providers/tests/it/transport/tls/authority.pem");
+
+    /// Reads a line. Returns an empty line at the end of the connection.
+    fn line(stream: &mut impl Read) -> String {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while stream.read(&mut byte).is_ok_and(|it| it == 1) && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        String::from_utf8_lossy(&line).trim_end().to_owned()
+    }
+
+    /// Answers the commands of a client, and sends them to `seen`. Returns true after STARTTLS.
+    fn converse(
+        stream: &mut (impl Read + Write),
+        hello: &str,
+        seen: &mpsc::Sender<String>,
+    ) -> bool {
+        loop {
+            let command = line(stream);
+            let _ = seen.send(command.clone());
+            let reply = match command.split(' ').next().unwrap_or_default() {
+                "" => return false,
+                "EHLO" => hello,
+                "STARTTLS" => "220 begin",
+                "DATA" => {
+                    stream.write_all(b"354 send\r\n").unwrap();
+                    while line(stream) != "." {}
+                    "250 stored"
+                }
+                _ => "250 done",
+            };
+            if stream.write_all(format!("{reply}\r\n").as_bytes()).is_err() {
+                return false;
+            }
+            let _ = stream.flush();
+            if command == "STARTTLS" {
+                return true;
+            }
+        }
+    }
+
+    /// Starts a mail server for one connection. `hello` is its answer to EHLO before TLS. Returns its port and the
+    /// commands that it receives; those after TLS begin with `tls `.
+    fn serve(hello: &'static str) -> (u16, mpsc::Receiver<String>) {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![CertificateDer::from_pem_slice(SERVER).unwrap()],
+                PrivateKeyDer::from_pem_slice(SERVER_KEY).unwrap(),
+            )
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (seen, commands) = mpsc::channel();
+        std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(b"220 mail\r\n").unwrap();
+            if converse(&mut socket, hello, &seen) {
+                let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+                let mut stream = rustls::StreamOwned::new(connection, socket);
+                let (encrypted, lines) = mpsc::channel();
+                converse(&mut stream, "250 mail", &encrypted);
+                drop(encrypted);
+                lines.iter().for_each(|it| drop(seen.send(format!("tls {it}"))));
+            }
+        });
+        (port, commands)
+    }
+
+    /// Sends a message to a mail server on this machine that must use TLS.
+    async fn send_with_tls(port: u16, trusts: bool) -> Result<(), String> {
+        let mut tls = TlsParameters::builder("127.0.0.1".to_owned());
+        if trusts {
+            tls = tls.add_root_certificate(Certificate::from_pem(AUTHORITY).unwrap());
+        }
+        let tls = Tls::Required(tls.build().unwrap());
+        let email = email("ann@example.com", "k@example.com", "smtp://localhost", None).unwrap();
+        let server = mail_server("127.0.0.1", port, tls).build();
+        Email { server, ..email }.send("id", "text").await
+    }
+
+    #[tokio::test]
+    async fn starttls_comes_before_the_message() {
+        let (port, commands) = serve("250-mail\r\n250 STARTTLS");
+        send_with_tls(port, true).await.unwrap();
+        let commands: Vec<String> = commands.iter().collect();
+        let names: Vec<&str> = commands.iter().map(|it| it.trim_end()).collect();
+        let plain = names.iter().take_while(|it| !it.starts_with("tls ")).count();
+        assert!(names[0].starts_with("EHLO ") && names[1] == "STARTTLS" && plain == 2, "{names:?}");
+        for part in ["tls MAIL FROM:<k@example.com>", "tls RCPT TO:<ann@example.com>", "tls DATA"] {
+            assert!(names.iter().any(|it| it.starts_with(part)), "{part}: {names:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_without_trusted_tls() {
+        for (hello, trusts) in [("250 mail", true), ("250-mail\r\n250 STARTTLS", false)] {
+            let (port, commands) = serve(hello);
+            send_with_tls(port, trusts).await.unwrap_err();
+            let commands: Vec<String> = commands.iter().collect();
+            assert!(commands[0].starts_with("EHLO "), "{commands:?}");
+            assert!(!commands.iter().any(|it| it.contains("MAIL") || it.contains("DATA")));
+        }
+    }
 
     fn email(to: &str, from: &str, url: &str, password: Option<&str>) -> Result<Email, EmailError> {
         Email::new(to, from, url, password)

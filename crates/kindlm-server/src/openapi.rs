@@ -100,12 +100,22 @@ fn new_sample(record: Value) -> Value {
     }
     let error = "An error of the agent, in any form. A sample with an error is always evaluated.";
     properties.insert("error".to_owned(), json!({"description": error}));
+    properties.insert("tags".to_owned(), tags());
     let forbidden = NOT_IN_SAMPLES.map(|it| json!({"required": [it]}));
     json!({
         "type": "object",
         "required": ["agent"],
         "properties": properties,
         "not": {"anyOf": forbidden},
+    })
+}
+
+/// Returns the schema of the tags of a sample.
+fn tags() -> Value {
+    let tag = json!({"type": "string", "minLength": 1, "maxLength": 100});
+    json!({
+        "description": "Tags of the sample, such as a kind of customer. Pass rates can be shown for a tag.",
+        "anyOf": [{"type": "array", "maxItems": 20, "items": tag}, {"type": "null"}],
     })
 }
 

@@ -104,6 +104,9 @@ impl From<StoreError> for Problem {
                 return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", cause);
             }
             StoreError::KeyInUse => return Self::new(StatusCode::CONFLICT, "key-in-use", cause),
+            StoreError::SetInUse { .. } => {
+                return Self::new(StatusCode::CONFLICT, "set-in-use", cause);
+            }
             StoreError::SetChanged { .. } => {
                 return Self::new(StatusCode::PRECONDITION_FAILED, "set-changed", cause);
             }

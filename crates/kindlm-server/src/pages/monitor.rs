@@ -70,6 +70,9 @@ const WINDOWS: [(&str, &str, i64, Period); 3] = [
 struct MonitorQuery {
     agent: String,
     version: String,
+    /// The version of the assertion set.
+    set: String,
+    tag: String,
     window: String,
 }
 
@@ -105,7 +108,7 @@ impl Usage {
     async fn load(app: &App, window: &RateFilter) -> Result<Self, PageError> {
         let RateFilter { agent, after, before, .. } = window;
         let filter = FeedbackFilter { agent: agent.clone(), after: *after, before: *before };
-        let thumbs = match app.store.feedback_rates(&filter).await? {
+        let thumbs = match app.store.overall_feedback(&filter).await? {
             None => "There are too many scores: choose an agent or a shorter time.".to_owned(),
             Some(rates) => correlation_in_words(&rates),
         };
@@ -234,6 +237,8 @@ async fn show(
     let filter = RateFilter {
         agent: query.agent.clone(),
         assertion: String::new(),
+        set: query.set.clone(),
+        tag: query.tag.clone(),
         after: end - periods * width,
         before: end,
         period,
@@ -247,8 +252,8 @@ async fn show(
     charts.truncate(CHARTS);
     let standing = AlertFilter { agent: query.agent.clone(), standing: Some(true) };
     let alerts = app.alerts.list(&app.store, &standing, app.runs.world()).await?;
-    let (agent, version) = (query.agent.clone(), query.version.clone());
-    let listed = AttentionFilter { agent, version, after: filter.after };
+    let MonitorQuery { agent, version, set, tag, .. } = query.clone();
+    let listed = AttentionFilter { agent, version, set, tag, after: filter.after };
     let counts = app.store.evaluated_samples(&listed).await?;
     let listed = app.store.attention_samples(&listed, LISTED).await?;
     let all_agents = app.store.agents().await?;

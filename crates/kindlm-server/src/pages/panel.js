@@ -54,9 +54,8 @@ const removed = (card) => {
   element('add').focus();
 };
 const rateOf = (name) => {
-  const { passed, failed } = state.rates.get(name) ?? { passed: 0, failed: 0 };
-  const decided = passed + failed;
-  return decided ? `in production ${state.number.format((100 * passed) / decided)} % of ${state.number.format(decided)}` : '';
+  const { decided, passed, weight } = state.rates.get(name) ?? { weight: 0 };
+  return weight ? `in production ${state.number.format((100 * passed) / weight)} % of ${state.number.format(decided)}` : '';
 };
 const ruleCard = (rule) => {
   const saved = state.saved && (state.saved.get(rule.id) ?? null);
@@ -137,9 +136,10 @@ const loadRates = async () => {
   const after = new Date(Date.now() - DAYS * 24 * 60 * 60 * 1000).toISOString();
   try {
     const { items } = await request(`/v1/metrics/assertions?agent=${encodeURIComponent(state.agent)}&period=week&after=${after}`);
-    for (const { assertion, passed, failed } of items) {
-      const sum = state.rates.get(assertion) ?? { passed: 0, failed: 0 };
-      state.rates.set(assertion, { passed: sum.passed + passed, failed: sum.failed + failed });
+    for (const { assertion, passed, failed, pass_rate: rate, weight } of items) {
+      // Results of samples that were chosen with a lower rate stand for more samples.
+      const sum = state.rates.get(assertion) ?? { decided: 0, passed: 0, weight: 0 };
+      state.rates.set(assertion, { decided: sum.decided + passed + failed, passed: sum.passed + rate * weight, weight: sum.weight + weight });
     }
   } catch {
     // The rates are an addition: the panel works without them, and shows none.

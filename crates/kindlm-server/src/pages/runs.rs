@@ -77,13 +77,18 @@ impl Row {
         };
         Self {
             look: look(run.state).0,
-            suite: run.suite.unwrap_or_default(),
+            suite: run.suite.unwrap_or_default() + &version_text(run.suite_version),
             held,
             start: run.started_at.as_deref().map(Moment::of_text),
             duration: run.duration_ms.map(seconds).unwrap_or_default(),
             id: run.id,
         }
     }
+}
+
+/// Returns the version of a suite as it stands behind its name.
+fn version_text(version: Option<i64>) -> String {
+    version.map(|it| format!(", version {it}")).unwrap_or_default()
 }
 
 fn seconds(milliseconds: f64) -> String {
@@ -107,11 +112,9 @@ async fn run_list(
     form: StartForm,
     error: String,
 ) -> Result<RunList, Problem> {
-    let read = |runs: &RunService| {
-        let suites = runs.suites().map_err(NotRead::from)?;
-        Ok((suites, runs.list(LISTED)?))
-    };
-    let (suites, (runs, total)) = api::blocking(app, read).await?;
+    let read = |runs: &RunService| -> Result<Vec<String>, NotRead> { Ok(runs.suites()?) };
+    let suites = api::blocking(app.clone(), read).await?;
+    let (runs, total) = api::listed(app, LISTED).await?;
     let StartForm { suite: chosen, tests } = form;
     let runs = runs.into_iter().map(Row::new).collect();
     let frame = Frame::new("Runs", "/runs", caller);
@@ -133,7 +136,7 @@ async fn start(
 ) -> Result<Response, PageError> {
     let tests = form.tests.lines().map(str::trim).filter(|it| !it.is_empty());
     let new = NewRun::new(form.suite.clone(), tests.map(str::to_owned).collect());
-    match app.runs.start(new).await {
+    match api::start_run(&app, new, caller.name()).await {
         Ok(run) => Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response()),
         Err(why) => {
             let problem = Problem::from(why);
@@ -228,13 +231,14 @@ async fn part(State(app): State<App>, Path(id): Path<String>) -> Result<Response
 
 async fn run_part(app: App, id: String) -> Result<RunPart, Problem> {
     let live = app.runs.live(&id);
-    let (run, head) = api::blocking(app, move |runs| runs.described(&id)).await?;
+    let (run, head) = api::described(app, id).await?;
     Ok(RunPart::new(run, head.as_ref(), live.as_deref()))
 }
 
 impl RunPart {
     fn new(run: RunInfo, head: Option<&RunHead>, live: Option<&LiveRun>) -> Self {
         let (look, is_open) = look(run.state);
+        let version = version_text(run.suite_version);
         let (finished, total) = (run.finished.unwrap_or(0), run.total.unwrap_or(0));
         let mut part = Self {
             id: run.id,
@@ -242,7 +246,7 @@ impl RunPart {
             is_open,
             has_report: head.is_some(),
             line: String::new(),
-            facts: run.suite.unwrap_or_default(),
+            facts: run.suite.unwrap_or_default() + &version,
             started: None,
             error: run.error.unwrap_or_default(),
             done: if is_open { (finished * 1000 / total.max(1)) as u64 } else { 1000 },
@@ -268,7 +272,7 @@ impl RunPart {
         };
         if let Some(head) = head {
             let duration = seconds(head.duration_ms);
-            part.facts = format!("{} · {} · {duration}", head.project, head.suite);
+            part.facts = format!("{} · {}{version} · {duration}", head.project, head.suite);
             part.started = Some(Moment::of_text(&head.started_at));
             part.gates = head.gates.iter().map(Gate::new).collect();
         }

@@ -45,6 +45,8 @@ struct SetList {
     name: String,
     /// The digest of the version that the form changes; empty if the form can store a new set.
     base: String,
+    /// The name of the set with this version.
+    base_of: String,
     fields: Fields,
     error: String,
 }
@@ -88,13 +90,14 @@ async fn set_list(
     form: SaveForm,
     error: String,
 ) -> Result<SetList, PageError> {
-    let SaveForm { name, rules, checks, base } = form;
+    let SaveForm { name, rules, checks, base, base_of } = form;
     Ok(SetList {
         frame: Frame::new("Assertion sets", "/sets", caller),
         has_judge: app.records.has_judge(),
         sets: app.store.sets().await?.into_iter().map(Version::new).collect(),
         name,
         base,
+        base_of,
         fields: Fields { rules, yaml: checks },
         error,
     })
@@ -108,6 +111,8 @@ struct SaveForm {
     checks: String,
     /// The digest of the newest version when the page was loaded; empty if the form can store a new set.
     base: String,
+    /// The name of the set with this version. A set with another name can be stored without it.
+    base_of: String,
 }
 
 async fn save(
@@ -122,6 +127,7 @@ async fn save(
         Ok(_) if name.is_empty() => "Write the name of the set.".to_owned(),
         Ok(checks) => {
             let expected = match form.base.as_str() {
+                _ if name != form.base_of.trim() => ExpectedVersion::Any,
                 "" => ExpectedVersion::Any,
                 base => ExpectedVersion::Digest(vec![base.to_owned()]),
             };

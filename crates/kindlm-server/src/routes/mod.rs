@@ -15,6 +15,7 @@ mod rates;
 pub(crate) mod runs;
 pub(crate) mod samples;
 mod sets;
+mod suites;
 mod traces;
 
 use std::time::Duration;
@@ -59,6 +60,7 @@ pub fn app(app: App) -> Router {
         .merge(feedback_rates::routes(&app))
         .merge(runs::routes(&app))
         .merge(baselines::routes(&app))
+        .merge(suites::routes(&app))
         .with_state(app)
         .split_for_parts();
     let api = Bytes::from(document(&api).to_string());

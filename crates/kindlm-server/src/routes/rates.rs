@@ -40,6 +40,10 @@ struct RateQuery {
     agent: Option<String>,
     /// The id of a prompt assertion, or the name of another check; all if absent.
     assertion: Option<String>,
+    /// The version of the assertion set, `name@version`; all if absent.
+    set: Option<String>,
+    /// A tag of the samples; all samples if absent.
+    tag: Option<String>,
     /// The earliest time at which samples were received (RFC 3339).
     #[param(format = DateTime)]
     after: Option<String>,
@@ -75,6 +79,8 @@ struct AssertionRate {
     /// The share of passes among passes and failures; `null` without passes and failures. If the samples were chosen with
     /// different rates, each result counts as often as the number of samples that it stands for.
     pass_rate: Option<f64>,
+    /// The number of samples that the passes and failures stand for. To join rates, weight each `pass_rate` with it.
+    weight: f64,
     /// The lower end of the 95% confidence interval of the pass rate (Wilson).
     low: Option<f64>,
     /// The upper end of the interval.
@@ -126,6 +132,7 @@ impl AssertionRate {
             errored,
             skipped,
             pass_rate: tally.rate(),
+            weight: tally.total(),
             low: interval.map(|it| it.low),
             high: interval.map(|it| it.high),
             weighted_pass_rate,
@@ -197,6 +204,8 @@ async fn assertions(
     let filter = RateFilter {
         agent: query.agent.unwrap_or_default(),
         assertion: query.assertion.unwrap_or_default(),
+        set: query.set.unwrap_or_default(),
+        tag: query.tag.unwrap_or_default(),
         after: time("after", query.after.as_deref(), 0)?,
         before: time("before", query.before.as_deref(), i64::MAX)?,
         period: query.period.unwrap_or(Period::Day),

@@ -1,6 +1,8 @@
 //! `/v1/suites` and `/v1/runs`: runs of suites, their events, reports and comparisons.
 
 use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -13,8 +15,9 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
+use futures_util::{Stream, TryStreamExt as _, stream};
 use kindlm_otlp::gunzip;
+use kindlm_wire::v1::RunHead;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -25,13 +28,18 @@ use super::body::{json as read_json, request_key};
 use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
-use crate::runs::{Event, Events, NewRun, NotRead, NotStarted, RunInfo, RunService};
+use crate::runs::{
+    Event, Events, LiveRun, NewRun, NotRead, NotStarted, PastCases, RunInfo, RunService,
+};
 use crate::store::digest;
 use crate::store::idempotency::RequestKey;
 use crate::store::tokens::Scope;
 
 /// The time between two comments that keep a connection for events open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The number of cases of a stored run whose events are read at once.
+const PORTION: usize = 200;
 
 /// The header with the id of the last event that a client has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -48,7 +56,12 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(chunk))
         .routes(routes!(report))
         .routes(routes!(compare));
-    guarded(app, Scope::Evaluate, starts).merge(guarded(app, Scope::Read, reads))
+    let deletes = OpenApiRouter::new().routes(routes!(delete));
+    guarded(app, Scope::Evaluate, starts).merge(guarded(app, Scope::Read, reads)).merge(guarded(
+        app,
+        Scope::Admin,
+        deletes,
+    ))
 }
 
 /// The suites that can run.
@@ -86,20 +99,26 @@ async fn start(
     let new: NewRun = read_json(&headers, &body, "invalid-run")?;
     let key = request_key(&headers, &caller, "POST /v1/runs", &body)?;
     // The task goes on if the client leaves, so that the run is stored with its key.
-    let started = tokio::spawn(start_once(app, new, key)).await;
+    let author = caller.name().to_owned();
+    let started = tokio::spawn(async move { start_once(&app, new, key, &author).await }).await;
     let run = started.map_err(|err| NotStarted::Internal(err.to_string()))??;
     let location = format!("/v1/runs/{}", run["id"].as_str().unwrap_or_default());
     Ok((StatusCode::ACCEPTED, [("location", location)], Json(run)).into_response())
 }
 
 /// Starts a run, and describes it. A repeated request with the same key starts nothing.
-async fn start_once(app: App, new: NewRun, key: Option<RequestKey>) -> Result<Value, Problem> {
+async fn start_once(
+    app: &App,
+    new: NewRun,
+    key: Option<RequestKey>,
+    author: &str,
+) -> Result<Value, Problem> {
     if let Some(key) = &key
         && let Some(first) = app.store.begin_request(key).await?
     {
         return Ok(first);
     }
-    let started = app.runs.start(new).await;
+    let started = start_run(app, new, author).await;
     let run = started.map(|it| json!(RunInfo::of_live(&it)));
     if let Some(key) = &key {
         match &run {
@@ -108,6 +127,25 @@ async fn start_once(app: App, new: NewRun, key: Option<RequestKey>) -> Result<Va
         }
     }
     Ok(run?)
+}
+
+/// Starts a run, and stores the version of its suite.
+pub(crate) async fn start_run(
+    app: &App,
+    new: NewRun,
+    author: &str,
+) -> Result<Arc<LiveRun>, NotStarted> {
+    let (run, text) = app.runs.start(new).await?;
+    if let Some(text) = text {
+        match app.store.put_run_version(&run.id, &run.suite, &text, author).await {
+            Ok(version) => {
+                let _ = run.suite_version.set(version);
+            }
+            // The run goes on, so the request must not be repeated.
+            Err(err) => Problem::from(err).report_cause(app.runs.world()),
+        }
+    }
+    Ok(run)
 }
 
 /// Cancels a run: running executions may end, and no further ones start. The second time, they are aborted.
@@ -161,8 +199,39 @@ async fn list(
         let detail = "`limit`: expected a number from 1 to 1000";
         return Err(Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail));
     }
-    let (items, total) = blocking(app, move |runs| runs.list(limit.into())).await?;
+    let (items, total) = listed(app, limit.into()).await?;
     Ok(Json(Listed { total, items }))
+}
+
+/// Returns the newest runs with the versions of their suites, and the number of all runs.
+pub(crate) async fn listed(app: App, limit: usize) -> Result<(Vec<RunInfo>, usize), Problem> {
+    let versions = app.store.run_versions(i64::try_from(limit).unwrap_or(i64::MAX)).await?;
+    let (mut runs, total) = blocking(app, move |runs| runs.list(limit)).await?;
+    for run in &mut runs {
+        run.suite_version = run.suite_version.or_else(|| versions.get(&run.id).copied());
+    }
+    Ok((runs, total))
+}
+
+/// Returns a run with the version of its suite, and the head of its report if it has one.
+pub(crate) async fn described(app: App, id: String) -> Result<(RunInfo, Option<RunHead>), Problem> {
+    let version = app.store.run_version(&id).await?;
+    let (mut run, head) = blocking(app, move |runs| runs.described(&id)).await?;
+    run.suite_version = run.suite_version.or(version);
+    Ok((run, head))
+}
+
+/// Deletes a run, with its report. A run that is going on must be cancelled first.
+#[utoipa::path(delete, path = "/v1/runs/{id}", params(("id" = String, Path, description = "the id of the run")), responses(
+    (status = 204, description = "the run is deleted"),
+    (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
+    (status = 409, description = "the run is going on, or a baseline has its results", body = Problem, content_type = "application/problem+json"),
+))]
+async fn delete(State(app): State<App>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+    let run = id.clone();
+    blocking(app.clone(), move |runs| runs.delete(&run)).await?;
+    app.store.delete_run_version(&id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Describes a run.
@@ -171,14 +240,15 @@ async fn list(
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
 ))]
 async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<RunInfo>, Problem> {
-    blocking(app, move |runs| runs.described(&id)).await.map(|(run, _)| Json(run))
+    described(app, id).await.map(|(run, _)| Json(run))
 }
 
 /// Follows a run as server-sent events: `progress`, `case`, `gate`, and `done` at the end.
 ///
 /// A client that reconnects with the header `last-event-id` gets only the events after that one, but all events if the
 /// run was resumed or the server was restarted. Of past `progress` events, only the last one is sent. A run that did not
-/// run in this process has no `progress` events, and its cases are in the order of the report.
+/// run in this process has no `progress` events, and its cases are in the order of the report. The event `omitted` stands
+/// for older events that the server does not keep; the report has their cases.
 #[utoipa::path(get, path = "/v1/runs/{id}/events",
     params(("id" = String, Path, description = "the id of the run"), ("last-event-id" = Option<String>, Header, description = "the id of the last event that was received")),
     responses(
@@ -206,15 +276,12 @@ pub(crate) async fn events(
         let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
         return Ok(events.into_response());
     }
-    let (series, past) = blocking(app, move |runs| past_events(runs, &id)).await?;
-    let seen = seen(last, series);
-    if seen == past.len() {
+    let past = blocking(app, move |runs| PastRun::open(runs, &id)).await?;
+    let seen = seen(last, past.series);
+    if seen == past.count() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let past = past.into_iter().zip(1..).skip(seen);
-    let past = past.map(|(event, number)| sent(series, number, &event));
-    let past: Vec<_> = past.map(Ok::<_, Infallible>).collect();
-    Ok(Sse::new(stream::iter(past)).into_response())
+    Ok(Sse::new(past.events(seen)).into_response())
 }
 
 /// Makes an event. Its id names its series, because a resumed run begins a new series.
@@ -228,14 +295,60 @@ fn seen(last: Option<&str>, series: i64) -> usize {
     if known == series.to_string() { number.parse().unwrap_or(0) } else { 0 }
 }
 
-/// Returns the events of a stored run, and their series: the time at which the report was written.
-fn past_events(runs: &RunService, id: &str) -> Result<(i64, Vec<Event>), NotRead> {
-    let (run, head) = runs.described(id)?;
-    let head = head.ok_or_else(|| NotRead::NoReport(id.to_owned()))?;
-    let done = Event::done(&run.id, run.state, None);
-    let mut events = runs.case_events(id)?;
-    events.extend(Event::of_gates(&head).chain([done]));
-    Ok((runs.report_time(id)?, events))
+/// The events of a stored run.
+struct PastRun {
+    /// The time at which the report was written.
+    series: i64,
+    cases: PastCases,
+    /// The events after those of the cases.
+    last: Vec<Event>,
+}
+
+impl PastRun {
+    fn open(runs: &RunService, id: &str) -> Result<Self, NotRead> {
+        let (run, head) = runs.described(id)?;
+        let head = head.ok_or_else(|| NotRead::NoReport(id.to_owned()))?;
+        let done = Event::done(&run.id, run.state, None);
+        let last = Event::of_gates(&head).chain([done]).collect();
+        Ok(Self { series: runs.report_time(id)?, cases: runs.past_cases(id)?, last })
+    }
+
+    /// Returns the number of all events.
+    fn count(&self) -> usize {
+        self.cases.len() + self.last.len()
+    }
+
+    /// Returns the events after the first `seen` ones. They are read in portions, so that a long run needs no more
+    /// memory. If a case cannot be read, the stream ends without the event `done`.
+    fn events(self, seen: usize) -> impl Stream<Item = io::Result<sse::Event>> + use<> {
+        let past = Arc::new(self);
+        let portions = stream::try_unfold(seen, move |seen| {
+            let past = Arc::clone(&past);
+            async move {
+                if seen >= past.count() {
+                    return Ok(None);
+                }
+                let read = tokio::task::spawn_blocking(move || past.portion(seen));
+                let found = read.await.map_err(io::Error::other)?;
+                let found = found.map_err(|why| io::Error::other(Problem::from(why).detail))?;
+                let next = seen + found.len();
+                Ok::<_, io::Error>(Some((stream::iter(found.into_iter().map(Ok)), next)))
+            }
+        });
+        portions.try_flatten()
+    }
+
+    /// Reads the next events after the first `seen` ones, at least one.
+    fn portion(&self, seen: usize) -> Result<Vec<sse::Event>, NotRead> {
+        let cases = self.cases.len();
+        let events = if seen < cases {
+            self.cases.events(seen..cases.min(seen + PORTION))?
+        } else {
+            self.last[seen - cases..].to_vec()
+        };
+        let numbered = (seen + 1..).zip(&events);
+        Ok(numbered.map(|(number, event)| sent(self.series, number, event)).collect())
+    }
 }
 
 /// Returns the head of a finished run: its totals and gates.
@@ -456,6 +569,7 @@ impl From<NotRead> for Problem {
                 "no-report",
                 format!("the run `{id}` has no report yet"),
             ),
+            NotRead::Kept(why) => Self::new(StatusCode::CONFLICT, "run-kept", why),
             NotRead::NoSuite(name) => unknown_suite(StatusCode::NOT_FOUND, &name),
             NotRead::NoSide(name) => Self::new(
                 StatusCode::NOT_FOUND,

@@ -27,6 +27,7 @@ use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::case::{CaseForm, case, case_name};
 use crate::problem::Problem;
+use crate::runs::RunService;
 use crate::store::samples::{
     Cursor, Feedback, NewFeedback, NewSample, SampleFilter, SamplePage, Stored,
 };
@@ -40,6 +41,9 @@ pub(crate) const NOT_IN_SAMPLES: [&str; 4] = ["assertions", "expect", "threshold
 
 /// The maximum number of samples in a request.
 const MAX_SAMPLES: usize = 10_000;
+
+/// The maximum number of tags of a sample.
+const MAX_TAGS: usize = 20;
 
 /// The maximum length of a note, in characters.
 const LONGEST_NOTE: usize = 4000;
@@ -66,7 +70,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 /// The ids of all agents differ: another sample with the id of a stored one is refused.
 #[utoipa::path(post, path = "/v1/samples",
     params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day changes nothing, and returns the first response")),
-    request_body(description = "a sample: `agent`, and optionally `id`, `subject`, `version` and `error`, with the evidence of a record; or one sample per line",
+    request_body(description = "a sample: `agent`, and optionally `id`, `subject`, `version`, `tags` and `error`, with the evidence of a record; or one sample per line",
         content((ref("#/components/schemas/NewSample") = "application/json"), (ref("#/components/schemas/NewSample") = "application/x-ndjson"))),
     responses(
         (status = 200, description = "the samples are stored", body = Stored),
@@ -136,12 +140,25 @@ fn sample(redactor: Option<&Redactor>, json: &[u8], place: &str) -> Result<NewSa
         .ok_or_else(|| invalid(format!("{place}the sample has no `agent`")))?;
     let subject = text(&body, "subject", place)?.unwrap_or_default();
     let version = text(&body, "version", place)?.unwrap_or_default();
+    check_tags(&body, place)?;
     if let Some(redactor) = redactor {
         let texts = body.iter_mut().filter(|(key, _)| !IDENTIFIERS.contains(&key.as_str()));
         texts.for_each(|(_, value)| redactor.redact_value(value));
     }
     let has_error = body.get("error").is_some_and(|it| !it.is_null());
     Ok(NewSample { id, agent, subject, version, has_error, body })
+}
+
+/// Checks the tags of a sample: a list of short texts.
+fn check_tags(body: &Map<String, Value>, place: &str) -> Result<(), Problem> {
+    let is_tag = |it: &Value| it.as_str().is_some_and(is_short);
+    match body.get("tags") {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Array(tags)) if tags.len() <= MAX_TAGS && tags.iter().all(is_tag) => Ok(()),
+        Some(_) => Err(invalid(format!(
+            "{place}`tags` must be a list of at most {MAX_TAGS} texts of 1 to 100 characters, without control characters"
+        ))),
+    }
 }
 
 /// Replaces numbers of identifiers that are not whole, or larger than 64 bits, by their texts. As floating-point numbers,
@@ -283,7 +300,13 @@ async fn make_case(
     let status = if form.suite.is_some() { StatusCode::CREATED } else { StatusCode::OK };
     if let Some(suite) = form.suite {
         let (name, item) = (case_name(&id), yaml.clone());
-        read_runs(app, move |runs| runs.append_test(&suite, &name, &item)).await?;
+        let path = suite.clone();
+        let add = move |runs: &RunService| runs.append_test(&path, &name, &item);
+        let text = read_runs(app.clone(), add).await?;
+        // The case is added, so a request that is repeated would fail.
+        if let Err(err) = app.store.put_suite(&suite, &text, caller.name()).await {
+            Problem::from(err).report_cause(app.runs.world());
+        }
     }
     Ok((status, [(CONTENT_TYPE, "application/yaml")], yaml).into_response())
 }

@@ -24,7 +24,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(newest))
         .routes(routes!(versions))
         .routes(routes!(version));
-    let writes = OpenApiRouter::new().routes(routes!(put));
+    let writes = OpenApiRouter::new().routes(routes!(put)).routes(routes!(remove));
     guarded(app, Scope::Read, reads).merge(guarded(app, Scope::Admin, writes))
 }
 
@@ -66,6 +66,21 @@ async fn put(
         records::put_set(&app, &name, content, caller.name(), &expected).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, tagged(version)).into_response())
+}
+
+/// Deletes all versions of a set.
+///
+/// The results of the samples that it evaluated stay, with the name and version of the set.
+#[utoipa::path(delete, path = "/v1/assertion-sets/{name}",
+    params(("name" = String, Path, description = "the name of the set")),
+    responses(
+        (status = 204, description = "the set is deleted"),
+        (status = 404, description = "there is no such set", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "an agent has the set", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn remove(State(app): State<App>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
+    let is_deleted = app.store.delete_set(&name).await?;
+    if is_deleted { Ok(StatusCode::NO_CONTENT) } else { Err(unknown(&name)) }
 }
 
 /// Reads the header `if-match`: `*`, or a list of digests in quotes.

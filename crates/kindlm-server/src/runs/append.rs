@@ -9,7 +9,8 @@ use serde_yaml::Value;
 use super::{NotRead, RunService};
 
 impl RunService {
-    /// Adds a test case to the end of the list `tests` of a suite. The rest of the file is unchanged.
+    /// Adds a test case to the end of the list `tests` of a suite, and returns the new text of the file. The rest of the
+    /// file is unchanged.
     ///
     /// `item` is an item of a YAML list, which may begin with comments.
     ///
@@ -17,7 +18,12 @@ impl RunService {
     ///
     /// Fails if there is no such suite, if it has a case with this name, if the file cannot be extended, or if it cannot be
     /// written.
-    pub(crate) fn append_test(&self, suite: &str, name: &str, item: &str) -> Result<(), NotRead> {
+    pub(crate) fn append_test(
+        &self,
+        suite: &str,
+        name: &str,
+        item: &str,
+    ) -> Result<String, NotRead> {
         if !self.suites()?.iter().any(|it| it == suite) {
             return Err(NotRead::NoSuite(suite.to_owned()));
         }
@@ -38,7 +44,8 @@ impl RunService {
         })?;
         // The file is replaced as a whole, so that a run never reads a part of it.
         kindlm_store::write(&path, new.as_bytes())
-            .map_err(|err| NotRead::Failed(format!("cannot change `{suite}`: {err}")))
+            .map_err(|err| NotRead::Failed(format!("cannot change `{suite}`: {err}")))?;
+        Ok(new)
     }
 }
 

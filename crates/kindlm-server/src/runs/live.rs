@@ -1,6 +1,7 @@
 //! A run of this process, with the events that clients follow.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use kindlm_run::stored_runs::RunOutcome;
@@ -54,10 +55,19 @@ const PROGRESS: &str = "progress";
 /// The maximum number of failed and errored cases that the page of a run shows.
 const FAILURES: usize = 100;
 
+/// The maximum size of the events that a run keeps, in bytes. Those of 10,000 passed cases are smaller.
+const KEPT: usize = 4 << 20;
+
+/// The maximum size of the events of a run that has ended, once another run is added.
+const KEPT_AFTER: usize = 64 << 10;
+
+/// The size of an event in memory besides its data, rounded up.
+const EVENT_SIZE: usize = 64;
+
 /// An event of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// `progress`, `case`, `gate` or `done`.
+    /// `progress`, `case`, `gate`, `done`, or `omitted` in place of events that are not kept.
     pub(crate) name: &'static str,
     /// A JSON object.
     pub(crate) data: Arc<str>,
@@ -116,8 +126,12 @@ pub(crate) struct Known {
     pub(crate) failures: Vec<FailedCase>,
     /// The number of further failed or errored cases.
     pub(crate) more_failures: usize,
-    /// The events without the `progress` events, with their numbers.
-    events: Vec<(usize, Event)>,
+    /// The newest events without the `progress` events, with their numbers.
+    events: VecDeque<(usize, Event)>,
+    /// The size of these events, in bytes.
+    bytes: usize,
+    /// The number of the last event that is not kept any more.
+    omitted: usize,
     /// The last `progress` event. It replaces the earlier `progress` events.
     progress: Option<(usize, Event)>,
     /// The number of events.
@@ -131,16 +145,36 @@ impl Known {
         if numbered.1.name == PROGRESS {
             self.progress = Some(numbered);
         } else {
-            self.events.push(numbered);
+            self.bytes += size(&numbered.1);
+            self.events.push_back(numbered);
+            self.trim(KEPT);
+        }
+    }
+
+    /// Removes the oldest events, until at most `most` bytes are left.
+    fn trim(&mut self, most: usize) {
+        while self.bytes > most
+            && let Some((number, event)) = self.events.pop_front()
+        {
+            self.bytes -= size(&event);
+            self.omitted = number;
         }
     }
 
     /// Returns the first stored event after the event with this number; `None` if there is none.
-    fn next(&self, seen: usize) -> Option<&(usize, Event)> {
+    fn next(&self, seen: usize) -> Option<(usize, Event)> {
+        if seen < self.omitted {
+            let data = json!({"after": seen, "until": self.omitted});
+            return Some((self.omitted, Event::new("omitted", &data)));
+        }
         let at = self.events.partition_point(|it| it.0 <= seen);
         let progress = self.progress.iter().filter(|it| it.0 > seen);
-        self.events.get(at).into_iter().chain(progress).min_by_key(|it| it.0)
+        self.events.get(at).into_iter().chain(progress).min_by_key(|it| it.0).cloned()
     }
+}
+
+fn size(event: &Event) -> usize {
+    event.data.len() + EVENT_SIZE
 }
 
 /// A run that this process started.
@@ -149,6 +183,8 @@ pub(crate) struct LiveRun {
     pub(crate) id: String,
     /// The suite: its path below the folder of suites.
     pub(crate) suite: String,
+    /// The version of the suite, once it is stored.
+    pub(crate) suite_version: OnceLock<i64>,
     known: Mutex<Known>,
     /// The series of the events: the time of the plan in milliseconds since 1970. A resumed run has another series.
     pub(crate) series: i64,
@@ -169,13 +205,16 @@ impl LiveRun {
             ended: 0,
             failures: Vec::new(),
             more_failures: 0,
-            events: Vec::new(),
+            events: VecDeque::new(),
+            bytes: 0,
+            omitted: 0,
             progress: None,
             count: 0,
         };
         Arc::new(Self {
             id,
             suite,
+            suite_version: OnceLock::new(),
             known: Mutex::new(known),
             series: Timestamp::now().as_millisecond(),
             count: watch::Sender::new(0),
@@ -193,7 +232,7 @@ impl LiveRun {
         Known {
             error: known.error.clone(),
             failures: known.failures.clone(),
-            events: Vec::new(),
+            events: VecDeque::new(),
             progress: None,
             ..*known
         }
@@ -201,6 +240,13 @@ impl LiveRun {
 
     pub(crate) fn has_ended(&self) -> bool {
         !matches!(self.lock().state, RunState::Queued | RunState::Running)
+    }
+
+    /// Removes all but the newest events, if the run has ended.
+    pub(super) fn trim(&self) {
+        if self.has_ended() {
+            self.lock().trim(KEPT_AFTER);
+        }
     }
 
     /// Waits until the run has ended.
@@ -281,7 +327,7 @@ impl Events {
     pub(crate) async fn next(&mut self) -> Option<(usize, Event)> {
         loop {
             self.count.mark_unchanged();
-            let found = self.run.lock().next(self.seen).cloned();
+            let found = self.run.lock().next(self.seen);
             if let Some(found) = found {
                 self.seen = found.0;
                 return Some(found);
@@ -387,8 +433,35 @@ mod tests {
         assert_eq!(known.events.len(), 3);
         let mut numbers = vec![0];
         while let Some((number, _)) = known.next(numbers[numbers.len() - 1]) {
-            numbers.push(*number);
+            numbers.push(number);
         }
         assert_eq!(numbers, [0, 1, 1001, 1002, 1003]);
+    }
+
+    #[test]
+    fn events_of_10_000_cases_are_bounded() {
+        let run = LiveRun::new("r".to_owned(), "s".to_owned());
+        let case = |reason: &str| Event::new("case", &json!({"case": "c", "reason": reason}));
+        for _ in 0..10_000 {
+            run.add([case("")], |_| {});
+        }
+        assert_eq!((run.lock().events.len(), run.lock().omitted), (10_000, 0));
+        let reason = "x".repeat(1000);
+        for _ in 0..10_000 {
+            run.add([case(&reason)], |_| {});
+        }
+        run.trim();
+        assert!(run.lock().bytes <= KEPT && run.lock().bytes > KEPT / 2, "a running run");
+        run.end(RunState::Passed, None);
+        run.trim();
+        let known = run.lock();
+        assert!(known.bytes <= KEPT_AFTER, "{}", known.bytes);
+        let kept: usize = known.events.iter().map(|it| size(&it.1)).sum();
+        assert_eq!(kept, known.bytes);
+        let (number, first) = known.next(5).unwrap();
+        assert_eq!((number, first.name), (known.omitted, "omitted"));
+        assert_eq!(*first.data, *format!("{{\"after\":5,\"until\":{number}}}"));
+        assert_eq!(known.next(number).unwrap().0, number + 1);
+        assert_eq!(known.next(known.count - 1).unwrap().1.name, "done");
     }
 }

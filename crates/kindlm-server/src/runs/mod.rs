@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 pub(crate) use baselines::BaselineInfo;
 pub(crate) use live::{Event, Events, LiveRun, RunState};
 pub(crate) use start::{NewRun, NotStarted};
-pub(crate) use stored::{NotRead, RunInfo};
+pub(crate) use stored::{NotRead, PastCases, RunInfo};
 
 /// The maximum number of runs that wait or run at once.
 const MAX_OPEN: usize = 100;
@@ -129,6 +129,12 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Forgets a deleted run.
+    fn forget(&self, id: &str) {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).retain(|it| it.id != id);
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner).pop(id);
+    }
+
     /// Adds a run. Fails if too many runs wait or run, or if this run has not ended yet.
     fn add(&self, run: &Arc<LiveRun>) -> Result<(), NotStarted> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,6 +144,7 @@ impl Inner {
         if live.iter().any(|it| it.id == run.id && !it.has_ended()) {
             return Err(NotStarted::Running(run.id.clone()));
         }
+        live.iter().for_each(|it| it.trim());
         // A resumed run replaces its earlier part.
         live.retain(|it| it.id != run.id);
         let ended = live.iter().filter(|it| it.has_ended()).count();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 
 use kindlm_run::{
-    Failure, OpenOptions, Prepared, Project, Purpose, RunConfig, Selection, Tag, resume,
+    Failure, OpenOptions, Prepared, Project, Purpose, RunConfig, Selection, SuiteFolder, Tag,
+    resume,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -117,7 +118,12 @@ impl RunService {
     ///
     /// Fails if the options are invalid, the suite cannot be opened, no test case is selected, the run to resume is not
     /// found or has not ended, or too many runs wait.
-    pub(crate) async fn start(&self, new: NewRun) -> Result<Arc<LiveRun>, NotStarted> {
+    ///
+    /// Returns the run, and the text of the suite's file; `None` for an inline suite.
+    pub(crate) async fn start(
+        &self,
+        new: NewRun,
+    ) -> Result<(Arc<LiveRun>, Option<String>), NotStarted> {
         let repeats = 1..=1000;
         if new.repeat.is_some_and(|it| !repeats.contains(&it)) {
             let message = "`repeat` must be from 1 to 1000";
@@ -128,9 +134,9 @@ impl RunService {
         let service = self.clone();
         let spawned = thread::Builder::new().name("run".to_owned()).spawn(move || {
             match service.prepare(&new) {
-                Ok((prepared, run)) => {
+                Ok((prepared, run, text)) => {
                     // The client may have left. The run starts anyway.
-                    let _ = reported.send(Ok(Arc::clone(&run)));
+                    let _ = reported.send(Ok((Arc::clone(&run), text)));
                     inner.perform(prepared, &run);
                 }
                 Err(why) => drop(reported.send(Err(why))),
@@ -142,9 +148,12 @@ impl RunService {
         })
     }
 
-    fn prepare(&self, new: &NewRun) -> Result<(Prepared, Arc<LiveRun>), NotStarted> {
+    fn prepare(
+        &self,
+        new: &NewRun,
+    ) -> Result<(Prepared, Arc<LiveRun>, Option<String>), NotStarted> {
         let world = &self.inner.world;
-        let (project, name) = self.open_suite(&new.suite, new.repeat)?;
+        let (project, name, text) = self.open_suite(&new.suite, new.repeat)?;
         let find = |id: &String| resume::find(world, &project.place, &project.suite, Some(id));
         let past = new.resume.as_ref().map(find).transpose()?;
         let mut config = RunConfig {
@@ -162,15 +171,16 @@ impl RunService {
             .ok_or_else(|| Failure::input("the selection has no test case"))?;
         let run = LiveRun::new(prepared.id().to_owned(), name);
         self.inner.add(&run)?;
-        Ok((prepared, run))
+        Ok((prepared, run, text))
     }
 
-    /// Opens a suite, and returns its name: the path, or the name in the text of an inline suite.
+    /// Opens a suite, and returns its name: the path, or the name in the text of an inline suite. Returns the text of the
+    /// file too; `None` for an inline suite.
     fn open_suite(
         &self,
         suite: &SuiteChoice,
         repeat: Option<u32>,
-    ) -> Result<(Project, String), NotStarted> {
+    ) -> Result<(Project, String, Option<String>), NotStarted> {
         let world = &self.inner.world;
         match suite {
             SuiteChoice::Named(name) => {
@@ -181,7 +191,9 @@ impl RunService {
                     return Err(NotStarted::NoSuite(name.clone()));
                 }
                 let options = OpenOptions::new(Path::new(name));
-                Ok((Project::open(world, &options, Purpose::Run)?, name.clone()))
+                let text = SuiteFolder::new(world, Path::new(name)).read()?;
+                let project = Project::of_text(world, &options, &text, Purpose::Run)?;
+                Ok((project, name.clone(), String::from_utf8(text).ok()))
             }
             SuiteChoice::Inline(text) => {
                 let models = self.inner.models.as_ref().ok_or(NotStarted::NoInline("--config"))?;
@@ -191,7 +203,7 @@ impl RunService {
                 let project = models.open(world, &self.inline_folder(), text.as_bytes())?;
                 check_size(&project, repeat)?;
                 let name = project.suite.info.name.clone();
-                Ok((project, name))
+                Ok((project, name, None))
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Stored runs, and their reports.
 
+use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
 use kindlm_reporters::{ServedRun, Style, serve_run};
 use kindlm_run::reports::{NotRendered, render};
 use kindlm_run::saved::{self, Saved};
-use kindlm_run::stored_runs::{self, StoredRun};
+use kindlm_run::stored_runs::{self, Removal, StoredRun};
 use kindlm_run::{FailedCase, Failure, SuiteFolder, compare, reporter};
 use kindlm_store::Runs;
 use kindlm_types::{AnyReport, CaseSource as _};
@@ -26,6 +27,9 @@ pub(crate) struct RunInfo {
     /// The suite: its path below the folder of suites, or its name if it is an inline suite or its file is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suite: Option<String>,
+    /// The version of the suite; absent for inline suites, and for runs that no server started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) suite_version: Option<i64>,
     pub(crate) state: RunState,
     /// The start of the run, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,6 +61,7 @@ impl RunInfo {
         Self {
             id: run.id.clone(),
             suite: Some(run.suite.clone()),
+            suite_version: run.suite_version.get().copied(),
             state: known.state,
             started_at: None,
             duration_ms: None,
@@ -74,6 +79,7 @@ impl RunInfo {
         Self {
             id: run.id,
             suite: path.or(run.suite),
+            suite_version: None,
             state: run.outcome.into(),
             started_at: run.started_at,
             duration_ms: run.duration_ms,
@@ -93,6 +99,8 @@ pub(crate) enum NotRead {
     NoRun(String),
     /// The run has no report yet.
     NoReport(String),
+    /// The run cannot be deleted, for this reason.
+    Kept(String),
     /// There is no such suite.
     NoSuite(String),
     /// The suite has no baseline and no run of this name.
@@ -124,6 +132,26 @@ fn page_version(place: &SuiteFolder, id: &str) -> PageVersion {
     let folder = Runs::new(place.state()).run_folder(id).ok();
     let time = |name| folder.as_ref()?.join(name).metadata().ok()?.modified().ok();
     [time(Runs::REPORT), time(Runs::MUTATION)]
+}
+
+/// The cases of a finished run, which are read one by one.
+pub(crate) struct PastCases(Saved);
+
+impl PastCases {
+    pub(crate) fn len(&self) -> usize {
+        self.0.report.cases.len()
+    }
+
+    /// Returns the events of some cases, in the order of the report. Fails if a case cannot be read.
+    pub(crate) fn events(&self, range: Range<usize>) -> Result<Vec<Event>, NotRead> {
+        let event = |at| -> Result<Event, NotRead> {
+            let case = self.0.report.cases.read(at);
+            let case = case.map_err(|err| NotRead::Failed(err.to_string()))?;
+            Ok(FailedCase::of_report(&case)
+                .map_or_else(|| Event::of_case(&case), |it| Event::of_failed_case(&it)))
+        };
+        range.map(event).collect()
+    }
 }
 
 impl RunService {
@@ -204,17 +232,9 @@ impl RunService {
         self.described(id)?.1.ok_or_else(|| NotRead::NoReport(id.to_owned()))
     }
 
-    /// Returns an event for each case of a finished run, in the order of the report. Fails if the run has no report, or a
-    /// case cannot be read.
-    pub(crate) fn case_events(&self, id: &str) -> Result<Vec<Event>, NotRead> {
-        let (_, saved) = self.open(id)?;
-        let cases = &saved.report.cases;
-        let event = |at| -> Result<Event, NotRead> {
-            let case = cases.read(at).map_err(|err| NotRead::Failed(err.to_string()))?;
-            Ok(FailedCase::of_report(&case)
-                .map_or_else(|| Event::of_case(&case), |it| Event::of_failed_case(&it)))
-        };
-        (0..cases.len()).map(event).collect()
+    /// Returns the cases of a finished run. Fails if the run has no report.
+    pub(crate) fn past_cases(&self, id: &str) -> Result<PastCases, NotRead> {
+        Ok(PastCases(self.open(id)?.1))
     }
 
     /// Returns the time at which the report of a run was written, in milliseconds since 1970. Fails if the run has no
@@ -242,6 +262,35 @@ impl RunService {
         let served = Arc::new(served.map_err(|err| NotRead::Failed(err.to_string()))?);
         pages().put(id.to_owned(), (place, version, Arc::clone(&served)));
         Ok(served)
+    }
+
+    /// Deletes a run. Fails if there is no such run, if it has not ended, or if a baseline has its results.
+    pub(crate) fn delete(&self, id: &str) -> Result<(), NotRead> {
+        let live = self.live(id);
+        if live.as_ref().is_some_and(|it| !it.has_ended()) {
+            return Err(NotRead::Kept(format!(
+                "the run `{id}` is going on; cancel it first: `POST /v1/runs/{id}/cancel`"
+            )));
+        }
+        match self.stored(id) {
+            Ok((place, _)) => match stored_runs::remove(&place, id)? {
+                Removal::Removed => {}
+                Removal::Running => {
+                    let why = format!("another process runs `{id}`; stop it first");
+                    return Err(NotRead::Kept(why));
+                }
+                Removal::HasBaselines(labels) => {
+                    let labels = labels.join("`, `");
+                    let why = format!("the baseline `{labels}` has the results of the run");
+                    return Err(NotRead::Kept(why));
+                }
+            },
+            // A run that was cancelled while it waited is not stored.
+            Err(NotRead::NoRun(_)) if live.is_some() => {}
+            Err(err) => return Err(err),
+        }
+        self.inner.forget(id);
+        Ok(())
     }
 
     /// Renders the report of a finished run. Fails if the run has no report, or if it cannot be rendered.

@@ -329,13 +329,9 @@ pub(super) async fn end_all(
         .bind(agent)
         .execute(&mut **transaction)
         .await?;
-    let sql = "SELECT assertion, assertion_set FROM detectors WHERE agent = $1 \
-        ORDER BY assertion, assertion_set";
-    for row in sqlx::query(sql).bind(agent).fetch_all(&mut **transaction).await? {
-        let (assertion, set): (String, String) =
-            (row.try_get("assertion")?, row.try_get("assertion_set")?);
-        restart(transaction, (agent, &assertion, &set)).await?;
-    }
+    let sql = "UPDATE detectors SET evidence = $1, recent = '' WHERE agent = $2";
+    let none = serde_json::to_string(&Detector::new(1).state().values)?;
+    sqlx::query(sql).bind(none).bind(agent).execute(&mut **transaction).await?;
     Ok(())
 }
 

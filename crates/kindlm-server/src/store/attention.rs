@@ -3,6 +3,7 @@
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
+use super::samples::tag_mark;
 use super::{Store, StoreError, time_text};
 
 /// The maximum size of a sample whose output is shown, in bytes.
@@ -12,12 +13,16 @@ const LARGEST: i64 = 64 << 10;
 const NAMED: i64 = 20;
 
 /// The conditions that samples must meet. Empty texts match all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AttentionFilter {
     /// The agent.
     pub agent: String,
     /// The version of the agent.
     pub version: String,
+    /// The version of the assertion set that evaluated the sample: `name@version`.
+    pub set: String,
+    /// A tag of the sample.
+    pub tag: String,
     /// The earliest time, in milliseconds since 1970.
     pub after: i64,
 }
@@ -63,7 +68,7 @@ impl Store {
         filter: &AttentionFilter,
         limit: u32,
     ) -> Result<Vec<AttentionSample>, StoreError> {
-        let AttentionFilter { agent, version, after } = filter;
+        let AttentionFilter { agent, version, set, tag, after } = filter;
         // The inner query sorts without texts, which may be large.
         let rows = sqlx::query(
             "SELECT id, agent, received_at, \
@@ -73,6 +78,8 @@ impl Store {
             WHERE received_at >= $2 AND ($3 = '' OR agent = $3) AND ($4 = '' OR version = $4) \
             AND (state = 'failed' OR id IN (SELECT sample_id FROM results \
             WHERE status IN ('failed', 'errored') AND received_at >= $2)) \
+            AND ($6 = '' OR id IN (SELECT sample_id FROM results WHERE assertion_set = $6 AND received_at >= $2)) \
+            AND ($7 = '' OR replace(tags, $7, '') <> tags) \
             ORDER BY received_at DESC, id DESC LIMIT $5) \
             ORDER BY received_at DESC, id DESC",
         )
@@ -81,6 +88,8 @@ impl Store {
         .bind(agent)
         .bind(version)
         .bind(i64::from(limit))
+        .bind(set)
+        .bind(tag_mark(tag))
         .fetch_all(&self.pool)
         .await?;
         let mut samples = Vec::new();
@@ -109,15 +118,19 @@ impl Store {
         &self,
         filter: &AttentionFilter,
     ) -> Result<SampleCounts, StoreError> {
-        let AttentionFilter { agent, version, after } = filter;
+        let AttentionFilter { agent, version, set, tag, after } = filter;
         let row = sqlx::query(
             "SELECT count(*) AS samples, count(CASE WHEN state = 'done' THEN 1 END) AS evaluated, \
             count(CASE WHEN state = 'over-budget' THEN 1 END) AS over_budget \
-            FROM samples WHERE received_at >= $1 AND ($2 = '' OR agent = $2) AND ($3 = '' OR version = $3)",
+            FROM samples WHERE received_at >= $1 AND ($2 = '' OR agent = $2) AND ($3 = '' OR version = $3) \
+            AND ($4 = '' OR id IN (SELECT sample_id FROM results WHERE assertion_set = $4 AND received_at >= $1)) \
+            AND ($5 = '' OR replace(tags, $5, '') <> tags)",
         )
         .bind(after)
         .bind(agent)
         .bind(version)
+        .bind(set)
+        .bind(tag_mark(tag))
         .fetch_one(&self.pool)
         .await?;
         Ok(SampleCounts {

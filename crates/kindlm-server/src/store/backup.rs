@@ -41,7 +41,9 @@ impl Store {
         let failed = |err| BackupError::File(file.display().to_string(), err);
         options.open(file).map_err(failed)?;
         // SQLite fills an empty file.
-        let name = file.to_string_lossy().into_owned();
+        // SQLite reads a name that begins with `file:` as a URL.
+        let path = if file.is_absolute() { file.to_owned() } else { Path::new(".").join(file) };
+        let name = path.to_string_lossy().into_owned();
         let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(&self.pool).await;
         if let Err(err) = copied {
             // Half a copy would look like a backup. The first error is the one to report.

@@ -58,7 +58,7 @@ impl Store {
         &self,
         filter: &FeedbackFilter,
     ) -> Result<Option<FeedbackRates>, StoreError> {
-        let mut rates = self.thumbs(filter).await?;
+        let Some(mut rates) = self.overall_feedback(filter).await? else { return Ok(None) };
         // Scores are rounded to percents, so that equal pairs are counted by the database.
         let by_assertion = format!(
             "SELECT results.agent, results.assertion, CAST(round(results.score * 100.0) AS BIGINT) AS score, \
@@ -71,6 +71,20 @@ impl Store {
             let key = (row.try_get("agent")?, row.try_get("assertion")?);
             add(rates.assertions.entry(key).or_default(), &row)?;
         }
+        Ok(Some(rates))
+    }
+
+    /// Returns the opinions of users and their correlation with the mean scores of samples, without single assertions.
+    /// Returns `None` if there are too many different pairs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn overall_feedback(
+        &self,
+        filter: &FeedbackFilter,
+    ) -> Result<Option<FeedbackRates>, StoreError> {
+        let mut rates = self.thumbs(filter).await?;
         let overall = format!(
             "SELECT CAST(round(means.score * 100.0) AS BIGINT) AS score, \
             CAST(round(opinions.opinion * 100.0) AS BIGINT) AS opinion, count(*) AS pairs \

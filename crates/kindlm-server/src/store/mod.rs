@@ -19,6 +19,7 @@ pub mod samples;
 pub mod sampling;
 pub mod sets;
 pub mod spending;
+pub mod suites;
 pub mod tokens;
 pub mod traces;
 
@@ -85,6 +86,12 @@ pub enum StoreError {
     SetChanged {
         /// The newest version; `None` if there is no such set.
         newest: Option<i64>,
+    },
+    /// Agents use the set that a request deletes.
+    #[error("the agents {} use the set; give them another set, or remove them", quoted(.agents))]
+    SetInUse {
+        /// The names of the agents.
+        agents: Vec<String>,
     },
     /// Another sample has the same id.
     #[error(
@@ -248,6 +255,10 @@ fn set_changed(newest: Option<&i64>) -> String {
         }
         None => "there is no such set yet; store it without the header `if-match`".to_owned(),
     }
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the current time in milliseconds since 1970.

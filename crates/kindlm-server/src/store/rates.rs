@@ -7,6 +7,7 @@ use serde::Deserialize;
 use sqlx::Row as _;
 use utoipa::ToSchema;
 
+use super::samples::tag_mark;
 use super::sampling::{Share, share_of};
 use super::{Store, StoreError};
 
@@ -56,6 +57,10 @@ pub struct RateFilter {
     pub agent: String,
     /// The assertion.
     pub assertion: String,
+    /// The version of the assertion set: `name@version`.
+    pub set: String,
+    /// A tag of the samples.
+    pub tag: String,
     /// The earliest time, in milliseconds since 1970.
     pub after: i64,
     /// The time after the latest one, in milliseconds since 1970.
@@ -159,12 +164,14 @@ impl Store {
         &self,
         filter: &RateFilter,
     ) -> Result<Option<BTreeMap<RateKey, PeriodResults>>, StoreError> {
-        let RateFilter { agent, assertion, after, before, period } = filter;
+        let RateFilter { agent, assertion, set, tag, after, before, period } = filter;
         let (width, offset) = (period.milliseconds(), period.offset());
         let rows = sqlx::query(
             "SELECT agent, assertion, version, assertion_set, status, share, \
             (received_at - CAST($1 AS BIGINT)) / CAST($2 AS BIGINT) AS period, count(*) AS results FROM results \
             WHERE ($3 = '' OR agent = $3) AND ($4 = '' OR assertion = $4) AND received_at >= $5 AND received_at < $6 \
+            AND ($8 = '' OR assertion_set = $8) AND ($9 = '' OR sample_id IN (SELECT id FROM samples \
+            WHERE received_at >= $5 AND received_at < $6 AND replace(tags, $9, '') <> tags)) \
             GROUP BY agent, assertion, version, assertion_set, status, share, period LIMIT $7",
         )
         .bind(offset)
@@ -174,6 +181,8 @@ impl Store {
         .bind(after)
         .bind(before)
         .bind(MOST + 1)
+        .bind(set)
+        .bind(tag_mark(tag))
         .fetch_all(&self.pool)
         .await?;
         if i64::try_from(rows.len()).unwrap_or(i64::MAX) > MOST {

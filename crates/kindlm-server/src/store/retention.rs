@@ -10,28 +10,25 @@ use super::{Store, StoreError, idempotency, now};
 const PORTION: i64 = 1_000;
 
 impl Store {
-    /// Deletes a portion of the samples that are older than `days`, the oldest first. Returns true if more are left.
+    /// Deletes the samples that are older than `days` in portions, the oldest first. Returns the number of portions.
     ///
-    /// With the last portion, the ended alerts, the costs, and the numbers about pages of that age are deleted too.
+    /// Other writers have their turn between two portions. After the last portion, the alerts and detectors without
+    /// results, the ended alerts, the costs, and the numbers about pages of that age are deleted too.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
-    pub async fn delete_old(&self, days: u32) -> Result<bool, StoreError> {
+    pub async fn delete_old(&self, days: u32) -> Result<u32, StoreError> {
         let before = now() - i64::from(days) * DAY;
-        let sql = "SELECT received_at FROM samples WHERE received_at < $1 ORDER BY received_at LIMIT 1 OFFSET $2";
-        let next = sqlx::query(sql).bind(before).bind(PORTION).fetch_optional(&self.pool).await?;
-        if let Some(next) = next {
-            // Samples of the same millisecond stay together.
-            let portion = next.try_get::<i64, _>("received_at")? + 1;
-            let filter =
-                SampleFilter { before: Some(portion.min(before)), ..SampleFilter::default() };
-            self.delete_samples(&filter).await?;
-            return Ok(true);
+        let mut portions = 0;
+        while self.delete_portion(before).await? {
+            portions += 1;
         }
-        let filter = SampleFilter { before: Some(before), ..SampleFilter::default() };
-        self.delete_samples(&filter).await?;
         let mut transaction = self.write().await?;
+        if portions > 0 {
+            // Each detector is compared with the results, so this is done once for all portions.
+            self.delete_ended_series(&mut transaction).await?;
+        }
         for (sql, limit) in [
             ("DELETE FROM alerts WHERE ended < $1", before),
             ("DELETE FROM spending WHERE day < $1", before.div_euclid(DAY)),
@@ -45,7 +42,23 @@ impl Store {
             sqlx::query(sql).bind(limit).execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
-        Ok(false)
+        Ok(portions)
+    }
+
+    /// Deletes the oldest samples before a time. Returns false if there is none.
+    async fn delete_portion(&self, before: i64) -> Result<bool, StoreError> {
+        let sql = "SELECT received_at FROM samples WHERE received_at < $1 ORDER BY received_at LIMIT 1 OFFSET $2";
+        let next = sqlx::query(sql).bind(before).bind(PORTION).fetch_optional(&self.pool).await?;
+        let end = match next {
+            // Samples of the same millisecond stay together.
+            Some(next) => before.min(next.try_get::<i64, _>("received_at")? + 1),
+            None => before,
+        };
+        let filter = SampleFilter { before: Some(end), ..SampleFilter::default() };
+        let mut transaction = self.write().await?;
+        let deleted = self.delete_matching(&mut transaction, &filter).await?;
+        transaction.commit().await?;
+        Ok(deleted > 0)
     }
 
     /// Deletes the idempotency keys that are older than a day. Their responses have the ids of samples.

@@ -275,34 +275,52 @@ impl Store {
     ///
     /// Fails if the database fails.
     pub async fn delete_samples(&self, filter: &SampleFilter) -> Result<u64, StoreError> {
-        let condition = filter.condition();
         let mut transaction = self.write().await?;
+        let deleted = self.delete_matching(&mut transaction, filter).await?;
+        if deleted > 0 {
+            self.delete_ended_series(&mut transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(deleted)
+    }
+
+    /// Deletes the samples that match, with their feedback, results and traces. Returns their number.
+    pub(super) async fn delete_matching(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        filter: &SampleFilter,
+    ) -> Result<u64, StoreError> {
+        let condition = filter.condition();
         let sql = format!(
             "DELETE FROM feedback WHERE sample_id IN (SELECT id FROM samples WHERE {condition})"
         );
-        self.filtered(sql, filter).execute(&mut *transaction).await?;
+        self.filtered(sql, filter).execute(&mut **transaction).await?;
         let sql = format!(
             "DELETE FROM results WHERE sample_id IN (SELECT id FROM samples WHERE {condition})"
         );
-        self.filtered(sql, filter).execute(&mut *transaction).await?;
+        self.filtered(sql, filter).execute(&mut **transaction).await?;
         for (table, key) in [("trace_parts", "trace_id"), ("traces", "id")] {
             let sql = format!(
                 "DELETE FROM {table} WHERE {key} IN (SELECT id FROM samples WHERE {condition})"
             );
-            self.filtered(sql, filter).execute(&mut *transaction).await?;
+            self.filtered(sql, filter).execute(&mut **transaction).await?;
         }
         let sql = format!("DELETE FROM samples WHERE {condition}");
-        let deleted = self.filtered(sql, filter).execute(&mut *transaction).await?;
-        if deleted.rows_affected() > 0 {
-            if !self.is_sqlite {
-                // A result that is being stored would not be seen. The storage of results locks a sample before the agent.
-                let sql = "SELECT name FROM agents ORDER BY name FOR UPDATE";
-                sqlx::query(sql).fetch_all(&mut *transaction).await?;
-            }
-            alerts::delete_without_results(&mut transaction).await?;
-        }
-        transaction.commit().await?;
+        let deleted = self.filtered(sql, filter).execute(&mut **transaction).await?;
         Ok(deleted.rows_affected())
+    }
+
+    /// Deletes the alerts and detectors of assertions that have no result any more.
+    pub(super) async fn delete_ended_series(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+    ) -> Result<(), StoreError> {
+        if !self.is_sqlite {
+            // A result that is being stored would not be seen. The storage of results locks a sample before the agent.
+            let sql = "SELECT name FROM agents ORDER BY name FOR UPDATE";
+            sqlx::query(sql).fetch_all(&mut **transaction).await?;
+        }
+        alerts::delete_without_results(transaction).await
     }
 
     /// Stores feedback. Returns its id; `None` if there is no such sample.
@@ -435,8 +453,8 @@ pub(super) async fn insert(
 ) -> Result<bool, StoreError> {
     let NewSample { agent, subject, version, body, .. } = sample;
     let inserted = sqlx::query(
-        "INSERT INTO samples (id, agent, subject, version, state, body, received_at, leased_until, share) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO samples (id, agent, subject, version, state, body, received_at, leased_until, share, tags) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
     )
     .bind(id)
     .bind(agent)
@@ -447,9 +465,23 @@ pub(super) async fn insert(
     .bind(now())
     .bind(due)
     .bind(choice.share.millionths())
+    .bind(written_tags(body))
     .execute(&mut **transaction)
     .await?;
     Ok(inserted.rows_affected() > 0)
+}
+
+/// Returns the tags of a sample as they are stored, each between two line breaks.
+fn written_tags(body: &Map<String, Value>) -> String {
+    let tags = body.get("tags").and_then(Value::as_array).into_iter().flatten();
+    let tags: Vec<&str> = tags.filter_map(Value::as_str).collect();
+    if tags.is_empty() { String::new() } else { format!("\n{}\n", tags.join("\n\n")) }
+}
+
+/// Returns the text that the stored tags of a sample contain if it has a tag. It is empty for the empty tag, which all
+/// samples match.
+pub(super) fn tag_mark(tag: &str) -> String {
+    if tag.is_empty() { String::new() } else { format!("\n{tag}\n") }
 }
 
 /// Returns how many of these sizes fit into `most` bytes together, at least 1.

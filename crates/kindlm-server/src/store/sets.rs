@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::{Store, StoreError, digest, exists_already, now, time_text};
 
 /// The number of attempts to store a version, if other requests store versions of the same set.
-const ATTEMPTS: u32 = 20;
+pub(super) const ATTEMPTS: u32 = 20;
 
 /// The time after which a diff need not be the shortest one.
 const DIFF_TIME: Duration = Duration::from_millis(500);
@@ -120,9 +120,11 @@ impl Store {
         }
         let old = before.as_ref().map(|it| pretty(&it.content)).transpose()?.unwrap_or_default();
         let new = pretty(content)?;
-        let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&old, &new);
-        let diff = diff.unified_diff().to_string();
-        let number = before.map_or(1, |it| it.version + 1);
+        let diff = line_diff(&old, &new);
+        let number = match before {
+            Some(before) => before.version + 1,
+            None => self.deleted_version(name).await? + 1,
+        };
         let created_at = now();
         // The key of the table is the name with the number, so only one request can store this number.
         sqlx::query(
@@ -149,6 +151,43 @@ impl Store {
             has_verdict: false,
         };
         Ok((stored, true))
+    }
+
+    /// Returns the last version of a deleted set; 0 if no set with this name was deleted.
+    async fn deleted_version(&self, name: &str) -> Result<i64, StoreError> {
+        let sql = "SELECT version FROM deleted_sets WHERE name = $1";
+        let row = sqlx::query(sql).bind(name).fetch_optional(&self.pool).await?;
+        Ok(row.map(|it| it.try_get("version")).transpose()?.unwrap_or(0))
+    }
+
+    /// Deletes all versions of a set. Returns false if there is no such set.
+    ///
+    /// The results of its samples stay. A later set with this name has higher versions.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an agent has the set, or if the database fails.
+    pub async fn delete_set(&self, name: &str) -> Result<bool, StoreError> {
+        let mut transaction = self.write().await?;
+        let sql = "SELECT name, assertion_set FROM agents ORDER BY name";
+        let mut agents = Vec::new();
+        for row in sqlx::query(sql).fetch_all(&mut *transaction).await? {
+            let set: String = row.try_get("assertion_set")?;
+            if set.split_once('@').map_or(&*set, |it| it.0) == name {
+                agents.push(row.try_get("name")?);
+            }
+        }
+        if !agents.is_empty() {
+            return Err(StoreError::SetInUse { agents });
+        }
+        let sql = "INSERT INTO deleted_sets (name, version) \
+            SELECT name, max(version) FROM assertion_sets WHERE name = $1 GROUP BY name \
+            ON CONFLICT (name) DO UPDATE SET version = excluded.version";
+        sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
+        let sql = "DELETE FROM assertion_sets WHERE name = $1";
+        let deleted = sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(deleted.rows_affected() > 0)
     }
 
     /// Returns a version of a set; the newest version if `number` is `None`. Returns `None` if the version does not
@@ -201,6 +240,12 @@ impl Store {
             ORDER BY name";
         sqlx::query(sql).fetch_all(&self.pool).await?.iter().map(summary).collect()
     }
+}
+
+/// Returns the lines that differ, as a unified diff.
+pub(super) fn line_diff(old: &str, new: &str) -> String {
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
+    diff.unified_diff().to_string()
 }
 
 fn pretty(content: &Map<String, Value>) -> Result<String, StoreError> {

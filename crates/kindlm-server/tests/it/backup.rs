@@ -49,6 +49,22 @@ fn sqlite_is_copied_while_the_server_runs() {
 }
 
 #[test]
+fn names_of_files_are_not_urls() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &["--database", "sqlite://my%20data.db"]);
+    assert_eq!(server.json("POST /v1/samples", &sample("1")).status, 200);
+    for file in ["a%20b.db", "file:c.db", "d ?mode=ro#.db"] {
+        let made = back_up(folder.path(), "sqlite://my%20data.db", file);
+        assert!(made.status.success(), "{file}: {made:?}");
+        let size = folder.path().join(file).metadata().unwrap().len();
+        assert!(size > 4096, "{file}: {size} bytes");
+    }
+    server.kill();
+    let restored = Server::start(folder.path(), &["--database", "sqlite://a%2520b.db"]);
+    assert_eq!(ids(&restored), ["1"]);
+}
+
+#[test]
 fn a_backup_of_a_missing_database_makes_no_file() {
     let folder = tempfile::tempdir().unwrap();
     for database in ["sqlite://none.db", "sqlite:none.db", "sqlite://none.db?mode=rwc"] {

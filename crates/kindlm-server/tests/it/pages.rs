@@ -176,6 +176,14 @@ fn sets_are_saved_and_tried_on_samples() {
         assert_eq!(reply.status, 422, "{name}");
         assert!(reply.body.contains(expected), "{}", reply.body);
     }
+    // After a refused version, the form can store a set with another name.
+    let checks = ("checks", "output: { contains: [x] }");
+    let old = [("base", "sha256:0"), ("base_of", "support"), checks];
+    let refused = submit(&server, "/sets", &[&[("name", "support")], &old[..]].concat());
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    assert!(refused.body.contains("name=\"base_of\" value=\"support\""), "{}", refused.body);
+    let renamed = submit(&server, "/sets", &[&[("name", "support2")], &old[..]].concat());
+    assert_eq!(location(&renamed), "/sets/support2");
     for (id, output) in [("good", "a refund"), ("bad", "<u>no</u>")] {
         let sample = json!({"id": id, "agent": "shop", "agent_output": output});
         assert_eq!(server.json("POST /v1/samples", &sample).status, 200);

@@ -369,6 +369,92 @@ fn stored_run_has_the_path_of_its_suite_and_all_cases() {
 }
 
 #[test]
+fn changed_suites_have_versions() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let versions = "/v1/suites/kindlm.yaml/versions";
+    assert_eq!(server.get(versions).json(), json!([]));
+    assert_eq!(server.get("/v1/suites/none.yaml/versions").status, 404);
+    let version_of = |body: Value| {
+        let id = run(&server, &body);
+        events(&server, &id, None);
+        let shown = server.get(&format!("/v1/runs/{id}")).json();
+        assert_eq!(
+            server.get("/v1/runs?limit=1").json()["items"][0]["suiteVersion"],
+            shown["suiteVersion"]
+        );
+        (id, shown["suiteVersion"].clone())
+    };
+    let (_, first) = version_of(json!({"suite": "kindlm.yaml"}));
+    let (_, again) = version_of(json!({"suite": "kindlm.yaml"}));
+    let changed = SUITE.replace("0.4", "0.5");
+    std::fs::write(folder.path().join("suites/kindlm.yaml"), &changed).unwrap();
+    let (id, second) = version_of(json!({"suite": "kindlm.yaml"}));
+    assert_eq!([first, again, second], [1, 1, 2]);
+    let (_, nested) = version_of(json!({"suite": "team/strict.kindlm.yaml"}));
+    assert_eq!(nested, 1);
+    assert_eq!(server.get("/v1/suites/team%2Fstrict.kindlm.yaml/versions").json()[0]["version"], 1);
+    let listed = server.get(versions).json();
+    let numbers: Vec<&Value> = listed.as_array().unwrap().iter().map(|it| &it["version"]).collect();
+    assert_eq!(numbers, [2, 1]);
+    assert_eq!(listed[0]["author"], "file");
+    let newest = server.get(&format!("{versions}/2")).json();
+    assert_eq!(newest["content"], changed);
+    let diff = server.get(&format!("{versions}/2/diff"));
+    assert!(diff.head.contains("content-type: text/plain"), "{}", diff.head);
+    assert!(
+        diff.body.contains("-gates: { passRateMin: 0.4 }\n+gates: { passRateMin: 0.5 }"),
+        "{}",
+        diff.body
+    );
+    assert_eq!(newest["diff"], diff.body);
+    for path in ["3", "3/diff"] {
+        assert_eq!(server.get(&format!("{versions}/{path}")).status, 404, "{path}");
+    }
+    assert!(server.get("/runs").body.contains("kindlm.yaml, version 2"));
+    assert!(server.get(&format!("/runs/{id}")).body.contains("refunds, version 2"));
+}
+
+#[test]
+fn ended_runs_can_be_deleted() {
+    let (folder, mock) = held();
+    let server = start(folder.path(), &[]);
+    let first = run(&server, &json!({"suite": "kindlm.yaml"}));
+    while mock.count() == 0 {
+        std::thread::yield_now();
+    }
+    let waiting = run(&server, &json!({"suite": "kindlm.yaml"}));
+    let delete =
+        |id: &str| server.send(&format!("DELETE /v1/runs/{id}"), &["host: localhost"], b"");
+    for id in [&first, &waiting] {
+        let refused = delete(id);
+        assert_eq!(refused.status, 409, "{}", refused.body);
+        assert!(refused.json()["detail"].as_str().unwrap().contains("cancel it first"));
+    }
+    let cancel = format!("POST /v1/runs/{waiting}/cancel");
+    assert_eq!(server.json(&cancel, &json!({})).status, 202);
+    events(&server, &waiting, None);
+    assert_eq!([delete(&waiting).status, delete(&waiting).status], [204, 404]);
+    mock.release();
+    events(&server, &first, None);
+    let baseline = "PUT /v1/suites/kindlm.yaml/baselines/default";
+    let put = server.json(baseline, &json!({"run": first, "force": true, "partial": true}));
+    assert_eq!(put.status, 201, "{}", put.body);
+    let kept = delete(&first);
+    assert_eq!(kept.status, 409, "{}", kept.body);
+    assert!(kept.json()["detail"].as_str().unwrap().contains("`default`"), "{}", kept.body);
+    let second = run(&server, &json!({"suite": "kindlm.yaml"}));
+    events(&server, &second, None);
+    assert_eq!(delete(&second).status, 204);
+    for path in ["", "/events", "/report.json", "/wire/index"] {
+        assert_eq!(server.get(&format!("/v1/runs/{second}{path}")).status, 404, "{path}");
+    }
+    assert_eq!(server.get("/v1/runs").json()["total"], 1);
+    assert_eq!(server.get("/v1/suites/kindlm.yaml/versions").json()[0]["version"], 1);
+    assert_eq!(delete("..%2F..%2Fetc").status, 404);
+}
+
+#[test]
 fn parts_of_a_run_are_plain_json_without_accept_encoding() {
     let folder = suites();
     let server = start(folder.path(), &[]);

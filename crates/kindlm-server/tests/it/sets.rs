@@ -53,6 +53,34 @@ fn each_change_of_a_set_is_a_version() {
 }
 
 #[test]
+fn sets_of_no_agent_can_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, admin) = token(folder.path(), &["create", "Ann", "--scopes", "admin"]);
+    let (_, reader) = token(folder.path(), &["create", "page", "--scopes", "read,evaluate"]);
+    let server = Server::start(folder.path(), &[]);
+    let send = |token: &str, first: &str, body: &Value| {
+        let authorization = format!("authorization: Bearer {token}");
+        let head = ["host: kindlm.test", "content-type: application/json", &authorization];
+        server.send(first, &head, body.to_string().as_bytes())
+    };
+    let (set, delete) = ("PUT /v1/assertion-sets/support", "DELETE /v1/assertion-sets/support");
+    assert_eq!(send(&admin, set, &contains("refund")).status, 201);
+    assert_eq!(send(&admin, "PUT /v1/agents/shop", &json!({"set": "support@1"})).status, 200);
+    assert_eq!(send(&reader, delete, &Value::Null).status, 403);
+    let refused = send(&admin, delete, &Value::Null);
+    assert_eq!(refused.status, 409, "{}", refused.body);
+    assert_eq!(refused.json()["type"], "urn:kindlm:problem:set-in-use");
+    assert!(refused.json()["detail"].as_str().unwrap().contains("\"shop\""), "{}", refused.body);
+    assert_eq!(send(&admin, "DELETE /v1/agents/shop", &Value::Null).status, 204);
+    assert_eq!(send(&admin, delete, &Value::Null).status, 204);
+    assert_eq!(send(&admin, delete, &Value::Null).status, 404);
+    let record = json!({"agent_output": "x", "set": "support"});
+    assert_eq!(send(&reader, "POST /v1/evaluate", &record).status, 422);
+    // Results of the deleted versions are never those of a later one.
+    assert_eq!(send(&admin, set, &contains("money")).json()["version"], 2);
+}
+
+#[test]
 fn newer_version_of_a_set_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);

@@ -193,6 +193,8 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     let filter = RateFilter {
         agent: "q".to_owned(),
         assertion: String::new(),
+        set: String::new(),
+        tag: String::new(),
         after: 0,
         before: i64::MAX,
         period: Period::Week,
@@ -338,7 +340,7 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
     let leased = store.lease_sample().await.unwrap().unwrap();
     store.leave_sample(&leased).await.unwrap();
     assert!(store.lease_sample().await.unwrap().is_none());
-    let filter = AttentionFilter { agent: "paid".to_owned(), version: String::new(), after: 0 };
+    let filter = AttentionFilter { agent: "paid".to_owned(), ..AttentionFilter::default() };
     let counts = SampleCounts { samples: 1, evaluated: 0, over_budget: 1 };
     assert_eq!(store.evaluated_samples(&filter).await.unwrap(), counts);
 }
@@ -546,6 +548,8 @@ async fn rates_count_only_what_the_rate_chose(store: &Store) {
     let filter = RateFilter {
         agent: "mixed".to_owned(),
         assertion: String::new(),
+        set: String::new(),
+        tag: String::new(),
         after: 0,
         before: i64::MAX,
         period: Period::Day,
@@ -673,23 +677,114 @@ async fn old_samples_are_deleted_in_portions(store: &Store) {
         (0..1_500).map(|it| sample(&format!("old-{it}"), "old", "")).collect();
     store.add_samples(&samples, None).await.unwrap();
     // Nothing is older than a day.
-    assert!(!store.delete_old(1).await.unwrap());
+    assert_eq!(store.delete_old(1).await.unwrap(), 0);
     let all = SampleFilter::default();
     let total = async || store.samples(&all, 1, None).await.unwrap().total;
     assert!(total().await >= 1_500);
     let mut portions = 0;
     while total().await > 0 {
-        portions += u32::from(store.delete_old(0).await.unwrap());
+        portions += store.delete_old(0).await.unwrap();
     }
-    assert!(portions >= 1);
+    assert!(portions >= 2);
     assert_eq!(store.alerts(&AlertFilter::default()).await.unwrap(), []);
     assert_eq!(store.releases("", 0, i64::MAX).await.unwrap(), []);
+}
+
+async fn deleted_set_leaves_its_numbers(store: &Store) {
+    let content = object(&json!({"threshold": 0.5}));
+    let put = async || store.put_set("gone", &content, "", &ExpectedVersion::Any).await.unwrap().0;
+    assert_eq!(put().await.version, 1);
+    store.put_agent("keeper", &settings("gone@1", 1.0), "").await.unwrap();
+    let refused = store.delete_set("gone").await.unwrap_err();
+    assert!(refused.to_string().contains("\"keeper\""), "{refused}");
+    store.remove_agent("keeper").await.unwrap();
+    assert!(store.delete_set("gone").await.unwrap());
+    assert!(!store.delete_set("gone").await.unwrap());
+    assert_eq!(store.set("gone", None).await.unwrap(), None);
+    assert_eq!(put().await.version, 2);
+    assert!(store.delete_set("gone").await.unwrap());
+    assert_eq!(put().await.version, 3);
+    assert!(store.delete_set("gone").await.unwrap());
+}
+
+async fn each_change_of_a_suite_is_a_version(store: &Store) {
+    let suite = "team/kindlm.yaml";
+    for (text, author, version) in
+        [("a: 1\n", "ann", 1), ("a: 1\n", "bob", 1), ("a: 2\n", "bob", 2), ("a: 1\n", "", 3)]
+    {
+        assert_eq!(store.put_suite(suite, text, author).await.unwrap(), version);
+    }
+    let versions = store.suite_versions(suite).await.unwrap();
+    let found: Vec<(i64, &str)> =
+        versions.iter().map(|it| (it.version, it.author.as_str())).collect();
+    assert_eq!(found, [(3, "file"), (2, "bob"), (1, "ann")]);
+    assert_eq!(versions[0].digest, versions[2].digest);
+    let second = store.suite_version(suite, 2).await.unwrap().unwrap();
+    assert_eq!((second.content.as_str(), &second.summary), ("a: 2\n", &versions[1]));
+    assert!(second.diff.contains("-a: 1\n+a: 2\n"), "{}", second.diff);
+    assert_eq!(store.suite_version(suite, 4).await.unwrap(), None);
+    assert_eq!(store.put_run_version("r1", suite, "a: 1\n", "").await.unwrap(), 3);
+    assert_eq!(store.put_run_version("r2", suite, "a: 4\n", "").await.unwrap(), 4);
+    // A resumed run may have a new version of the suite.
+    assert_eq!(store.put_run_version("r1", suite, "a: 4\n", "").await.unwrap(), 4);
+    assert_eq!(store.run_version("r1").await.unwrap(), Some(4));
+    assert_eq!(store.run_versions(10).await.unwrap().len(), 2);
+    store.delete_run_version("r1").await.unwrap();
+    assert_eq!(store.run_version("r1").await.unwrap(), None);
+    assert_eq!(store.run_versions(10).await.unwrap().len(), 1);
+}
+
+async fn rates_of_a_tag_and_a_set_are_apart(store: &Store) {
+    store.put_agent("tagged", &settings("t@1", 1.0), "").await.unwrap();
+    let of = |id: &str, tags: &Value| NewSample {
+        body: object(&json!({"agent_output": "x", "tags": tags})),
+        ..sample(id, "tagged", "")
+    };
+    for (id, tags, set, status) in [
+        ("t1", json!(["vip", "eu"]), "t@1", "passed"),
+        ("t2", json!(["vip%"]), "t@1", "failed"),
+        ("t3", json!(["eu"]), "t@2", "failed"),
+        ("t4", Value::Null, "t@1", "passed"),
+    ] {
+        finish(store, of(id, &tags), set, &[decided("polite", status)]).await;
+    }
+    for (set, tag, passed, failed) in [
+        ("", "", 2, 2),
+        ("", "vip", 1, 0),
+        ("", "vip%", 0, 1),
+        ("", "vi", 0, 0),
+        ("", "eu", 1, 1),
+        ("t@1", "eu", 1, 0),
+        ("t@1", "", 2, 1),
+        ("t@3", "", 0, 0),
+    ] {
+        let (set, tag) = (set.to_owned(), tag.to_owned());
+        let agent = "tagged".to_owned();
+        let listed = AttentionFilter {
+            agent: agent.clone(),
+            set: set.clone(),
+            tag: tag.clone(),
+            ..AttentionFilter::default()
+        };
+        let samples = store.attention_samples(&listed, 10).await.unwrap();
+        assert_eq!(samples.len() as u64, failed, "{set} {tag}");
+        let evaluated = store.evaluated_samples(&listed).await.unwrap().evaluated;
+        assert_eq!(evaluated.unsigned_abs(), passed + failed, "{set} {tag}");
+        let (after, before, period) = (0, i64::MAX, Period::Day);
+        let assertion = String::new();
+        let filter = RateFilter { agent, assertion, set, tag, after, before, period };
+        let mut all = Counts::default();
+        store.rates(&filter).await.unwrap().unwrap().values().for_each(|it| all.add_all(it.counts));
+        assert_eq!(all, Counts { passed, failed, ..Counts::default() }, "{filter:?}");
+    }
 }
 
 pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
     each_change_of_a_set_is_a_version(&store).await;
+    deleted_set_leaves_its_numbers(&store).await;
+    each_change_of_a_suite_is_a_version(&store).await;
     samples_are_stored_once(&store).await;
     request_key_waits_for_its_response(&store).await;
     samples_wait_in_the_queue_until_they_are_finished(&store).await;
@@ -701,6 +796,7 @@ pub(crate) async fn all(url: &str) {
     first_sample_of_a_version_is_its_release(&store).await;
     another_sample_with_the_same_id_is_refused(&store).await;
     rates_count_only_what_the_rate_chose(&store).await;
+    rates_of_a_tag_and_a_set_are_apart(&store).await;
     deletion_leaves_no_alert_and_no_detector(&store).await;
     removed_agent_has_no_evaluations_and_no_alerts(&store).await;
     scores_are_correlated_with_thumbs(&store).await;
