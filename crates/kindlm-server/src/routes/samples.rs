@@ -302,10 +302,12 @@ async fn make_case(
         let (name, item) = (case_name(&id), yaml.clone());
         let path = suite.clone();
         let add = move |runs: &RunService| runs.append_test(&path, &name, &item);
-        let text = read_runs(app.clone(), add).await?;
-        // The case is added, so a request that is repeated would fail.
-        if let Err(err) = app.store.put_suite(&suite, &text, caller.name()).await {
-            Problem::from(err).report_cause(app.runs.world());
+        let texts = read_runs(app.clone(), add).await?;
+        for (text, author) in [(texts.old, ""), (texts.new, caller.name())] {
+            // The case is added, so a request that is repeated would fail.
+            if let Err(err) = app.store.put_suite(&suite, &text, author).await {
+                Problem::from(err).report_cause(app.runs.world());
+            }
         }
     }
     Ok((status, [(CONTENT_TYPE, "application/yaml")], yaml).into_response())

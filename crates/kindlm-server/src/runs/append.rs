@@ -8,9 +8,15 @@ use serde_yaml::Value;
 
 use super::{NotRead, RunService};
 
+/// The text of the file of a suite before and after a test case was added.
+pub(crate) struct Appended {
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
 impl RunService {
-    /// Adds a test case to the end of the list `tests` of a suite, and returns the new text of the file. The rest of the
-    /// file is unchanged.
+    /// Adds a test case to the end of the list `tests` of a suite, and returns the texts of the file before and after. The rest
+    /// of the file is unchanged.
     ///
     /// `item` is an item of a YAML list, which may begin with comments.
     ///
@@ -23,7 +29,7 @@ impl RunService {
         suite: &str,
         name: &str,
         item: &str,
-    ) -> Result<String, NotRead> {
+    ) -> Result<Appended, NotRead> {
         if !self.suites()?.iter().any(|it| it == suite) {
             return Err(NotRead::NoSuite(suite.to_owned()));
         }
@@ -45,7 +51,7 @@ impl RunService {
         // The file is replaced as a whole, so that a run never reads a part of it.
         kindlm_store::write(&path, new.as_bytes())
             .map_err(|err| NotRead::Failed(format!("cannot change `{suite}`: {err}")))?;
-        Ok(new)
+        Ok(Appended { old, new })
     }
 }
 

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::sets::{ATTEMPTS, line_diff};
 use super::{Store, StoreError, digest, exists_already, now, time_text};
 
-/// The author of a version on a server without tokens.
+/// The author of a version that no token ran or changed.
 const FILE: &str = "file";
 
 /// One version of the file of a suite.
@@ -34,7 +34,7 @@ pub struct SuiteSummary {
     pub version: i64,
     /// The SHA-256 digest of the text: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// The name of the token that first ran this version, or that changed the file; `file` on a server without tokens.
+    /// The name of the token that first ran this version, or that changed the file; `file` if there was no token.
     pub author: String,
     /// The time at which the version was stored (RFC 3339).
     pub created_at: String,

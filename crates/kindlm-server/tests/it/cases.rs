@@ -186,6 +186,10 @@ fn case_is_added_to_a_suite() {
     let add = |suite: &str| server.json("POST /v1/samples/s/case", &json!({"suite": suite}));
     let added = add("kindlm.yaml");
     assert_eq!(added.status, 201, "{}", added.body);
+    let diff = server.get("/v1/suites/kindlm.yaml/versions/2/diff").body;
+    let added = diff.lines().filter(|it| it.starts_with('+') && !it.starts_with("+++"));
+    assert!(added.clone().any(|it| it == "+  - name: sample s"), "{diff}");
+    assert!(!diff.lines().any(|it| it.starts_with('-') && !it.starts_with("---")), "{diff}");
     let id = run(&server, &json!({"suite": "kindlm.yaml", "tests": ["sample s"]}));
     let events = events(&server, &id, None);
     assert!(events.iter().any(|it| it.1 == "case" && it.2["case"] == "sample s"), "{events:?}");
