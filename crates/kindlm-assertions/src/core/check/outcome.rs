@@ -223,7 +223,7 @@ mod tests {
         ] {
             let found = outcomes(&expect, &json!({"name": "Ann"}), &output(text));
             let of_tools = ["failed", "skipped", "skipped", "passed"];
-            let names = names.iter().zip(statuses).chain(tools.iter().zip(of_tools));
+            let names = tools.iter().zip(of_tools).chain(names.iter().zip(statuses));
             let expected: Vec<String> = names.map(|(name, it)| format!("{name}: {it}")).collect();
             assert_eq!(found, expected, "{text}");
         }
