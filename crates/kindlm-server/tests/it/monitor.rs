@@ -122,7 +122,8 @@ fn rates_are_by_version_and_set() {
     }
     assert!(rates(&server, "?before=2020-01-01T00:00:00Z").is_empty());
     assert!(rates(&server, "?agent=desk").is_empty());
-    for query in ["period=year", "after=x", "set=support"] {
+    assert_eq!(rates(&server, "?set=support@1").len(), 1);
+    for query in ["period=year", "after=x", "sets=support"] {
         let reply = server.get(&format!("/v1/metrics/assertions?{query}"));
         assert_eq!(reply.status, 400, "{query}: {}", reply.body);
     }
