@@ -126,8 +126,10 @@ async fn save(
         Err(error) => error,
         Ok(_) if name.is_empty() => "Write the name of the set.".to_owned(),
         Ok(checks) => {
+            // The version is that of the set with the old name.
+            let is_renamed = !form.base_of.is_empty() && name != form.base_of.trim();
             let expected = match form.base.as_str() {
-                _ if name != form.base_of.trim() => ExpectedVersion::Any,
+                _ if is_renamed => ExpectedVersion::Any,
                 "" => ExpectedVersion::Any,
                 base => ExpectedVersion::Digest(vec![base.to_owned()]),
             };
