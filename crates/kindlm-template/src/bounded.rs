@@ -1,4 +1,4 @@
-//! Built-in filters whose output size depends on their arguments. They fail instead of using too much memory.
+//! Built-in filters whose output size depends on their arguments. A limit on the size protects the memory.
 
 use std::sync::LazyLock;
 

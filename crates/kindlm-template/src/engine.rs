@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::text::{json_text, text};
 use crate::{bounded, filters, methods, steps};
 
-/// The most engine steps of one rendering. The limit ends nested loops that run too long.
+/// The highest number of engine steps in one rendering. The limit ends nested loops that run too long.
 pub(crate) const FUEL: u64 = 3_000_000;
 
 pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -31,8 +31,8 @@ pub(crate) static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
 
 /// Prints a value as JavaScript's `String(value)` does, with two exceptions.
 ///
-/// Objects are printed as JSON, and `null` and `undefined` as an empty text. Fails if the rendering makes too much text
-/// in all.
+/// Objects are printed as JSON, and `null` and `undefined` as an empty text. Fails if the total size of all results
+/// exceeds a limit.
 fn print(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,

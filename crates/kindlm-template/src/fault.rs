@@ -16,7 +16,7 @@ pub struct Fault {
     pub help: Option<String>,
     /// The range of the error in the template, in bytes; `None` if the range is unknown.
     pub range: Option<Range<usize>>,
-    /// The line of the error, from 1, if the template has several lines.
+    /// The line of the error, from 1; `None` for a template of one line, or if the line is unknown.
     pub line: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Fault {
         ];
         let told = Self::of_error(template, err);
         match found.filter(|_| unknown.contains(&err.kind())) {
-            // The analysis does not know custom filters, so its error may concern another name.
+            // The analysis reports custom filters as unknown, so `found` may be about another name than the engine's error.
             Some(fault) => {
                 let name = fault.range.clone().and_then(|it| template.get(it)).unwrap_or_default();
                 if told.message.contains(name) { fault } else { told }

@@ -81,7 +81,7 @@ fn divisible_by(value: Jinja, by: Jinja) -> bool {
     number(value).zip(number(by)).is_some_and(|(value, by)| value % by == 0.0)
 }
 
-/// Returns the `length` of a text or list as in JavaScript.
+/// Returns the `length` as in JavaScript: the UTF-16 units of a text, or the items of a list.
 ///
 /// Returns undefined for other values.
 pub(crate) fn length(value: &Jinja) -> Jinja {

@@ -55,7 +55,9 @@ pub fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
-/// Calls `look` with the pointer and text of each template in a value.
+/// Calls `look` with the JSON pointer and the text of each template in a value.
+///
+/// `at` is the pointer of the value itself; the pointers of its templates start with `at`.
 pub fn each_template(value: &Value, at: &str, look: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) if is_template(text) => look(at, text),

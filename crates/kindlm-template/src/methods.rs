@@ -211,7 +211,7 @@ fn bounds(args: &[Jinja], length: usize) -> (usize, usize) {
     (bound(0, 0), bound(1, length))
 }
 
-/// Converts a bound to an index from 0 to `length`. A negative bound counts from the end.
+/// Converts an argument of `slice` to an index from 0 to `length`. A negative argument counts from the end.
 fn bound(at: i64, length: usize) -> usize {
     if at < 0 { relative(at, length) } else { clamp(at, length) }
 }
@@ -227,9 +227,10 @@ fn place(at: i64, length: usize) -> Option<usize> {
     }
 }
 
-/// Returns the number of characters before a position, and the text after it.
+/// Returns the start position of a search in characters, and the text from this position.
 ///
-/// The second argument of the method is the start position.
+/// The second argument of the method is the start position; the default is 0. A position after the end gives the length
+/// of the text and an empty text.
 fn behind<'t>(own: &'t str, args: &[Jinja]) -> (usize, &'t str) {
     let from = args.get(1).and_then(number).map_or(0, |it| clamp(it, usize::MAX));
     match own.char_indices().nth(from) {

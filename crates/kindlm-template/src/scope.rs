@@ -18,7 +18,7 @@ pub(crate) enum Binding {
     Set,
 }
 
-/// The names that are defined at the current position of a walk.
+/// The names that are defined at the current position in the syntax tree.
 #[derive(Default)]
 pub(crate) struct Scope<'t> {
     /// The names of each open block. `outside` has the names outside of all blocks.
@@ -98,7 +98,7 @@ impl<'t> Scope<'t> {
         }
     }
 
-    /// Returns the depth and the kind of a name's definition, or `None`.
+    /// Returns the depth and the kind of a name's definition; `None` if the template does not define the name here.
     ///
     /// The depth is the number of blocks that were open at the definition.
     fn own(&self, name: &str) -> Option<(usize, Binding)> {

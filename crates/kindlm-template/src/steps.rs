@@ -49,7 +49,7 @@ pub(crate) const ADDED: &str = "=added";
 pub(crate) const REPEATED: &str = "=repeated";
 pub(crate) const JOINED: &str = "=joined";
 
-/// The largest total size of all results of a rendering, in bytes of text. `LARGEST` limits a single result.
+/// The largest total size of all results of a rendering, in bytes. `LARGEST` limits a single result.
 const MOST: u64 = 50_000_000;
 const LARGEST: u64 = 10_000_000;
 
@@ -282,9 +282,10 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     Ok(gap(name, near.map(|it| format!("{whole}.{it}"))))
 }
 
-/// Records a missing value or missing items. Counts the size of a text, list or object, divided by [`ITEM`].
+/// Records a missing value and, with `with_items`, missing items of a list.
 ///
-/// Returns the value, or undefined for a missing value. Returns an error if the total size exceeds the limit.
+/// A use of a text, list or object counts 1/[`ITEM`] of its size. Returns the value, or undefined for a missing value.
+/// Returns an error if the total size exceeds the limit.
 fn used(
     state: &mut State<'_, '_>,
     value: Jinja,
@@ -319,9 +320,9 @@ fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     Ok(value)
 }
 
-/// Does the same as [`made`], also for a result that can be a lazy list.
+/// Counts the size of a result like [`made`], and converts a lazy list to a list.
 ///
-/// The list is evaluated once here, and not again in each iteration.
+/// The engine would evaluate a lazy list again in each iteration.
 fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     let value = made(state, value)?;
     match value.kind() {

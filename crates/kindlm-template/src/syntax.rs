@@ -9,7 +9,7 @@ use minijinja::syntax::SyntaxConfig;
 
 use crate::fault::Fault;
 
-/// The most levels of operators, filters and `elif` that depend on each other.
+/// The deepest allowed nesting of operators, filters and `elif` branches.
 ///
 /// Each level is a recursive call when the template is parsed, compiled or dropped. The engine itself only limits
 /// brackets and blocks.

@@ -63,7 +63,7 @@ pub(crate) fn replaced(own: &str, from: &str, to: &str) -> usize {
     own.matches(from).count().saturating_mul(to.len())
 }
 
-/// Makes the error of a method, filter or operator with an invalid argument or with a text that would be too long.
+/// Makes the error of a method, filter or operator: an argument is invalid, or a result would be too large.
 pub(crate) fn refused(message: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
 }

@@ -73,7 +73,7 @@ impl Variables {
         Ok(self.render_by(self.engine(), template)?.1)
     }
 
-    /// Returns the missing variables that a template needs. They may explain why rendering fails.
+    /// Returns the missing variables that a template needs. A missing variable may be the reason why rendering fails.
     ///
     /// Returns no names if the template is invalid.
     pub fn absent(&self, template: &str) -> Vec<String> {

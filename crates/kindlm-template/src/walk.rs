@@ -1,8 +1,8 @@
-//! Analyses a template in one walk.
+//! The analysis of a template: [`Walk`] visits each node of the syntax tree.
 //!
-//! The walk finds the names that the template uses, and unknown filters, tests, functions and methods. The walk also
-//! makes the tree that is rendered. That tree contains additional filters of [`crate::steps`], which find missing
-//! values and limit the size of results.
+//! The analysis finds the names that the template uses, and unknown filters, tests, functions and methods. The analysis
+//! also makes the tree that is rendered. The rendered tree contains additional filters of [`crate::steps`], which find
+//! missing values and limit the size of results.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -54,17 +54,17 @@ pub(crate) struct Lookup {
     pub(crate) name: String,
     /// The range in the template, in bytes.
     pub(crate) range: Range<usize>,
-    /// True if the template sets the variable itself.
+    /// True if the template defines the variable itself: by `set`, a loop or `with`.
     pub(crate) is_own: bool,
 }
 
-/// The state and the results of a walk.
+/// The state and the results of an analysis.
 pub(crate) struct Walk<'t> {
     template: &'t str,
     scope: Scope<'t>,
     /// The variables whose existence the template has already checked.
     asked: Vec<&'t str>,
-    /// The uses of variables, or `None` if the walk does not collect them.
+    /// The uses of variables and keys; `None` if the analysis does not collect them.
     lookups: Option<Vec<Lookup>>,
     /// The error for the first unknown name; `None` if all names are known.
     pub(crate) fault: Option<Fault>,
@@ -75,7 +75,7 @@ pub(crate) struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    /// Walks through a template. Returns the results of the walk, and the tree to render.
+    /// Analyses a template. Returns the results, and the tree to render.
     pub(crate) fn through(template: &'t str, tree: &Stmt<'t>) -> (Self, Stmt<'t>) {
         let mut walk = Self::of(template);
         let made = walk.statement(tree);
@@ -83,8 +83,8 @@ impl<'t> Walk<'t> {
         if shared.is_empty() {
             return (walk, made);
         }
-        // The shared variables are known only after the first walk. The second walk also handles their uses before the
-        // loop.
+        // The shared variables are known only after the first pass over the tree. The second pass also handles the uses of
+        // shared variables before the loop.
         let mut walk = Self { scope: Scope::sharing(shared), ..Self::of(template) };
         let made = walk.statement(tree);
         (walk, made)
@@ -296,7 +296,7 @@ impl<'t> Walk<'t> {
         variable(it)
     }
 
-    /// Translates an expression. A missing value is reported later, where it is used.
+    /// Translates an expression for the tree that is rendered. A missing value is reported by the step at its use.
     fn value(&mut self, expression: &Expr<'t>, is_asked: bool) -> Expr<'t> {
         if let Some(name) = self.environment(expression) {
             self.entangled.push((name.to_owned(), range(expression.span())));
@@ -508,7 +508,7 @@ impl<'t> Walk<'t> {
         made.collect()
     }
 
-    /// Records the error for an unknown name, if it is the first unknown name.
+    /// Records the error if `name` is not one of the `known` names, and no earlier name was unknown.
     fn known<'n, Known: Iterator<Item = &'n str>>(
         &mut self,
         kind: &str,
