@@ -9,8 +9,8 @@ impl Tally {
     /// Returns an interval of the share that is also valid if the outputs so far decided when the count ended.
     ///
     /// The intervals after each output all hold at the same time, so every stopping rule is allowed. Other intervals
-    /// are wrong after such an end. This is the confidence sequence of the beta-binomial mixture with a = b = 1/2. For k
-    /// passes in n outputs and the level 1 − α, it contains the rates `p` with
+    /// are too narrow after such an end. The interval is the confidence sequence of the beta-binomial mixture with
+    /// a = b = 1/2. For k passes in n outputs and the level 1 − α, the interval contains the rates `p` with
     /// `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) < 1 / α` (Robbins 1970, *Ann. Math. Stat.* 41:1397; Howard et al.
     /// 2021, *Ann. Stat.* 49:1055).
     pub fn anytime(self, confidence: Confidence) -> Interval {

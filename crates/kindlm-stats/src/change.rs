@@ -7,7 +7,7 @@ use crate::{Tally, fisher_exact, float};
 /// The tolerance for equal logarithms of probabilities.
 const TOLERANCE: f64 = 1e-9;
 
-/// The largest number of steps of the exact p value. Above it, Bonferroni's bound is used, which is larger.
+/// The largest number of steps for an exact p value. If more steps are needed, Bonferroni's larger bound is used.
 const STEPS: u64 = 20_000_000;
 
 /// A place in a series at which the pass rate changed.
@@ -26,10 +26,10 @@ pub struct ChangePoint {
 
 /// Returns the change points of a series of pass rates, in its order.
 ///
-/// This is binary segmentation (Scott and Knott 1974, *Biometrics* 30:507). The place with the smallest p value of
+/// The method is binary segmentation (Scott and Knott 1974, *Biometrics* 30:507). The place with the smallest p value of
 /// [`fisher_exact`] divides the series; each part is divided again. The p value of a division is the probability that any
-/// place has such a small value, if the rate is constant. This p value is exact, because the order of the outputs is
-/// then random for the given totals. For very long series, Bonferroni's bound is used instead.
+/// place has such a small value if the rate is constant. The p value of a division is exact, because the order of the
+/// outputs is then random for the given totals. For very long series, Bonferroni's bound is used instead.
 ///
 /// A series with a constant rate has a change point with probability `alpha` (0 to 1) at most.
 ///
@@ -137,8 +137,8 @@ fn p_value_of_least(part: &[Tally], all: Tally, least: f64) -> f64 {
     found
 }
 
-/// Returns an entry for each number of passes in the first `before` outputs. It is true if Fisher's exact test of this
-/// split has a p value of at most `least`.
+/// Returns an entry for each number of passes in the first `before` outputs. The entry is true if Fisher's exact test of
+/// this split has a p value of at most `least`.
 fn small(before: u64, all: Tally, least: f64) -> Vec<bool> {
     let passed = all.passed();
     let after = all.total() - before;

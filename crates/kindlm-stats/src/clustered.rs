@@ -91,9 +91,10 @@ impl Clustered {
     /// the number of independent passes and failures with the same standard error. The effective number is limited to
     /// the range from the number of clusters to the number of scores.
     ///
-    /// - At a mean of 0 or 1, it is the number of clusters, because nothing shows that repeats add information.
-    /// - At any other mean, if all clusters have the same mean, it is the number of scores.
-    /// - A single cluster has no standard error, because nothing shows how clusters differ. The cluster counts as one
+    /// - At a mean of 0 or 1, the effective number is the number of clusters, because the scores do not show that repeats
+    ///   add information.
+    /// - At any other mean, if all clusters have the same mean, the effective number is the number of scores.
+    /// - A single cluster has no standard error, because it does not show how clusters differ. The cluster counts as one
     ///   score.
     ///
     /// If each cluster has one score that is 0 or 1, this is exactly [`Tally::wilson`](crate::Tally::wilson). For

@@ -4,13 +4,13 @@ use crate::{Confidence, Interval, Undefined, float};
 
 /// The weight of each of the four corners of the unit square in the interval.
 ///
-/// They stand for no correlation, so that few pairs on a line have no interval of width 0.
+/// The corners together have no correlation, so the interval of few pairs on a line does not have the width 0.
 const CORNER: f64 = 0.5;
 
 /// Pairs of values from 0 to 1, such as the score and the thumbs of a sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Correlation {
-    /// The values with the number of pairs that have them.
+    /// The first value, the second value, and the number of equal pairs.
     pairs: Vec<(f64, f64, f64)>,
     count: u64,
 }
@@ -46,11 +46,11 @@ impl Correlation {
 
     /// Returns the interval of [`value`](Self::value), which is `None` at the same time.
     ///
-    /// It is that of Fisher's transformation, with the standard error of the infinitesimal jackknife, so the values
-    /// need no normal distribution. Half a pair is added at each corner of the unit square.
+    /// The interval is computed on the scale of Fisher's transformation, with the standard error of the infinitesimal
+    /// jackknife, so the values need no normal distribution. Half a pair is added at each corner of the unit square.
     ///
-    /// In simulations of pairs of yes and no, 94% to 97% of the intervals of 95% have the true value. For 30 pairs with a
-    /// correlation of 0.9, about 90% have it.
+    /// In simulations of pairs of yes and no, 94% to 97% of the intervals of 95% contain the true value. For 30 pairs with
+    /// a correlation of 0.9, about 90% contain the true value.
     pub fn interval(&self, confidence: Confidence) -> Option<Interval> {
         let value = self.value()?;
         let corners = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)];

@@ -54,7 +54,7 @@ pub struct DetectorState {
 }
 
 impl Detector {
-    /// Creates a detector whose first `size` results are the reference; at least 1.
+    /// Creates a detector whose first `size` results are the reference. A `size` of 0 counts as 1.
     pub fn new(size: u64) -> Self {
         let values = [0.0; FALLS.len()];
         Self {
@@ -103,7 +103,7 @@ impl Detector {
             self.limit = self::limit(&self.state);
             return;
         };
-        // No pass rate is below 0, so nothing is evidence of a fall.
+        // No pass rate is below 0, so no result is evidence of a fall.
         if limit <= 0.0 {
             return;
         }
@@ -130,7 +130,8 @@ impl Detector {
 
     /// Returns the number of results that most likely came after the fall. The newest result is last in `results`.
     ///
-    /// This is the maximum likelihood estimate of the change. Returns 0 if the reference is not complete.
+    /// The number is the maximum likelihood estimate of the change, so it is at least 1. Returns 0 without results, or if the
+    /// reference is not complete.
     pub fn results_after_fall(&self, results: &[bool]) -> usize {
         let Some(limit) = self.limit else { return 0 };
         let (mut sums, mut best) = ([0.0_f64; FALLS.len()], (f64::NEG_INFINITY, 0));
@@ -152,7 +153,7 @@ fn likelihood_ratio(limit: f64, fall: f64, passed: bool) -> f64 {
     if passed { fall } else { (1.0 - fall * limit) / (1.0 - limit) }
 }
 
-/// Returns the limit of a complete reference: 0 if nothing passed, and always below 1.
+/// Returns the limit of a complete reference: 0 if no result passed, and always below 1. Returns `None` otherwise.
 fn limit(state: &DetectorState) -> Option<f64> {
     let DetectorState { size, passed, total, .. } = *state;
     if total < size {

@@ -9,10 +9,10 @@ const INCREASES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 ///
 /// Every watch asks the judge about outputs of the calibration again, and counts the different answers. For a change
 /// before a given watch, the evidence is a likelihood ratio: an increased share of different answers against the
-/// judge's own noise. It is the product over this watch and all later watches, averaged over four increases. The
-/// evidence as a whole is the weighted mean over all watches before which the judge may have changed. The weight of
-/// watch `t` is `1 / (t (t + 1))`; the weights sum to 1, and a watch in the future has the evidence 1. So watches
-/// without a difference do not hide a later change, as they would in one product over all watches.
+/// judge's own noise. This ratio is the product over the given watch and all later watches, averaged over four
+/// increases. The whole evidence is the weighted mean over all watches before which the judge may have changed. The
+/// weight of watch `t` is `1 / (t (t + 1))`; the weights sum to 1, and a watch in the future has the evidence 1. So
+/// watches without a difference do not hide a later change, as they would in one product over all watches.
 ///
 /// Without a change, the evidence ever reaches 20 with a probability of at most 1 in 20, however often the judge is
 /// watched (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So it may be looked at after each watch.

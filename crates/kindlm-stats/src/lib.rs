@@ -3,7 +3,7 @@
 //! [`PairedTest`] compares the same cases before and after a change. [`benjamini_hochberg`] corrects many such tests.
 //! [`Pilot`] plans the size of such runs from a past run.
 //!
-//! A judge decides if outputs pass, and people have decided the same for some of the outputs. This crate compares them:
+//! A judge decides if outputs pass, and people have judged some of the same outputs. This crate compares the decisions:
 //! - [`Confusion`] counts the answers.
 //! - [`Confusion::kappa`] is the agreement beyond chance.
 //! - [`Confusion::kappa_interval`] and [`kappa_interval_of_sets`] are its intervals for few outputs.

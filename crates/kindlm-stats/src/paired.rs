@@ -63,8 +63,8 @@ pub struct Paired {
     pub mean: f64,
     /// The t interval of the mean with clustered standard errors, from -1 to 1.
     ///
-    /// If the mean differences of all clusters are equal, they have no spread. The half width is then the upper end of
-    /// the Clopper-Pearson interval of 0 among as many observations as clusters. For a single cluster, the interval is
+    /// If the mean differences of all clusters are equal, their standard error is 0. The half width is then the upper end
+    /// of the Clopper-Pearson interval of 0 among as many observations as clusters. For a single cluster, the interval is
     /// from -1 to 1.
     pub interval: Interval,
     /// The one-sided p value of the mean in its direction; 1 if the differences of each cluster add up to 0.
@@ -130,8 +130,9 @@ impl PairedTest {
 
     /// Returns the smallest detectable fall; `None` for fewer than [`FEW`] clusters, or if the fall is not below 1.
     ///
-    /// It solves `δ² = (t₁₋α + t_power)² (SE² + δ(1 − δ)/R)` with R judged repeats (Miller, section 5). The second term is
-    /// the variance that a case without failures gets when its rate falls by δ. Without it, the power is too low.
+    /// The fall δ solves `δ² = (t₁₋α + t_power)² (SE² + δ(1 − δ)/R)` with R judged repeats (Miller, section 5). The term
+    /// `δ(1 − δ)/R` is the variance that a case without failures gets when its rate falls by δ. Without this term, the power
+    /// is too low.
     fn detectable(&self, spread: Spread, repeats: f64) -> Option<f64> {
         if spread.clusters < FEW {
             return None;

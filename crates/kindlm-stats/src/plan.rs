@@ -11,13 +11,17 @@ use statrs::distribution::{ContinuousCDF as _, Normal};
 use crate::pilot::Pilot;
 use crate::{Confidence, Difference, PairedTest, Tally, float};
 
-/// The simulated pairs of runs for a first look, with a standard error of 1.3 percentage points at a power of 80%.
+/// The number of simulated pairs of runs for a first estimate of the power.
+///
+/// At a power of 80%, the standard error of the first estimate is 1.3 percentage points.
 const FIRST_ROUNDS: u32 = 1_000;
 
-/// The simulated pairs of runs near the power, with a standard error of 0.6 percentage points.
+/// The number of simulated pairs of runs if the first estimate is near the wanted power.
+///
+/// At a power of 80%, the standard error is then 0.6 percentage points.
 const ROUNDS: u32 = 4_000;
 
-/// The distance from the power below which [`ROUNDS`] pairs are simulated.
+/// The largest distance of the first estimate from the wanted power with which [`ROUNDS`] pairs are simulated.
 const NEAR: f64 = 0.05;
 
 /// The accepted distance of the simulated power below and above the wanted power.
@@ -243,8 +247,9 @@ impl Pilot {
     /// Returns the number of clusters by the formula, with 10% more clusters, because the formula gives too little
     /// power.
     ///
-    /// It is `n = (z₁₋α + z_power)² (ω² + σ²_before/K + σ²_after/K) / δ²`, with the variance ω² of the fall between cases,
-    /// and the variance σ² within cases. Fails without repeats, or if the number is above twice [`MOST_CLUSTERS`].
+    /// The formula is `n = (z₁₋α + z_power)² (ω² + σ²_before/K + σ²_after/K) / δ²` for the number of cases `n`, the fall δ and
+    /// K repeats. ω² is the variance of the fall between cases, and σ² is the variance within cases. Fails without repeats,
+    /// or if the number is above twice [`MOST_CLUSTERS`].
     fn formula(&self, goal: Goal, change: Change, repeats: u32) -> Result<u64, PlanError> {
         positive(repeats)?;
         let within = |rate: f64| rate * (1.0 - rate);

@@ -1,4 +1,4 @@
-//! Prediction-powered inference. It estimates a mean from few outputs judged by people and many judged by a model.
+//! Prediction-powered inference: the estimate of a mean from few outputs judged by people and many judged by a model.
 
 use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 

@@ -44,8 +44,8 @@ pub fn rogan_gladen_rate(
 /// `observed` is the judge's pass rate on these outputs. `judged` has the judge's errors on labelled outputs of the
 /// same kind.
 ///
-/// The interval uses the delta method, with the variances of `observed` and of both error rates. For these variances,
-/// one hit and one miss are added to each count. A judge without errors in five outputs may still err in the sixth.
+/// The interval uses the delta method, with the variances of `observed` and of both error rates. In these variances,
+/// each share counts one more hit and one more miss. A judge without errors in five outputs may still err in the sixth.
 ///
 /// Fails if `judged` has no output that people passed, or no output that people failed. Also fails for a judge that is
 /// not better than chance.

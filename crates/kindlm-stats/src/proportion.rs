@@ -42,7 +42,8 @@ impl Tally {
         wilson(self.rate(), float(self.total), confidence)
     }
 
-    /// Returns the lowest number of outputs whose [interval](Self::wilson), if all of them pass, is from `low` to 1.
+    /// Returns the lowest number of outputs with which, if all pass, the lower end of [`wilson`](Self::wilson) is at least
+    /// `low`.
     ///
     /// Returns `None` if `low` is not below 1, or if more than 2⁵³ outputs are needed.
     pub fn needed_passes(low: f64, confidence: Confidence) -> Option<u64> {

@@ -7,8 +7,8 @@ const TOLERANCE: f64 = 1e-9;
 
 /// Wald's sequential probability ratio test of a pass rate (1945), *Ann. Math. Stat.* 16:117.
 ///
-/// After each repeat, the test asks if the true pass rate is rather `pass` or rather `fail`. The test ends as soon as
-/// the evidence suffices. The evidence is the sum of the logarithms of the likelihood ratios of all repeats.
+/// After each repeat, the test compares two hypotheses: the true pass rate is `pass`, or it is `fail`. The test ends as
+/// soon as the evidence suffices. The evidence is the sum of the logarithms of the likelihood ratios of all repeats.
 ///
 /// ```
 /// use kindlm_stats::{Decision, Sprt};
@@ -121,7 +121,7 @@ impl Sprt {
         walk.found()
     }
 
-    /// Returns the smallest maximum of repeats that leaves at most this share of cases undecided (0 to 1).
+    /// Returns the smallest maximum of repeats that leaves at most the share `undecided` (0 to 1) of cases undecided.
     ///
     /// The share applies at both rates of the test. Returns `None` if more than `limit` repeats are necessary.
     pub fn smallest_max(&self, undecided: f64, limit: u32) -> Option<u32> {
@@ -133,7 +133,8 @@ impl Sprt {
         })
     }
 
-    /// Returns the smallest fixed number of repeats with the same error rates, and the required number of passes.
+    /// Returns the smallest fixed number of repeats with at most the error rates `alpha` and `beta`, and the required
+    /// number of passes.
     ///
     /// Returns `None` if more than `limit` repeats are necessary.
     pub fn fixed_design(&self, limit: u32) -> Option<(u32, u32)> {
@@ -169,7 +170,7 @@ struct Walk<'a> {
     test: &'a Sprt,
     rate: f64,
     repeats: u64,
-    /// The number of passes in the first state of `open`.
+    /// The number of passes in the first state of `open`, which has the fewest passes.
     first: u64,
     /// The probabilities of the states without a decision, by the number of passes.
     open: Vec<f64>,

@@ -23,14 +23,15 @@ pub struct BestThreshold {
     pub kappa: f64,
     /// The kappa by ten-fold cross-validation.
     ///
-    /// Each output is judged with a threshold that was chosen on the other outputs. `None` if kappa or one of these
-    /// thresholds is undefined, or if there are too few outputs.
+    /// Each output is judged with a threshold that was chosen on nine tenths of the outputs, without this output. `None` if
+    /// kappa or one of these thresholds is undefined, or for fewer than 20 outputs.
     pub held_out_kappa: Option<f64>,
 }
 
 /// Finds the threshold with the highest kappa.
 ///
-/// If several thresholds have the highest kappa, the highest agreement wins, then the strictest threshold.
+/// If several thresholds have the highest kappa, the threshold with the highest agreement is returned. If the agreement
+/// is equal too, the highest threshold is returned.
 ///
 /// Each pair has the judge's score from 0 to 1, and `true` if people passed the output.
 ///
@@ -94,7 +95,7 @@ fn choose(mut scored: Vec<(f64, bool)>) -> Option<(f64, Confusion, f64)> {
 
 /// Returns the counts if each output is judged with a threshold that was chosen without this output.
 ///
-/// Returns `None` if there are too few outputs, or if a threshold cannot be chosen.
+/// Returns `None` for fewer than 2 × [`FOLDS`] outputs, or if a threshold cannot be chosen.
 fn held_out(scored: &[(f64, bool)]) -> Option<Confusion> {
     if scored.len() < 2 * FOLDS {
         return None;

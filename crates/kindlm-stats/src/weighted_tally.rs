@@ -15,7 +15,7 @@ pub struct WeightedTally {
 }
 
 impl WeightedTally {
-    /// Adds outputs with the same weight, which must be above 0 and finite. Another weight adds nothing.
+    /// Adds outputs with the same weight, which must be above 0 and finite. With any other weight, no output is added.
     pub fn add(&mut self, passed: u64, failed: u64, weight: f64) {
         if !(weight.is_finite() && weight > 0.0) {
             return;
@@ -50,8 +50,8 @@ impl WeightedTally {
 
     /// Returns Wilson's interval of the rate; `None` without outputs.
     ///
-    /// The number of outputs is Kish's effective sample size (1965), *Survey Sampling*. It is the number of outputs if
-    /// all weights are equal, and else smaller.
+    /// The formula uses Kish's effective sample size (1965), *Survey Sampling*: the number of outputs if all weights are
+    /// equal, and else a smaller number.
     pub fn wilson(self, confidence: Confidence) -> Option<Interval> {
         let size = self.total * self.total / self.squares;
         self.rate().map(|rate| wilson(rate, size, confidence))

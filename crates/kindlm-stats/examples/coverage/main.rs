@@ -1,4 +1,4 @@
-//! Measures the coverage of the intervals of nominally 95%, and the alarms about a judge over a year.
+//! Measures how many of the 95% intervals contain the true value, and how often an alarm about a judge occurs in a year.
 //!
 //! `cargo run --release -p kindlm-stats --example coverage [rounds] [years]`; 20,000 rounds and 2,000 years by default.
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "an example that prints a table")]

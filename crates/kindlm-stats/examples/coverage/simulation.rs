@@ -1,4 +1,4 @@
-//! Simulated labels, judges and watches, with a seed.
+//! Simulated labels of people, verdicts of judges, and weekly watches of a judge.
 #![expect(clippy::expect_used, reason = "simulated counts are valid, and a test panics to fail")]
 
 use fastrand::Rng;
@@ -132,7 +132,7 @@ const fn sets(outputs: usize, rules: usize, correlation: f64) -> Sets {
     Sets { outputs, rules, correlation }
 }
 
-/// The coverage for the sum of all verdicts.
+/// The coverage of two intervals for the kappa over all verdicts of all outputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfSets {
     pub(crate) as_if_independent: Coverage,

@@ -1,4 +1,4 @@
-//! Measures the power that plans of `kindlm plan` have in known situations.
+//! Measures the power of plans of `kindlm plan` in simulations with known pass rates.
 //!
 //! Run `cargo run --release -p kindlm-stats --example plan_power [PILOTS]`. `docs/plan.md` has the table.
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "an example prints, and may panic")]
@@ -7,10 +7,10 @@ mod simulation;
 
 use simulation::{ROWS, Row};
 
-/// The cases and repeats of a pilot that shows the true rates.
+/// The clusters and repeats of a pilot that is large enough to show the true rates.
 const LARGE: (u64, u32) = (2_000, 40);
 
-/// The cases and repeats of usual pilots.
+/// The clusters and repeats of pilots of the usual sizes.
 const PILOTS: [(u64, u32); 2] = [(30, 3), (100, 5)];
 
 fn main() {
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-/// Returns the table cells for pilots of one size.
+/// Returns the table cells for `pilots` simulated pilots of one size.
 fn small(row: Row, pilot: (u64, u32), pilots: u32, seed: u128) -> String {
     let mut cases = Vec::new();
     let mut powers = Vec::new();

@@ -19,7 +19,7 @@ pub(crate) enum Population {
     Documents,
 }
 
-/// A true situation, and the goal of the plan.
+/// The true pass rates of a simulation, and the goal of the plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -69,7 +69,7 @@ impl Row {
         pilot.size(goal.expect("the goal is valid"), self.repeats).expect("the goal is possible")
     }
 
-    /// Returns the share of comparisons of true runs that show the fall.
+    /// Simulates `rounds` comparisons of runs with this number of clusters. Returns the share that shows the fall.
     pub(crate) fn measure(self, clusters: u64, rounds: u32, seed: u128) -> f64 {
         let mut random = Rand64::new(seed);
         let names: Vec<String> = (0..clusters).map(|it| it.to_string()).collect();

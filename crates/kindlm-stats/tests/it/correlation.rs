@@ -4,7 +4,10 @@
 use fastrand::Rng;
 use kindlm_stats::{Confidence, Correlation};
 
-/// Pairs of yes and no: the share of yes in the second value, and the share of yes in the first one beside yes and no.
+/// The probabilities of pairs of yes and no.
+///
+/// `second` is the probability that the second value is yes. `beside_yes` and `beside_no` are the probabilities that the
+/// first value is yes if the second value is yes or no.
 #[derive(Clone, Copy, Debug)]
 struct Pairs {
     second: f64,
