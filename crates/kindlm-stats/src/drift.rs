@@ -15,7 +15,7 @@ const INCREASES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 /// watches without a difference do not hide a later change, as they would in one product over all watches.
 ///
 /// Without a change, the evidence ever reaches 20 with a probability of at most 1 in 20, however often the judge is
-/// watched (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So it may be looked at after each watch.
+/// watched (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So the evidence may be checked after each watch.
 /// The bound also holds if some outputs are noisier than others, if the noise is right on average. The weighted mean is
 /// an e-process, because each of its terms is an e-process (Shin, Ramdas, Rinaldo (2023), *New England J. Stat. Data
 /// Sci.* 2:229).

@@ -8,7 +8,7 @@ use crate::{Candidate, Check, Evidence, OutputComparison};
 
 /// Returns the first questions of checks about an execution, each with its check.
 ///
-/// A check that compares outputs gets a second, different output, because it asks nothing about a single output.
+/// A check that compares outputs gets a second, different output, because it has no question about a single output.
 pub fn first_questions<'c>(
     checks: impl IntoIterator<Item = &'c Check>,
     evidence: &Evidence<'_>,

@@ -177,7 +177,7 @@ impl Assertion for Needles {
         vec![result.with_failure_evidence(|| [self.failure(output)])]
     }
 
-    /// A match stays valid, whatever the missing part of the output contains.
+    /// A found text stays valid, whatever the missing part of the output contains. An absence does not.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         (result.verdict == Verdict::Pass) != self.negate
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Returns the output as scripts see it.
 ///
-/// It is a text, the structured output of the source, or the tool calls of a model that wrote no text.
+/// The output is a text, the structured output of the source, or the tool calls of a model that wrote no text.
 pub(crate) fn output_value(execution: &Execution) -> Value {
     match &execution.output_json {
         // A command may declare structured output that differs from its text. The text is then the output.

@@ -1,6 +1,6 @@
-//! Access to the recorded facts of an execution, wherever the source stored them.
+//! Access to the recorded facts of an execution.
 //!
-//! KindLM's own fields come first, then `metadata`, then the provider's own response, which has promptfoo's keys.
+//! KindLM's own fields take precedence, then `metadata`, then the provider's own response, which has promptfoo's keys.
 
 use std::borrow::Cow;
 
@@ -93,8 +93,8 @@ pub(crate) fn whole_trace<'a>(
 
 /// Describes the first unsupported part of the evidence, if there is one.
 ///
-/// Such a part makes all evidence incomplete. It is a part of a transcript or a trace, named by its type and place, or
-/// an output line of an agent.
+/// An unsupported part makes all evidence incomplete. The part is a part of a transcript or a trace, named by its type
+/// and place, or an output line of an agent. Returns `None` if all parts are supported.
 pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
     let parts = execution.metadata.get("partsNotUnderstood");
     let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));

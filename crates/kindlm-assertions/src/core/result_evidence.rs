@@ -1,7 +1,7 @@
 //! Builders for the evidence of failed results.
 //!
-//! Assertions call them only after a failure, so that a pass costs nothing. Lists have an upper length, because a
-//! report shows only their beginning.
+//! Assertions call the builders only after a failure, so that a pass takes no extra time. Lists have an upper length,
+//! because a report shows only their beginning.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ pub(crate) fn absent_in<T: Into<String>>(
     ResultEvidence::Absent { of, expected }
 }
 
-/// Returns the evidence that something unwanted is in a text, at these ranges of bytes.
+/// Returns the evidence of unwanted parts of a text: the byte ranges, each with a description.
 pub(crate) fn found(
     of: CheckedText,
     text: &str,
@@ -74,7 +74,7 @@ pub(crate) fn found(
     ResultEvidence::Matches { of, spans }
 }
 
-/// Returns the evidence that a whole text is something unwanted.
+/// Returns the evidence that a whole text is unwanted. `what` describes the text.
 pub(crate) fn whole(of: CheckedText, text: &str, what: &str) -> ResultEvidence {
     found(of, text, [(0..text.len(), what.to_owned())])
 }

@@ -1,6 +1,6 @@
 //! The JSON Schemas of checks. A schema file is read and compiled once per suite.
 //!
-//! Schemas with unknown keywords or formats are rejected, because these check nothing.
+//! Schemas with unknown keywords or formats are rejected, because a validator ignores unknown keywords and formats.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +63,7 @@ pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<P
 
 /// Returns the unknown keywords and formats of a schema, with the advice.
 ///
-/// Ajv rejects them too in its strict mode. An unknown keyword checks nothing, so every value would conform.
+/// Ajv rejects them too in its strict mode. Validators ignore an unknown keyword, so a value that violates it would conform.
 fn idle(schema: &Value) -> impl Iterator<Item = (Lint, MemberPart, &'static str)> {
     kindlm_schema::lint(schema).into_iter().take(TOLD).map(|lint| {
         let is_format = lint.pointer.ends_with("/format")

@@ -41,9 +41,9 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     /// Judges the evidence. The same evidence always gives the same results.
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
 
-    /// Returns the evidence that the check holds, for a check with `not-` that fails for this reason.
+    /// Returns the evidence that the assertion holds. With `not-`, this is the evidence of the failure.
     ///
-    /// Only assertions that leave `not-` to [`Check`](crate::Check) need it.
+    /// Only assertions that leave `not-` to [`Check`](crate::Check) need this function.
     fn evidence_of_pass(&self, _evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
         Vec::new()
     }
@@ -58,7 +58,7 @@ pub trait Assertion: fmt::Debug + Send + Sync {
 
     /// Returns the verdict for a score; `None` if the score alone does not decide.
     ///
-    /// For several judges, the score is their combined score.
+    /// A judge panel calls this function with the combined score of its votes.
     fn decide(&self, _score: Score) -> Option<Verdict> {
         None
     }
@@ -97,7 +97,7 @@ pub struct Meta {
     pub severity: Severity,
     /// The failure codes that the assertion can give.
     pub codes: &'static [Code],
-    /// The reference page. Its examples run as tests.
+    /// The text of the reference page, in Markdown. The examples of the page run as tests.
     pub docs: &'static str,
 }
 

@@ -9,7 +9,7 @@ use crate::Registration;
 
 /// The assertions that a configuration may name.
 ///
-/// They are [those of this crate](Registry::built_in) and your own. Pass the registry to
+/// The registry can contain [the assertions of this crate](Registry::built_in) and your own assertions. Pass the registry to
 /// [`Setup::with_registry`](crate::Setup::with_registry); `examples/own_assertion.rs` is a complete example.
 #[derive(Debug, Default)]
 pub struct Registry {
@@ -36,7 +36,7 @@ pub(crate) struct RegisteredAssertion {
 
 /// The compiled schemas of an assertion's configuration.
 ///
-/// Each is compiled at its first use.
+/// `nested` is for the assertion's own place, and `listed` is for the list form. Each schema is compiled at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     pub(crate) nested: OnceLock<Shape>,
@@ -94,7 +94,7 @@ impl Registry {
         self.entries.len()
     }
 
-    /// Returns the assertion with this id and its compiled schemas; `None` if unknown.
+    /// Returns the assertion with this id and its compiled schemas; `None` if the id is unknown.
     pub(crate) fn entry(&self, id: &str) -> Option<&RegisteredAssertion> {
         self.entries.iter().find(|it| it.registration.meta.id == id)
     }

@@ -159,7 +159,7 @@ impl Setup<'_> {
         self.scripts.of_check(block, self.tells_missing.then_some(self.files))
     }
 
-    /// Fails if the setup is [sandboxed](Self::sandboxed), for a check that cannot stay in the sandbox.
+    /// Fails if the setup is [sandboxed](Self::sandboxed). Call it for a check that needs more than the sandbox.
     ///
     /// `needs` completes "this check needs …".
     pub(crate) fn refuse_in_sandbox(&self, needs: &str) -> Result<(), Vec<Problem>> {

@@ -99,7 +99,7 @@ pub(crate) enum Fit {
     Open(String),
 }
 
-/// The calls to search, with the evidence that they come from.
+/// The calls to search, and the evidence that contains the calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calls<'a> {
     pub(crate) actions: &'a [Action<'a>],
@@ -107,8 +107,8 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Returns the missing evidence that leaves comparisons of calls undecided. `open` is the number of undecided
-    /// calls.
+    /// Returns the missing evidence because of which comparisons of calls are undecided. `open` is the number of
+    /// undecided calls.
     pub(crate) fn gap(&self, wanted: &[CallPattern], open: usize) -> Gap {
         let execution = self.evidence.execution;
         let asks_input = wanted.iter().any(|it| it.input.is_some());
@@ -190,10 +190,9 @@ impl CallPattern {
         action.name.is_none() || action.is_called(&self.tool)
     }
 
-    /// Compares the call at position `at` with the pattern and its neighbours.
+    /// Compares the call at position `at` with the pattern, including `before` and `after`.
     ///
-    /// The neighbours are the calls that `before` and `after` require. Fails if a pattern takes too long, or if a
-    /// script gives no verdict.
+    /// Fails if a regular expression takes too long, or if a script gives no verdict.
     pub(crate) fn fit(&self, at: usize, calls: &Calls<'_>) -> Result<Fit, Undecided> {
         let Some(action) = calls.actions.get(at) else {
             return Ok(Fit::Differs("there is no such call".to_owned()));
@@ -347,7 +346,8 @@ fn object_of(input: &Value) -> Cow<'_, Value> {
 
 /// Returns true if the arguments of the call could not be parsed.
 ///
-/// Of several calls of the tool with the same id, one with these arguments decides.
+/// Several calls of the tool can have the same id. The result is true if one of these calls has unparsable arguments, and
+/// none has the arguments of `action`.
 fn is_unreadable(action: &Action<'_>, execution: &Execution) -> bool {
     let same = execution
         .tool_calls

@@ -20,7 +20,7 @@ impl Check {
         result
     }
 
-    /// Returns the name of the text that the check sees after `on` and `transform`, for the evidence of the result.
+    /// Returns the name of the text that the check judges after `on` and `transform`, for the evidence of the result.
     pub(super) fn viewed_text(&self) -> CheckedText {
         let is_script = self.views.iter().any(|it| matches!(it, View::Script(_)));
         let path = self.selectors().last().map_or("output".to_owned(), Selector::to_string);

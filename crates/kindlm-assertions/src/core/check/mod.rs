@@ -1,4 +1,4 @@
-//! The evaluation of a check: shows the evidence to the assertion and applies the options to its results.
+//! The evaluation of a check: passes the evidence to the assertion, and applies the options to the results.
 
 use std::borrow::Cow;
 
@@ -318,7 +318,7 @@ fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
 
 /// Adds the known reason to an error message about missing evidence.
 ///
-/// The user then knows that a declaration of completeness by the source would not help.
+/// The reason shows the user that a declaration of completeness by the source would not help.
 fn name_gap(gap: &str, result: &mut AssertionResult) {
     if let Verdict::Errored { code, message } = &mut result.verdict
         && *code == EVIDENCE_MISSING
@@ -352,8 +352,8 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
 impl Check {
     /// Returns true if the check has a weight in the mean of scores.
     ///
-    /// Both the weight of the check and the weight of a score inside the check must differ from 0. `skip` does not
-    /// matter here.
+    /// Both the weight of the check and the weight of a score inside the check must differ from 0. The option `skip` does
+    /// not change the result.
     pub fn weighs(&self) -> bool {
         self.options.weight != 0.0 && self.traits.weighs
     }

@@ -1,4 +1,4 @@
-//! The outcome of a check under a name that is the same for all records.
+//! The outcomes of checks, with names that are the same for all records.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::{Check, Series, Traits};
 /// The outcome of a check of a record, or of a rule of a `prompt-assertion`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckOutcome {
-    /// The name, which depends on neither the evidence nor the variables of the record.
+    /// The name of the check, or the id of the rule. It depends on neither the evidence nor the variables of the record.
     pub name: String,
     /// `passed` if all results passed, `failed` if one failed, or else `errored` or `skipped`.
     pub status: &'static str,
@@ -24,7 +24,8 @@ pub struct CheckOutcome {
 /// Returns the outcomes of checks. `counts` has the number of results of each check, in the order of `results`.
 ///
 /// Unlike the labels of results, the [names](Check::name) are the same for all records with these checks. `mask` masks
-/// the secrets in a name. A name that occurs again after that has a number: `javascript`, `javascript (2)`.
+/// the secrets in a name. If several masked names are equal, all but the first get a number: `javascript`,
+/// `javascript (2)`.
 pub fn check_outcomes(
     checks: &[Check],
     results: &[AssertionResult],
@@ -46,7 +47,9 @@ pub fn check_outcomes(
     outcomes
 }
 
-/// Adds a number to a name that occurs already, the first that makes it unique.
+/// Returns a name that is not in `names` yet, and adds it to `names`.
+///
+/// If `name` itself is in `names`, the lowest free number from 2 is added: `javascript (2)`.
 fn unique(name: &str, names: &mut HashSet<String>) -> String {
     let mut found = name.to_owned();
     let mut number = 1;
@@ -147,7 +150,7 @@ impl Check {
                 score = own.into_iter().chain(score).reduce(f64::min);
             }
         }
-        // The parts that were decided do not score a check that was not.
+        // An errored or skipped check has no score, even if some of its results have a score.
         let score = score.filter(|_| matches!(status, "passed" | "failed"));
         let judged = self.leaves().into_iter().find(|it| it.judging.is_some());
         CheckOutcome { name, status, score, judged: judged.map(|it| it.meta.id) }

@@ -83,7 +83,7 @@ struct Compiler<'a> {
     names_judges: bool,
     /// The `judging` options of the block, if they are valid.
     block: Option<JudgeBlock>,
-    /// The compiled checks, each with the rank by which checks are sorted.
+    /// The compiled checks, each with its rank in the registry, by which checks are sorted.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,
 }
@@ -109,7 +109,7 @@ impl Compiler<'_> {
             } else if at.is_empty() && key == LIST {
                 self.list(value, &here);
             } else if at.is_empty() && key == JUDGING {
-                // `judging` was read first, because the checks depend on it.
+                // `judging` was compiled before all checks, because the checks depend on it.
             } else if is_container(&self.setup.registry, &here) {
                 self.block(value, &here);
             } else {
@@ -242,7 +242,7 @@ fn config_of(check: &Check, value: &Value) -> Option<Arc<str>> {
     (!is_described && !check.traits.hides_value).then(|| value.to_string().into())
 }
 
-/// Returns true if a label has all texts and numbers of a value, and the value switches nothing on.
+/// Returns true if a label has all texts and numbers of a value, and no boolean in the value is true.
 fn has_all(label: &str, value: &Value) -> bool {
     let is_word = |number: &str| {
         let mut words = label.split(|it: char| !it.is_ascii_digit() && it != '.');

@@ -11,8 +11,8 @@ use crate::core::output::{output_value, prompt};
 
 /// Returns the `output` of a script, as JSON.
 ///
-/// It is a text, the structured output of the source, or the tool calls of a model that wrote no text. The calls have
-/// the form of OpenAI's API. A text that looks like JSON stays a text.
+/// The output is a text, the structured output of the source, or the tool calls of a model that wrote no text. The calls
+/// have the form of OpenAI's API. A text that looks like JSON stays a text.
 pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
     let text = ecma::stringify(&output_value(evidence.execution));
     evidence.answers.shared("output", &text, || text.as_str().into())
@@ -72,7 +72,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     put("config", config.cloned());
     put("metadata", some_map(&metadata(execution)));
     let events = execution.events();
-    // An incomplete list would pass every check that something is absent, so it is left out.
+    // In an incomplete list, a check for the absence of a call would pass, so an incomplete list is left out.
     put(
         "toolCalls",
         execution.is_complete_for(Channel::Actions).then(|| crate::core::on::calls(&events)),
@@ -168,7 +168,7 @@ pub(super) fn provider_response(execution: &Execution) -> Value {
     response
 }
 
-/// Returns the metadata of the answer. That of an agent has its calls, if all of them were reported.
+/// Returns the metadata of the answer. The metadata of an agent's answer includes its tool calls, if all were recorded.
 fn metadata(execution: &Execution) -> Map<String, Value> {
     let mut metadata = execution.metadata.clone();
     if metadata.contains_key("agent") && execution.is_complete_for(Channel::Actions) {

@@ -1,6 +1,6 @@
 //! The verdict in a script's return value.
 //!
-//! It is a boolean, a number, or an object with a verdict, a score and a reason.
+//! The return value is a boolean, a number, or an object with a verdict, a score and a reason.
 
 use kindlm_types::script::ScriptSource;
 use kindlm_types::script::{ScriptOutcome, ScriptValue};

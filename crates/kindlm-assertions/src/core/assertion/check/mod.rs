@@ -18,11 +18,11 @@ pub use traits::{LooksAt, Series, Traits};
 pub struct Options {
     /// The effect of a failure.
     pub severity: Severity,
-    /// True if pass and fail are swapped for `not-`. It is false if the assertion applies `not-` itself.
+    /// True if [`Check::evaluate`] swaps pass and fail for `not-`; false if the assertion applies `not-` itself.
     pub negate: bool,
     /// The lowest score that passes, in place of the assertion's own decision.
     ///
-    /// It is `None` if the assertion applies the threshold itself.
+    /// `None` without a threshold, or if the assertion applies the threshold itself.
     pub threshold: Option<f64>,
     /// The weight of the score in the weighted mean; 1 by default.
     pub weight: f64,
@@ -68,28 +68,29 @@ pub struct Check {
     pub views: Vec<View>,
     /// The `value` after its templates were rendered or its file was read.
     ///
-    /// It is `None` if it is equal to the written value, or if it may contain a secret.
+    /// `None` if the `value` did not change, or if it may contain a secret.
     pub rendered: Option<Value>,
     /// The traits of the assertion with its templates as written.
     ///
-    /// It is `None` if the check has no templates, or without
+    /// `None` if the check has no templates, or without
     /// [`Setup::with_written_labels`](crate::Setup::with_written_labels).
     pub written: Option<Arc<Traits>>,
     /// The configuration as JSON, if the label of the check does not contain all of it.
     ///
-    /// It is `None` for a check that was made without a block, or if the configuration may contain a secret.
+    /// `None` if the label contains the whole configuration, or if the configuration may contain a secret. Also `None` for a
+    /// check that was not compiled from an `expect` block.
     pub config: Option<Arc<str>>,
-    /// The place of the check in the configuration.
+    /// The place of the check: a JSON pointer from the `expect` block.
     ///
-    /// It is a JSON pointer from the `expect` block, and empty for a check that was made without a block.
+    /// Empty for a check that was not compiled from an `expect` block.
     pub at: String,
     /// The judges and their options; `None` if the check asks no judge.
     ///
-    /// If the options name no judge, the suite chooses it.
+    /// If the options name no judge, the default judge of the suite is asked.
     pub judging: Option<Arc<JudgeBlock>>,
-    /// True if neither the check nor its block names a judge, so that the suite chooses it.
+    /// True if neither the check nor its `expect` block names a judge, so that the default judge of the suite is asked.
     ///
-    /// For a set, it is true if this holds for a check inside.
+    /// For a set, true if one of the checks inside asks the default judge.
     pub leaves_judge_open: bool,
 }
 

@@ -24,17 +24,17 @@ pub struct Traits {
     pub looks_at: LooksAt,
     /// The threshold of the verdict; `None` if no threshold decides the verdict.
     pub threshold: Option<f64>,
-    /// True if `threshold` is not a score from 0 to 1. It can be dollars, a distance, or a number from a script.
+    /// True if `threshold` is not a score from 0 to 1, but for example dollars, a distance, or a number from a script.
     pub measures: bool,
     /// True if the assertion compares the output with other outputs.
-    /// Such an assertion is evaluated after all executions of the comparison. It reads the other outputs from
+    /// Such an assertion is evaluated after all executions of the comparison. The other outputs are in
     /// [`Evidence::comparison`](crate::Evidence::comparison).
     pub compares: bool,
     /// True if the assertion needs a workspace to decide.
     pub needs_workspace: bool,
     /// The evidence to collect from the workspace when the agent has finished.
     ///
-    /// It is collected at that moment because the workspace no longer exists when the checks are evaluated.
+    /// The workspace no longer exists when the checks are evaluated.
     pub gathers: Vec<Gather>,
     /// True if the rendered configuration may contain a secret. Results then leave out the value.
     pub hides_value: bool,
@@ -50,7 +50,7 @@ pub struct Traits {
     pub parts: Option<Arc<[Check]>>,
     /// True if a result can have named scores that the configuration does not list, such as those of a script.
     pub names_scores: bool,
-    /// True if a score inside the assertion has a weight other than 0. It is always true without weights inside.
+    /// True if a score inside the assertion has a weight other than 0. Always true for an assertion without such weights.
     pub weighs: bool,
     /// The parts of the check that are counted apart over many records; empty if the check is counted as a whole.
     pub series: Vec<Series>,

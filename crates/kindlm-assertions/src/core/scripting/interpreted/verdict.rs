@@ -1,6 +1,6 @@
 //! The verdict in a script's return value.
 //!
-//! It is a boolean, a number, a grading result, or a text that holds one of these.
+//! The return value is a boolean, a number, a grading result, or a text that contains one of these.
 
 use kindlm_types::script::ScriptValue;
 use kindlm_types::{AssertionResult, Bound, ResultEvidence, ecma};
