@@ -1,4 +1,4 @@
-//! The assertions about the actions of an agent: tool calls, events, subagents, spans.
+//! The assertions about the actions of an agent: tool calls, events, sub-agents, spans.
 
 mod called_subagent;
 mod called_tool;

@@ -12,7 +12,7 @@ const NAMES: [&str; 3] = ["skill", "name", "command"];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load<'e> {
     pub(crate) skill: &'e str,
-    /// The state of the load. A recorded load counts as completed unless its call failed or was rejected.
+    /// The state of the load. A `skill.loaded` event counts as completed unless its call failed or was rejected.
     pub(crate) state: ActionState,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn has_failed(state: ActionState) -> bool {
     matches!(state, ActionState::Ended(ActionStatus::Failed | ActionStatus::Rejected))
 }
 
-/// Returns the attempts to load skills: recorded loads, and calls of skill tools.
+/// Returns the attempts to load skills: `skill.loaded` events, and calls of skill tools without such an event.
 pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
     let mut actions: Vec<(Action<'_>, bool)> =
@@ -58,8 +58,10 @@ pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     loads
 }
 
-/// Returns the latest of the first `called` calls with this id, because several calls may share an id. A call that names
-/// the skill comes first. If the call is recorded only later, returns the first of the later calls.
+/// Returns the call that loaded a skill, by its call id and the name of the skill. Several calls may share an id.
+///
+/// Of the first `called` calls, the latest call with this id that names the skill is returned, else the latest call with
+/// this id. Otherwise, the first later call with this id is returned. Returns `None` if no call has this id.
 fn call_before<'a, 'e>(
     actions: &'a mut [(Action<'e>, bool)],
     called: usize,

@@ -90,7 +90,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Returns the highest possible number of steps of a kind; `None` if this number is unknown.
+    /// Returns the highest possible number of steps of a kind; `None` if unknown steps are possible.
     ///
     /// `seen` is the number of known steps of this kind.
     pub(crate) fn most(&self, seen: usize) -> Option<usize> {
@@ -345,7 +345,7 @@ fn is_shell(tool: &str, args: Option<&Value>) -> bool {
 
 /// Returns the command line of a step, if the step runs a command.
 ///
-/// It comes from an attribute, the arguments of a shell, or the name of the span.
+/// The command line comes from an attribute, the arguments of a shell, or the name of the span.
 fn command(
     span: &Span,
     attributes: &Map<String, Value>,

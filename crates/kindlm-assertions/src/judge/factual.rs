@@ -31,7 +31,7 @@ const AUTOEVALS: Preset = Preset { name: "autoevals", scores: &[0.4, 0.6, 1.0, 0
 /// The default table of scores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flavour {
-    /// Every relation but a contradiction scores 1.
+    /// The score of every relation is 1, except for a contradiction.
     Promptfoo,
     /// A subset and a superset of the reference score less than an equal answer.
     Autoevals,

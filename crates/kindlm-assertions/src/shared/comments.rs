@@ -2,7 +2,7 @@
 
 /// Removes `//` and `/* … */` comments from source code.
 ///
-/// These are the comments of C, JavaScript, TypeScript, Java, Go and Rust. A comment mark between quotes stays, so that
+/// C, JavaScript, TypeScript, Java, Go and Rust have such comments. A comment mark between quotes stays, so that
 /// URLs stay intact. Line breaks stay, and a `/* … */` comment leaves a space between the words around it.
 pub(crate) fn without_comments(source: &str) -> String {
     let mut out = String::with_capacity(source.len());

@@ -12,7 +12,7 @@ const MOST_CELLS: u64 = 10_000_000_000;
 #[derive(Debug, PartialEq)]
 pub(crate) enum Distance {
     Exactly(usize),
-    /// The distance is above this limit. It was not computed exactly.
+    /// The distance is above this limit. The exact distance was not computed.
     MoreThan(usize),
     /// The computation would take too long.
     Unknown,

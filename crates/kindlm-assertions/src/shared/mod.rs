@@ -1,4 +1,4 @@
-//! Helpers without knowledge of assertions: text, markup, SQL, patterns.
+//! Helpers that several assertions use: text, markup, SQL, patterns.
 
 pub(crate) mod comments;
 pub(crate) mod compare;

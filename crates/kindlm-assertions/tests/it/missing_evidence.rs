@@ -1,4 +1,4 @@
-//! Evidence that the source did not record completely: no check passes because something is absent from it.
+//! Tests of incomplete evidence: no check may pass because a text or an event is absent from such evidence.
 
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
@@ -250,7 +250,7 @@ fn unsupported_parts_of_an_answer_pass_no_check() {
         let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
         assert_eq!(found(&json!([check]), &half), (unknown, 0), "{check}");
     }
-    // Several judges or samples must see the same answers as a single judge.
+    // Several judges or samples must get the same answers as a single judge.
     let lost_earlier = Execution {
         output: "fine".to_owned(),
         turns: vec![

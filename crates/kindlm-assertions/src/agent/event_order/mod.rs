@@ -95,7 +95,7 @@ impl Assertion for EventOrder {
         } else {
             None
         };
-        // An undecided check misses an event of an incomplete channel.
+        // If the check is undecided, one of the missing events is from an incomplete channel.
         let gap =
             Gap::incomplete(execution, incomplete.first().unwrap_or(&EventType::Message).channel());
         let reason =

@@ -105,7 +105,7 @@ impl EventsSatisfy {
     }
 }
 
-/// Returns the events as scripts see them.
+/// Returns the events as JSON, for the script.
 fn events(evidence: &Evidence<'_>) -> Value {
     serde_json::to_value(evidence.execution.events()).unwrap_or_default()
 }

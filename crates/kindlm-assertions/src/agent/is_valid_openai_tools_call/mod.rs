@@ -86,7 +86,7 @@ impl Assertion for IsValidOpenaiToolsCall {
         }
         let value = output.get("tool_calls").unwrap_or(&output);
         let nothing = "OpenAI did not return a valid-looking tools response";
-        // The checks of this test see calls in the form of Anthropic or Gemini, which is not valid here.
+        // The test shows tool calls to checks in the form of Anthropic or Gemini, which is not valid here.
         if is_other_form(execution) {
             let own = EntryOptions { negate: self.negate, threshold: None };
             let reason = format!("{nothing}: {}", ecma::stringify(value));

@@ -72,7 +72,7 @@ impl Assertion for NoFailedActions {
         let failed = calls.iter().filter(|it| it.2);
         let failed: Vec<&str> = failed.map(|it| it.0.unwrap_or("(unknown)")).collect();
         let pending = calls.iter().filter(|it| it.1 == ActionState::Pending).count();
-        // Missing calls of other agents matter only if at least one such call was recorded.
+        // Missing calls of sub-agents matter only if at least one call of a sub-agent was recorded.
         let incomplete =
             [(Channel::Actions, true), (Channel::Subagents, !facts.subagents.is_empty())];
         let incomplete = incomplete.into_iter().filter(|(_, matters)| *matters).map(|(it, _)| it);

@@ -206,7 +206,7 @@ impl Used {
         let events = execution.events();
         let actions = Facts::of(&events).actions;
         let calls = execution.tool_calls.iter().enumerate();
-        // Several calls may share an id. Their actions have the same order.
+        // Several calls may share an id. The actions of these calls have the same order as the calls.
         let has_failed = |at: usize, call: &ToolCall| {
             let before = execution.tool_calls.iter().take(at).filter(|it| it.id == call.id).count();
             let of_id = actions.iter().filter(|it| it.call_id == call.id && it.name.is_some());
@@ -214,7 +214,7 @@ impl Used {
             action.is_some_and(|it| skills::has_failed(it.state))
         };
         let held = calls.filter(|(at, call)| !has_failed(*at, call));
-        // All results of an id belong to its latest call, so the results of parallel calls are mixed up.
+        // `Facts` assigns each result to the latest call with the same id, so the results of parallel calls can be wrong.
         let is_pending = |it: &&Action<'_>| it.state == ActionState::Pending;
         let mixed = actions.iter().filter(is_pending).find(|pending| {
             let mut others = actions.iter().filter(|it| it.call_id == pending.call_id);

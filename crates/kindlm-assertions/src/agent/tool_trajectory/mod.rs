@@ -104,8 +104,8 @@ fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
 
 /// Returns a maximum matching: for each expected call, the actual call that matches it.
 ///
-/// It uses augmenting paths (Kuhn, 1955). A greedy matching would let a vague expectation take the only call that a
-/// precise expectation can match.
+/// The function uses augmenting paths (Kuhn, 1955). A greedy matching could assign the only call that matches a precise
+/// expectation to a vague expectation.
 fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
     fn augment(
         wanted: usize,

@@ -151,9 +151,9 @@ fn described(span: &Span) -> String {
 }
 
 impl TraceErrorSpans {
-    /// Returns the number and the share of failed spans if they violate their limits.
+    /// Returns the evidence of a failure: the number and the share of failed spans, if they violate their limits.
     ///
-    /// Without `not-`, the failed spans follow.
+    /// Without `not-`, the evidence also has the failed spans.
     fn evidence(&self, trace: &Trace) -> Vec<ResultEvidence> {
         let meant = || trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         let errors: Vec<String> = meant().filter(|it| failed(it)).map(described).collect();

@@ -93,7 +93,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     One::built(GoalSuccess { frame, goal })
 }
 
-/// Returns the steps as the judge sees them.
+/// Returns the steps as JSON, for the question to the judge.
 fn trajectory(Steps { seen: steps, missing }: &Steps) -> Value {
     let shown = |(index, step): (usize, &Step)| {
         let mut told = json!({"index": index + 1, "type": step.kind.name(), "name": step.name});

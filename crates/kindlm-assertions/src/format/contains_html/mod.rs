@@ -49,7 +49,7 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
     Ok(Arc::new(ContainsHtml { label: own.label("Contains HTML"), negate: own.negate }))
 }
 
-/// The required number of different signs of HTML. A single sign may be chance.
+/// The required number of different signs of HTML. A single sign may occur in a text without HTML.
 const ENOUGH: usize = 2;
 
 /// Returns the number of different signs of HTML in a text.

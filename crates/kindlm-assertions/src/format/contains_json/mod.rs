@@ -62,7 +62,7 @@ fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
 }
 
 impl ContainsJson {
-    /// Returns a problem if no object is accepted; `None` if an object is accepted.
+    /// Returns the reason why no object is accepted; `None` if an object is accepted.
     fn fault(&self, objects: &[Value]) -> Option<String> {
         let mut fault = "Expected output to contain valid JSON".to_owned();
         for object in objects {
@@ -75,7 +75,7 @@ impl ContainsJson {
     }
 }
 
-/// Returns the place of an object in the output.
+/// Returns the range of an object in the output with its description, for the evidence.
 fn json(range: &Range<usize>) -> (Range<usize>, String) {
     (range.clone(), "JSON".to_owned())
 }

@@ -81,9 +81,9 @@ const SKIPPED: [(&str, &str); 3] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?"
 
 /// Returns the length of markup to skip at the start of `rest`.
 ///
-/// It is a comment, a CDATA section or a processing instruction. Without an end, only its first characters are skipped.
-/// `endless` stores for each kind that no end follows, so that the end is not searched again. For any other text, the
-/// result is `None`.
+/// The markup is a comment, a CDATA section or a processing instruction. Without an end, only its start is skipped.
+/// `endless` is true for each kind whose end does not follow, so that the end is not searched again. Returns `None` for
+/// any other text.
 fn skipped(rest: &str, endless: &mut [bool; 3]) -> Option<usize> {
     let (known, (begin, end)) =
         endless.iter_mut().zip(SKIPPED).find(|(_, (begin, _))| rest.starts_with(begin))?;

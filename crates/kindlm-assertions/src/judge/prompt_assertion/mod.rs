@@ -34,7 +34,7 @@ const PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 
 /// The highest number of rules per question.
 ///
-/// It bounds the token limit of an answer, which grows with the number of rules.
+/// The token limit of an answer grows with the number of rules, so the number of rules needs a limit.
 const MOST_RULES: usize = 100;
 
 pub(crate) static REGISTRATION: Registration = Registration {

@@ -112,7 +112,7 @@ fn only_open_rules_are_asked_again_and_no_verdict_is_overturned() {
         // The judge is not asked again about a rule with contradictory verdicts in one reply.
         (format!("[{ONE},{other},{TWO}]"), good.clone(), ["a errored", "b failed"], 1),
         (format!("[{ONE},{TWO},{vague}]"), good.clone(), ["a passed", "b errored"], 1),
-        // Verdicts on other ids change nothing.
+        // Verdicts on ids that no rule has are ignored.
         (format!("[{ONE},{TWO},{three}]"), good.clone(), ["a passed", "b failed"], 1),
         (good.replace("\"b\"", "\"c\""), format!("[{TWO},{three}]"), ["a passed", "b failed"], 2),
         (format!("[{ONE},{vague}]"), format!("[{ONE},{vague}]"), ["a passed", "b errored"], 2),

@@ -76,8 +76,8 @@ fn none_of(what: &str, count: usize) -> String {
 
 /// The words that mark a reply as a choice.
 ///
-/// A reply without such a word must end with the number; otherwise, the number may belong to something else, such as an
-/// error message.
+/// A reply without such a word must end with the number. Otherwise, the number may be a part of another statement, such
+/// as an error message.
 const CHOOSING: [&str; 12] = [
     "answer", "best", "better", "choice", "choose", "chosen", "number", "output", "prefer",
     "select", "selected", "winner",
@@ -116,7 +116,7 @@ fn in_text(reply: &str, count: usize) -> Result<usize, Flaw> {
 fn without_sentences_in_quotes(text: &str) -> String {
     let line = |line: &str| {
         let marks = |it| matches!(it, '"' | '\u{201c}' | '\u{201d}' | '`');
-        // An odd number of marks cannot be paired, so nothing is a certain quotation.
+        // An odd number of marks cannot be paired, so the quotations are unknown.
         if line.matches(marks).count() % 2 == 1 {
             return line.to_owned();
         }

@@ -131,7 +131,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(SelectBest { frame, criterion, orders, input, decides_score }))
 }
 
-/// The different outputs of a comparison, as the judge sees them.
+/// The different outputs of a comparison. Equal outputs are shown to the judge once.
 struct Field {
     outputs: Vec<String>,
     /// The index in `outputs` for each candidate.

@@ -46,8 +46,7 @@ struct Config {
     /// The categories to search for; the default categories if it is not given.
     #[schemars(length(min = 1))]
     value: Option<Vec<String>>,
-    /// Replaces the prompt: a text or the messages of a chat, with `{{ categories }}`, `{{ input }}` and `{{ output
-    /// }}`.
+    /// Replaces the prompt: a text or the messages of a chat, with `{{ categories }}`, `{{ input }}` and `{{ output }}`.
     rubric_prompt: Option<RubricPrompt>,
 }
 

@@ -1,4 +1,4 @@
-//! The named detectors: a form to search for, and a rule that rejects look-alikes.
+//! The named detectors. Each detector has a regular expression to search for, and a rule that rejects look-alikes.
 //!
 //! The rules and test vectors follow the public specifications of the identifiers and Microsoft Presidio's recognizers.
 //! A number of a kind without a checksum, written without separators, counts only shortly after a related word.
@@ -117,8 +117,8 @@ const NPI: &str = r"(?-u:\b)[12][0-9]{9}(?-u:\b)";
 const ABA: &str = r"(?-u:\b)[0-9]{4}-?[0-9]{4}-?[0-9](?-u:\b)";
 const NHS: &str = r"(?-u:\b)[0-9]{3}[- ]?[0-9]{3}[- ]?[0-9]{4}(?-u:\b)";
 const SIN: &str = r"(?-u:\b)[1-79][0-9]{2}[- ]?[0-9]{3}[- ]?[0-9]{3}(?-u:\b)";
-// RFC 5321, 4.5.3.1 allows at most 64 characters before the `@`. Without this limit, long words would be read again
-// from each of their letters.
+// RFC 5321, 4.5.3.1 allows at most 64 characters before the `@`. Without this limit, the search would read a long word
+// again from each of its letters.
 const EMAIL: &str = concat!(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}",
     r"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+",
@@ -161,7 +161,7 @@ impl Detector {
         self.verified_by
     }
 
-    /// Calls `on_hit` with each match, from left to right, without overlaps.
+    /// Calls `on_hit` with each accepted match, from left to right, without overlaps.
     pub(super) fn find<'t>(&self, text: &'t str, mut on_hit: impl FnMut(&'t str)) {
         let mut at = 0;
         while let Some(found) = self.form.find_at(text, at) {
@@ -178,7 +178,7 @@ impl Detector {
 
     /// Returns the end of the accepted candidate, whole or without its last groups.
     ///
-    /// The form may have matched a part of the next word or number too. Returns `None` if no part is accepted.
+    /// The regular expression may have matched a part of the next word or number too. Returns `None` if no part is accepted.
     fn accepted_end(&self, text: &str, start: usize, end: usize) -> Option<usize> {
         let grouped = if end - start > LONGEST_GROUPED { "" } else { &text[start..end] };
         let separators = grouped.rmatch_indices([' ', '-']);

@@ -190,7 +190,7 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     Ok(Arc::new(Pii { searches, scan: config.scan }))
 }
 
-/// Returns the name, with the id if another search has the name. Labels identify checks in reports.
+/// Returns `name`, or `name (id)` if another search has this name. Labels identify checks in reports.
 fn unique(name: &str, id: &str, searches: &[Search]) -> String {
     let is_taken = searches.iter().any(|it| it.name == name);
     if is_taken { format!("{name} ({id})") } else { name.to_owned() }
@@ -231,7 +231,7 @@ impl Assertion for Pii {
         vec![absent(self.searches.iter().map(|it| it.name.as_str()))]
     }
 
-    /// A match stays valid.
+    /// A match stays valid, whatever the missing part of the output contains. An absence does not.
     fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
         matches!(result.verdict, Verdict::Fail { .. })
     }

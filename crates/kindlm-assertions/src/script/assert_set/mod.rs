@@ -169,7 +169,7 @@ impl Set {
             _ if parts.iter().all(|it| matches!(it.verdict, Verdict::Skipped { .. })) => {
                 AssertionResult::skipped(ID, LABEL, "no check of the set applies")
             }
-            // Without a weighted score, there is nothing to compare with the threshold.
+            // Without a weighted score, the set has no score to compare with the threshold.
             _ if self.threshold.is_some() && score.is_none() => {
                 AssertionResult::skipped(ID, LABEL, "no check of the set with a weight applies")
             }

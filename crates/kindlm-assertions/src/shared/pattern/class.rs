@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// A set of Unicode scalar values as sorted, disjoint ranges.
 ///
-/// It may also contain surrogates, which have no effect.
+/// A set may also contain surrogates, which have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CharSet(Vec<(u32, u32)>);
 
@@ -168,8 +168,9 @@ fn without_surrogates((first, last): (u32, u32)) -> impl Iterator<Item = (u32, u
 
 /// The non-ASCII characters that are equal for ECMAScript with flag `i`, without `u`.
 ///
-/// They are grouped by their canonical form, without groups of a single character. The table follows the `Canonicalize`
-/// operation of ECMA-262, 22.2.2.7.3. Building it takes 1 to 2 milliseconds, so pure ASCII patterns do not use it.
+/// The characters are grouped by their canonical form, without groups of a single character. The table follows the
+/// `Canonicalize` operation of ECMA-262, 22.2.2.7.3. The table takes 1 to 2 milliseconds to build, so pure ASCII patterns
+/// do not use it.
 static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| {
     let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for c in '\u{80}'..='\u{FFFF}' {

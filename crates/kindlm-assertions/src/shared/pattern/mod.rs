@@ -138,7 +138,7 @@ impl Pattern {
 
     /// Returns true if a text has a match that stays valid whatever text follows.
     ///
-    /// A match that ends before the end of the text stays valid, because `\b` and `$` see only the next character. The
+    /// A match that ends before the end of the text stays valid, because `\b` and `$` depend only on the next character. The
     /// result is always false for patterns that need the backtracking engine.
     pub fn matches_whatever_follows(&self, text: &str) -> bool {
         match &*self.program {

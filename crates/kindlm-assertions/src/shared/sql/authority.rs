@@ -61,8 +61,8 @@ fn action(statement: &Statement) -> String {
 
 /// The tables that the `WITH` of a query defines.
 ///
-/// `hides` holds the tables of the surrounding query that are not visible here. They are the table that this query
-/// defines, and the tables that are defined later.
+/// `hides` has the tables of the surrounding query that are not visible here: the table that this query defines, and the
+/// tables that are defined later.
 #[derive(Debug, Default)]
 struct Scope {
     defines: BTreeSet<String>,
@@ -83,7 +83,7 @@ struct Reader {
     results: BTreeSet<String>,
     /// The touched tables: action, database, table.
     tables: BTreeSet<(String, String, String)>,
-    /// The tables behind each name, which is a table's own name or an alias.
+    /// The tables that each name stands for. A name is a table's own name or an alias.
     names: BTreeMap<String, BTreeSet<String>>,
     /// The names of subqueries. Their columns are collected inside the subqueries.
     derived: BTreeSet<String>,

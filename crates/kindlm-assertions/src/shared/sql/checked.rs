@@ -135,7 +135,7 @@ fn allowed(key: &'static str, list: Option<Vec<String>>) -> Result<Option<Allowe
 impl Allowed {
     /// Returns the reason why a touched name is not allowed; `None` if all are allowed.
     fn fault(&self, touched: &[String]) -> Option<String> {
-        // A pattern that exceeds its step limit allows nothing.
+        // A pattern that exceeds its step limit allows no name.
         let is_allowed = |it: &&String| {
             self.patterns.iter().any(|pattern| pattern.is_match(it).unwrap_or(false))
         };
@@ -178,7 +178,7 @@ impl Sql {
     /// - prose, such as `show me the tables`;
     /// - a column list without its comma;
     /// - a call of `generate_series` in `MySQL` or `MariaDB`;
-    /// - a reserved word as a name, or a `TOP` that the database does not know.
+    /// - a reserved word as a name, or a `TOP` that the database does not support.
     fn parse(&self, dialect: &dyn Dialect, tokens: Vec<Token>) -> Option<Vec<Statement>> {
         if lacks_comma(&tokens) || self.calls_unknown(&tokens) || self.has_foreign_top(&tokens) {
             return None;
@@ -197,7 +197,7 @@ impl Sql {
             && tokens.windows(2).any(|pair| matches!(pair, [name, Token::LParen] if names(name)))
     }
 
-    /// Returns true for SQL such as `SELECT TOP 5`, if the database does not know `TOP`.
+    /// Returns true for SQL such as `SELECT TOP 5`, if the database does not support `TOP`.
     fn has_foreign_top(&self, tokens: &[Token]) -> bool {
         let mut words = tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).peekable();
         let mut found = false;
@@ -229,8 +229,8 @@ fn is_prose(statement: &Statement) -> bool {
 
 /// Returns true if a list of two columns lacks its comma, as in `SELECT a b FROM t`.
 ///
-/// This is valid SQL with an alias, but `a, b` was probably meant. An intended alias is written with `AS`. Longer lists
-/// are not checked, as in promptfoo.
+/// `SELECT a b` is valid SQL with the alias `b`, but `a, b` was probably meant. An intended alias is written with `AS`.
+/// Longer lists are not checked, as in promptfoo.
 fn lacks_comma(tokens: &[Token]) -> bool {
     let tokens: Vec<&Token> =
         tokens.iter().filter(|it| !matches!(it, Token::Whitespace(_))).collect();

@@ -21,7 +21,7 @@ pub(super) fn question(model: Option<&String>, text: &str) -> Question {
 
 /// Returns the drift of the output from the baseline, from 0 to 1, or the obstacle.
 ///
-/// It is 0 for vectors of the same direction, and 1 for perpendicular or opposite vectors.
+/// The drift is 0 for vectors of the same direction, and 1 for perpendicular or opposite vectors.
 pub(super) fn drift<'a>(
     evidence: &Evidence<'a>,
     model: Option<&String>,

@@ -7,7 +7,7 @@
 
 /// The suffixes of step 2, with their replacements.
 ///
-/// They are replaced after a stem with a measure above 0.
+/// A suffix is replaced after a stem with a measure above 0.
 const DERIVED: [(&str, &str); 21] = [
     ("ational", "ate"),
     ("tional", "tion"),

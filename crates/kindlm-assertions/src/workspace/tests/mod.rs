@@ -252,7 +252,7 @@ fn counted(expected: usize, tests: &[TestRan]) -> AssertionResult {
 impl Tests {
     /// Returns a note about changed test runner settings, if the agent changed any.
     ///
-    /// The tests ran with the original settings, so they did not see the change.
+    /// The tests ran with the original settings, so the change did not affect the tests.
     fn restored(&self, workspace: &Workspace) -> Option<AssertionResult> {
         let is_meant = |it: &&FileChange| {
             let of = |paths: &[Paths]| paths.iter().any(|paths| paths.is_meant(&it.path));
@@ -294,7 +294,7 @@ fn protected(paths: &Paths, workspace: &Workspace) -> Vec<AssertionResult> {
 
 /// Returns the last ten lines of the test runner's stderr, else of its stdout, for an error message.
 ///
-/// The text has at most 2000 characters of the output.
+/// The output is cut after 2000 characters. The text is empty without output.
 fn last_output_lines(ran: &TestsRan) -> String {
     let command = &ran.command;
     let text = if command.stderr.trim().is_empty() { &command.stdout } else { &command.stderr };
