@@ -86,7 +86,7 @@ pub fn kappa_interval_of_sets(
     Ok(Interval { low: (middle - half).tanh(), high: (middle + half).tanh() })
 }
 
-/// Returns the two-sided quantile of Student's t distribution.
+/// Returns the two-sided quantile of Student's t distribution. Fails without a degree of freedom.
 fn student_t(confidence: Confidence, freedom: f64) -> Result<f64, Undefined> {
     let t = StudentsT::new(0.0, 1.0, freedom).map_err(|_| Undefined::OneOutput)?;
     Ok(t.inverse_cdf(f64::midpoint(1.0, confidence.level())))

@@ -335,7 +335,7 @@ fn positive(repeats: u32) -> Result<(), PlanError> {
     if repeats == 0 { Err(PlanError::NoRepeats) } else { Ok(()) }
 }
 
-/// Returns the result of a case with this pass rate.
+/// Draws the result of a case with this pass rate. Fails without repeats.
 fn run(rate: f64, repeats: u32, random: &mut Rand64) -> Result<Tally, crate::Undefined> {
     let passed = match rate {
         rate if rate <= 0.0 => 0,

@@ -20,7 +20,7 @@ impl Tally {
     }
 }
 
-/// Returns `C(some, tries) / C(all, tries)`.
+/// Returns `C(some, tries) / C(all, tries)`. Fails unless `tries` is from 1 to `all`.
 fn chosen(some: u64, all: u64, tries: u64) -> Result<f64, Undefined> {
     if tries == 0 || tries > all {
         return Err(Undefined::OutOfRange);

@@ -251,7 +251,7 @@ fn or_empty(value: Jinja) -> Jinja {
 
 /// Returns the value of a key, or the `length` of a text or list.
 ///
-/// Returns a placeholder for a missing value.
+/// Returns a placeholder ([`Gap`]) for a missing value. Fails if the engine cannot read the keys of the value.
 fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Error> {
     // Only the first missing part is reported.
     if value.downcast_object_ref::<Gap>().is_some() {

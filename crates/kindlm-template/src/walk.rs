@@ -212,7 +212,7 @@ impl<'t> Walk<'t> {
         Stmt::ForLoop(Spanned::new(made, it.span()))
     }
 
-    /// Records a `set`. For a shared variable, adds the step that stores the value. Returns the changed value.
+    /// Records a `set`. Returns the value, for a shared variable with the step that stores it; `None` if neither exists.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
         self.scope.set(target);
         let name = match target {

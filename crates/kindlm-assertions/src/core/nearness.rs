@@ -66,7 +66,7 @@ pub(crate) struct Similar {
 }
 
 impl Similar {
-    /// Builds the check from its configuration.
+    /// Builds the check from its configuration. An unknown model is a problem.
     pub(crate) fn build(
         id: &'static str,
         metric: Metric,
@@ -174,6 +174,8 @@ impl Similar {
     }
 
     /// Returns the result of the first text that decides, else of the most similar text.
+    ///
+    /// The error is the errored result of the check: a text has no embedding, or two embeddings cannot be compared.
     fn of_all(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, Box<AssertionResult>> {
         let result = |grade: Grade, measure: f64, text: &str| {
             grade

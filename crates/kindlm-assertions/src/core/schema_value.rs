@@ -28,6 +28,8 @@ pub(crate) struct Conforming(Arc<Schema>);
 
 impl SchemaValue {
     /// Compiles the schema under `value`; file references are already resolved.
+    ///
+    /// Fails if a text is not a JSON or YAML object, or if the schema is invalid or has unknown keywords or formats.
     pub(crate) fn compile(self, setup: &Setup<'_>) -> Result<Conforming, Vec<Problem>> {
         const AT: &str = "/value";
         let compiled = match self {

@@ -18,7 +18,9 @@ const MOST_ATTRIBUTES: usize = 10_000;
 /// The parser copies the declarations of all surrounding elements.
 const MOST_NAMESPACES: usize = 1_000;
 
-/// Parses a text as XML; returns `None` if that would take too long.
+/// Parses a text as XML. The error is the error of the parser.
+///
+/// Returns `None` if the text has too many attributes or namespaces to be parsed in reasonable time.
 pub(crate) fn parse(text: &str) -> Option<Result<Document<'_>, Error>> {
     let readable = text.matches("xmlns").nth(MOST_NAMESPACES).is_none()
         && text.split('<').all(|tag| attributes(tag) <= MOST_ATTRIBUTES);

@@ -102,7 +102,7 @@ fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(ToolTrajectory { wanted: wanted.collect::<Result<_, _>>()?, mode, label, own }))
 }
 
-/// Returns a maximum matching: for each expected call, the actual call that matches it.
+/// Returns a maximum matching: for each expected call, the index of its actual call, or `None` without a match.
 ///
 /// The function uses augmenting paths (Kuhn, 1955). A greedy matching could assign the only call that matches a precise
 /// expectation to a vague expectation.

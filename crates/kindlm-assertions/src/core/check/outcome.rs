@@ -157,7 +157,7 @@ impl Check {
     }
 }
 
-/// Returns the id of the rule that a result is about.
+/// Returns the id of the rule that a result is about; `None` if the result is about the whole check.
 fn id(result: &AssertionResult) -> Option<&str> {
     result.metadata.get("id").and_then(Value::as_str)
 }

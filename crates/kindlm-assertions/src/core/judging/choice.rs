@@ -134,7 +134,7 @@ const SEVERAL: &str = "it chooses several different letters";
 
 /// Reads the letter in a reply: in JSON under one of `keys`, or else with `text`.
 ///
-/// A reply whose JSON names an unknown letter, or several different letters, has no verdict.
+/// Fails if the JSON has an unknown letter or several different letters, or if `text` fails.
 pub(crate) fn read_choice(
     reply: &str,
     keys: &[&str],
@@ -188,10 +188,10 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Resul
     chosen.ok_or_else(|| format!("it chooses none of {}", letters(kinds)).into())
 }
 
-/// Returns the letter at the end of a reply, if the letter is a separate word.
+/// Returns the letter at the end of a reply. The letter must be a separate word.
 ///
-/// A letter that occurs in the same form in a `judged` text gives no verdict, because the letter may be a quotation.
-/// The form is a whole line if the letter has a line of its own in the reply, or else a word.
+/// Fails without such a letter. Also fails if the letter occurs in the same form in a `judged` text, because the letter
+/// may be a quotation. The form is a whole line if the letter has a line of its own in the reply, or else a word.
 pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let text = reply.trim_end();
     let ends = |letter: &str| {

@@ -42,7 +42,7 @@ pub(super) type Placed = (Range<usize>, Map<String, Value>);
 
 /// Returns the value under a key of a reply's objects; `None` if no object has the key.
 ///
-/// Different values are a contradiction.
+/// Fails if several objects have different values under the key ([`Flaw::Contradiction`]).
 pub(crate) fn only<'o>(
     objects: &'o [Map<String, Value>],
     key: &str,

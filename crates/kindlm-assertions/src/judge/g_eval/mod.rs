@@ -125,9 +125,9 @@ struct Scored {
 }
 
 impl GEval {
-    /// Builds the request for the steps of a criterion.
+    /// Builds the request for the steps of a criterion. The request is equal for all outputs.
     ///
-    /// The request is equal for all outputs.
+    /// The error is the errored result of the check.
     fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, NotAsked> {
         let vars = [("criteria", json!(criterion))];
         self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || BuiltInQuestion {
@@ -229,7 +229,7 @@ impl Assertion for GEval {
     }
 }
 
-/// Reads the steps in a reply. There must be at least one, and none may be empty.
+/// Reads the steps in a reply. Fails without a step, or if a step is empty or not a text.
 fn read_steps(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

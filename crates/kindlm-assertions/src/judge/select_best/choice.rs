@@ -83,7 +83,9 @@ const CHOOSING: [&str; 12] = [
     "select", "selected", "winner",
 ];
 
-/// Reads the number in a reply without JSON; several different numbers give no choice.
+/// Reads the number in a reply without JSON.
+///
+/// Fails without a number, for several different numbers, and for a number that no output has.
 fn in_text(reply: &str, count: usize) -> Result<usize, Flaw> {
     let mut chosen: Option<&str> = None;
     let (mut chooses, mut is_last) = (false, false);

@@ -162,7 +162,7 @@ impl Field {
 impl SelectBest {
     /// Returns each order of the outputs with its question.
     ///
-    /// The list is empty if all outputs are equal.
+    /// The list is empty if all outputs are equal. The error is the errored result of the check.
     fn inquiries(
         &self,
         evidence: &Evidence<'_>,

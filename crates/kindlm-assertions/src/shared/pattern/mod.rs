@@ -94,7 +94,7 @@ impl PatternError {
 }
 
 impl Pattern {
-    /// Compiles a case-sensitive pattern; see [`Pattern::new`].
+    /// Compiles a case-sensitive pattern. Fails like [`Pattern::new`].
     pub fn compile(source: &str) -> Result<Self, PatternError> {
         Self::new(source, Flags::default())
     }

@@ -20,7 +20,7 @@ pub(super) struct RubricPart {
     at: String,
     /// The start of an error message: the file, and the number of the message in it.
     ///
-    /// It is empty if the pointer leads to the message.
+    /// Empty if the pointer leads to the message.
     within: String,
     /// The names that the template needs and does not set itself.
     refers: Vec<String>,
@@ -49,7 +49,7 @@ impl RubricPart {
         self.names.iter().any(|it| names.contains(&it.as_str()))
     }
 
-    /// Returns a problem for the first name that is not known; `env` is always known.
+    /// Returns a problem for the first needed name that is not in `known`; `None` if all are. `env` is always permitted.
     pub(super) fn unknown(&self, known: &[&str]) -> Option<Problem> {
         let name = self.refers.iter().find(|it| *it != "env" && !known.contains(&it.as_str()))?;
         let message = format!("{}there is no variable `{name}` for this prompt", self.within);
@@ -64,7 +64,9 @@ impl RubricPart {
     }
 }
 
-/// Returns the messages of a prompt. Pointers of problems start at the prompt.
+/// Returns the messages of a prompt.
+///
+/// Pointers of problems start at the prompt. Fails if the file cannot be read, or if a message or template is invalid.
 pub(super) fn messages(
     prompt: RubricPrompt,
     setup: &Setup<'_>,
@@ -101,7 +103,8 @@ pub(super) fn messages(
 
 /// Returns the messages in a text: one user message, or a JSON list of messages.
 ///
-/// `path` is the file of the text; it is empty if the text is in the configuration.
+/// `path` is the file of the text, or empty if the text is in the configuration. Fails for invalid JSON, and for an invalid
+/// message or template.
 fn in_text(text: String, path: &str) -> Result<Vec<RubricPart>, Problem> {
     // A text that is a list of objects with roles is a chat, not a single message.
     if text.trim_start().starts_with('[') && text.contains("\"role\"") {
@@ -123,7 +126,8 @@ fn in_text(text: String, path: &str) -> Result<Vec<RubricPart>, Problem> {
 
 /// Returns the messages in a value: a list of messages, or a text as one user message.
 ///
-/// `path` is the file of the value; it is empty if the value is in the configuration.
+/// `path` is the file of the value, or empty if the value is in the configuration. Fails for any other value, and for an
+/// invalid message or template.
 fn in_value(value: Value, path: &str) -> Result<Vec<RubricPart>, Problem> {
     let whose = if path.is_empty() { String::new() } else { format!("in `{path}`, ") };
     let items = match value {

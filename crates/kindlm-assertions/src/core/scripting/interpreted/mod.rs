@@ -83,6 +83,8 @@ pub(crate) struct Interpreted {
 
 impl Interpreted {
     /// Builds the check from its configuration.
+    ///
+    /// Fails in the sandbox, for a file that cannot be read, and for a script with a syntax error.
     pub(crate) fn build(
         language: &'static Language,
         config: &Value,
