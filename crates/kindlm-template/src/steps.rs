@@ -110,7 +110,7 @@ impl RenderState {
     }
 
     fn note(&mut self, missing: &Missing) {
-        // Report a missing value once, and do not report its parts.
+        // Report a missing value once, and do not report its keys.
         let comes_of = |it: &Missing| {
             let rest = missing.name.strip_prefix(it.name.as_str());
             rest.is_some_and(|it| !it.starts_with(|c: char| c.is_alphanumeric() || c == '_'))

@@ -59,7 +59,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Creates a pattern for tools with this name or pattern.
+    /// Creates a pattern from a tool name, in which `*` is any text and `?` is one character.
     pub(crate) fn tool(pattern: &str) -> Self {
         Self { pattern: pattern.to_owned() }
     }

@@ -106,7 +106,7 @@ pub(crate) fn shown(body: &str) -> String {
     body.chars().take(SHOWN).collect()
 }
 
-/// Returns the score of a service, from 0 to 1.
+/// Returns the score of a service. Fails if `value` is not a number from 0 to 1.
 ///
 /// The error message is the rest of a sentence that starts with the service's name.
 pub(crate) fn score(value: &Value) -> Result<f64, String> {

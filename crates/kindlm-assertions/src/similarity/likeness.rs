@@ -60,9 +60,9 @@ impl Limit {
         if self.negate { 1.0 - measure } else { measure }
     }
 
-    /// Returns the evidence of a failure: the measure.
+    /// Returns the evidence of a failure: the measure with its threshold.
     ///
-    /// Without `not-`, the difference from a single reference text follows.
+    /// Without `not-` and with a single reference text, the evidence also has the difference of the two texts.
     pub(crate) fn evidence(
         self,
         name: &str,

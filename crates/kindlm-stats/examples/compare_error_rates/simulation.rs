@@ -40,7 +40,7 @@ pub(crate) struct Row {
     pub(crate) repeats: u64,
 }
 
-/// The rows of the table.
+/// The rows of the table in `docs/compare.md`.
 pub(crate) const ROWS: [Row; 7] = [
     row("all 0.8, 20 × 1", Population::Equal, 20, 1),
     row("all 0.8, 20 × 5", Population::Equal, 20, 5),

@@ -56,7 +56,7 @@ impl Coverage {
         self.hits += u32::from(interval.low <= truth && truth <= interval.high);
     }
 
-    /// Returns the share in percent.
+    /// Returns the share of the intervals that contain the true value, in percent; 0 without intervals.
     pub(crate) fn percent(self) -> f64 {
         100.0 * f64::from(self.hits) / f64::from(self.intervals.max(1))
     }

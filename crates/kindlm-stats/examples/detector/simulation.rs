@@ -28,7 +28,7 @@ impl Lengths {
     }
 }
 
-/// The results before a stream begins.
+/// The reference of a simulated stream: the results before the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reference {
     /// This number of random results with the pass rate. Each stream has its own reference.

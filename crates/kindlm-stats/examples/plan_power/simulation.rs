@@ -31,7 +31,7 @@ pub(crate) struct Row {
     pub(crate) shape: Shape,
 }
 
-/// The rows of the table.
+/// The rows of the table in `docs/plan.md`.
 pub(crate) const ROWS: [Row; 11] = [
     row("all 0.8", Population::Equal, 1),
     row("all 0.8", Population::Equal, 5),
@@ -54,7 +54,7 @@ const fn row(name: &'static str, population: Population, repeats: u32) -> Row {
 }
 
 impl Row {
-    /// Plans the size from a simulated pilot.
+    /// Returns the size that is planned from a simulated pilot with this number of clusters and repeats.
     pub(crate) fn plan(self, (clusters, repeats): (u64, u32), seed: u128) -> Size {
         let mut random = Rand64::new(seed);
         let names: Vec<String> = (0..clusters).map(|it| it.to_string()).collect();

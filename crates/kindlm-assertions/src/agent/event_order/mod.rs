@@ -1,4 +1,4 @@
-//! `event-order`: events happened in this order; other events may be between them.
+//! `event-order`: events happened in a given order. Other events may be between them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `tool-order`: the agent called tools in this order; other calls may be between.
+//! `tool-order`: the agent called tools in a given order. Other calls may be between them.
 
 use std::sync::Arc;
 

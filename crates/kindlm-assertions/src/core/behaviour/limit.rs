@@ -19,8 +19,8 @@ pub(crate) struct Limit {
 impl Limit {
     /// Returns the result for a measured value.
     ///
-    /// The name and the unit of the measure are for the evidence. If nothing was measured, the result is errored with
-    /// the message `unknown`.
+    /// `name` and `unit` are for the evidence, and `shown` formats a value for the reason. If `measured` is `None`, the
+    /// result is errored with the message in `unknown`.
     pub(crate) fn result(
         &self,
         id: &str,

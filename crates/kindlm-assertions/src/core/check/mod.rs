@@ -88,7 +88,7 @@ impl Check {
         if self.options.skip.is_some() {
             return Vec::new();
         }
-        // Without a complete output, the check cannot be decided, so a question would be wasted.
+        // Without a complete output, the check cannot be decided, so no question is asked.
         let ask = |it: &Evidence<'_>| {
             if self.is_output_missing(it) || self.incomplete_reason(it).is_some() {
                 Vec::new()

@@ -145,10 +145,10 @@ impl<'a> Compiler<'a> {
         Some(Check { views, rendered, written, is_negated: negate, ..check })
     }
 
-    /// Removes problems that only follow from a missing variable at the same place.
+    /// Removes problems that are only a consequence of a missing variable at the same place.
     ///
-    /// `from` is the index of the first problem to look at. If the check could not be built because of the variable,
-    /// the missing variable becomes an error.
+    /// `from` is the index of the first problem to check. If the check could not be built because of the variable, the
+    /// missing variable becomes an error.
     fn merge_problems(&mut self, from: usize) {
         let new = self.problems.split_off(from.min(self.problems.len()));
         let is_missing = |it: &Problem| matches!(it.kind, ProblemKind::MissingVariable { .. });

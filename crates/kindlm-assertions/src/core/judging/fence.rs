@@ -59,7 +59,7 @@ pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
 
 /// Returns the objects of a reply that contain this mark, as written, one per line.
 ///
-/// The error is a fragment of a sentence about the reply.
+/// The error describes the reply, such as `it holds no JSON object`.
 pub(super) fn marked(reply: &str, mark: &str) -> Result<String, String> {
     let found = find(reply)?;
     if found.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The reason why a reply gives no verdict, as a fragment about the reply.
+/// The reason why a reply gives no verdict. The text describes the reply, such as `it holds no JSON object`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// The reply cannot be read. The judge is asked again.

@@ -300,7 +300,7 @@ impl Inquiry {
     /// Returns the part of a complete reply that is the judge's own words.
     ///
     /// Reasoning is removed. Of a reply to a question with a mark, only the objects with the mark remain. Of any other
-    /// reply, quotations are removed. The error is a fragment of a sentence about the reply.
+    /// reply, quotations are removed. The error describes the reply, such as `the judge refuses to answer`.
     pub(crate) fn own_words<'r>(&self, reply: &Reading<'r>) -> Result<Cow<'r, str>, String> {
         let text = thoughts::without_thoughts(reply.text)?;
         match reply.finish_reason {

@@ -33,7 +33,7 @@ const ENDS: [&str; 4] = ["<|end|>", "<|return|>", "<|call|>", "<|start|>"];
 /// The channel names that remain when a server has removed the special tokens.
 const BARE: (&str, &str) = ("analysis", "assistantfinal");
 
-/// Returns the reply without its reasoning. The error is a fragment about the reply.
+/// Returns the reply without its reasoning. The error describes the reply, such as `its reasoning does not end`.
 ///
 /// A closing mark without an opening one ends reasoning that starts with the reply, because many chat templates write
 /// the opening mark themselves. There is no answer if the reasoning does not end, or if there is no other text.

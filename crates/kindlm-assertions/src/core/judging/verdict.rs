@@ -69,7 +69,7 @@ pub(crate) fn ruling_schema() -> Value {
     })
 }
 
-/// Reads the ruling in a reply. The error is a fragment about the reply.
+/// Reads the ruling in a reply. The error describes the reply, such as `it holds no JSON object`.
 ///
 /// Several different rulings are a contradiction, because one of them may be a quotation of the judged text. A score
 /// out of range is not valid.

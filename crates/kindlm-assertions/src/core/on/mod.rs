@@ -373,7 +373,7 @@ pub(crate) fn in_place_of_the_output(before: &Execution, value: Value) -> Execut
         Value::String(text) => (text, None),
         value => (ecma::stringify(&value), Some(value)),
     };
-    // The value is known, so missing evidence in the rest of the record does not matter.
+    // The value is known, so missing evidence in the rest of the record does not change the check.
     let (coverage, gaps) = (Coverage::Complete, Vec::new());
     let (tool_calls, turns, unread, finish_reason) = (Vec::new(), Vec::new(), None, None);
     let before = before.clone();

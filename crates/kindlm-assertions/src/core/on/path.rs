@@ -59,7 +59,7 @@ pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
 
 /// Parses the content of brackets, and returns it with the rest of the path.
 ///
-/// The error is the end of an error message about the path.
+/// The error is the end of a message about the path, such as `the text in brackets has no end`.
 fn bracket(after: &str) -> Result<(Step, &str), &'static str> {
     if after.starts_with('"') {
         let mut texts = serde_json::Deserializer::from_str(after).into_iter::<String>();

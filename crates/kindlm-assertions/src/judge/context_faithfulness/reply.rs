@@ -62,7 +62,7 @@ fn in_prose(reply: &str) -> Result<Vec<bool>, Flaw> {
 
 /// Returns true if a line starts with both verdicts: `yes and no`, `no/yes`.
 ///
-/// Reasons may follow.
+/// The reasons of the judge may come after both words.
 fn is_both(line: &str) -> bool {
     let words: Vec<&str> = words(line).collect();
     let are_both = |a: &str, b: &str| matches!((a, b), ("yes", "no") | ("no", "yes"));

@@ -32,7 +32,8 @@ pub(super) fn schema(count: usize) -> Value {
 
 /// Reads the chosen number in a reply about outputs that were shown in this order.
 ///
-/// In JSON, the number is under `best`; in prose, it is the only number. The error is a fragment about the reply.
+/// In JSON, the number is under `best`; in prose, it is the only number. The error describes the reply, such as `it chooses
+/// no output`.
 pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     let mut chosen: Option<(usize, String)> = None;
     let objects = objects(reply)?;

@@ -75,7 +75,7 @@ const OPENINGS: [&str; 14] = [
     "sorry",
 ];
 
-/// The phrases that are a refusal if one of the words follows.
+/// The phrases that are a refusal before one of the words. Each item has phrases and words.
 const DECLINED: [(&[&str], &str); 8] = [
     (
         &["i am unable to", "i'm unable to"],

@@ -288,7 +288,7 @@ impl Drift {
         } else {
             String::new()
         };
-        // Use the reasoning of the higher drift, because it names the changes.
+        // Use the reasoning of the higher drift, because it names more of the changes.
         let reasoning = if second > first { back.reasoning } else { forth.reasoning };
         let result = self
             .measured("judge", first.midpoint(second), &split)

@@ -129,7 +129,7 @@ fn last(mut word: String) -> String {
     word
 }
 
-/// Returns for each letter whether it is a vowel; `y` is a vowel after a consonant.
+/// Returns one item for each letter, which is true for a vowel. `y` is a vowel after a consonant.
 fn vowels(word: &str) -> Vec<bool> {
     let mut vowels: Vec<bool> = Vec::with_capacity(word.len());
     for letter in word.bytes() {
