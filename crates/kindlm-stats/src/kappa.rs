@@ -42,7 +42,7 @@ pub enum KappaInterval {
 }
 
 impl KappaInterval {
-    /// Returns the interval, if there is one.
+    /// Returns the interval; `None` for [`Self::Constant`].
     pub fn interval(self) -> Option<Interval> {
         match self {
             Self::LargeSample(interval) | Self::Perfect(interval) | Self::Opposed(interval) => {

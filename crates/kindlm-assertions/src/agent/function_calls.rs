@@ -185,7 +185,7 @@ pub(crate) fn output(execution: &Execution) -> Value {
     structured(execution).cloned().unwrap_or_else(|| json!(execution.output))
 }
 
-/// Returns the problem of the first call that does not fit its tool, if any.
+/// Returns the problem of the first call that does not fit its tool; `None` if all calls fit.
 ///
 /// The error is the reason why the check cannot be decided.
 fn misfit(execution: &Execution, calls: &[Call]) -> Result<Option<String>, String> {

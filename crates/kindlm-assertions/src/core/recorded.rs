@@ -91,7 +91,7 @@ pub(crate) fn whole_trace<'a>(
     }
 }
 
-/// Describes the first unsupported part of the evidence, if there is one.
+/// Describes the first unsupported part of the evidence.
 ///
 /// An unsupported part makes all evidence incomplete. The part is a part of a transcript or a trace, named by its type
 /// and place, or an output line of an agent. Returns `None` if all parts are supported.

@@ -47,7 +47,7 @@ pub(super) fn in_text(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// Parses the JSON value at the start of a text, if any; also returns its length in bytes.
+/// Parses the JSON value at the start of a text. Returns the value and its length in bytes; `None` without valid JSON.
 fn value_at(text: &str) -> Option<(Value, usize)> {
     let mut values = Deserializer::from_str(text).into_iter::<Value>();
     let value = values.next()?.ok()?;
@@ -77,7 +77,7 @@ pub(super) fn in_value(value: &Value) -> BTreeSet<String> {
     }
 }
 
-/// Returns the name in an item of a list, if there is a name.
+/// Returns the name in an item of a list; `None` without a name.
 ///
 /// The name is in Gemini's `functionCall`, in OpenAI's `function`, or in the item itself.
 fn in_item(item: &Value) -> Option<String> {

@@ -91,7 +91,7 @@ fn build(
 /// A span's name and its duration in milliseconds.
 type Took<'a> = (&'a str, f64);
 
-/// Returns the duration of a span in milliseconds, if it is known.
+/// Returns the duration of a span in milliseconds; `None` without an end time, or if the end is before the start.
 fn took(span: &Span) -> Option<f64> {
     span.end_time.map(|end| end - span.start_time).filter(|it| *it >= 0.0)
 }
@@ -119,7 +119,7 @@ fn slowest<'a>(spans: impl Iterator<Item = &'a Took<'a>>) -> String {
 }
 
 impl Limit {
-    /// Returns the name of a matching span without a duration, if there is one.
+    /// Returns the name of the first matching span without a duration; `None` if all matching spans have a duration.
     fn untimed<'t>(&self, trace: &'t Trace) -> Option<&'t str> {
         let meant = trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         meant.filter(|it| took(it).is_none()).map(|it| it.name.as_str()).next()

@@ -13,7 +13,7 @@ pub struct Evidence<'a> {
     pub execution: &'a Execution,
     /// The answers to the questions of the check.
     pub answers: &'a Answers,
-    /// The output of the same case and model in the baseline, if there is one.
+    /// The output of the same case and model in the baseline; `None` if the baseline has no such output.
     pub baseline: Option<&'a str>,
     /// The outputs in the comparison. Only checks that [compare](super::Traits::compares) use them.
     pub comparison: Option<OutputComparison<'a>>,

@@ -15,7 +15,7 @@ static SHAPE: LazyLock<Shape> = LazyLock::new(Shape::of::<JudgeBlock>);
 /// The judges of a check.
 pub(super) struct Judges {
     pub(super) panel: Panel,
-    /// True if the check asks judges, and neither the check nor its block names one. The suite then chooses.
+    /// True if the check asks judges, and neither the check nor its block names a judge. The default judge is then asked.
     pub(super) is_left_open: bool,
     /// The merged `judging` options; `None` for a check that asks no judge.
     pub(super) judging: Option<Arc<JudgeBlock>>,
@@ -62,8 +62,8 @@ impl Compiler<'_> {
 
     /// Moves the options about judges out of a check's configuration into a panel.
     ///
-    /// With `Build::Judged`, `model` stays in the configuration too. Returns `None` if the options have a
-    /// problem, which is reported.
+    /// With `Build::Judged`, `model` stays in the configuration too. Reports the problems of the options. Returns `None` if
+    /// the options have a problem.
     pub(super) fn panel(
         &mut self,
         registration: &Registration,

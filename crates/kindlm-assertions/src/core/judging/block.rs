@@ -152,10 +152,10 @@ impl JudgeBlock {
         problems
     }
 
-    /// Returns the options of this block that have no effect.
+    /// Returns a problem for each option of this block that has no effect.
     ///
-    /// `whole` holds the options that apply to the check, inherited options included. Pointers of the problems start at
-    /// this block.
+    /// `whole` has the options that apply to the check, inherited options included. Pointers of the problems start at this
+    /// block.
     pub fn idle(&self, whole: &Self) -> Vec<Problem> {
         let several = whole.models.as_ref().is_some_and(|it| it.len() > 1);
         let samples = whole.samples.unwrap_or(1) > 1;

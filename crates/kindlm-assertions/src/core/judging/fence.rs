@@ -81,7 +81,7 @@ pub(super) fn marked(reply: &str, mark: &str) -> Result<String, String> {
 pub(crate) fn digest(texts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for text in texts {
-        // The length separates the texts, so that a shift of their borders changes the digest.
+        // The length separates the texts. Otherwise, `["ab", "c"]` and `["a", "bc"]` would have the same digest.
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);
     }
@@ -92,7 +92,7 @@ pub(crate) fn digest(texts: &[&str]) -> String {
 fn mark(texts: &[(&str, &str)]) -> String {
     let mut hash = Sha256::new();
     for part in texts.iter().flat_map(|(name, text)| [name, text]) {
-        // The length separates the parts, so that a shift of their borders changes the digest.
+        // The length separates the parts. Otherwise, `["ab", "c"]` and `["a", "bc"]` would have the same digest.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

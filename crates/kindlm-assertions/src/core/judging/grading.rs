@@ -204,7 +204,7 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Describes the further evidence that the verdict depends on, if there is any.
+    /// Describes the further evidence that the verdict depends on; `None` without further evidence.
     ///
     /// The output, its input and the variables of the test do not count.
     fn further_evidence(&self) -> Option<&'static str> {

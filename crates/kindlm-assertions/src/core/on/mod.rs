@@ -166,7 +166,7 @@ impl Selector {
         matches!(self.root, "output" | "json")
     }
 
-    /// Returns the diff, or a file in the state that the agent left.
+    /// Returns the diff, or the text of a file as the agent left it.
     fn in_workspace(&self, execution: &Execution) -> Selected {
         let Some(workspace) = &execution.workspace else {
             return Unknown("the agent had no workspace: give the test a `workspace`".to_owned());
@@ -182,9 +182,9 @@ impl Selector {
         }
     }
 
-    /// Returns true if the agent itself provides the value.
+    /// Returns true if the value comes from the agent itself: its output, messages, calls or events.
     ///
-    /// A missing part of such a value does not exist. Other sources may leave out a part that exists.
+    /// A part that such a value lacks does not exist. Other values may lack a part that exists.
     fn is_from_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
@@ -222,7 +222,7 @@ impl Selector {
             && call.is_some_and(|it| it.get("output").is_none())
     }
 
-    /// Returns the value of the first word of the path, or the reason for its absence.
+    /// Returns the value of the first word of the path. The error is [`Absent`] or [`Unknown`], with the reason.
     fn root<'e>(&self, execution: &'e Execution) -> Result<Cow<'e, Value>, Selected> {
         let needs = |channel: Channel| {
             if execution.is_complete_for(channel) {
@@ -296,7 +296,7 @@ impl Selector {
             }
             "vars" => Ok(Cow::Owned(Value::Object(execution.vars.clone()))),
             "metadata" => Ok(Cow::Owned(Value::Object(execution.metadata.clone()))),
-            // The list of roots is closed, so this is `trace`.
+            // All other words of [`ROOTS`] are handled above, so this is `trace`.
             _ => match (&execution.trace, execution.completeness.gaps.first()) {
                 (Some(_), Some(gap)) => Err(Unknown(format!("the trace is incomplete: {gap}"))),
                 (trace, _) => told(

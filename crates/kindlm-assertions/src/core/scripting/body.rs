@@ -36,7 +36,7 @@ fn begins_with_declaration(code: &str) -> bool {
         .any(|rest| rest.starts_with(is_space))
 }
 
-/// Returns the position of the last semicolon outside quoted texts, if any.
+/// Returns the position of the last semicolon outside quoted texts; `None` without such a semicolon.
 ///
 /// Comments and regular expressions are not recognized, as in promptfoo.
 fn last_semicolon(code: &str) -> Option<usize> {

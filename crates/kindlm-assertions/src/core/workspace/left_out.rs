@@ -22,7 +22,7 @@ pub(super) enum LeftOut {
     MayBe,
 }
 
-/// Returns the first part of a glob that names an excluded folder, if any does.
+/// Returns the first part of a glob that names an excluded folder; `None` if no part does.
 ///
 /// The braces of the glob are expanded first.
 pub(super) fn left_out(glob: &str) -> Option<LeftOut> {

@@ -116,7 +116,7 @@ impl Paths {
 
 /// Normalizes a path: relative to the workspace, without `.` and empty parts.
 ///
-/// Problems are the workspace itself, a path outside it, a Windows path, and a path in an excluded folder.
+/// Fails for the workspace itself, a path outside the workspace, a Windows path, and a path in an excluded folder.
 fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     let parts = written.split('/').filter(|it| !it.is_empty() && *it != ".");
     let plain = parts.collect::<Vec<_>>().join("/");

@@ -212,7 +212,7 @@ fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judg
     Judgements::read(own.as_deref().map_err(String::as_str), ids)
 }
 
-/// Returns the question about the rules without a readable verdict, if any.
+/// Returns the question about the rules without a readable verdict; `None` if no rule needs a second question.
 fn again(inquiry: &Inquiry, judgements: &Judgements, reply: &Reading<'_>) -> Option<Question> {
     let (open, why) = judgements.open()?;
     let only = format!(", only for these ids: {}", ecma::stringify(&open.into()));

@@ -84,7 +84,7 @@ fn build(
     Ok(Arc::new(Guardrails { negate: own.negate }))
 }
 
-/// Returns the reason why the filter flagged something, if anything is flagged.
+/// Returns the reason why the filter flagged the prompt or the answer; `None` if it flagged neither.
 fn flagged(execution: &Execution) -> Option<String> {
     let is = |flags: &serde_json::Map<String, Value>, key: &str| {
         flags.get(key).is_some_and(|it| *it == Value::Bool(true))

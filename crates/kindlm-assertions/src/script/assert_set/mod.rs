@@ -236,7 +236,7 @@ fn failure(part: &AssertionResult) -> Option<&str> {
     }
 }
 
-/// Returns the first result whose script threw, if any, also from nested sets.
+/// Returns the first result whose script threw, also from nested sets; `None` if no script threw.
 fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
     match &part.verdict {
         Verdict::Fail { code, .. } if *code == FailureCode::SCRIPT_THREW => Some(part),

@@ -142,7 +142,7 @@ impl CharSet {
         self
     }
 
-    /// Writes the set as a bracket expression that both Rust engines read alike.
+    /// Writes the set as a bracket expression that has the same meaning in both Rust engines.
     pub(super) fn write(&self, out: &mut String) {
         out.push('[');
         let scalars: Vec<(u32, u32)> =

@@ -247,7 +247,7 @@ fn lower_first(text: &str) -> String {
     chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Returns the letters of an inline flag group such as `(?i)`, if there is one.
+/// Returns the letters of the first inline flag group such as `(?i)`; `None` without such a group.
 ///
 /// JavaScript does not have inline flag groups.
 fn inline_flags(source: &str) -> Option<&str> {
