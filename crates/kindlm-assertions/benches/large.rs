@@ -1,4 +1,4 @@
-//! Measures the checks of the output on outputs that are slow to check.
+//! Measures the time of checks of the output, on large outputs that are slow to check.
 //!
 //! The outputs have 250 KB and 1 MB. A ratio far above 4 shows that the time of a check is not linear in the length.
 //!

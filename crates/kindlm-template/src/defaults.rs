@@ -51,7 +51,7 @@ fn whole(template: &str, lookups: &[Lookup], of: &Lookup) -> Range<usize> {
     let largest = lookups.iter().filter(is_part).max_by_key(|it| it.range.len());
     let Range { mut start, end } = largest.unwrap_or(of).range.clone();
     let looked_up = template.get(start..end).unwrap_or_default();
-    // The engine's range may start behind opening brackets, so add the brackets.
+    // The engine's range may start after the opening brackets, so add the brackets.
     let open = looked_up.matches(')').count().saturating_sub(looked_up.matches('(').count());
     for _ in 0..open {
         let before = template.get(..start).unwrap_or_default().trim_end();

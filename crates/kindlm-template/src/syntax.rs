@@ -15,7 +15,7 @@ use crate::fault::Fault;
 /// brackets and blocks.
 const DEEPEST: usize = 250;
 
-/// Returns the delimiters and white space rules of nunjucks. The last line break is kept.
+/// Returns the delimiters and white space rules of nunjucks. The last line break of a template is a part of its text.
 pub(crate) fn settings() -> SyntaxConfig {
     static SETTINGS: LazyLock<SyntaxConfig> = LazyLock::new(|| {
         let built = SyntaxConfig::builder().keep_trailing_newline(true).build();

@@ -131,7 +131,7 @@ impl<'t> Walk<'t> {
                 let expr = self.step(steps::PRINTED, expr, &it.expr);
                 Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))
             }
-            // Text in a loop is printed repeatedly, so it counts for the total size.
+            // Text in a loop is printed repeatedly. As an expression, the text counts for the total size of the results.
             Stmt::EmitRaw(it) if self.scope.is_in_loop() => {
                 let expr = constant(Jinja::from(it.raw), it.span());
                 Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, it.span()))

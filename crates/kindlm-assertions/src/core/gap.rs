@@ -18,7 +18,7 @@ pub(crate) enum Gap {
 }
 
 impl Gap {
-    /// Returns the gap for a kind of evidence that may be incomplete.
+    /// Returns the missing evidence of a kind that may be incomplete. Includes the reason if it is known.
     pub(crate) fn incomplete(execution: &Execution, channel: Channel) -> Self {
         match known_missing(execution, channel) {
             Some(why) => Self::Missing(channel, why),

@@ -225,8 +225,8 @@ fn several(value: Several) -> Result<Vec<String>, Vec<Problem>> {
 
 /// Splits a comma-separated line into trimmed, non-empty fields.
 ///
-/// A field in double quotes keeps its commas and spaces. In it, `""` and `\"` mean a quote, and `\\` means a backslash.
-/// Fails if a quote is not closed.
+/// A field in double quotes can contain commas and spaces. In such a field, `""` and `\"` mean a quote, and `\\` means a
+/// backslash. Fails if a quote is not closed.
 fn split(list: &str) -> Result<Vec<String>, &'static str> {
     let mut fields = Vec::new();
     let mut rest = list.trim_start();

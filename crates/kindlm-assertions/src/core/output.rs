@@ -3,7 +3,7 @@
 use kindlm_types::{CallForm, Execution, Message, Role, ecma};
 use serde_json::{Value, json};
 
-/// Returns the output as scripts see it.
+/// Returns the output as the value that scripts get.
 ///
 /// The output is a text, the structured output of the source, or the tool calls of a model that wrote no text.
 pub(crate) fn output_value(execution: &Execution) -> Value {

@@ -177,7 +177,7 @@ fn a_quoted_output_does_not_change_the_verdict() {
 /// A row of the table: a check in list form that a model grades.
 ///
 /// `passes` and `fails` are the judge's replies, step by step, that pass and fail the check. `fence` is the name of the
-/// fence with the output, or `None` if the judge does not see the output.
+/// fence with the output, or `None` if the question does not contain the output.
 pub(crate) struct Graded {
     pub(crate) entry: Value,
     pub(crate) passes: &'static [&'static str],

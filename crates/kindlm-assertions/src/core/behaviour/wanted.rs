@@ -234,9 +234,7 @@ mod tests {
         Wanted::new(written, "/input", &Setup::new(&NoFiles, None))
     }
 
-    /// Returns the difference; `says` are the results of the scripts, in order.
-    ///
-    /// Returns `None` if the value matches.
+    /// Returns the difference; `None` if the value matches. `says` are the results of the scripts, in order.
     fn difference(written: &Value, actual: &Value, says: &[Value]) -> Option<String> {
         let wanted = wanted(written).unwrap();
         let execution = Execution::default();
@@ -268,7 +266,7 @@ mod tests {
             ),
             (json!({"a": [1]}), json!({"a": [1, 2]}), Some("a: expected a list of 1, found [1,2]")),
             (json!({"a": {"$regex": "^x"}}), json!({"a": "xyz"}), None),
-            // A pattern sees only the value of its own key, not the values beside it.
+            // A pattern is matched only against the value of its own key, not against the values of other keys.
             (
                 json!({"city": {"$regex": "\"unit\":\"c\""}}),
                 json!({"city": "Brooklyn", "unit": "c"}),

@@ -302,7 +302,7 @@ impl Check {
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
         } else if options.weight != 0.0 && result.weight == 0.0 && !keeps_verdict {
-            // A result of weight 0 keeps its verdict, but it does not decide the outcome.
+            // A result of weight 0 has its own verdict, but as a soft result, it does not decide the outcome.
             result.severity = Severity::Soft;
         }
         self.complete_evidence(wanted, result);

@@ -148,7 +148,7 @@ fn every_result_carries_the_options() {
 fn results_of_weight_zero_keep_their_verdict() {
     let worthless = |result: AssertionResult| AssertionResult { weight: 0.0, ..result };
     for (own, of_the_check, expected) in [
-        // A result of weight 0 keeps its verdict; a whole check of weight 0 only reports its score.
+        // A failed result of weight 0 stays failed. A check of weight 0 only reports its score, so it passes.
         (worthless(fail(0.0)), 1.0, ("failed", Severity::Soft)),
         (worthless(pass(1.0)), 1.0, ("passed", Severity::Soft)),
         (fail(0.0), 0.0, ("passed", Severity::Gate)),

@@ -73,7 +73,7 @@ fn known_types(registry: &Registry) -> Vec<String> {
 struct Compiler<'a> {
     setup: &'a Setup<'a>,
     vars: &'a Map<String, Value>,
-    /// The variables as templates see them, created when the first template needs them.
+    /// The variables for templates, which are created when the first template needs them.
     variables: OnceCell<Variables>,
     /// The judging options of the suite and the block, for the options that a check does not set.
     judging: JudgeBlock,
@@ -177,7 +177,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Returns a copy of the configuration of a check with templates, if the setup keeps written labels.
+    /// Returns a copy of the configuration if it has templates and the setup keeps written labels; `None` otherwise.
     fn templates(&self, value: &Value) -> Option<Value> {
         let is_kept = self.setup.keeps_written_labels && self.setup.has_templates(value);
         is_kept.then(|| value.clone())

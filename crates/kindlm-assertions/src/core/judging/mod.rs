@@ -138,7 +138,7 @@ impl<'a> Reading<'a> {
 
     /// Returns the start of the reply for an error message, without the mark.
     pub(crate) fn shown(&self) -> String {
-        // The mark means nothing to a reader of the error message.
+        // The mark has no meaning for a reader of the error message.
         let text = match &*OWN_MARK {
             Some(mark) => mark.replace_all(self.text, ""),
             None => Cow::Borrowed(self.text),

@@ -74,7 +74,7 @@ fn one_reply_that_names_every_id_once_is_enough() {
         format!("```json\n{listed}\n```"),
         format!("Here: {listed} done {{end}}"),
         format!(r#"{{"mark":"MARK","results":[{ONE}]}} and {TWO}"#),
-        // The same verdict twice for one id counts once.
+        // Two equal verdicts on one id count as one verdict.
         format!("[{ONE},{TWO},{ONE}]"),
         format!("[{ONE},{TWO}]"),
         format!("{ONE}\n{TWO}"),

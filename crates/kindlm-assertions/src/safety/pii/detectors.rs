@@ -151,7 +151,7 @@ impl Detector {
         self.id
     }
 
-    /// Returns the name for people.
+    /// Returns the name in results, such as `e-mail address`.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }

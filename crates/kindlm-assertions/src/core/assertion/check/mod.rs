@@ -64,7 +64,7 @@ pub struct Check {
     pub options: Options,
     /// True if the check must not hold. Either the assertion or the check itself applies `not-`.
     pub is_negated: bool,
-    /// The changes to the output before the assertion sees it, in order.
+    /// The changes to the output before the assertion judges it, in order.
     pub views: Vec<View>,
     /// The `value` after its templates were rendered or its file was read.
     ///

@@ -219,7 +219,7 @@ impl GradingPrompt {
     }
 }
 
-/// Returns the output as templates see it: a JSON object or list, else the text.
+/// Returns the output as the value that templates get: a JSON object or list, else the text.
 pub(crate) fn output_for_templates(output: &str) -> Value {
     match serde_json::from_str(output) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
