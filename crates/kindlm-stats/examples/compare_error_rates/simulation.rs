@@ -31,7 +31,7 @@ pub(crate) enum Effect {
     Break(f64),
 }
 
-/// The shape of the simulated runs.
+/// A row of the table: the population, cases and repeats of the simulated runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -171,7 +171,7 @@ fn sign_test(falls: usize, rises: usize, is_mid: bool) -> f64 {
     let all = falls + rises;
     let mut probability = 0.5_f64.powi(i32::try_from(all).expect("a few cases"));
     let mut tail = 0.0;
-    // From all falls down to the observed number: binomial coefficients by their ratio.
+    // Add the probabilities of `all` falls down to the observed number. Each is computed from the one before by a ratio.
     for fallen in (falls..=all).rev() {
         let is_observed = fallen == falls;
         tail += if is_mid && is_observed { probability / 2.0 } else { probability };

@@ -21,7 +21,8 @@ impl Lengths {
         f64::from(self.alarms) / f64::from(self.streams)
     }
 
-    /// Returns the mean number of results. A stream without an alarm counts with its length, so this is a lower bound.
+    /// Returns the mean number of results until an alarm. A stream without an alarm counts with its length, so the mean is a
+    /// lower bound.
     #[expect(clippy::cast_precision_loss, reason = "a few million results")]
     pub(crate) fn mean(self) -> f64 {
         self.results as f64 / f64::from(self.streams)
