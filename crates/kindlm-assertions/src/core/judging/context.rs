@@ -100,7 +100,7 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
     Err(NotAsked::Never(Box::new(frame.errored(EVIDENCE_MISSING, message))))
 }
 
-/// The text that is shown to a judge as the task.
+/// The text that a judge sees as the task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "JudgeInput")]
