@@ -16,9 +16,9 @@ pub const LONGEST_ANSWER: u32 = 16_384;
 /// The budget of a run, with the money spent and reserved.
 ///
 /// Each request reserves its maximum cost. If the budget does not allow this, the request waits until in-flight
-/// requests are settled, which mostly cost less than they reserved. Without in-flight requests, the budget is
-/// exhausted, and no further request is sent. So a run exceeds its budget only in two cases: an answer costs more than
-/// its reservation, or a cost has no reservation, such as an agent's cost.
+/// requests are settled, because most answers cost less than their reservations. Without in-flight requests, the budget
+/// is exhausted, and no further request is sent. So a run exceeds its budget only in two cases: an answer costs more
+/// than its reservation, or a cost has no reservation, such as an agent's cost.
 #[derive(Debug)]
 pub(crate) struct Budget {
     usd: f64,

@@ -53,7 +53,8 @@ pub struct TestCase {
     pub until: Option<Until>,
     /// The minimum share of repeats that must pass, from 0 to 1.
     pub pass_rate_min: f64,
-    /// The minimum weighted mean score of a passing execution. If set, failed checks only count by their score.
+    /// The minimum weighted mean score of a passing execution, from 0 to 1. If set, a failed check lowers this mean, but
+    /// does not fail the execution by itself. If absent, every check must hold.
     pub threshold: Option<f64>,
     /// The history that the case belongs to; `None` for a case that does not depend on earlier cases.
     ///
@@ -339,7 +340,7 @@ impl Subject {
 pub struct SimulatedTool {
     /// The definition of the tool for the model.
     pub spec: ToolSpec,
-    /// The answers for certain arguments; the first match wins.
+    /// The answers for certain arguments. The first response whose arguments match is used.
     pub responses: Vec<SimulatedResponse>,
     /// The answer for other arguments; an error object if absent.
     pub default_response: Option<Value>,

@@ -167,8 +167,9 @@ pub enum PlanError {
 
 /// Plans a run of the suite.
 ///
-/// Skipped cases are listed if they are selected. An unknown tag, model or test name in the filter is an error, so
-/// that a typo does not give an empty run that passes. An unknown tag in `without_tags` is accepted.
+/// Skipped cases are listed if they are selected. An unknown tag, model or test name in the filter is an error, and so
+/// is a filter that selects no case, so that a typo does not give an empty run that passes. An unknown tag in
+/// `without_tags` is accepted. A case on a model that the suite does not have is an error.
 pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     check(suite, &options.filter)?;
     let ids: HashMap<&str, usize> =

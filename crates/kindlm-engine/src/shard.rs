@@ -87,9 +87,9 @@ impl Durations {
 /// Returns the part of a plan that one of several machines runs.
 ///
 /// Each test case is in exactly one shard, with all its models and repeats, and with all cases of its comparison
-/// group or history. Each skipped case is in exactly one shard, too. Cases are assigned from the longest to the shortest, each to
-/// the shard with the least work. The work is measured by `durations`, or else by the number of executions. Machines
-/// with the same suite, options and durations compute the same shards.
+/// group or history. Each skipped case is in exactly one shard, too. Cases are assigned from the longest to the
+/// shortest, each to the shard with the least work. The work is measured by `durations`, or else by the number of
+/// executions. Machines with the same suite, options and durations compute the same shards.
 pub fn shard(
     suite: &Suite,
     plan: &Plan,
@@ -151,7 +151,7 @@ fn leaders(suite: &Suite) -> HashMap<usize, usize> {
 
 /// Returns the shard of each case, from 0.
 ///
-/// The cases of a comparison group share one shard, and have one entry, for the first case of the group.
+/// The cases of a comparison group or history share one shard. They have one entry, for the first of these cases.
 fn deal(
     suite: &Suite,
     groups: &[&[Unit]],

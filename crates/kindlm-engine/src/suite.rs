@@ -189,7 +189,7 @@ pub fn judge_of<'m>(models: &'m [Model], id: Option<&str>) -> Option<&'m Model> 
 /// The defaults for test cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defaults {
-    /// The maximum number of concurrent executions.
+    /// The maximum number of concurrent requests and commands, at least 1.
     pub concurrency: usize,
     /// The time limit of one request or command.
     pub timeout: Duration,

@@ -44,7 +44,8 @@ impl Ending {
 
     /// Returns the number of repeats to carry out next, at most `most`; 0 if the repeats have ended.
     ///
-    /// None of these repeats can turn out to be unnecessary. So the number of repeats does not depend on `most`.
+    /// All of these repeats are needed, whatever their outcomes are. So the total number of repeats does not depend on
+    /// `most`.
     pub(crate) fn next(&self, outcomes: &[Outcome], most: usize) -> usize {
         let Counts { held, failed, left } = self.counts(outcomes);
         if left == 0 || self.decision(outcomes).is_some() {

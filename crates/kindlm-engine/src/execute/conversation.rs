@@ -117,8 +117,9 @@ impl<'a> Conversation<'a> {
 
     /// Runs the conversation to its end.
     ///
-    /// Returns the evidence, and the error if the provider failed. After each turn with required checks, except the
-    /// turns of the last message, `goes_on` decides if the conversation continues.
+    /// Returns the evidence, and the error if the provider failed or the budget did not allow a request. After each
+    /// turn with required checks, except the turns of the last message, `goes_on` decides if the conversation
+    /// continues.
     pub(super) async fn hold(
         mut self,
         goes_on: &dyn GoesOn,

@@ -54,7 +54,7 @@ impl Sequence {
     }
 }
 
-/// The form of the prompt and of the output of a case. Executions of earlier processes do not have it.
+/// The form of the prompt and of the output of a case, which a stored execution does not contain.
 #[derive(Clone, Debug, Default)]
 struct PromptForm {
     /// True if the prompt is written as messages.

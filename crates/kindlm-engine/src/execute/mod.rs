@@ -124,8 +124,8 @@ pub struct Executed {
 /// - [`Run::control`] requests it;
 /// - the number of failed or errored cases reaches [`RunOptions::max_failures`], or 1 with [`RunOptions::fail_fast`];
 /// - an execution cannot be stored or loaded;
-/// - the budget is exceeded, or the maximum cost of a request exceeds the rest of the budget: the lowest of
-///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
+/// - the budget is exceeded, or the maximum cost of a request exceeds the rest of the budget. The budget is the lowest
+///   of [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
 ///
 /// When the run stops, executions in progress are finished, and all other executions are reported as not run. If the
 /// budget is exhausted, executions in progress send no further request.

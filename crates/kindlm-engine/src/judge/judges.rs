@@ -31,10 +31,9 @@ const OUTPUT_LIMIT: u32 = 16_384;
 
 /// The models that answer the questions of checks.
 ///
-/// Equal questions are asked once, even concurrently. Failures are not cached, and neither are answers that
-/// a check cannot read. A judge answers with temperature 0
-/// unless the question sets another temperature. The model's own `seed` is used, and its own `maxTokens` if this
-/// exceeds the limit of the question.
+/// Equal questions are asked once, even concurrently. Failures are not cached, and neither are answers that a check
+/// cannot read. A judge answers with temperature 0 unless the question sets another temperature. The model's own `seed`
+/// is used, and its own `maxTokens` if this exceeds the limit of the question.
 pub struct Judges<'a> {
     pub(crate) calls: Calls<'a>,
     models: &'a [Model],
@@ -252,8 +251,8 @@ impl Model {
     /// Returns the parameters for asking this model as a judge.
     ///
     /// - `max_tokens` is the higher limit of the model and the question. It includes reasoning, so reasoning models get
-    ///   at least 8,192. After a reply that was cut off, the limit is doubled. The doubled limit is at most 16,384 for
-    ///   a model without its own limit, unless the model reasons.
+    ///   at least 8,192. After a reply that was cut off, the limit is doubled. For a model without its own limit that
+    ///   does not reason, the doubled limit is at most 16,384, or the limit of the question if that is higher.
     /// - `topP` and `stopSequences` are not used. `topP` has no effect at temperature 0, and a stop sequence could cut
     ///   off a verdict.
     pub fn judge_params(&self, question: &JudgeQuestion) -> Params {

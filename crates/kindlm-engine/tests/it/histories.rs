@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::support::{Fake, failure, last_user, model, reply};
 
-/// Asks a question, with the earlier prompts and outputs before it.
+/// A body whose prompt has the earlier prompts and outputs before a question.
 #[derive(Debug)]
 struct Question(&'static str);
 
@@ -48,7 +48,7 @@ fn suite(cases: Vec<TestCase>) -> Suite {
     Suite { models: vec![model("a"), model("b")], cases, ..Suite::default() }
 }
 
-/// Answers with the number of words, so that the answer depends on the earlier exchanges.
+/// Builds a model that answers with the number of words, so that the answer depends on the earlier exchanges.
 fn counting() -> Fake {
     Fake::new(|_, prompt| Ok(reply(&format!("{}", last_user(prompt).split_whitespace().count()))))
 }
