@@ -29,8 +29,8 @@ enum Out {
 impl Draft {
     /// Creates a draft, and creates the missing parent folders.
     ///
-    /// A device or a pipe is written directly, because `/dev/null` must not become a regular file. A symbolic link is
-    /// followed: the linked file is replaced, not the link.
+    /// A device or a pipe is written directly, because `/dev/null` must not become a regular file. A symbolic link to an
+    /// existing file is followed: the linked file is replaced, not the link.
     pub fn begin(path: &Path) -> Result<Self, StoreError> {
         let failed = |err: &io::Error| StoreError::io("write", path, err);
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());

@@ -56,7 +56,7 @@ impl Baselines {
             .map_err(|source| StoreError::Baseline { path: path.display().to_string(), source })
     }
 
-    /// Returns the labels of all baselines, sorted.
+    /// Returns the labels of all baselines, sorted; empty if the folder does not exist.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
         let failed = |err: std::io::Error| StoreError::io("read", &self.folder, &err);
         let items = match fs::read_dir(&self.folder) {
@@ -77,7 +77,7 @@ impl Baselines {
         Ok(labels)
     }
 
-    /// Deletes a baseline.
+    /// Deletes the baseline with this label; a missing baseline is an error.
     pub fn remove(&self, label: &str) -> Result<(), StoreError> {
         let path = self.path(label)?;
         fs::remove_file(&path).map_err(|err| {

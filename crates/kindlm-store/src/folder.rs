@@ -151,10 +151,10 @@ impl Files for Folder {
 
     /// Finds files by a pattern.
     ///
-    /// `*`, `?`, `[…]` and `{a,b}` match within one path component; `**` matches across components.
+    /// `*`, `?`, `[…]` and `{a,b}` match within one path component; `**` matches across up to 64 folders.
     ///
     /// Names with a leading dot are skipped, unless a component of the pattern, from its first wildcard on, begins
-    /// with a dot. Symbolic links to folders are not followed.
+    /// with a dot. Symbolic links to folders are followed only before the first component with a wildcard.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
         let other = |message: String| FileError::Other { path: pattern.to_owned(), message };
         if !self.outside && leads_out(pattern) {

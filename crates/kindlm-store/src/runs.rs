@@ -228,7 +228,8 @@ impl Runs {
 
     /// Returns the totals of a run.
     ///
-    /// Totals that are missing or cannot be read are computed from the report, and stored for the next time.
+    /// Totals that are missing or cannot be read are computed from the report, and stored for the next time. Fails if
+    /// the run has neither usable totals nor a usable report.
     pub fn head(&self, id: &str) -> Result<RunHead, ReportError> {
         let path = self.existing(id)?.with_file_name(Self::HEAD);
         let stored = fs::read_to_string(path).ok().and_then(|it| RunHead::parse(&it).ok());
@@ -253,7 +254,8 @@ impl Runs {
 
     /// Returns the mutation result beside a report.
     ///
-    /// Returns `None` if there is no result, or if the result is about another run or has another version.
+    /// Returns `None` if there is no result, or if the result is about another run or has another version. Fails if the
+    /// file cannot be read or parsed.
     pub fn mutation(report: &Path, run: &str) -> Result<Option<MutationReport>, StoreError> {
         let path = report.with_file_name(Self::MUTATION);
         let failed = |err: io::Error| StoreError::io("read", &path, &err);
@@ -267,7 +269,7 @@ impl Runs {
         Ok(Some(found).filter(|it| it.run == run && it.schema_version == mutation::VERSION))
     }
 
-    /// Opens the report of a run. Its cases are read from the file on demand.
+    /// Opens the report of a run. Its cases are read from the file on demand. Fails if the run has no report.
     pub fn open(&self, id: &str) -> Result<Report<SavedCases>, ReportError> {
         crate::open_report(&self.existing(id)?)
     }
@@ -292,7 +294,7 @@ impl Runs {
         Ok(path)
     }
 
-    /// Returns the report of a run as JSON text.
+    /// Returns the report of a run as JSON text. Fails if the run has no report.
     pub fn load(&self, id: &str) -> Result<String, StoreError> {
         let path = self.path(id)?;
         fs::read_to_string(&path).map_err(|err| {

@@ -210,7 +210,8 @@ fn why_nothing(cases: &[CaseChange]) -> String {
 
 /// Returns the change of each assertion, the largest fall first.
 ///
-/// A label that several cases have gets a row of its own, because one check can fall while another check rises.
+/// A label that several cases have gets a row of its own if the assertion has other labels, because one check can fall
+/// while another check rises.
 fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     let labels = Labels::of(pairs);
     let mut by_row: BTreeMap<Row<'_>, Vec<Difference<'_>>> = BTreeMap::new();

@@ -39,7 +39,8 @@ impl Catalogue {
 
     /// Returns the error message for a request without a recording.
     ///
-    /// The message names the most similar recording, if a similar recording exists, and gives advice.
+    /// The message names the most similar recording of the same provider, model and kind, if there is one, and gives
+    /// advice.
     pub(super) fn miss(&self, folder: &Path, request: &Request) -> String {
         let advice = "run once with `--responses cache` to record what is missing";
         let folder_name = folder.display();

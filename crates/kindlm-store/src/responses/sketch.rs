@@ -31,7 +31,7 @@ impl Sketch {
         Self(smallest.into_iter().collect())
     }
 
-    /// Returns how many of the 64 smallest hashes of both texts together are in both sketches.
+    /// Returns the number of hashes that both sketches have, among the 64 smallest hashes of both texts together.
     pub(super) fn in_common(&self, other: &Self) -> usize {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut common = 0;

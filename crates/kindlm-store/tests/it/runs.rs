@@ -140,7 +140,7 @@ fn a_new_state_folder_ignores_its_runs() {
     Runs::new(&state).begin("a").unwrap();
     let ignored = std::fs::read_to_string(state.join(".gitignore")).unwrap();
     assert!(ignored.ends_with("\n/runs/\n"), "{ignored}");
-    // The file is the user's: it is not written again.
+    // The user may remove the ignore file, so only the first run writes it.
     std::fs::remove_file(state.join(".gitignore")).unwrap();
     Runs::new(&state).begin("b").unwrap();
     assert!(!state.join(".gitignore").exists());
