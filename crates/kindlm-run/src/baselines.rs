@@ -69,7 +69,9 @@ impl From<NotSet> for Failure {
 /// - the label is invalid, or a baseline of another suite has it;
 /// - the run is incomplete or unsuitable, or lacks cases of the baseline that it replaces, and `insist` does not accept
 ///   that;
-/// - a case of the run or the replaced baseline cannot be read, or the new baseline cannot be written.
+/// - a case of the run or the file of the replaced baseline cannot be read, or the new baseline cannot be written.
+///
+/// A damaged baseline is replaced like a missing baseline, because its cases are unknown.
 pub fn set(
     place: &SuiteFolder,
     label: &str,

@@ -35,8 +35,8 @@ pub struct Side {
 ///
 /// # Errors
 ///
-/// Fails if `named` matches nothing, the run belongs to another suite than `of`, or the results or the folder of the
-/// baselines cannot be read.
+/// Fails if `named` matches nothing or several runs, the run belongs to another suite than `of`, or the results or the
+/// folder of the baselines cannot be read.
 pub fn find(
     world: &World,
     place: &SuiteFolder,

@@ -201,6 +201,7 @@ impl Prepared {
     /// - a budget is set and a price is unknown, unless [`RunConfig::allow_unpriced`] is set;
     /// - a key is missing and every answer must be requested, or the user interrupts the questions about canaries;
     /// - the configuration of a provider is invalid, or the response store or a workspace cannot be used;
+    /// - a stored calibration cannot be read, or a watch of a judge cannot be stored;
     /// - the journal, a result or a compliance document cannot be written, or `take` fails.
     ///
     /// A report that cannot be stored only causes a warning.

@@ -74,8 +74,8 @@ pub(crate) fn mutation_beside(world: &World, report: &Path, run: &str) -> Option
 ///
 /// # Errors
 ///
-/// Fails if no report exists, or if the report cannot be read or belongs to another suite. Also fails if the named or
-/// the newest run stopped without a report.
+/// Fails if no report exists, or if the report cannot be read or belongs to another suite. Also fails if the ids of
+/// several runs begin with `run`, or if the named or the newest run stopped without a report.
 pub fn find(
     world: &World,
     place: &SuiteFolder,
@@ -102,7 +102,8 @@ pub fn find(
 ///
 /// # Errors
 ///
-/// Fails if the newest run has ended without a report, or if its report or the folder of runs cannot be read.
+/// Fails if the newest run has ended without a report, or if its report, its journal or the folder of runs cannot be
+/// read.
 pub fn newest(
     world: &World,
     place: &SuiteFolder,
@@ -239,9 +240,10 @@ pub fn keep(world: &World, place: &SuiteFolder, report: &AnyReport<'_>, quiet: b
     }
 }
 
-/// Returns the path that the text names.
+/// Returns the path of a report that the user names.
 ///
-/// Returns `None` if the text looks like a run id and no such file exists.
+/// Returns `None` if no such file exists, and `run` has neither a path separator nor a file extension. Such a text may
+/// be the id of a run.
 pub fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
     let path = working_dir.join(run);
     let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();

@@ -28,7 +28,8 @@ pub enum Tag {
 /// The selection of test cases and models for a run. The default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// The tags. A case needs any [`With`](Tag::With) tag, if there are some, and no [`Without`](Tag::Without) tag.
+    /// The tags. A selected case has at least one of the [`With`](Tag::With) tags, if there are any, and none of the
+    /// [`Without`](Tag::Without) tags.
     pub tags: Vec<Tag>,
     /// The name patterns: a part of the name, a glob, or `/a regular expression/`.
     pub tests: Vec<String>,

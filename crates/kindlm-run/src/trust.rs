@@ -22,9 +22,9 @@ const DAY: f64 = 86_400.0;
 /// The confidence level of the intervals.
 const CONFIDENCE: kindlm_stats::Confidence = kindlm_stats::Confidence::P95;
 
-/// Passes the stored calibrations in `state` to the gate, if the gate is set.
+/// Passes the stored calibrations in `state` to the gate `judgeKappaMin`, if this gate is set.
 ///
-/// Each model is an id, a provider and a model name.
+/// Each item of `models` has the model's id, its provider and its name.
 ///
 /// # Errors
 ///

@@ -25,7 +25,7 @@ pub struct WatchedFiles(BTreeMap<PathBuf, Mark>);
 
 /// The modification time and size of a file; `None` if they cannot be read, as for a missing file.
 ///
-/// A saved file has another mark.
+/// Saving a file changes its mark.
 pub type Mark = Option<(SystemTime, u64)>;
 
 impl WatchedFiles {

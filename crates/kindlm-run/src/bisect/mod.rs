@@ -101,7 +101,8 @@ impl<'a> PreparedBisection<'a> {
     /// - a version does not exist or cannot be parsed, or the good commit is not before the bad commit;
     /// - the files of the bad commit cannot be written;
     /// - the suite of the bad version cannot be loaded;
-    /// - `config` selects no single case on a single model, or a case that compares outputs with each other;
+    /// - `config` selects no single case on a single model;
+    /// - the case compares outputs with each other, or has a history;
     /// - the older and the present version of the suite are equal, or no change affects the case;
     /// - a rate or the error is invalid, or the rates are too close.
     pub fn new(
@@ -272,9 +273,9 @@ fn stop_reason(trials: &Trials<'_>) -> String {
     reason.unwrap_or_else(|| "the search was stopped".to_owned())
 }
 
-/// Returns the only case that matches. A case with exactly this name wins.
+/// Returns the case with exactly this name, or else the only case that matches the pattern.
 ///
-/// Fails if no case or several cases match, or if the case compares outputs with each other.
+/// Fails if no case or several cases match. Also fails if the case compares outputs with each other, or has a history.
 fn find_case<'s>(suite: &'s Suite, pattern: &str) -> Result<&'s TestCase, Failure> {
     if let Some(case) = suite.cases.iter().find(|it| it.name == pattern) {
         return check_case(case);

@@ -82,7 +82,7 @@ fn few_answers_are_wrong_although_the_case_is_flaky() {
         // The error is 5%. The bound adds three standard errors of 2,000 rounds.
         assert!(f64::from(found.wrong) / f64::from(ROUNDS) <= 0.065, "{good} {bad}: {found:?}");
     }
-    // The simulation can tell a good search from a bad search.
+    // A search that executes the case only once in each try is wrong in more than half of its answers.
     let naive = simulate(0.95, 0.5, &once);
     let answered = ROUNDS - naive.unanswered;
     assert!(naive.wrong * 2 > answered, "{naive:?}");

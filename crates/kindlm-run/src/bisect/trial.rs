@@ -208,7 +208,7 @@ impl<'a> Trials<'a> {
         };
         let lost_usd = Mutex::new(0.0);
         let progress = Box::new(Notices { world: self.world, lost_usd: &lost_usd });
-        // The exit status is that of the gates, which do not matter here.
+        // Ignore the exit status, because the results of the case decide the verdict of the try.
         let _: ExitStatus = prepared.run(self.world, progress, &mut take)?;
         executed.usd += lost_usd.into_inner().unwrap_or_else(PoisonError::into_inner);
         failed.map_or(Ok(executed), Err)

@@ -233,7 +233,7 @@ fn reported(base: CanaryWatch, watch: Watch, count: usize) -> CanaryWatch {
     }
 }
 
-/// Decides what to do about each judge.
+/// Decides for each judge if it is asked, and about which outputs.
 struct Planner<'a, 's> {
     world: &'a World,
     place: &'a SuiteFolder,

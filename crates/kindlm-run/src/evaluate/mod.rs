@@ -80,8 +80,7 @@ struct JudgedChecks {
 struct JudgedRecord {
     evaluation: Evaluation,
     results: Vec<AssertionResult>,
-    /// The outcome of each check and rule. It is empty without
-    /// [`with_outcomes`](Evaluator::with_outcomes).
+    /// The outcome of each check and rule; empty without [`with_outcomes`](Evaluator::with_outcomes).
     outcomes: Vec<CheckOutcome>,
     cost: JudgeCost,
 }
@@ -281,7 +280,7 @@ impl<'a> Evaluator<'a> {
         number: u64,
     ) -> Result<Result<(Evaluation, ExitStatus), NoJudge>, Malformed> {
         let caller = Caller::default();
-        // The default caller does not leave, and has no limit of scripts, so there is no other reason.
+        // The default caller does not leave, and this evaluator has no limit of scripts, so the reason is `NoJudge`.
         let Ok(JudgedRecord { evaluation, results, .. }) =
             self.judged(json, number, None, &caller)?
         else {
@@ -295,7 +294,8 @@ impl<'a> Evaluator<'a> {
 
     /// Evaluates one record. The totals do not count it.
     ///
-    /// `observe` receives the results of each check that asks a judge, or stands beside one, as soon as it is evaluated.
+    /// `observe` receives the results of each check as soon as they are known. It receives nothing if no check of the
+    /// record asks a question or is required.
     fn judged(
         &self,
         json: &[u8],
@@ -373,7 +373,7 @@ impl<'a> Evaluator<'a> {
                 Some(WEIGHTLESS.to_owned())
             }
             Ok(checks) => self.max_scripts.and_then(|most| {
-                // A check without an output asks nothing, so any output stands for those of the records.
+                // Some checks ask no question about an empty output, so use another output to count the scripts.
                 let execution = Execution { output: "x".to_owned(), ..Execution::default() };
                 let count = count_scripts(&checks, &execution, None);
                 (count > most).then(|| too_many_scripts(count, most, "split the set"))

@@ -94,7 +94,8 @@ pub fn check_evidence(json: &[u8]) -> Result<(), String> {
 
 /// Receives the results of the checks of a record as soon as they are evaluated.
 ///
-/// A record without questions for judges sends none, because all its results are there at once.
+/// Receives nothing if no check of the record asks a question or is required, because all results are then known at
+/// once.
 pub type WatchResults = mpsc::UnboundedSender<EvaluatedResult>;
 
 /// The sender of the checks.

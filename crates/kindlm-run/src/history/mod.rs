@@ -102,7 +102,7 @@ fn suite_info(head: RunHead) -> SuiteInfo {
     SuiteInfo { project, name, config_path, ..SuiteInfo::default() }
 }
 
-/// Returns the name of the only case that matches. A case with exactly this name wins.
+/// Returns the pattern if a case has exactly this name, or else the name of the only case that matches.
 fn case_name(past: &PastRuns, heads: &[RunHead], pattern: &str) -> Result<String, Failure> {
     let mut names = BTreeSet::new();
     for head in heads {

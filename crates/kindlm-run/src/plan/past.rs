@@ -25,7 +25,7 @@ pub(super) struct Past {
     other_prompts: BTreeSet<(String, String)>,
     has_early_ends: bool,
     has_stored_answers: bool,
-    /// The stored answers that do not count, because several runs may use the same stored answer.
+    /// The number of stored answers that do not count, because several runs may use the same stored answer.
     repeated_answers: u64,
 }
 
@@ -41,9 +41,9 @@ struct PastCase {
     judged: u64,
     /// The sum of the known costs, in US dollars.
     usd: f64,
-    /// The executions whose cost is known.
+    /// The number of executions whose cost is known.
     priced: u64,
-    /// The executions whose cost is unknown.
+    /// The number of executions whose cost is unknown.
     unpriced: u64,
 }
 

@@ -25,11 +25,12 @@ pub(crate) const TRACE: &str = "trace";
 /// A past run to resume.
 pub struct Past(Journal);
 
-/// Finds the run to resume: by its id, or else the newest run of the suite.
+/// Finds the run to resume: by its id or the beginning of its id, or else the newest run of the suite.
 ///
 /// # Errors
 ///
-/// Fails if no such run exists, it belongs to another suite or to `kindlm trace`, or its journal cannot be read.
+/// Fails if no such run or several such runs exist, the run belongs to another suite or to `kindlm trace`, or its
+/// journal cannot be read.
 pub fn find(
     world: &World,
     place: &SuiteFolder,

@@ -16,7 +16,7 @@ use crate::{Failure, World};
 /// The interval between two checks of the received spans.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The wait for missing root spans, as a multiple of the settle time.
+/// The wait for missing root spans and expected traces, as a multiple of the settle time.
 const LATE: u32 = 5;
 
 /// The settings of the span receiver.
@@ -190,7 +190,7 @@ impl Gathering<'_> {
 
     /// Waits until no new spans have arrived for the settle time.
     ///
-    /// The wait is longer while the root span of a trace is missing.
+    /// The wait is [`LATE`] times as long while the root span of a trace, or an expected trace, is missing.
     async fn settle(&self, inbox: &Inbox, begun: Instant) {
         loop {
             let state = inbox.state();
