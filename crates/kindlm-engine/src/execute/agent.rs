@@ -179,7 +179,7 @@ impl AgentRun<'_> {
 
 /// Splits a prompt into the system instructions and the user's messages, for an agent.
 ///
-/// Fails if the prompt has messages of other roles, or no text of the user.
+/// Fails if the prompt has messages of other roles, parts such as images, or no text of the user.
 fn spoken(messages: &[Message]) -> Result<(Option<String>, String), String> {
     let of = |role: Role| {
         messages.iter().filter(move |it| it.role == role).map(|it| it.content.as_str())

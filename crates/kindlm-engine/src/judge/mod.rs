@@ -193,7 +193,7 @@ fn new_questions(
     questions
 }
 
-/// Returns true if a check is errored although its questions have answers.
+/// Returns true if a check is errored for another reason than a failed provider, for example an unreadable answer.
 fn is_unreadable(result: &AssertionResult) -> bool {
     matches!(result.verdict, Verdict::Errored { .. }) && !result.failed_by_provider()
 }

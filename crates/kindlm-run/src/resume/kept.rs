@@ -33,7 +33,7 @@ pub(crate) struct Kept {
     past: Option<EarlierRun>,
     secrets: Secrets,
     reader: Reader,
-    /// The positions of executions in the journal, by position in the plan.
+    /// The locations of executions in the journal, by position in the plan.
     places: Mutex<Vec<Option<EntryLocation>>>,
     /// The case summaries; `None` if they could not be stored.
     heads: Mutex<Option<CaseSummaries>>,
