@@ -27,7 +27,7 @@ pub(crate) struct Budget {
     settled: Notify,
     /// A lock that queues the requests that cost money.
     ///
-    /// It prevents small requests from overtaking a large one forever.
+    /// The lock prevents small requests from overtaking a large request forever.
     turn: tokio::sync::Mutex<()>,
     /// The reason why no further request is sent; unset while the budget is not exhausted.
     exhausted: OnceLock<String>,
@@ -128,7 +128,7 @@ impl Budget {
 
     /// Reserves money for another attempt of an in-flight call, or fails at once.
     ///
-    /// This must not wait, because the call would wait for its own reservation.
+    /// The function must not wait, because the call would wait for its own reservation.
     fn reserve_more(&self, usd: f64) -> Result<Reservation<'_>, String> {
         let mut state = self.state();
         if state.spent + state.reserved + usd <= self.usd + TOLERANCE {

@@ -191,7 +191,7 @@ pub trait BodySource: fmt::Debug + Send + Sync {
     ///
     /// Returns `None` without a workspace or a body.
     ///
-    /// A source may know the workspace without creating the body.
+    /// A source may return the workspace without creating the body.
     fn workspace(&self) -> Option<Arc<WorkspaceSpec>> {
         self.body().ok()?.workspace.clone()
     }
@@ -358,7 +358,7 @@ pub struct SimulatedResponse {
 /// One answer of a simulated tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedAnswer {
-    /// The answer.
+    /// The answer that the model gets.
     pub then: Value,
     /// The status of the call.
     pub status: ActionStatus,

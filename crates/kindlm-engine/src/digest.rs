@@ -24,12 +24,12 @@ pub struct Digest(Sha256);
 
 /// The result of a [`Digest`], displayed in lower-case hex.
 ///
-/// It is the first 128 bits of a SHA-256.
+/// A fingerprint is the first 128 bits of a SHA-256 digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// Returns the bytes. A prefix is also a good digest.
+    /// Returns the 16 bytes. A prefix of them is also a digest.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

@@ -20,7 +20,7 @@ pub struct RunOptions {
     pub timeout: Option<Duration>,
     /// True if the run stops after the first case that failed or could not be judged.
     ///
-    /// This equals [`max_failures`](Self::max_failures) = 1, and takes precedence over it.
+    /// True equals a [`max_failures`](Self::max_failures) of 1, and takes precedence over that field.
     pub fail_fast: bool,
     /// The number of failed or errored cases after which the run stops, at least 1; `None` for no limit. A case counts
     /// once for each model.

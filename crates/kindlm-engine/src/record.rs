@@ -6,7 +6,7 @@ use kindlm_types::{CaseResult, ExecutionResult};
 
 /// A store for finished executions, outside the memory of the run.
 ///
-/// It holds the executions of this run and of earlier processes. A new execution is stored before it is counted,
+/// A record holds the executions of this run and of earlier processes. A new execution is stored before it is counted,
 /// reported and aggregated. `()` stores nothing.
 pub trait Record: Sync {
     /// Returns a stored execution of a case on a model.

@@ -211,8 +211,8 @@ impl<'a> Conversation<'a> {
 
     /// Returns the indices of the open calls in a reply that the test answers.
     ///
-    /// Such calls are calls of simulated tools. A reply with complete evidence comes from a model's own API, which
-    /// requires a result for each call. So its calls of unknown tools are also answered, with an error.
+    /// The test answers calls of simulated tools. A reply with complete evidence comes from a model's own API, which
+    /// requires a result for each call. So calls of unknown tools in this reply are also answered, with an error.
     fn asked_of_test(&self, reply: &Reply) -> Vec<usize> {
         if !self.body.answers_tools {
             return Vec::new();
@@ -225,9 +225,8 @@ impl<'a> Conversation<'a> {
         asked.map(|(at, _)| at).collect()
     }
 
-    /// Appends the reply and the tool results to the next prompt, and returns the results as events.
-    ///
-    /// Also adds the answers to the calls in `reply`.
+    /// Appends the reply and the tool results to the next prompt, and returns the results as events. Stores the answers
+    /// in the calls of `reply`, too.
     fn answer_tools(&mut self, reply: &mut Reply, asked: &[usize]) -> Vec<Event> {
         let messages = &mut self.prompt.messages;
         let calls = asked.iter().filter_map(|at| reply.tool_calls.get(*at));

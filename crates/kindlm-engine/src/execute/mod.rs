@@ -134,7 +134,7 @@ pub struct Executed {
 /// each byte of the prompt, and the longest allowed answer (16,384 tokens by default). For models without a price, the
 /// costs that their answers report are counted.
 ///
-/// This function runs on any tokio runtime with time enabled. It is a single task, so the checks run on one thread.
+/// This function runs on any tokio runtime with time enabled. The run is a single task, so the checks run on one thread.
 /// All results are held in memory; see also [`execute_streamed`].
 pub async fn execute(run: Run<'_>) -> Executed {
     let mut cases = Held::of(&run.plan.units);
@@ -360,8 +360,8 @@ impl Gathering {
     /// Returns the next finished executions, together with all executions that finished at the same time; `None` at the
     /// end.
     ///
-    /// They are stored with one write. No execution starts before this write, because a crash would then lose the
-    /// finished executions.
+    /// The returned executions are stored with one write. No execution starts before this write, because a crash would
+    /// then lose the finished executions.
     async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
         let mut all = finished.next().await?;
         self.is_under_way.store(true, Ordering::Relaxed);

@@ -16,9 +16,8 @@ use super::Running;
 use super::unit::{Finished, internal, subject, words_of_panic};
 use crate::{Comparison, RecordError, Suite, Unit};
 
-/// The reason why an execution in an incomplete round has no verdict.
-///
-/// Its evidence is stored until the round is complete.
+/// The reason why an execution in an incomplete round has no verdict. The evidence of the execution is stored until the
+/// round is complete.
 const WAITING: &str = "not judged: it waits for the outputs that it is compared with";
 
 /// The positions in the plan of the executions of one round.

@@ -26,7 +26,7 @@ impl Simulation {
     /// Returns the answer to a tool call.
     ///
     /// The first tool with the called name answers, with its first matching `when`, or else with its default. A call
-    /// that cannot be answered fails with an error object that tells the model the reason.
+    /// that cannot be answered fails. Its result is an error object with the reason, for the model.
     pub(super) fn answer(&mut self, tools: &[SimulatedTool], call: &ToolCall) -> Simulated {
         let mut tools = tools.iter().enumerate();
         let Some((place, tool)) = tools.find(|(_, it)| it.spec.name == call.name) else {

@@ -96,7 +96,7 @@ pub(super) fn evidence(
 
 /// Returns the reasons for missing evidence: the calls of a turn that have no result.
 ///
-/// This is only for transcripts. Calls of a model under test may remain without a result on purpose.
+/// Only transcripts have such reasons: calls of a model under test may remain without a result on purpose.
 fn without_result(execution: &Execution, of_turn: &Range<usize>) -> Vec<String> {
     let events = &execution.recorded_events;
     // Calls are taken by their places, because several calls may share an id.

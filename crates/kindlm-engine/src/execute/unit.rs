@@ -206,7 +206,7 @@ impl Running<'_> {
         match error {
             Some(Unanswered::Provider(error)) => {
                 let error = match self.stopped() {
-                    // The request was still waiting for a permit when the run was stopped.
+                    // The request was waiting for a permit when the run was stopped, or was aborted.
                     Some(reason) if error.attempts == 0 && error.retryable => {
                         ExecutionError::NotRun { reason: reason.to_owned() }
                     }

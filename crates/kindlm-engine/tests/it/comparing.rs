@@ -65,7 +65,7 @@ fn chooses(question: &str, said: &str) -> Reply {
 
 /// A record like a journal, which stores all executions.
 ///
-/// It recalls executions that are finished or only lack a judgement.
+/// The record recalls executions that are finished or only lack a judgement.
 #[derive(Default)]
 struct Memory {
     kept: Mutex<HashMap<(String, String, u32), ExecutionResult>>,
