@@ -400,9 +400,7 @@ impl Entry {
         PassRate::of(passed, judged.into())
     }
 
-    /// Returns true if at least one repeat was judged.
-    ///
-    /// Otherwise, the pass rate has no meaning.
+    /// Returns true if at least one repeat was judged. Without a judged repeat, the pass rate has no meaning.
     pub fn was_judged(&self) -> bool {
         self.was_executed()
             && self.outcome != Some(Outcome::Skipped)

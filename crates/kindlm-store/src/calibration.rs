@@ -53,8 +53,8 @@ pub struct Calibration {
     pub prompts: Vec<String>,
     /// The digest of other data that affects the answers.
     ///
-    /// This data is provider settings and local programs. With a different digest, the calibration is not valid. `None`
-    /// if there is no such data.
+    /// The other data is provider settings and local programs. With a different digest, the calibration is not valid. The
+    /// field is `None` without other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub providers: Option<String>,
     /// The name of the file of labels, as the user gave it.
@@ -82,7 +82,7 @@ pub struct Calibration {
     pub agreement: f64,
     /// Cohen's kappa, from -1 to 1; absent if it is undefined.
     ///
-    /// It can be computed from the counts, and is stored for human readers.
+    /// Kappa can be computed from the counts, and is stored for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
     /// The judge's disagreement with itself; absent if it was asked only once.
@@ -158,7 +158,7 @@ impl Calibration {
 
     /// Returns an error message if a stored number contradicts the counts.
     ///
-    /// Such a file was probably edited by hand.
+    /// A file with such a number was probably edited by hand.
     fn contradiction(&self) -> Option<String> {
         let counts = Confusion::from(self.counts);
         let rate = |it: Result<Tally, Undefined>| Some(it.map_or(0.0, Tally::rate));

@@ -4,7 +4,7 @@ use std::io;
 
 /// Returns true if the error means that the file does not exist.
 ///
-/// This includes a path that has a file in the place of a folder.
+/// A path that has a file in the place of a folder also counts as a file that does not exist.
 pub(crate) fn is_absent(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

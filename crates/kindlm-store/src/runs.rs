@@ -16,7 +16,8 @@ use crate::{Draft, ReportError, SavedCases, StoreError, name};
 /// The name of the file that lists the runs in order.
 const ORDER: &str = "order";
 
-/// The ignore file of the state folder. Users commit its other folders, so that CI can use them.
+/// The content of the ignore file of the state folder. Only runs are ignored, because users commit the other folders
+/// for CI.
 const IGNORE: &str = "# Runs stay on this machine. Baselines, calibrations and stored answers can be committed.\n/runs/\n";
 
 /// The maximum number of runs that an error message names.
@@ -113,7 +114,7 @@ impl Runs {
 
     /// Deletes the folder of a run.
     ///
-    /// Its lines in the order file stay, because another process may append a line at the same time.
+    /// The lines of the run in the order file stay, because another process may append a line at the same time.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         let folder = self.run_folder(id)?;
         fs::remove_dir_all(&folder).map_err(|err| StoreError::io("remove", &folder, &err))

@@ -19,7 +19,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Creates a reader that reads `bytes` bytes at once, from the requested piece on.
     ///
-    /// It also reads some bytes before the piece, because readers sometimes move back a little.
+    /// The reader also reads some bytes before the piece, because callers sometimes move back a little.
     ///
     /// Bytes that were read must not change in the file. A piece of at least `bytes` bytes is read without read-ahead.
     /// With 0, this applies to every piece.

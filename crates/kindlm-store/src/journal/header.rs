@@ -70,8 +70,7 @@ pub struct PlannedCase<'a> {
     pub vars: Digest,
     /// The digest of the expectations for the output and for each turn.
     ///
-    /// It may be a digest of the whole case. If the other digests are equal, a difference means that the checks
-    /// changed.
+    /// The digest may cover the whole case. If the other digests are equal, a difference means that the checks changed.
     pub checks: Digest,
 }
 

@@ -52,7 +52,7 @@ pub struct JournalWriter {
 
 /// The files that [`sync`](JournalWriter::sync) writes to the disk.
 ///
-/// They are opened together with the journal, because the process may reach its limit of open files later.
+/// The files are opened together with the journal, because the process may reach its limit of open files later.
 struct OnDisk {
     file: File,
     /// The parent folders of the journal; empty after the first sync.

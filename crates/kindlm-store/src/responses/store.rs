@@ -256,9 +256,8 @@ impl Responses {
         })
     }
 
-    /// Returns true if this request will not be sent.
-    ///
-    /// Its answer is stored, the mode forbids requests, or the recording is unreadable.
+    /// Returns true if this request will not be sent: its answer is stored, the mode forbids requests, or the recording is
+    /// unreadable.
     pub(super) fn has(&self, provider: &str, prompt: &Prompt) -> bool {
         match self.mode {
             Mode::Live | Mode::Record => false,

@@ -229,7 +229,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             recorded_events,
             trace: trace.map(Box::new),
             workspace: workspace.map(Box::new),
-            // These fields are not written to reports.
+            // The following fields are not written to reports.
             tools: Vec::new(),
             written: None,
         }

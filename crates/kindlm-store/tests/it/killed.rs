@@ -9,9 +9,8 @@ use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
 
 const FOLDER: &str = "KINDLM_TEST_FOLDER";
 
-/// Returns a long result.
-///
-/// Its line has several pages, so the process can be killed between the writes of two pages.
+/// Returns a result whose line has several pages of memory, so that the process can be killed between the writes of two
+/// pages.
 fn result(repeat: u32) -> ExecutionResult {
     ExecutionResult {
         execution: Execution {
