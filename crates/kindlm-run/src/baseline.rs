@@ -166,7 +166,7 @@ pub fn load(place: &SuiteFolder, label: &str) -> Result<kindlm_store::Baseline, 
 
 /// Returns the failure for an error of the baseline store.
 ///
-/// If the label is unknown, the help suggests known labels, or says how to create a baseline.
+/// If the label is unknown, the help suggests known labels, or names the command that creates a baseline.
 pub fn missing(baselines: &Baselines, err: StoreError) -> Failure {
     let failure = Failure::store(&err);
     let StoreError::NoSuchBaseline { label, .. } = err else { return failure };

@@ -187,9 +187,10 @@ pub(crate) fn measure<Cases: CaseSource>(
 
 /// Compares a report with the baseline again, and decides the gate `noRegression` again.
 ///
-/// The baseline is the baseline of the `earlier` comparisons, or else the default baseline. If it was replaced or
-/// removed since, the earlier results stay. Cases that are neither in the report nor gone in an earlier comparison are
-/// left out: the report does not name the selection of its run. `gates` are the gates of the report's results.
+/// The baseline is that of the `earlier` comparisons, or else the default baseline. If the baseline was replaced or
+/// removed since, the earlier results stay. Cases of the baseline are left out, unless they are in the report, or gone
+/// in an earlier comparison, because a report does not record the selection of its run. `gates` are the gates of the
+/// report's results.
 ///
 /// A report does not record the margin of a demand. If `knows_margin` is false, a result that only a margin explains
 /// stays.

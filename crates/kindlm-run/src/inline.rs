@@ -70,7 +70,7 @@ impl ServerModels {
     ///
     /// # Errors
     ///
-    /// Fails if the suite is invalid, or needs more than is permitted. The error message has a line for each error,
+    /// Fails if the suite is invalid, or has parts that are not permitted. The error message has a line for each error,
     /// with the line and the column in the text.
     pub fn open(&self, world: &World, folder: &Path, text: &[u8]) -> Result<Project, Failure> {
         let failed = |err: FileError| Failure::internal(err.to_string());

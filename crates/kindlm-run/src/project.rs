@@ -39,9 +39,8 @@ pub struct OpenOptions {
     pub config: PathBuf,
     /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
-    /// True if programs may leave the sandbox and use the network even without a run.
-    ///
-    /// These programs generate prompts, tests and variables.
+    /// True if programs that generate prompts, tests and variables may leave the sandbox and use the network even
+    /// without a run.
     pub allow_programs: bool,
     /// True if a promptfoo config may read tests from the network.
     pub allow_network: bool,

@@ -138,9 +138,7 @@ fn no_run(place: &SuiteFolder, of: Option<&SuiteKey>) -> Failure {
 pub(crate) enum PastRun {
     /// The run has a report.
     Finished(Box<Saved>),
-    /// The run has no report.
-    ///
-    /// It is still running, was interrupted, or its report could not be written.
+    /// The run has no report: it is still running, it was interrupted, or its report could not be written.
     Unfinished(Box<Journal>),
     /// The run has a report that cannot be read. The text is the run's id.
     Unreadable(String, ReportError),
@@ -200,10 +198,10 @@ pub(crate) fn check_still_going(world: &World, journal: &Journal) -> Result<(), 
     Ok(())
 }
 
-/// Removes temporary files of killed processes.
+/// Removes temporary files of killed processes from the state folder, from `runs` and `baselines`, and from the folders
+/// of runs.
 ///
-/// It looks in the state folder, in `runs` and `baselines`, and in run folders from the newest to the first with a
-/// report.
+/// The folders of runs are searched from the newest run to the first run with a report.
 pub(crate) fn remove_abandoned(place: &SuiteFolder) {
     let state = place.state();
     let runs = Runs::new(&state);

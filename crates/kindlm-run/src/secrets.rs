@@ -73,9 +73,7 @@ impl Secrets {
         }
     }
 
-    /// Masks secrets in a report.
-    ///
-    /// It masks all texts of models, commands, checks, gates and warnings.
+    /// Masks secrets in all texts of models, commands, checks, gates and warnings in a report.
     ///
     /// The names of cases and models stay unchanged, because results are found by them.
     pub(crate) fn redact(&self, report: &mut Report) {
@@ -395,9 +393,7 @@ pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
 
 /// Returns the environment variables in a configuration, except addresses.
 ///
-/// An address is a variable at the start of a `url`.
-///
-/// That variable holds the address of the server, which error messages must show.
+/// An address is a variable at the start of a `url`. It holds the address of the server, which error messages must show.
 fn secret_variables(config: &Value) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     match config {

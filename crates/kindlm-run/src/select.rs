@@ -37,9 +37,8 @@ pub struct Selection {
     pub models: Vec<String>,
     /// True to select only executions that did not pass in the last run.
     pub failed: bool,
-    /// True to select only new, changed and failed executions.
-    ///
-    /// These executions never ran, or did not pass in their last run, or their test has changed since.
+    /// True to select only new, changed and failed executions: executions that never ran, that did not pass in their
+    /// last run, or whose test has changed since.
     pub changed: bool,
     /// The part of the executions to run; `None` for all.
     pub shard: Option<Shard>,
@@ -300,7 +299,7 @@ fn changed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets,
 
 /// The comparison of a case on a model with its last run.
 struct CaseState {
-    /// True if the test has changed.
+    /// True if the test has changed, or if a digest is missing.
     changed: bool,
     /// True if the last result held, or was skipped.
     held: bool,

@@ -29,7 +29,7 @@ pub fn serve(world: &World, args: &[String]) -> Outcome {
     #[cfg(unix)]
     {
         use std::os::unix::process::CommandExt as _;
-        // This returns only if the program cannot be started.
+        // `exec` returns only if the program cannot be started.
         Err(not_started(&command.exec()))
     }
     #[cfg(not(unix))]

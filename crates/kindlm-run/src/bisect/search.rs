@@ -28,8 +28,8 @@ pub(super) struct FirstBad {
 
 /// Finds the first bad one of `count` candidates with few tries.
 ///
-/// The state before the first candidate is known to be good, and the last candidate to be bad. A skipped candidate is
-/// replaced by its nearest neighbour, like in `git bisect skip`.
+/// The caller must have found that the state before the first candidate is good, and the last candidate bad. A skipped
+/// candidate is replaced by its nearest neighbour, like in `git bisect skip`.
 pub(super) fn first_bad(
     count: usize,
     attempt: &mut dyn FnMut(usize) -> Result<Verdict, Failure>,
@@ -66,7 +66,7 @@ pub(super) struct SmallestBad {
 
 /// Finds a minimal bad set among `count` changes: without any single one of its changes, the set is not bad.
 ///
-/// The caller knows that the empty set is good, and that the set of all changes is bad. The algorithm is `ddmin` of
+/// The caller must have found that the empty set is good, and the set of all changes bad. The algorithm is `ddmin` of
 /// Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
 pub(super) fn smallest_bad(
     count: usize,

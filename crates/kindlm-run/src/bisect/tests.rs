@@ -238,7 +238,7 @@ fn a_commit_whose_suite_is_broken_is_skipped() {
         reason,
         "the maximum number of executions is reached, before the good end was decided"
     );
-    // Both ends are decided, and a try between them is not.
+    // The limit ends the search after both ends are decided, and before a commit between them is decided.
     let (report, _) = suites.bisect(&limited(10)).unwrap();
     let Answer::Among { candidates, reason } = &report.answer else { panic!("{report:?}") };
     assert_eq!(candidates.len(), 4);

@@ -291,7 +291,7 @@ fn skipped(reason: String) -> Step {
     }
 }
 
-/// Returns the first line of a failure.
+/// Returns the first line of a failure's message, or a general reason without a message.
 pub(super) fn reason(failure: &Failure) -> String {
     let message = failure.message.as_deref().unwrap_or("it cannot be loaded");
     message.lines().next().unwrap_or_default().to_owned()

@@ -77,9 +77,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Creates a subject without a suite.
-    ///
-    /// Its calibrations are stored in `.kindlm` in the working folder.
+    /// Creates a subject without a suite. Its calibrations are stored in `.kindlm` in the working folder.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use crate::Failure;
 
 /// The error of a record that needs a judge model, if no judge model is configured.
 ///
-/// It ends the evaluation of a file or stream. A server reports it for the single record.
+/// The error ends the evaluation of a file or stream. A server reports the error for the single record.
 #[derive(Debug)]
 pub(super) struct NoJudge;
 

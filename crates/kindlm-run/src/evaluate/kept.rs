@@ -183,9 +183,7 @@ pub(super) fn result(line: &[u8]) -> Option<Evaluation> {
 
 /// Parses the result of a record, unless the result is errored.
 ///
-/// Returns `None` for an errored result, or if the line is not a result.
-///
-/// Such records are evaluated again.
+/// Returns `None` for an errored result, or if the line is not a result. The record is then evaluated again.
 pub(super) fn answered(line: &[u8]) -> Option<Evaluation> {
     result(line).filter(|it| it.outcome != Outcome::Errored)
 }

@@ -98,7 +98,7 @@ mod tests {
             (r#"{"assert": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
             (r#"{"checks": [{"type": "contains", "value": "x"}]}"#, Some("expect.assert")),
             (r#"{"rules": [{"id": "a", "instruction": "x"}], "expect": {}}"#, Some("assertions")),
-            // These keys hold other data in datasets.
+            // In datasets, the keys `checks`, `rules` and `expected` often hold other data.
             (r#"{"checks": ["passed"], "rules": {"max": 3}, "checksum": "x"}"#, None),
             (r#"{"expected": {"a": 1}}"#, None),
             (r#"{"expected": {"output": "Paris"}}"#, None),

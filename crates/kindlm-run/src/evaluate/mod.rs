@@ -88,9 +88,9 @@ struct JudgedRecord {
 /// The cost of the judges of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct JudgeCost {
-    /// The known part in US dollars.
+    /// The known part of the cost, in US dollars.
     pub known_usd: f64,
-    /// True if another part is not known.
+    /// True if the cost of at least one answer is unknown.
     pub is_unknown: bool,
 }
 
@@ -554,7 +554,7 @@ fn is_weightless(checks: &[Check]) -> bool {
     !checks.is_empty() && !checks.iter().any(Check::weighs)
 }
 
-/// Returns the first rule id that occurs twice in these blocks; `None` if all rule ids differ.
+/// Returns the first duplicate rule id in these blocks; `None` if all rule ids differ.
 fn duplicate_rule(blocks: [&Value; 2]) -> Option<&str> {
     let mut ids = Vec::new();
     for block in blocks {

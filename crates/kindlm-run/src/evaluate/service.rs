@@ -120,7 +120,7 @@ enum Job {
 /// An evaluated record.
 #[derive(Clone, Debug)]
 pub struct Evaluated {
-    /// The results.
+    /// The outcome of the record, and the results of its checks.
     pub evaluation: Evaluation,
     /// The outcome of each check and rule. The names are the same for all records with these checks. A trusted service
     /// has no outcomes.
@@ -243,8 +243,8 @@ impl RecordService {
     ///
     /// # Errors
     ///
-    /// Fails if the record is invalid, needs more than is permitted, or needs a judge that does not exist. Also fails
-    /// if the evaluation panicked or the service has ended.
+    /// Fails if the record is invalid, has a check that is not permitted, or needs a judge that does not exist. Also
+    /// fails if the evaluation panicked or the service has ended.
     pub async fn evaluate(&self, json: Vec<u8>) -> Result<Evaluated, RecordError> {
         self.submit(json).await?.result().await
     }
@@ -282,8 +282,7 @@ impl RecordService {
     ///
     /// # Errors
     ///
-    /// Fails if there are no checks, if they are invalid, or if they need more than is permitted. Also fails if the
-    /// service has ended.
+    /// Fails if there are no checks, or if a check is invalid or not permitted. Also fails if the service has ended.
     pub async fn compile(&self, json: Vec<u8>) -> Result<(), RecordError> {
         let (reply, result) = oneshot::channel();
         self.jobs.send(Job::Compile(json, reply)).await.map_err(|_| RecordError::NotStarted)?;
@@ -542,7 +541,7 @@ mod tests {
         let refused = service.evaluate(serde_json::to_vec(&record).unwrap()).await;
         let Err(RecordError::Invalid { message, .. }) = refused else { panic!("{refused:?}") };
         assert!(message.contains("101 scripts, and a record has at most 100"), "{message}");
-        // Such a set is refused before its first record.
+        // A set with too many scripts is refused before its first record.
         let refused = service.compile(serde_json::to_vec(&set).unwrap()).await;
         let Err(RecordError::Invalid { message, .. }) = refused else { panic!("{refused:?}") };
         assert!(message.contains("at most 100; split the set"), "{message}");

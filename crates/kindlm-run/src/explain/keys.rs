@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 /// The maximum number of allowed values, and of meanings of one key, on a page.
 const LISTED: usize = 12;
 
-/// An object with more alternatives than this is an entry of a list of assertions.
+/// The number of alternatives above which an object counts as an entry of a list of assertions.
 ///
-/// Its page has only the keys that more than half of the alternatives have.
+/// The page of an entry has only the keys that more than half of the alternatives have.
 const MANY: usize = 20;
 
 /// A key of `kindlm.yaml`.

@@ -29,7 +29,7 @@ const PAGES: usize = 5;
 /// The kinds of registry entries.
 const KINDS: [&str; 4] = ["assertions", "gates", "providers", "reporters"];
 
-/// Returns the page about a topic, as Markdown; `None` stands for the overview.
+/// Returns the page about a topic, as Markdown; without a topic, the overview.
 ///
 /// A topic is the id of a registry entry, a kind of entries, a failure code, `codes`, or a key of `kindlm.yaml`.
 /// Examples of keys are `defaults.repeat`, `tests[].expect` and `repeat`.
@@ -50,7 +50,7 @@ pub fn text(topic: Option<&str>) -> Result<String, Failure> {
     }
 }
 
-/// Returns all topics that [`text`] knows.
+/// Returns all topics for which [`text`] has a page.
 pub fn topics() -> Vec<String> {
     let mut all: Vec<String> = KINDS.iter().map(|it| (*it).to_owned()).collect();
     all.push("codes".to_owned());

@@ -17,8 +17,8 @@ const FIXTURES: [&str; 11] = [
 
 /// Returns a page without fixtures, and without the headings that lose all their text.
 ///
-/// Also left out are the section "Examples" of a gate and the code blocks in the section "Failure codes". Code blocks
-/// whose result is a configuration error are left out too. Only tests need these parts.
+/// The section "Examples" of a gate, the code blocks in the section "Failure codes", and code blocks whose result is a
+/// configuration error are left out too, because only tests need these parts.
 pub(super) fn without_fixtures(page: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut section = "";

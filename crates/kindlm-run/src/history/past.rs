@@ -40,7 +40,7 @@ pub(crate) struct PastResults {
 
 /// The result of a case in a run.
 pub(crate) struct PastCase {
-    /// The outcome.
+    /// The outcome of the case over all repeats.
     pub(crate) outcome: Outcome,
     /// The number of repeats that held.
     pub(crate) held: u32,

@@ -39,7 +39,7 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
             ..entry(head, RunOutcome::of_exit_code(head.exit_code).word())
         }
     });
-    // The totals of a run do not say which cases use stored answers, so a run with stored answers is no new evidence.
+    // The totals of a run do not list the cases with stored answers, so a run with stored answers is no new evidence.
     // A part of the suite has another rate than the whole suite.
     let fresh = |it: &RunHead| tally(it).filter(|_| it.cached_executions == 0 && !it.partial);
     let measured = heads.iter().map(|it| (fresh(it), None)).collect();

@@ -289,9 +289,7 @@ pub(crate) fn command(place: &SuiteFolder, id: &str) -> String {
 
 /// Describes the missing executions, and the command that resumes the run.
 ///
-/// These executions were not run, or a provider failed.
-///
-/// Returns `None` if no execution is missing.
+/// An execution is missing if it was not run, or if a provider failed. Returns `None` if no execution is missing.
 pub(crate) fn advice(place: &SuiteFolder, id: &str, summary: &Summary) -> Option<String> {
     let (not_run, errored) = (summary.not_run, summary.failed_by_provider);
     let what = match (not_run, errored) {

@@ -17,7 +17,7 @@ pub(crate) use run::stand_in;
 use kindlm_otlp::OtlpSpan;
 use kindlm_types::{CommandOutput, ProviderError};
 
-/// The id of the model that stands for traces in reports.
+/// The id of the model under which reports list the results of traces.
 pub(crate) const MODEL: &str = "trace";
 
 /// The traces of an agent, and the result of its command.

@@ -184,7 +184,7 @@ impl Observed for Observations {
     }
 }
 
-/// Returns the model that stands for the traces in reports.
+/// Returns the model under which reports list the results of traces.
 pub(crate) fn model() -> Model {
     Model {
         id: MODEL.to_owned(),

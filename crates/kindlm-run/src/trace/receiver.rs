@@ -1,8 +1,8 @@
 //! An OTLP/HTTP server that receives spans.
 //!
 //! Responses follow <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. A response with status 200 describes the
-//! rejected data. A response with status 4xx tells the client not to retry, and has a status message in the encoding of
-//! the request.
+//! rejected data. A response with status 4xx means that the client must not retry, and has a status message in the
+//! encoding of the request.
 
 use std::convert::Infallible;
 use std::io;

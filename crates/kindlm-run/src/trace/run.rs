@@ -182,9 +182,9 @@ fn observe(
     Ok(observed)
 }
 
-/// Replaces the models of all test cases by the model that stands for traces.
+/// Replaces the models of all test cases by the [model](MODEL) for the results of traces, with one repeat.
 ///
-/// No prompt is sent.
+/// No prompt is sent to this model.
 pub(crate) fn stand_in(suite: &mut Suite) {
     suite.models.push(model());
     for case in &mut suite.cases {
