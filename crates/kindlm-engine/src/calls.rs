@@ -230,7 +230,7 @@ async fn give_up_after<T>(
     }
 }
 
-/// The maximum time for calls that wait for rate limits. It exceeds every real waiting time.
+/// The maximum time for calls that wait for rate limits, which exceeds every real waiting time.
 const DAY: Duration = Duration::from_hours(24);
 
 fn slots(concurrency: usize) -> Semaphore {

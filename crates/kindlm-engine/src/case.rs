@@ -98,7 +98,7 @@ pub enum Comparison {
     Case(Arc<str>),
     /// All cases that use this name for their group.
     ///
-    /// The name may equal that of a case. This does not add the case to the group.
+    /// A case whose name equals this name does not belong to the group for that reason.
     Named(Arc<str>),
 }
 

@@ -92,7 +92,7 @@ pub fn merge_streamed<Cases: CaseSource>(
     parts.sort_by_key(|(_, it)| it.shard.as_ref().map_or(0, |it| it.index));
     check_same_run(&parts)?;
     check_complete(&parts)?;
-    // A shard with too many tests lists no tests. Then the merged report lists no tests either.
+    // If a shard has too many tests to list them, the merged report lists no tests either.
     let lists_tests = parts.iter().all(|(_, it)| it.cases.is_empty() || !it.suite.tests.is_empty());
     let mut heads = Vec::with_capacity(parts.len());
     let mut sources = Vec::with_capacity(parts.len());

@@ -28,8 +28,8 @@ pub(crate) fn branch(folder: &Path) -> Option<String> {
 
 /// Starts to ask git for changes that are not committed.
 ///
-/// The thread returns true if a tracked file of the repository is changed, or if a file of the suite is not tracked. It
-/// returns `None` if git fails or takes too long.
+/// The result of the thread is true if a tracked file of the repository is changed, or if a file of the suite is not
+/// tracked. The result is `None` if git fails or takes longer than [`PATIENCE`].
 pub(crate) fn ask_dirty(folder: &Path, suite: &[FileDigest]) -> JoinHandle<Option<bool>> {
     let folder = folder.to_path_buf();
     // Files outside the folder of the suite may belong to another repository, or to none.
@@ -65,7 +65,7 @@ pub(crate) fn command(folder: &Path) -> Command {
     command
 }
 
-/// Runs git in a folder, and returns its stdout; `None` if it fails or takes too long.
+/// Runs git in a folder, and returns its stdout; `None` if git fails or takes longer than [`PATIENCE`].
 fn run(folder: &Path, words: &[&str]) -> Option<String> {
     let mut command = command(folder);
     command.args(words);

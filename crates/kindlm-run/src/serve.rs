@@ -14,8 +14,9 @@ const PROGRAM: &str = "kindlm-server";
 
 /// Runs the server with these arguments.
 ///
-/// The program is in the folder of this program, or in a folder of `PATH`. It gets the variables of the environment
-/// files too. On Unix, the server replaces this process, so that signals and the exit code belong to the server.
+/// The server program is in the folder of this program, or in a folder of `PATH`. The server gets the variables of the
+/// environment files too. On Unix, the server replaces this process, so that signals and the exit code belong to the
+/// server.
 ///
 /// # Errors
 ///

@@ -547,8 +547,8 @@ fn is_zero(count: &u32) -> bool {
 
 /// Serializes the results under the keys of the original KindLM: `case::model`.
 ///
-/// Names may contain `::`, so two cases may have the same key. Then a tilde is added to the second key. The exact names
-/// are in the entry.
+/// Names may contain `::`, so two cases may have the same key. In this case, a tilde is added to the second key. Each
+/// entry has the exact names.
 fn by_name<S: serde::Serializer>(
     results: &IndexMap<(String, String), Entry>,
     serializer: S,

@@ -61,8 +61,7 @@ pub struct Run<'a> {
     pub watch: &'a (dyn Fn(RunProgress<'_>) + Sync),
     /// The record that stores finished executions, and loads the executions of an earlier process.
     pub record: &'a dyn Record,
-    /// Executions from outside of the run. They are judged, and nothing is executed. The field is `None` for other
-    /// runs.
+    /// Executions from outside of the run, which are only judged. The field is `None` for a run that executes its plan.
     pub observed: Option<&'a dyn Observed>,
     /// The watches of the judges before the executions. Their cost counts in the budget, and for the gates.
     pub canaries: &'a [CanaryWatch],
@@ -384,7 +383,7 @@ impl Gathering {
     }
 }
 
-/// Groups positions by model, in order. So a model with a low rate limit does not delay other models.
+/// Groups positions by model, in order, so that a model with a low rate limit does not delay other models.
 fn by_model(units: &[Unit], open: Vec<usize>) -> Vec<Vec<usize>> {
     let mut queues: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
     for index in open {

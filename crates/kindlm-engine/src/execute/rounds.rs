@@ -1,7 +1,7 @@
 //! Compares executions with each other, after all executions of a round are complete.
 //!
-//! A round is a group of executions to compare. It is one repeat of a test and of all tests in its comparison group,
-//! over all their models. The executions of a round are carried out together, so that only a few rounds are in memory.
+//! A round is a group of executions to compare: one repeat of all tests in a comparison group, over all their models.
+//! The executions of a round are carried out together, so that only a few rounds are in memory.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -167,7 +167,7 @@ impl<'a> Running<'a> {
     ) -> Option<(Vec<(usize, Ended)>, Option<Course>)> {
         let wave = course.next(concurrency);
         if wave.is_empty() {
-            // This state completes a case whose repeats end early. It has no effect on a case with all its repeats.
+            // `Unnecessary` completes a case whose repeats end early, and has no effect on a case with all its repeats.
             return Some((vec![(course.start, Ended::Unnecessary)], None));
         }
         let repeat = |at: usize| {

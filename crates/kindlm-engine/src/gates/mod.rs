@@ -129,7 +129,7 @@ impl LowBound<'_> {
     }
 }
 
-/// The measurement of one gate. It is updated with each case.
+/// The measurement of one gate, which is updated with each case.
 ///
 /// A measurement is pure: the same cases give the same result in any order. Its size does not depend on the number of
 /// cases. Only intervals over cases need the clusters of cases, unless the cases are independent.
@@ -144,7 +144,7 @@ pub trait Measurement: fmt::Debug + Send {
     fn finish(&self) -> GateResult;
 }
 
-/// The measurements of all gates of a suite. They are updated with each case.
+/// The measurements of all gates of a suite, which are updated with each case.
 #[derive(Debug)]
 pub struct Measurements(Vec<Box<dyn Measurement>>);
 

@@ -42,7 +42,7 @@ pub(super) struct Counts {
     pub(super) passed: u64,
     /// The number of results over which the rate is computed.
     pub(super) judged: u64,
-    /// The number of results without a verdict. They are not part of `judged`.
+    /// The number of results without a verdict, which are not part of `judged`.
     pub(super) errored: u64,
 }
 

@@ -9,8 +9,8 @@ use super::ask::{self, Answers, Case};
 use crate::Progress;
 use crate::interrupt::report_waits;
 
-/// The offset that is added to the sample number of a second answer. It is above the highest number of samples of a
-/// judge, so the response store keeps first and second answers apart.
+/// The offset that is added to the sample number of a second answer. The offset is above the highest number of samples
+/// of a judge, so the response store stores first and second answers apart.
 const SECOND: u32 = 1_000;
 
 /// The models, ports and settings for asking a judge.

@@ -32,10 +32,10 @@ impl Caller {
         self.0.is_some()
     }
 
-    /// Waits until the evaluation must end. It must end when the caller leaves or abandons the record.
+    /// Waits until the evaluation must end, because the caller leaves or abandons the record.
     ///
-    /// If the record asks judges, the caller of an abandoned record still waits for their cost. So the judges have
-    /// [`LATE_ANSWERS`] more.
+    /// If the record asks judges, the caller of an abandoned record still waits for their cost. So the evaluation ends
+    /// only [`LATE_ANSWERS`] later.
     pub(super) async fn must_end(&self, asks_judges: bool) {
         let Some(mut state) = self.0.clone() else { return std::future::pending().await };
         let is_abandoned = state.wait_for(|it| *it).await.is_ok();

@@ -82,8 +82,8 @@ impl<'a> Asking<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if a check needs a judge model and no judge model is configured, or if the caller leaves. Then requests
-    /// and scripts that have not ended are cancelled.
+    /// Fails if a check needs a judge model and no judge model is configured, or if the caller leaves. If the caller
+    /// leaves, requests and scripts that have not ended are cancelled.
     pub(super) fn judge(
         &self,
         checks: &[Check],

@@ -58,7 +58,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // If the removal fails, the file is left behind. It is not locked, so a later process can use it.
+        // If the removal fails, the file is left behind without a lock, so a later process can use it.
         let _ = fs::remove_file(&self.file);
     }
 }

@@ -187,7 +187,7 @@ impl Past {
     /// Returns the mean over the cases of their cost per execution.
     ///
     /// The result is [`Costs::Unknown`] if the cost of any execution is unknown: a mean of the other executions could
-    /// be too low or too high. It is also unknown without executions.
+    /// be too low or too high. The cost is also unknown without executions.
     pub(super) fn costs(&self) -> Costs {
         let (mut sum, mut cases, mut unpriced, mut all) = (0.0, 0.0, 0, 0);
         for it in self.cases.values() {

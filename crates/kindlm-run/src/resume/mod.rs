@@ -1,4 +1,4 @@
-//! The journal of a run. It is created before the first request, and `kindlm test --resume` continues it.
+//! The journal of a run, which is created before the first request, and continued by `kindlm test --resume`.
 
 mod header;
 mod kept;
@@ -19,7 +19,8 @@ use crate::{Failure, World};
 
 pub(crate) use kept::Kept;
 
-/// The argument that marks a journal of `kindlm trace`. Such a run cannot be resumed, because its spans are not stored.
+/// The argument that marks a journal of `kindlm trace`. A run of `kindlm trace` cannot be resumed, because its spans are
+/// not stored.
 pub(crate) const TRACE: &str = "trace";
 
 /// A past run to resume.

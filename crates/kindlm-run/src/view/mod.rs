@@ -1,7 +1,7 @@
 //! Shows runs in a browser: a server on 127.0.0.1 that answers only requests that read.
 //!
-//! The page without data is public. Each request for data needs the token of the server. So neither other users of the
-//! machine nor pages of other sites can read a run.
+//! The page without data is public. Each request for data needs the token of the server, so that neither other users of
+//! the machine nor pages of other sites can read a run.
 
 mod answer;
 mod editor;

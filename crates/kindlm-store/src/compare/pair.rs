@@ -133,7 +133,7 @@ fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {
 
 /// Returns the reason if answers of an entry are from the response store.
 ///
-/// The other run may have the same answers. Then the same results prove nothing.
+/// The other run may have the same stored answers, so equal results would prove nothing.
 fn stored_answers(entry: &Entry, when: &str) -> Option<String> {
     let (stored, all) = (entry.cached_repeats, entry.run_count);
     (stored > 0).then(|| {

@@ -34,9 +34,9 @@ pub struct Differences {
     pub cases_added: Vec<(String, String)>,
     /// The removed cases, each with its model.
     pub cases_removed: Vec<(String, String)>,
-    /// The old and the new version of KindLM, if they differ. This does not prevent resuming.
+    /// The old and the new version of KindLM, if they differ. Different versions do not prevent resuming.
     pub version: Option<(String, String)>,
-    /// True if the bytes of the config file differ. This does not prevent resuming.
+    /// True if the bytes of the config file differ. Different bytes alone do not prevent resuming.
     pub file: bool,
 }
 

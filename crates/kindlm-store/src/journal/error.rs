@@ -68,7 +68,7 @@ pub enum JournalError {
         /// The version in the journal, as JSON.
         found: String,
     },
-    /// The first line is incomplete. It is written before the first request, so no work is lost.
+    /// The first line, which is written before the first request, is incomplete. So no work is lost.
     #[error("the journal `{path}` has no first line: {message}; start a new run")]
     Unbegun {
         /// The path of the journal.
