@@ -187,7 +187,7 @@ fn as_regex(text: &str) -> Option<(&str, bool)> {
     (!source.is_empty()).then_some((source, ignore_case))
 }
 
-/// Returns the reason in an error message: its last line. The lines before mark the position.
+/// Returns the reason in a multi-line error message: the last line. The lines before it mark the position.
 fn last_line(text: &str) -> String {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }

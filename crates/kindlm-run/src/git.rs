@@ -53,7 +53,7 @@ fn is_dirty(folder: &Path, suite: &[String]) -> Option<bool> {
     Some(!suite.iter().all(is_tracked))
 }
 
-/// Returns the command git for the repository around a folder, without arguments.
+/// Returns a `git` command for the repository around a folder. The caller adds the subcommand and its arguments.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new("git");
     // A repository can name programs that git runs. None of these programs is needed here.

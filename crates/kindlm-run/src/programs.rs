@@ -34,9 +34,7 @@ impl Purpose {
     }
 }
 
-/// Creates the functions that run programs and compile the scripts of checks.
-///
-/// The programs are below `root`.
+/// Creates the functions that run programs and compile the scripts of checks. The files of both are below `root`.
 ///
 /// The script host starts at the first use.
 pub(crate) fn runner(

@@ -38,7 +38,8 @@ pub fn ci_style(world: &World) -> Style {
     }
 }
 
-/// Returns the working folder below the root of the repository that GitHub or GitLab checked out.
+/// Returns the path of the working folder below the root of the repository that GitHub or GitLab checked out; `None`
+/// elsewhere.
 fn folder(world: &World) -> Option<String> {
     let root = world.var("GITHUB_WORKSPACE").or_else(|| world.var("CI_PROJECT_DIR"))?;
     let (root, here) = (Path::new(&root).canonicalize(), world.working_dir.canonicalize());
@@ -48,8 +49,8 @@ fn folder(world: &World) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join("/"))
 }
 
-/// Returns the URL of the full report from the user's variable, or the page with the artifacts of this run on GitHub or
-/// GitLab.
+/// Returns the URL of the full report from the user's variable `KINDLM_REPORT_URL`, or else the page with the artifacts
+/// of this run on GitHub or GitLab; `None` elsewhere.
 fn report_url(world: &World) -> Option<String> {
     let var = |name: &str| world.var(name);
     let is_set = |name: &str| var(name).as_deref() == Some("true");

@@ -49,7 +49,7 @@ impl WatchedFiles {
         self.0.values().flatten().count()
     }
 
-    /// Accepts changes of folders.
+    /// Accepts the present state of the watched folders, so that earlier changes of folders are not reported.
     ///
     /// The run itself may write reports into a folder that is watched for datasets.
     pub fn look_at_folders_again(&mut self) {

@@ -165,7 +165,7 @@ pub struct EntryScore {
     pub assertion: String,
     /// The check's label.
     pub label: String,
-    /// The mean score.
+    /// The mean score, from 0 to 1.
     pub mean: f64,
 }
 

@@ -23,7 +23,7 @@ pub struct LabelFile {
     /// The digest of the file's content.
     pub(super) digest: String,
     pub(super) labels: Labels,
-    /// The whole path of the file.
+    /// The path of the file, joined with the working folder.
     pub(super) path: PathBuf,
     /// The lowest label that counts as a pass.
     pub(super) threshold: f64,

@@ -221,7 +221,7 @@ fn kappa(confusion: &Confusion, interval: Result<Interval, Undefined>) -> String
     format!("{}, {said} (0 is chance, 1 is perfect)", two(kappa.value))
 }
 
-/// Returns the judge's disagreement with itself.
+/// Returns the text about the judge's disagreement with itself: the number of outputs with two different verdicts.
 fn own_noise(noise: OwnNoise) -> String {
     match noise.upper() {
         Ok(high) => format!(
