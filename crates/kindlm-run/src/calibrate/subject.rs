@@ -298,7 +298,7 @@ struct Asked {
     samples: Vec<Sample>,
     own_noise: Option<OwnNoise>,
     canaries: BTreeMap<String, String>,
-    /// The names of the models that gave the second answers.
+    /// The names that the provider returned for the models of the second answers, if they differ from the request.
     answered: BTreeSet<String>,
     cost_usd: Option<f64>,
     usage: UsageSum,

@@ -166,7 +166,7 @@ impl Library {
         }
     }
 
-    /// Opens a run of the folder by its whole id. An empty id is the run to show.
+    /// Opens a run of the folder by its whole id. An empty id returns the run to show.
     pub(super) fn open(&self, id: &str) -> Result<Arc<OpenRun>, NotServed> {
         if id.is_empty() || id == self.shown.head.run {
             return Ok(Arc::clone(&self.shown));

@@ -41,7 +41,7 @@ pub struct Header<'a> {
     /// The keys are readable names for error messages.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<Cow<'a, str>, Digest>,
-    /// The arguments of `kindlm test` that affect results. A resumed run needs the same arguments.
+    /// The arguments of `kindlm test` that affect results. The command that resumes the run applies them again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Cow<'a, str>>,
     /// The digests of the models, by id. Each covers the name, the parameters, and the provider with its settings.
