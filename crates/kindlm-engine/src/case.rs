@@ -102,7 +102,7 @@ pub enum Comparison {
     Named(Arc<str>),
 }
 
-/// The kind of a case.
+/// The kind of a case: what its executions judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseKind {
     /// The messages of a prompt, sent to each of the case's models.
@@ -317,7 +317,7 @@ pub enum Subject {
     },
     /// A program, run by `sh -c` in the workspace or, without a workspace, in the folder of the config file.
     Command {
-        /// The command line.
+        /// The command line, for `sh -c`.
         command_line: String,
     },
     /// A conversation that was recorded elsewhere.

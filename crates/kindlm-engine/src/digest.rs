@@ -49,14 +49,14 @@ impl Digest {
         self
     }
 
-    /// Adds a number.
+    /// Adds a number, as 8 bytes in little-endian order.
     #[must_use]
     pub fn number(mut self, number: u64) -> Self {
         self.0.update(number.to_le_bytes());
         self
     }
 
-    /// Adds a JSON value.
+    /// Adds a JSON value. The order of the keys of an object does not matter.
     #[must_use]
     pub fn value(mut self, value: &Value) -> Self {
         self.add_value(value);

@@ -30,7 +30,7 @@ pub enum MergeError {
         name: String,
         /// The name of the report that it was compared with.
         first: String,
-        /// The difference, and the advice.
+        /// The data that differs, and advice for the user.
         what: &'static str,
     },
     /// Two reports cover the same shard.
@@ -60,7 +60,7 @@ pub enum MergeError {
         "the results of the shards do not make a whole run: {what}; a report was changed after it was written"
     )]
     Damaged {
-        /// The problem.
+        /// The description of the missing or contradictory results.
         what: String,
     },
     /// A case of a report could not be loaded.

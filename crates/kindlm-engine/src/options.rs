@@ -137,7 +137,7 @@ enum Matcher {
 pub struct PatternError {
     /// The pattern as written.
     pub pattern: String,
-    /// The problem.
+    /// The reason, without the pattern.
     pub reason: String,
 }
 

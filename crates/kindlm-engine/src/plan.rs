@@ -11,7 +11,7 @@ use crate::{CaseKind, Comparison, Filter, Pattern, RunOptions, Suite, TestCase};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Part {
-    /// The shard.
+    /// The number of the shard, and the number of shards.
     pub shard: ShardInfo,
     /// The positions in the whole plan, for each case × model of this shard.
     pub cases: Vec<u64>,
@@ -126,7 +126,7 @@ pub enum PlanError {
     UnknownTag {
         /// The tag of the filter.
         tag: String,
-        /// The advice.
+        /// The advice for the user: a similar name, or all known names.
         help: String,
     },
     /// The suite does not have the model.
@@ -134,7 +134,7 @@ pub enum PlanError {
     UnknownModel {
         /// The model of the filter.
         model: String,
-        /// The advice.
+        /// The advice for the user: a similar name, or all known names.
         help: String,
     },
     /// A test case names a model that the suite does not have.
@@ -144,7 +144,7 @@ pub enum PlanError {
         case: String,
         /// The model that the test case names.
         model: String,
-        /// The advice.
+        /// The advice for the user: a similar name, or all known names.
         help: String,
     },
     /// No test case has a matching name.
@@ -152,7 +152,7 @@ pub enum PlanError {
     NoSuchTest {
         /// The pattern of the filter.
         pattern: String,
-        /// The advice.
+        /// The advice for the user: a similar name, or the number of test cases.
         help: String,
     },
     /// Each criterion of the filter selects some cases, but no case meets all criteria.

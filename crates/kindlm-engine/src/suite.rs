@@ -67,7 +67,7 @@ pub struct Suite {
 /// The mutants of one operator that a mutation score leaves out.
 #[derive(Clone, Debug)]
 pub struct IgnoredMutants {
-    /// The id of the operator.
+    /// The id of the mutation operator.
     pub operator: String,
     /// The test cases whose mutants are left out; `None` for all.
     pub tests: Option<Pattern>,
@@ -91,7 +91,7 @@ pub struct JudgedCheck {
     pub prompts: Vec<String>,
     /// The texts of the judges' prompts, in the order of the digests.
     pub texts: Vec<Cow<'static, str>>,
-    /// The file, line and column.
+    /// The location: file, line and column.
     pub place: String,
     /// The measured agreement of the judges with people, if it is known.
     pub calibration: Option<JudgeCalibration>,
@@ -208,7 +208,7 @@ impl Default for Defaults {
     }
 }
 
-/// The `compliance` block.
+/// The settings of the `compliance` block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compliance {
     /// True if every run writes a compliance report.

@@ -25,7 +25,7 @@ pub struct Insist {
 /// A baseline that was stored.
 #[derive(Debug)]
 pub struct SetBaseline {
-    /// The baseline.
+    /// The baseline, as written to its file.
     pub baseline: Baseline,
     /// False if a baseline with this label was replaced.
     pub is_new: bool,

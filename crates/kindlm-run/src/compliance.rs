@@ -92,13 +92,13 @@ pub struct Verified {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifiedPart {
-    /// The part, such as `suite`.
+    /// The part: `content`, `suite` or `report`.
     pub part: &'static str,
     /// True if nothing differs; `None` if there is nothing to compare with.
     pub is_same: Option<bool>,
     /// The compared files and values, or the reason why the command compared nothing.
     pub note: String,
-    /// The differences.
+    /// The descriptions of the files and values that differ; empty if nothing differs.
     pub differences: Vec<String>,
 }
 

@@ -22,7 +22,7 @@ const NAMED: usize = 10;
 /// A reporter and the file of its report.
 #[derive(Clone, Debug)]
 pub struct ReporterSpec {
-    /// The reporter.
+    /// The registry entry of the reporter.
     pub reporter: &'static Registration,
     /// The file, relative to the working folder; `None` is stdout.
     pub path: Option<PathBuf>,

@@ -250,7 +250,7 @@ impl Baseline {
         self.results.values()
     }
 
-    /// Parses a baseline file.
+    /// Parses the text of a baseline file. Fails if the file is damaged or has another version than `"1"`.
     pub fn parse(text: &str) -> Result<Self, BaselineError> {
         let corrupt = |message: &str| BaselineError::Corrupt { message: message.to_owned() };
         let value: Value =

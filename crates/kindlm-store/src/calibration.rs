@@ -30,7 +30,7 @@ pub struct Judge {
     pub settings: Map<String, Value>,
 }
 
-/// A model of a judge.
+/// A model that votes in a judge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JudgeModel {
     /// The provider's key in the config.

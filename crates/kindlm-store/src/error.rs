@@ -7,7 +7,7 @@ use crate::BaselineError;
 use crate::io_error::describe_io_error;
 use crate::journal::JournalError;
 
-/// An error of the store.
+/// An error in reading or writing stored data.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An operation of the operating system failed.

@@ -29,7 +29,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder.
+    /// Opens a folder; the working folder for an empty path. Fails if the path does not exist or cannot be
+    /// resolved.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, FileError> {
         let written = root.as_ref();
         let path = if written.as_os_str().is_empty() { Path::new(".") } else { written };

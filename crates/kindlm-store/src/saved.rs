@@ -44,6 +44,8 @@ pub enum ReportError {
 }
 
 /// Opens a report file. The file must not change, because its cases are read on demand.
+///
+/// Fails if the file cannot be read, is not a report, or has an unsupported version.
 pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
     let mut cases = Vec::new();
     let (mut models, mut tally) = (Vec::new(), Tally::default());

@@ -63,7 +63,7 @@ impl WatchLog {
         Self { path }
     }
 
-    /// Returns all watches, oldest first.
+    /// Returns all watches, oldest first; no watches if the file does not exist.
     pub(crate) fn load(&self) -> Result<Vec<Watch>, StoreError> {
         match fs::read_to_string(&self.path) {
             Ok(text) => self.parse(&text),

@@ -22,7 +22,7 @@ pub struct Formula(Term);
 pub struct FormulaError {
     /// The index of the character with the problem, from 0; `None` for the end of the text.
     pub at: Option<usize>,
-    /// The error message.
+    /// The error message, without the location.
     pub message: String,
 }
 
@@ -121,7 +121,7 @@ fn fold(values: &[f64], with: fn(f64, f64) -> f64) -> f64 {
 }
 
 impl Formula {
-    /// Parses a formula.
+    /// Parses a formula of at most 4096 bytes. Fails if the text is longer or no formula, or is nested too deeply.
     pub fn parse(text: &str) -> Result<Self, FormulaError> {
         if text.len() > LONGEST {
             let message = format!("a formula has at most {LONGEST} bytes");

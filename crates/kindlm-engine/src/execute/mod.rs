@@ -45,13 +45,13 @@ const AT_ONCE: usize = 64;
 pub struct Run<'a> {
     /// The suite of the plan.
     pub suite: &'a Suite,
-    /// The plan.
+    /// The executions to carry out. Their indices refer to `suite`.
     pub plan: &'a Plan,
     /// The user's options, which take precedence over the suite.
     pub options: &'a RunOptions,
     /// The access to models, programs and scripts.
     pub ports: Ports<'a>,
-    /// The interface for creating workspaces.
+    /// The interface for creating workspaces. If `None`, the executions of tests with a workspace are errored.
     pub workspaces: Option<&'a dyn Workspaces>,
     /// The baseline for measuring drift; `None` without a baseline.
     pub baseline: Option<&'a Baseline>,
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The results of a plan.
+/// The results of the executions of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Executed {
     /// Each case on each model, in the order of the plan.

@@ -18,7 +18,7 @@ pub(super) const LOW: &str = ".low";
 pub(super) struct Floor {
     /// The id of the registration, which is the key under `gates`.
     pub(super) id: &'static str,
-    /// The start of the message.
+    /// The name of the rate or average, which starts the message.
     pub(super) name: &'static str,
     /// The function that adds the scores of a case.
     pub(super) add: fn(&CaseResult, &mut Scores),
@@ -31,7 +31,7 @@ pub(super) struct Floor {
 pub(super) enum Without {
     /// A run without any case has the rate 0. If no check applied to its cases, there is nothing to measure.
     Cases,
-    /// The gate is violated.
+    /// The gate is violated, because nothing was checked.
     Shares,
     /// There is nothing to measure if no check of the kind applied. Otherwise the gate is violated.
     Checks {

@@ -79,7 +79,7 @@ pub async fn judge_observed(
 /// The evidence for checks, without the answers to their questions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckEvidence<'a> {
-    /// The execution.
+    /// The execution to judge.
     pub(crate) execution: &'a Execution,
     /// The output of this case and model in the baseline; `None` without such an output.
     pub(crate) baseline: Option<&'a str>,

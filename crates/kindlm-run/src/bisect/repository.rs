@@ -16,7 +16,7 @@ pub(super) struct Repository {
     prefix: String,
 }
 
-/// A commit.
+/// A commit of the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Commit {
     pub(super) id: String,

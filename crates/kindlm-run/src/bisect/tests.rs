@@ -386,7 +386,7 @@ fn an_interrupt_ends_the_search_with_its_exit_code() {
 #[test]
 fn a_budget_holds_for_all_tries_together() {
     let suites = Suites::new();
-    // The reserve of a request is 5 tokens, which is 10 cents.
+    // The run reserves 5 tokens for each request, which cost 10 cents.
     for (gates, budget_usd) in [("", Some(0.45)), ("gates: { costMaxUsd: 0.45 }\n", None)] {
         let server = polite_server();
         suites.write_served(&server, gates);

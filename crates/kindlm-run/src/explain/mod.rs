@@ -79,8 +79,8 @@ fn key(topic: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns two pages with the same name, such as `tests` or `tags`: of a key, and of a registry entry. The key is at
-/// the top of `kindlm.yaml` or belongs to a gate per name. Returns `None` if one of the pages is missing.
+/// Returns the page of a key and the page of a registry entry with the same name, such as `tests` or `tags`. The key is
+/// at the top of `kindlm.yaml`, or is a gate with a threshold for each name. Returns `None` if a page is missing.
 fn key_and_entry(topic: &str) -> Option<String> {
     let per_name = kindlm_engine::gates::find(topic)
         .is_some_and(|it| it.meta.threshold == kindlm_engine::gates::Threshold::Names);

@@ -33,7 +33,7 @@ pub(super) struct Past {
 #[derive(Debug)]
 struct PastCase {
     cluster: String,
-    /// The digest of the variables and checks, or else of the whole case.
+    /// The digest of the case without its prompt; the digest of the whole case if the report has no other digest.
     digest: Option<String>,
     /// The digest of the whole case in the newest run, with the prompt.
     whole_digest: Option<String>,

@@ -95,7 +95,7 @@ fn row(size: &PlannedSize) -> [String; 6] {
     ]
 }
 
-/// Returns the next step.
+/// Returns the advice about the next step, one sentence in each item.
 fn advice(report: &PlanReport) -> Vec<String> {
     let present = report.pilot.cases;
     let fits = |it: &&PlannedSize| it.cases.is_some_and(|cases| cases <= present);

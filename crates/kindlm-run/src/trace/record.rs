@@ -16,7 +16,7 @@ const UNNAMED: &str = "unknown_service";
 /// A trace as a record, and what identifies its agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceRecord {
-    /// The record.
+    /// The record, in the format of `kindlm evaluate`.
     pub record: Record,
     /// The agent: `gen_ai.agent.name` of the first span that has it, or else `service.name`; `None` without both.
     pub agent: Option<String>,

@@ -28,7 +28,7 @@ impl<M> Recorded<M> {
         Self { inner, responses }
     }
 
-    /// Returns the response store.
+    /// Returns the response store that wraps the models.
     pub fn responses(&self) -> &Responses {
         &self.responses
     }

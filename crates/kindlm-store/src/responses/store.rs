@@ -198,12 +198,12 @@ impl Responses {
         self
     }
 
-    /// Returns the mode.
+    /// Returns the mode, which decides when requests are sent.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Returns the folder.
+    /// Returns the folder of the recordings, which need not exist.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -226,7 +226,7 @@ impl Responses {
         }
     }
 
-    /// Returns the counts so far.
+    /// Returns the numbers of stored, missing and new answers so far.
     pub fn tally(&self) -> Tally {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Tally {
