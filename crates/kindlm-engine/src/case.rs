@@ -53,8 +53,8 @@ pub struct TestCase {
     pub until: Option<Until>,
     /// The minimum share of repeats that must pass, from 0 to 1.
     pub pass_rate_min: f64,
-    /// The minimum weighted mean score of a passing execution, from 0 to 1. If set, a failed check lowers this mean, but
-    /// does not fail the execution by itself. If absent, every check must hold.
+    /// The minimum weighted mean score of a passing execution, from 0 to 1. If set, a failed check lowers this mean,
+    /// but does not fail the execution by itself. If absent, every check must hold.
     pub threshold: Option<f64>,
     /// The history that the case belongs to; `None` for a case that does not depend on earlier cases.
     ///

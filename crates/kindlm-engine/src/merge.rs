@@ -73,13 +73,15 @@ pub enum MergeError {
 /// The result equals the report of the undivided run, except that it has no comparison, and that it has the canaries of
 /// all shards. [`Report::run`] is taken from the first shard, and merged with the other shards: it has the earliest
 /// start, the longest duration and all platforms. `gates` are evaluated over all cases.
+///
+/// Fails if the reports are not those of all shards of one run, or if a case cannot be loaded.
 pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Report, MergeError> {
     let whole = merge_streamed(parts, gates)?;
     let cases = whole.each().map(|it| it.map(Cow::into_owned)).collect::<Result<_, _>>()?;
     Ok(whole.with_cases(cases).0)
 }
 
-/// Merges reports like [`merge`], but loads the cases one at a time on request.
+/// Merges reports like [`merge`], but loads the cases one at a time on request. Fails like `merge`.
 pub fn merge_streamed<Cases: CaseSource>(
     mut parts: Vec<(String, Report<Cases>)>,
     gates: &[Box<dyn Gate>],

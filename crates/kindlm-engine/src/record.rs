@@ -16,8 +16,8 @@ pub trait Record: Sync {
     /// `at` is the position in the plan, and `repeat` the index of the repeat, both from 0. If the execution [is
     /// unjudged](ExecutionResult::is_unjudged), only the judgement is repeated.
     ///
-    /// The run calls `recall` once for each execution in the order of the plan, before any request is sent. The run calls
-    /// `recall` again for unjudged executions, and for executions that are compared or have a history.
+    /// The run calls `recall` once for each execution in the order of the plan, before any request is sent. The run
+    /// calls `recall` again for unjudged executions, and for executions that are compared or have a history.
     fn recall(
         &self,
         at: usize,

@@ -16,7 +16,8 @@ pub fn evaluate_gates(gates: &[Box<dyn Gate>], cases: &[CaseResult]) -> Vec<Gate
     gates.iter().map(|gate| gate.evaluate(cases)).collect()
 }
 
-/// Evaluates gates over a report like [`evaluate_gates`], but loads one case at a time.
+/// Evaluates gates over a report like [`evaluate_gates`], but loads one case at a time. Fails if a case cannot be
+/// loaded.
 pub fn measure_gates<C: CaseSource + ?Sized>(
     gates: &[Box<dyn Gate>],
     report: &Report<C>,
@@ -103,6 +104,8 @@ fn with_cases<C: CaseSource>(
 ///
 /// The run has no baseline and no progress listener. [`Report::run`] is empty, because this crate reads no clock. This
 /// function needs a tokio runtime with time enabled, such as the runtime of `#[tokio::test]`.
+///
+/// Fails if the suite cannot be planned; see [`plan()`].
 pub async fn run<'a>(
     suite: &Suite,
     options: &RunOptions,

@@ -12,8 +12,8 @@ const REASON_CHARS: usize = 100;
 
 /// A case that failed or could not be judged. Secrets are masked.
 ///
-/// The [`Display`](fmt::Display) text is `✗ <case> · <model>  <reason>  <file>:<line>`; `!` in place of `✗` marks a case
-/// that could not be judged.
+/// The [`Display`](fmt::Display) text is `✗ <case> · <model>  <reason>  <file>:<line>`; `!` in place of `✗` marks a
+/// case that could not be judged.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FailedCase {

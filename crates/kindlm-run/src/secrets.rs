@@ -393,7 +393,8 @@ pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
 
 /// Returns the environment variables in a configuration, except addresses.
 ///
-/// An address is a variable at the start of a `url`. It holds the address of the server, which error messages must show.
+/// An address is a variable at the start of a `url`. It holds the address of the server, which error messages must
+/// show.
 fn secret_variables(config: &Value) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     match config {

@@ -25,8 +25,8 @@ impl SuiteFiles {
         let config = place.path.canonicalize().unwrap_or_else(|_| place.path.clone());
         let mut own: BTreeSet<PathBuf> =
             files.requested_files().iter().filter_map(|it| it.canonicalize().ok()).collect();
-        // Allow the folder of the suite even if workspaces start from a copy of it, because reports are often next to the
-        // suite.
+        // Allow the folder of the suite even if workspaces start from a copy of it, because reports are often next to
+        // the suite.
         let trees = files.trees().into_iter().filter(|it| !config.starts_with(it));
         let mut folders: Vec<_> =
             trees.map(|it| (it, "workspaces start from that folder")).collect();

@@ -29,8 +29,10 @@ enum Out {
 impl Draft {
     /// Creates a draft, and creates the missing parent folders.
     ///
-    /// A device or a pipe is written directly, because `/dev/null` must not become a regular file. A symbolic link to an
-    /// existing file is followed: the linked file is replaced, not the link.
+    /// A device or a pipe is written directly, because `/dev/null` must not become a regular file. A symbolic link to
+    /// an existing file is followed: the linked file is replaced, not the link.
+    ///
+    /// Fails if a folder or the temporary file cannot be created.
     pub fn begin(path: &Path) -> Result<Self, StoreError> {
         let failed = |err: &io::Error| StoreError::io("write", path, err);
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -53,7 +55,8 @@ impl Draft {
         Ok(Self { path: path.to_owned(), target, out })
     }
 
-    /// Writes the rest of the content, and moves the file to its target.
+    /// Writes the rest of the content, and moves the file to its target. After an error, an old file at the target
+    /// stays.
     pub fn finish(self) -> Result<(), StoreError> {
         let Self { path, target, out } = self;
         let finished = match out {
@@ -100,14 +103,14 @@ impl io::Write for Draft {
     }
 }
 
-/// Writes a file with this content, atomically like [`Draft`].
+/// Writes a file with this content, atomically like [`Draft`]. Fails if the file cannot be written.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let mut draft = Draft::begin(path)?;
     draft.write_all(content).map_err(|err| draft.failed(&err))?;
     draft.finish()
 }
 
-/// Checks that [`write()`] can write to a path. No file is left behind.
+/// Checks that [`write()`] can write to a path, and fails if not. No file is left behind.
 ///
 /// Callers do this check before they pay for the data.
 pub fn check_writable(path: &Path) -> Result<(), StoreError> {

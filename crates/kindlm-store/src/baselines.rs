@@ -30,7 +30,8 @@ impl Baselines {
 
     /// Stores a baseline, and returns the path of its file.
     ///
-    /// A baseline with the same label is replaced.
+    /// A baseline with the same label is replaced. Fails if the label is not a valid file name, or the file cannot be
+    /// written.
     pub fn set(&self, label: &str, baseline: &Baseline) -> Result<PathBuf, StoreError> {
         let path = self.path(label)?;
         atomic::write(&path, baseline.to_json().as_bytes())?;
@@ -38,6 +39,8 @@ impl Baselines {
     }
 
     /// Loads the baseline with this label; returns `None` if the baseline does not exist.
+    ///
+    /// Fails if the label is not a valid file name, or if the file cannot be read, is damaged or has another version.
     pub fn find(&self, label: &str) -> Result<Option<Baseline>, StoreError> {
         match self.load(label) {
             Ok(baseline) => Ok(Some(baseline)),
@@ -56,7 +59,8 @@ impl Baselines {
             .map_err(|source| StoreError::Baseline { path: path.display().to_string(), source })
     }
 
-    /// Returns the labels of all baselines, sorted; empty if the folder does not exist.
+    /// Returns the labels of all baselines, sorted; empty if the folder does not exist. Fails if the folder cannot be
+    /// read.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
         let failed = |err: std::io::Error| StoreError::io("read", &self.folder, &err);
         let items = match fs::read_dir(&self.folder) {

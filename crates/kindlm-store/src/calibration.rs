@@ -53,8 +53,8 @@ pub struct Calibration {
     pub prompts: Vec<String>,
     /// The digest of other data that affects the answers.
     ///
-    /// The other data is provider settings and local programs. With a different digest, the calibration is not valid. The
-    /// field is `None` without other data.
+    /// The other data is provider settings and local programs. With a different digest, the calibration is not valid.
+    /// The field is `None` without other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub providers: Option<String>,
     /// The name of the file of labels, as the user gave it.
@@ -276,6 +276,8 @@ impl Calibrations {
     ///
     /// The earlier counts for other criteria stay if the same models answered with the same provider settings. They are
     /// removed if a [watch](Watch) found that the judge has changed.
+    ///
+    /// Fails if the earlier calibrations or watches cannot be used, or if the file cannot be written.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         let mut known = self.of(judge)?;
@@ -319,7 +321,9 @@ impl Calibrations {
         Ok(path)
     }
 
-    /// Returns the stored calibrations of a judge, or an empty list.
+    /// Returns the stored calibrations of a judge; empty if the judge has no file.
+    ///
+    /// Fails if the file cannot be read, is damaged, or is about another judge.
     pub fn of(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
         let path = self.path(judge);
         let Some(file) = read(&path)? else { return Ok(Vec::new()) };
@@ -332,7 +336,7 @@ impl Calibrations {
         Ok(file.calibrations)
     }
 
-    /// Returns the watches of a calibration, oldest first.
+    /// Returns the watches of a calibration, oldest first. Fails if the file of watches cannot be read or is damaged.
     pub fn watches(
         &self,
         judge: &Judge,
@@ -343,7 +347,7 @@ impl Calibrations {
 
     /// Returns the reason why a watch found that the judge has changed since its calibration.
     ///
-    /// Returns `None` if no watch found that.
+    /// Returns `None` if no watch found a change. Fails if the file of watches cannot be read or is damaged.
     pub fn alarm(
         &self,
         judge: &Judge,
@@ -354,7 +358,8 @@ impl Calibrations {
 
     /// Appends a watch, which `make` creates from the earlier watches of the calibration.
     ///
-    /// The file is locked meanwhile, so that watches of several processes are counted one after the other.
+    /// The file is locked meanwhile, so that watches of several processes are counted one after the other. Fails if the
+    /// file cannot be read or written, or is damaged.
     pub fn add_watch(
         &self,
         judge: &Judge,
@@ -368,7 +373,9 @@ impl Calibrations {
         WatchLog::new(self.path(judge).with_extension("watches.jsonl"))
     }
 
-    /// Returns the stored calibrations of all judges.
+    /// Returns the stored calibrations of all judges; empty if the folder does not exist.
+    ///
+    /// Fails if the folder or a file cannot be read, or if a file is damaged.
     pub fn all(&self) -> Result<Vec<(Judge, Vec<Calibration>)>, StoreError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,

@@ -61,7 +61,7 @@ impl Runs {
 
     /// Returns the folder of a run, which need not exist.
     ///
-    /// The folder holds the run's journal and report.
+    /// The folder holds the run's journal and report. Fails if the id is not a valid file name.
     pub fn run_folder(&self, id: &str) -> Result<PathBuf, StoreError> {
         name::check("run id", id)?;
         Ok(self.folder().join(id))
@@ -112,7 +112,7 @@ impl Runs {
         }
     }
 
-    /// Deletes the folder of a run.
+    /// Deletes the folder of a run. Fails if the folder does not exist or cannot be deleted.
     ///
     /// The lines of the run in the order file stay, because another process may append a line at the same time.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
@@ -121,6 +121,8 @@ impl Runs {
     }
 
     /// Registers a run as the newest, when it is started or resumed.
+    ///
+    /// Fails if the id is not a valid file name, or if the order file cannot be written.
     pub fn begin(&self, id: &str) -> Result<(), StoreError> {
         name::check("run id", id)?;
         self.make_folder()?;
@@ -130,7 +132,8 @@ impl Runs {
 
     /// Stores the report of a run, and returns its path.
     ///
-    /// A run that is not registered becomes the newest.
+    /// A run that is not registered becomes the newest. Fails if the id is not a valid file name, or if a file cannot
+    /// be written.
     pub fn save(&self, id: &str, report: &str) -> Result<PathBuf, StoreError> {
         self.save_with(id, |out| out.write_all(report.as_bytes()))
     }
@@ -177,19 +180,24 @@ impl Runs {
         }
     }
 
-    /// Returns the ids of all runs with a report, oldest first.
+    /// Returns the ids of all runs with a report, oldest first; empty if the folder does not exist.
+    ///
+    /// Fails if the folder or the order file cannot be read.
     pub fn list(&self) -> Result<Vec<String>, StoreError> {
         self.having(has_report)
     }
 
-    /// Returns the ids of all runs with a journal, oldest first.
+    /// Returns the ids of all runs with a journal, oldest first; empty if the folder does not exist.
+    ///
+    /// Fails if the folder or the order file cannot be read.
     pub fn journals(&self) -> Result<Vec<String>, StoreError> {
         self.having(|folder| folder.join(journal::FILE).is_file())
     }
 
     /// Returns the ids of all runs, oldest first. The flag is true if the run has a report.
     ///
-    /// A run without a report is still running or was interrupted, or its report could not be written.
+    /// A run without a report is still running or was interrupted, or its report could not be written. Fails if the
+    /// folder or the order file cannot be read.
     pub fn all(&self) -> Result<Vec<(String, bool)>, StoreError> {
         let ids = self.having(|it| has_report(it) || it.join(journal::FILE).is_file())?;
         let with_report = |id: String| {
@@ -219,7 +227,7 @@ impl Runs {
         Ok(ids)
     }
 
-    /// Stores the totals of a run. The report of the run must already be stored.
+    /// Stores the totals of a run. The report of the run must already be stored. Fails if the file cannot be written.
     pub fn save_head(&self, head: &RunHead) -> Result<(), StoreError> {
         let path = self.run_folder(&head.run)?.join(Self::HEAD);
         let json = serde_json::to_string(head).map_err(io::Error::from);
@@ -245,7 +253,8 @@ impl Runs {
         Ok(head)
     }
 
-    /// Stores the mutation result of a run beside its report, which is at `report`.
+    /// Stores the mutation result of a run beside its report, which is at `report`. Fails if the file cannot be
+    /// written.
     pub fn save_mutation(report: &Path, result: &MutationReport) -> Result<(), StoreError> {
         let path = report.with_file_name(Self::MUTATION);
         let json = serde_json::to_string(result).map_err(io::Error::from);
@@ -277,7 +286,7 @@ impl Runs {
 
     /// Passes each case of a run's report to `on_case`.
     ///
-    /// The returned report has no cases.
+    /// The returned report has no cases. Fails if the run has no report, or if the report cannot be read.
     pub fn each_case(
         &self,
         id: &str,

@@ -34,8 +34,8 @@ pub(super) struct AgentRun<'a> {
 impl AgentRun<'_> {
     /// Runs the conversation to its end.
     ///
-    /// Returns the evidence, and the error if the agent failed or the budget is exhausted. After each turn with required
-    /// checks, except the turns of the last message, `goes_on` decides if the conversation continues.
+    /// Returns the evidence, and the error if the agent failed or the budget is exhausted. After each turn with
+    /// required checks, except the turns of the last message, `goes_on` decides if the conversation continues.
     pub(super) async fn hold(
         mut self,
         goes_on: &dyn GoesOn,

@@ -133,8 +133,8 @@ pub struct Executed {
 /// each byte of the prompt, and the longest allowed answer (16,384 tokens by default). For models without a price, the
 /// costs that their answers report are counted.
 ///
-/// This function runs on any tokio runtime with time enabled. The run is a single task, so the checks run on one thread.
-/// All results are held in memory; see also [`execute_streamed`].
+/// This function runs on any tokio runtime with time enabled. The run is a single task, so the checks run on one
+/// thread. All results are held in memory; see also [`execute_streamed`].
 pub async fn execute(run: Run<'_>) -> Executed {
     let mut cases = Held::of(&run.plan.units);
     let failure = execute_into(run, &mut cases).await;

@@ -53,11 +53,11 @@ pub struct BisectConfig {
     pub model: Option<String>,
     /// The two versions.
     pub range: Range,
-    /// The pass rate that is good, above 0 and below 1. The default is `pass` in the case's repeat rule `decided`, or 0.95
-    /// without that rule.
+    /// The pass rate that is good, above 0 and below 1. The default is `pass` in the case's repeat rule `decided`, or
+    /// 0.95 without that rule.
     pub pass: Option<f64>,
-    /// The pass rate that is bad, above 0 and below `pass`. The default is `fail` in the case's repeat rule `decided`, or
-    /// 0.5 without that rule.
+    /// The pass rate that is bad, above 0 and below `pass`. The default is `fail` in the case's repeat rule `decided`,
+    /// or 0.5 without that rule.
     pub fail: Option<f64>,
     /// The highest probability that the answer is wrong, from 0 to 0.5.
     pub error: f64,

@@ -79,8 +79,8 @@ impl Kept {
 impl Output {
     /// Opens the file for results.
     ///
-    /// Fails if the file cannot be written, if another process has locked the file, or if the file or the second file is
-    /// not empty and `resume` is false. With `resume`, fails if one of these files is not empty and has no results.
+    /// Fails if the file cannot be written, if another process has locked the file, or if the file or the second file
+    /// is not empty and `resume` is false. With `resume`, fails if one of these files is not empty and has no results.
     pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
             let why = kindlm_store::describe_io_error(err);

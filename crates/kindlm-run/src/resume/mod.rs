@@ -19,8 +19,8 @@ use crate::{Failure, World};
 
 pub(crate) use kept::Kept;
 
-/// The argument that marks a journal of `kindlm trace`. A run of `kindlm trace` cannot be resumed, because its spans are
-/// not stored.
+/// The argument that marks a journal of `kindlm trace`. A run of `kindlm trace` cannot be resumed, because its spans
+/// are not stored.
 pub(crate) const TRACE: &str = "trace";
 
 /// A past run to resume.

@@ -81,7 +81,8 @@ pub use writer::{Durability, JournalWriter};
 
 /// Returns the process that writes to the journal in a run's folder; `None` if no process writes.
 ///
-/// Unlike [`Journal::holder`], this also finds a process that has not written the header yet.
+/// Unlike [`Journal::holder`], this function also finds a process that has not written the header yet. Fails if the
+/// lock file cannot be opened or locked.
 pub fn holder_of(folder: &std::path::Path) -> Result<Option<Holder>, JournalError> {
     Holder::of(folder)
 }

@@ -88,6 +88,8 @@ pub struct Entry {
 
 impl Journal {
     /// Opens the journal in a run's folder, and reads its header.
+    ///
+    /// Fails if the journal does not exist, or if its header cannot be read, is damaged or has an unsupported version.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, JournalError> {
         let folder = folder.as_ref().to_owned();
         let path = folder.join(FILE);
@@ -131,7 +133,8 @@ impl Journal {
 
     /// Returns the process that is writing the journal.
     ///
-    /// Returns `None` if there is no such process, or if the file system has no locks.
+    /// Returns `None` if there is no such process, or if the file system has no locks. Fails if the lock file cannot be
+    /// opened or locked.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
         Holder::of(&self.folder)
     }
@@ -140,7 +143,8 @@ impl Journal {
     ///
     /// An execution that ran again has several entries.
     ///
-    /// An incomplete last line is ignored. A damaged line is an error, and the iteration continues after it.
+    /// An incomplete last line is ignored. A damaged line is an error item, and the iteration continues after it. Fails
+    /// if the file cannot be opened.
     pub fn entries(&self) -> Result<Entries, JournalError> {
         let failed = |err: io::Error| JournalError::io("read", &self.path, &err);
         let mut file = File::open(&self.path).map_err(failed)?;
@@ -158,7 +162,7 @@ impl Journal {
 
     /// Builds the index of the executions in one pass over the journal.
     ///
-    /// The index omits and reports damaged lines.
+    /// The index omits and reports damaged lines. Fails if the file cannot be read.
     pub fn index(&self) -> Result<Index, JournalError> {
         self.scan().map(|(index, _)| index)
     }

@@ -124,7 +124,8 @@ impl JournalWriter {
     /// Opens the journal of a run for appending, and indexes its executions.
     ///
     /// An incomplete last line is cut off. A damaged line stays in the file, but not in the index. The caller must
-    /// first check that the run is unchanged ([`Header::compare`]).
+    /// first check that the run is unchanged ([`Header::compare`]). Fails if another process holds the lock, or if the
+    /// file cannot be read or written.
     pub fn resume(
         journal: &Journal,
         durability: Durability,
@@ -156,7 +157,8 @@ impl JournalWriter {
         &self.path
     }
 
-    /// Opens a reader for the executions. Nothing may be appended while it is used.
+    /// Opens a reader for the executions. Nothing may be appended while the reader is used. Fails if the file cannot be
+    /// opened.
     pub fn reader(&self) -> Result<Reader, JournalError> {
         Reader::open(&self.path, self.seal)
     }
@@ -212,7 +214,7 @@ impl JournalWriter {
 
     /// Waits until all earlier lines and the name of the journal are on the disk.
     ///
-    /// Other threads may append meanwhile.
+    /// Other threads may append meanwhile. Fails if the system cannot sync the file or its folder.
     pub fn sync(&self) -> Result<(), JournalError> {
         self.on_disk.sync().map_err(|err| JournalError::io("write", &self.path, &err))
     }

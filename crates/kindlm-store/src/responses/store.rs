@@ -208,7 +208,8 @@ impl Responses {
         &self.folder
     }
 
-    /// Checks that the folder is writable, or for a replay readable.
+    /// Checks that the folder is writable, or for a replay readable, and fails if not. With [`Mode::Live`], checks
+    /// nothing.
     pub fn check(&self) -> Result<(), StoreError> {
         let folder = &self.folder;
         match self.mode {
@@ -256,8 +257,8 @@ impl Responses {
         })
     }
 
-    /// Returns true if this request will not be sent: its answer is stored, the mode forbids requests, or the recording is
-    /// unreadable.
+    /// Returns true if this request will not be sent: its answer is stored, the mode forbids requests, or the recording
+    /// is unreadable.
     pub(super) fn has(&self, provider: &str, prompt: &Prompt) -> bool {
         match self.mode {
             Mode::Live | Mode::Record => false,
