@@ -49,7 +49,7 @@ pub(crate) fn write_documents(
     Ok(())
 }
 
-/// Checks that the documents can be written.
+/// Checks that the documents can be written, and fails if not.
 ///
 /// Their folder must be inside the suite's folder, unless `allow_outside` is true.
 pub(crate) fn check_folder(

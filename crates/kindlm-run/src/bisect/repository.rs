@@ -30,7 +30,7 @@ pub(super) struct Checkout {
 }
 
 impl Repository {
-    /// Finds the repository around a folder.
+    /// Finds the repository around a folder. Fails if the folder is in no git repository.
     pub(super) fn around(folder: &Path) -> Result<Self, Failure> {
         let ask = |word: &str| {
             run(folder, &["rev-parse", word], &[]).map_err(|why| {
@@ -41,7 +41,7 @@ impl Repository {
         Ok(Self { root: PathBuf::from(ask("--show-toplevel")?), prefix: ask("--show-prefix")? })
     }
 
-    /// Returns the commit that the user names.
+    /// Returns the commit that the user names. Fails if there is no such commit.
     pub(super) fn commit(&self, named: &str) -> Result<Commit, Failure> {
         let revision = format!("{named}^{{commit}}");
         let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &revision];

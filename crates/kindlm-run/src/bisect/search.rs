@@ -58,13 +58,14 @@ pub(super) fn first_bad(
 pub(super) struct SmallestBad {
     /// The changes that are bad together.
     pub(super) changes: BTreeSet<usize>,
-    /// True if a smaller set was skipped, so that it may be bad, too.
+    /// True if another tried set was skipped, so that a smaller bad set may exist.
     pub(super) has_skipped: bool,
     /// True if the search was stopped.
     pub(super) is_stopped: bool,
 }
 
-/// Finds a minimal bad set among `count` changes: without any single one of its changes, the set is not bad.
+/// Finds a minimal bad set among `count` changes: without any single one of its changes, the set is good or was skipped.
+/// The set is only minimal if the search was not stopped.
 ///
 /// The caller must have found that the empty set is good, and the set of all changes bad. The algorithm is `ddmin` of
 /// Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
