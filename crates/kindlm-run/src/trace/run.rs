@@ -33,7 +33,7 @@ pub struct TraceConfig {
     pub port: Option<u16>,
     /// The address to listen on.
     pub host: IpAddr,
-    /// The maximum wait for spans or for the command. The default is the timeout of the suite.
+    /// The maximum wait for spans or for the command. The default is `trace.timeoutMs` of the suite.
     pub timeout: Option<Duration>,
     /// The time without new spans after which the traces are complete. The default is one second.
     pub settle: Option<Duration>,

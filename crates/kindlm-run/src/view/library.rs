@@ -166,8 +166,8 @@ impl Library {
         }
     }
 
-    /// Opens a run of the folder by its whole id. An empty id returns the run to show. Fails if there is no such run, or if
-    /// its report cannot be read.
+    /// Opens a run of the folder by its whole id. An empty id returns the run to show. Fails if there is no such run, or
+    /// if its report cannot be read.
     pub(super) fn open(&self, id: &str) -> Result<Arc<OpenRun>, NotServed> {
         if id.is_empty() || id == self.shown.head.run {
             return Ok(Arc::clone(&self.shown));
