@@ -125,7 +125,7 @@ impl Problem {
 /// Returns the candidate that is most similar to an unknown word; `None` if no candidate is similar enough.
 ///
 /// The Damerau–Levenshtein distance, ignoring case, must be at most a third of the characters of the longer word. A
-/// distance of 1 is always accepted. Of equally similar candidates the first wins.
+/// distance of 1 is always accepted. Of equally similar candidates, the first is returned.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates

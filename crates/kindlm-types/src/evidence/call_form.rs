@@ -44,7 +44,7 @@ impl CallForm {
 
     fn call(self, call: &ToolCall) -> Value {
         let name = &call.name;
-        // The arguments as text, as OpenAI's API has them. Text that is not JSON is unchanged.
+        // OpenAI's API has the arguments as JSON text. Malformed arguments stay unchanged.
         let text = || match &call.malformed_arguments {
             Some(text) => text.clone(),
             None if call.arguments.is_null() => "{}".to_owned(),

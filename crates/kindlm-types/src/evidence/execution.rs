@@ -122,9 +122,9 @@ pub struct Spend {
 /// The end of a command, or of an agent that is a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandEnd {
-    /// The exit code of a command.
+    /// The exit code; `None` if none was recorded, for example after a signal.
     pub exit_code: Option<i32>,
-    /// The stderr of a command.
+    /// The stderr; empty if nothing was recorded.
     pub stderr: String,
 }
 
@@ -392,9 +392,9 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
-    /// Returns true if the run stopped before the execution started, so no request was answered.
+    /// Returns true if the run stopped before a request of the execution was answered or a check was evaluated.
     ///
-    /// False for an execution that was stopped midway.
+    /// False for all other errors.
     pub fn was_never_begun(&self) -> bool {
         matches!(self.error, Some(ExecutionError::NotRun { .. }))
             && self.execution.requests == 0

@@ -57,7 +57,7 @@ impl Transcript {
     /// Converts the transcript into an execution; the other fields come from `begun`.
     ///
     /// `labels` are the labels of the turns in order. Turns without a label are not added to the execution's turns.
-    /// The metadata of both is merged; for equal keys, the value of the transcript wins.
+    /// The metadata of both is merged; for equal keys, the value of the transcript is kept.
     #[must_use]
     pub fn into_execution(self, labels: &[&str], begun: Execution) -> Execution {
         let label = |(turn, label): (Turn, &&str)| Turn { label: (*label).to_owned(), ..turn };

@@ -119,7 +119,7 @@ impl Question {
 
 /// A juror of a judge panel, and the index of one of the juror's answers.
 ///
-/// A check asks its question as if there were one judge. The sample redirects the question to one juror.
+/// A check builds its question for a single judge. [`put`](Self::put) redirects the question to one juror.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JurorSample {
     /// The juror's model id in the suite; `None` for the judge that the question names.
@@ -250,7 +250,7 @@ impl AskError {
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     by_question: Arc<HashMap<String, Arc<Result<Answer, AskError>>>>,
-    /// The juror whose answers are used, on a judge panel.
+    /// The juror whose answers [`get`](Answers::get) returns; `None` for a single judge.
     juror: Option<JurorSample>,
     /// Texts that several questions share; see [`Answers::shared`].
     shared: Arc<Mutex<Vec<Shared>>>,
@@ -264,7 +264,7 @@ struct Shared {
     text: Arc<str>,
 }
 
-/// The maximum number of cached texts. Each transform of the output adds a text.
+/// The maximum number of cached texts of one execution. Further texts are not cached.
 const SHARED: usize = 16;
 
 impl Answers {
@@ -289,7 +289,7 @@ impl Answers {
 
     /// Returns the answer to a question, or the reason why it has no answer.
     ///
-    /// `None` if the question was not asked.
+    /// Returns `None` if the question was not asked.
     pub fn get(&self, question: &Question) -> Option<&Result<Answer, AskError>> {
         let key = match &self.juror {
             Some(juror) => juror.put(question.clone()).key(),

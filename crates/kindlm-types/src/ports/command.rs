@@ -94,7 +94,7 @@ impl CommandOutput {
 
     /// Returns the reason why [`unreadable`](Self::unreadable) lines make evidence unusable.
     ///
-    /// Returns `None` without lines.
+    /// Returns `None` if `unreadable` is empty.
     ///
     /// The data of these lines is lost, so a check that something is absent would pass without cause.
     pub fn lost(unreadable: &[String]) -> Option<String> {

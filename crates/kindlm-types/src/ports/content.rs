@@ -85,7 +85,7 @@ pub struct Media {
     data: Option<Data>,
 }
 
-/// Data in Base64, which is shared and not printed.
+/// Data in Base64. Clones share the text, and `Debug` prints only its length.
 #[derive(Clone, PartialEq)]
 struct Data(Arc<str>);
 
@@ -95,7 +95,7 @@ impl fmt::Debug for Data {
     }
 }
 
-/// A [`Media`] with data, as exchanges and records of providers write it.
+/// The deserialized form of a [`Media`]. `data` is Base64; records of runs do not have it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenMedia {
@@ -213,11 +213,11 @@ impl Media {
 pub struct RawPart {
     sent: SentValue,
     recorded: Value,
-    /// The size of the data that records leave out, in bytes.
+    /// The size of the long data that `recorded` does not have, in bytes.
     omitted: u64,
 }
 
-/// The value to send, which is not printed.
+/// The value to send. `Debug` prints only `…`.
 #[derive(Clone, PartialEq)]
 struct SentValue(Arc<Value>);
 
@@ -262,7 +262,7 @@ impl RawPart {
         value.get("text").filter(|_| is_text)?.as_str()
     }
 
-    /// Returns the type of the part and its longest text in brackets, for people and judges.
+    /// Returns the text of a part that is a text; else the type and the longest text in brackets, for people and judges.
     fn label(&self) -> String {
         if let Some(text) = self.text() {
             return text.to_owned();
@@ -319,8 +319,8 @@ impl ContentPart {
         }
     }
 
-    /// Applies a function to every text that is recorded, such as one that masks secrets. The value to send is dropped
-    /// from a raw part whose record changes.
+    /// Applies a function to every text that is recorded, for example to mask secrets. If the record of a raw part
+    /// changes, the changed record also replaces the value to send.
     pub fn for_each_recorded_text(&mut self, change: &mut dyn FnMut(&mut String)) {
         match self {
             Self::Text(text) => change(text),
@@ -346,9 +346,10 @@ impl ContentPart {
 /// The length of the shortest text that may be data. Shorter data is recorded.
 const SHORTEST_DATA: usize = 256;
 
-/// Returns a text for people and records instead of long data: `data:image/png;base64,(70 bytes, sha256 …)`.
+/// Returns a short text that replaces long Base64 data in records: `data:image/png;base64,(70 bytes, sha256 …)`.
 ///
-/// Returns `None` for other texts. The number is the size of the data in bytes.
+/// The number is the size of the decoded data in bytes. Returns `None` if the text has less than 256 bytes, or is not
+/// Base64.
 pub fn shortened_data(text: &str) -> Option<(String, u64)> {
     if text.len() < SHORTEST_DATA {
         return None;
@@ -365,7 +366,7 @@ pub fn shortened_data(text: &str) -> Option<(String, u64)> {
 
 /// Decodes Base64 in the usual or the URL-safe alphabet, with or without padding, and in lines of equal length.
 ///
-/// Lines of different lengths are text, such as a list of words.
+/// Returns `None` for other texts. Lines of different lengths are a text, such as a list of words.
 fn decode_base64(data: &str) -> Option<Vec<u8>> {
     let data = data.trim();
     let lines: Vec<&str> = data.lines().collect();
@@ -384,7 +385,7 @@ pub fn without_long_data(value: &Value) -> Value {
     recorded(value, &mut 0)
 }
 
-/// Returns a value without long data, and adds the size of that to `omitted`.
+/// Returns a value without long data, and adds the size of the long data in bytes to `omitted`.
 fn recorded(value: &Value, omitted: &mut u64) -> Value {
     match value {
         Value::String(text) => match shortened_data(text) {

@@ -22,7 +22,7 @@ enum Name {
 }
 
 impl HostPattern {
-    /// Parses a pattern. A pattern that cannot match any host is a problem.
+    /// Parses a pattern. Returns a problem with advice if the pattern cannot match any host.
     pub fn parse(entry: &str) -> Result<Self, Problem> {
         let problem = |message: String, help: String| Problem::new("", message).with_help(help);
         if let Some((_, rest)) = entry.split_once("://") {

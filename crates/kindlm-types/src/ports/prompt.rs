@@ -314,7 +314,7 @@ impl FinishReason {
         self.broke_off().map(|why| format!("{why}{advice}"))
     }
 
-    /// Returns the finish reason that a vendor's own name denotes.
+    /// Returns the finish reason that a vendor's own name denotes; any other finish reason unchanged.
     fn meant(&self) -> Self {
         match self {
             Self::Other(word) => Self::of_vendor(word),
@@ -322,7 +322,7 @@ impl FinishReason {
         }
     }
 
-    /// Returns true if the name is unknown, so the answer may be incomplete.
+    /// Returns true if the provider's own name of the reason is unknown, so the answer may be incomplete.
     pub fn is_unclear(&self) -> bool {
         // These common names need no warning: they mean a normal end, or that no reason is known.
         const GOOD: [&str; 8] =
@@ -333,7 +333,7 @@ impl FinishReason {
             && !GOOD.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// Returns true if the name denotes a failure, except a pause or a full context window.
+    /// Returns true if the provider's own name of the reason denotes a failure, except a pause or a full context window.
     ///
     /// False for the known reasons, such as the token limit or a refusal.
     pub fn is_failure(&self) -> bool {
@@ -360,7 +360,7 @@ impl FinishReason {
     }
 }
 
-/// Conversion from the name that [`FinishReason::as_str`] returns.
+/// Converts the name that [`FinishReason::as_str`] returns. An unknown name becomes `Other`.
 impl From<String> for FinishReason {
     fn from(word: String) -> Self {
         match word.as_str() {

@@ -80,15 +80,16 @@ pub enum ExportUse {
     Provider,
 }
 
-/// Function that runs one script to its end and blocks until then.
+/// A function that runs one script and blocks until the script ends.
 pub type RunScript = dyn Fn(&ScriptQuestion) -> Result<ScriptAnswer, ScriptError> + Send + Sync;
 
-/// Function that compiles a script without its imports, and does not run it.
+/// A function that compiles a script without its imports, and does not run it. Fails if the code cannot be parsed.
 pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Send + Sync;
 
 /// A host that runs scripts.
 pub trait ScriptRunner: Send + Sync {
-    /// Runs a script to its end. An exception thrown by the script is an answer, not an error.
+    /// Runs a script to its end. Fails if the script is stopped or cannot be run. An exception that the script throws is an
+    /// answer, not an error.
     fn run<'a>(
         &'a self,
         question: &'a ScriptQuestion,

@@ -1,4 +1,4 @@
-//! The watch of a judge during a run.
+//! Canaries: outputs of a judge's calibration about which the judge is asked again during a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -222,7 +222,7 @@ pub struct GateResult {
 }
 
 impl GateResult {
-    /// Returns true if the gate lets the run pass.
+    /// Returns true unless the gate is violated.
     pub fn passed(&self) -> bool {
         self.outcome != GateOutcome::Violated
     }

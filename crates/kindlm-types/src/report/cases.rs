@@ -24,8 +24,8 @@ pub trait CaseSource: fmt::Debug {
     /// Loads the case at `position`, from 0. Fails if there is no such case, or it cannot be loaded.
     fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
-    /// Returns the case as compact JSON; `None` if the source has no such text. The caller then loads the case with
-    /// [`read`](Self::read).
+    /// Returns the case as compact JSON. Returns `None` if the source has no such text; the caller then loads the case with
+    /// [`read`](Self::read). Fails if the text cannot be loaded.
     ///
     /// The format is `Case` of `kindlm-wire`. The text is copied into reports without a check. A source that reads the
     /// text from a file must verify that it is unchanged.

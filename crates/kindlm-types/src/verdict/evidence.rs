@@ -172,7 +172,7 @@ pub enum Bound {
 impl TextSpan {
     /// Creates the span of a range of bytes of `text`.
     ///
-    /// A bound inside a character moves to the character's start.
+    /// A bound inside a character moves to the character's end.
     pub fn of_bytes(text: &str, range: std::ops::Range<usize>, what: impl Into<String>) -> Self {
         let chars =
             |until: usize| text.char_indices().take_while(|(at, _)| *at < until).count() as u64;

@@ -128,7 +128,7 @@ impl FailureCode {
         Self(Cow::Borrowed(name))
     }
 
-    /// Returns the family that gates count.
+    /// Returns the family of the code. Gates count all codes of a family together.
     pub fn family(&self) -> CodeFamily {
         match self.0.split_once('_') {
             Some(("SCHEMA", _)) => CodeFamily::Schema,

@@ -278,9 +278,9 @@ impl AssertionResult {
         self
     }
 
-    /// Names the text that stood in the place of the output when the check was evaluated.
+    /// Names the text that the check was evaluated on instead of the output.
     ///
-    /// The evidence about the output, also that of the components, is then about this text.
+    /// All evidence about the output, including the evidence of the components, is then about this text.
     pub fn set_checked_text(&mut self, text: &CheckedText) {
         for evidence in &mut self.evidence {
             if let ResultEvidence::Matches { of, .. } | ResultEvidence::Absent { of, .. } = evidence

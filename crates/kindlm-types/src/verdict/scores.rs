@@ -4,7 +4,8 @@ use crate::{AssertionResult, NamedScore, Score};
 
 /// Returns the mean score, weighted by the weights of the checks.
 ///
-/// `None` if no check has a score, all weights are 0, or the sum overflows. Skipped and errored checks have no score.
+/// Returns `None` if no check has a score, all weights are 0, or the sum overflows. Skipped and errored checks have no
+/// score.
 /// The score is 0 if a comparison that [decides the score](AssertionResult::decides_score) did not select the output.
 pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
     if results.iter().any(AssertionResult::rejects_output) {
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(score(&selected), Some(0.25));
         let failed = AssertionResult::fail("max-score", "x", FailureCode::new("F"), "not selected");
         assert_eq!(score(&failed), Some(0.125));
-        // Scripts return metadata, which decides nothing.
+        // A script can return this metadata, which has no effect on the score.
         assert_eq!(score(&failed.clone().with_metadata("decidesScore", true)), Some(0.125));
         let failed = failed.deciding_score();
         assert_eq!(score(&failed), Some(0.0));

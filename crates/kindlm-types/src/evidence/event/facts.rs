@@ -70,7 +70,7 @@ pub struct SubagentCall<'e> {
     pub state: ActionState,
 }
 
-/// The status of a call.
+/// The state of a call: pending, or ended with a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionState {
     /// No result was recorded. The call is not known to have completed.
@@ -94,7 +94,7 @@ impl ActionState {
 impl ActionState {
     /// Returns true if a result with this status replaces the state.
     ///
-    /// The worst of several results of one call counts; of equal results, the last one. A call that failed once has
+    /// The worst of several results of one call counts; of equally bad results, the last one. A call that failed once has
     /// failed.
     fn may_become(self, status: ActionStatus) -> bool {
         let badness = |it| match it {

@@ -19,13 +19,13 @@ pub struct O11y {
     pub tool_calls: BTreeMap<String, usize>,
     /// The number of tool calls.
     pub total_tool_calls: usize,
-    /// The paths of the files that tools read, without duplicates.
+    /// The paths of the files that tools read, without duplicates. Failed and rejected calls are omitted.
     pub files_read: Vec<String>,
-    /// The paths of the files that tools wrote or edited, without duplicates.
+    /// The paths of the files that tools wrote or edited, without duplicates. Failed and rejected calls are omitted.
     pub files_modified: Vec<String>,
-    /// The commands that tools ran, in order.
+    /// The command lines of shell tools in order, also of failed and rejected calls.
     pub shell_commands: Vec<ShellRun>,
-    /// The pages that tools fetched, in order.
+    /// The pages that tools requested in order, also of failed and rejected calls.
     pub web_fetches: Vec<Fetched>,
     /// The errors inside the agent.
     pub errors: Vec<String>,
@@ -33,7 +33,7 @@ pub struct O11y {
     pub thinking_blocks: usize,
     /// The number of times that the agent compacted its conversation history.
     pub compactions: usize,
-    /// The duration of the agent's work, in milliseconds.
+    /// The duration of the agent's work, in milliseconds; 0 if it was not measured.
     pub duration_ms: f64,
     /// The tokens that the agent used, as far as they are recorded.
     pub usage: Usage,
@@ -56,11 +56,11 @@ pub struct ShellRun {
     pub success: Option<bool>,
 }
 
-/// A page that a tool fetched.
+/// A page that a tool requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fetched {
-    /// The URL.
+    /// The URL; empty if the tool's arguments have none.
     pub url: String,
     /// The HTTP status, if the tool's output has it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use crate::{AssertionResult, CaseResult, ExecutionError, FailureCode, Verdict};
 
 /// The maximum number of causes. The failures of further causes are only counted.
 ///
-/// It bounds the memory of a run in which every case fails with another message.
+/// The limit bounds the memory of a run in which every case fails with another message.
 pub(super) const MOST: usize = 500;
 
 /// The maximum number of cases that are named for each cause.
