@@ -109,7 +109,7 @@ impl Scanner<'_> {
         self.stack.last().copied().unwrap_or(Level::Bare(0))
     }
 
-    /// Returns the reason if a command runs the current word as code, or `None`.
+    /// Returns a description of the program that runs the current word as code; `None` if no program does.
     fn read_again(&self) -> Option<&'static str> {
         let start = self.stack.iter().rev().find_map(|it| match it {
             Level::Bare(start) => Some(*start),

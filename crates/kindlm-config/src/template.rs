@@ -85,6 +85,7 @@ pub struct Filled {
 /// Fills in the variables of a text.
 ///
 /// Text values are inserted unchanged, and other values as JSON. `env` returns the value of an environment variable.
+/// Only placeholders such as `{{ name }}` are filled in; Jinja expressions and tags stay unchanged.
 ///
 /// ```
 /// use serde_json::json;
@@ -517,7 +518,7 @@ pub(crate) fn place_of(
     Some(Span::new(start, start + needle.len()))
 }
 
-/// Finds a placeholder at the start.
+/// Finds a placeholder at the start of a text.
 ///
 /// A placeholder is a name in double braces, with or without spaces around it. Returns `None` for any other start.
 fn placeholder(text: &str) -> Option<Placeholder> {
@@ -538,7 +539,7 @@ fn placeholder(text: &str) -> Option<Placeholder> {
     Some(Placeholder { end, name: start..start + width, is_expression: true })
 }
 
-/// Finds text that looks like a placeholder at the start, with the probable name.
+/// Finds text that looks like a placeholder at the start of a text, with the probable name.
 ///
 /// Returns `None` for other starts (`{{#each}}`, `{{.Name}}`, JSON), which only belong to other languages.
 fn lookalike(text: &str) -> Option<Placeholder> {

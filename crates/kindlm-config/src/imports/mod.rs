@@ -22,7 +22,7 @@ use search::{Language, Search, joined};
 
 /// The maximum number of files in the result of one search.
 const MOST: usize = 4096;
-/// Paths relative to the folder of the config file, with digests of the files' content.
+/// The files that belong to a program: paths relative to the folder of the config file, with digests of the content.
 pub type Parts = BTreeMap<String, Fingerprint>;
 
 /// A search for the files that programs import and name.
@@ -149,7 +149,7 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// True if the extension of a path belongs to a language that the search knows.
+/// Returns true if the extension of a path belongs to a [`Language`], so that the search follows the file's imports.
 pub(crate) fn is_program(path: &str) -> bool {
     Language::by_ending(path).is_some()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
-/// The length of the JSON of a value from which a repeated value becomes an alias.
+/// The minimum length of a value's JSON, in bytes, from which a repeated value becomes an alias.
 const LONG: usize = 48;
 
 /// The length of the name of a prompt from which the name becomes an anchor.
@@ -241,11 +241,11 @@ pub(super) fn to_yaml(root: &Value) -> Result<String, serde_yaml::Error> {
 
 #[derive(Default)]
 struct Aliases {
-    /// How often each long value occurs, by its JSON.
+    /// The number of occurrences of each long value, by its JSON.
     counts: HashMap<String, usize>,
     /// The numbers of the values with an anchor, by their JSON.
     anchors: HashMap<String, usize>,
-    /// The anchors with an alias.
+    /// The numbers of the anchors to which an alias refers.
     used: BTreeSet<usize>,
     /// The names of prompts that get an anchor, by its number.
     names: HashMap<usize, String>,
@@ -321,7 +321,7 @@ impl Aliases {
         self.anchors.extend(long(value).map(|it| (it, number)));
     }
 
-    /// Returns a value with marks in its keys.
+    /// Returns a value with marks for anchors in its keys, and with marks for aliases in place of repeated values.
     fn marked(&mut self, value: &Value) -> Value {
         match value {
             Value::Array(items) => items.iter().map(|it| self.marked_item(it)).collect(),
@@ -363,7 +363,7 @@ impl Aliases {
     }
 }
 
-/// Returns the JSON of a long value.
+/// Returns the JSON of a text, list or object of at least [`LONG`] bytes; `None` for other values.
 fn long(value: &Value) -> Option<String> {
     let json = match value {
         Value::String(text) if text.len() < LONG => return None,

@@ -55,7 +55,8 @@ fn problem(message: String, help: &'static str) -> MediaProblem {
 }
 
 impl MediaFiles {
-    /// Reads the file of a reference, unless it is known, and returns the media.
+    /// Reads the file of a reference, unless it was read before, and returns the media. Fails if the file cannot be read, is
+    /// too large, or is of another kind.
     pub(super) fn load(
         &mut self,
         files: &dyn Files,
@@ -82,7 +83,7 @@ impl MediaFiles {
         self.get(kind, reference)
     }
 
-    /// Returns the media of a reference, whose file was read with the suite.
+    /// Returns the media of a reference. Fails if [`load`](Self::load) has not read its file, or if the reference is invalid.
     pub(super) fn get(&self, kind: MediaKind, reference: &str) -> Result<Media, MediaProblem> {
         let reference = reference.trim();
         let media = if let Some(path) = path_of(reference) {
@@ -140,7 +141,7 @@ impl MediaFiles {
     }
 }
 
-/// Returns the path of a reference to a file.
+/// Returns the path of a `file://` reference; `None` for other references.
 fn path_of(reference: &str) -> Option<&str> {
     reference.trim().strip_prefix(FILE).filter(|it| !it.is_empty())
 }

@@ -72,7 +72,7 @@ fn evaluated(
         let message = format!("the config cannot be evaluated: {why}");
         error(Code::PROGRAM, message, &as_json(name))
     })?;
-    // The imports were read by the sandbox. Here they become files of the suite, as the config itself.
+    // The sandbox reads the imports of the config. Read them through `files` too, which records the files of the suite.
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
     Programs::new(sources.files).of(file);
     let text = serde_json::to_string_pretty(&evaluated.value).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The blocks `trace` and `upload`. Uploading does not exist yet. Its block is checked, so that files stay valid.
+//! The blocks `trace` and `upload`. `upload` has no effect yet, but its keys are checked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

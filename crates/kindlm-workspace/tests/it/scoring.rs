@@ -143,7 +143,7 @@ fn commands_share_a_copy_and_tests_have_their_own() {
     assert_eq!(workspace.tests.len(), 2);
 }
 
-/// The agent's processes do not know the folder of the tests.
+/// A process of the agent cannot find the folder in which the tests run.
 ///
 /// The daemon has cleared its environment and left its process group.
 #[cfg(target_os = "linux")]

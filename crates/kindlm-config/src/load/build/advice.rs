@@ -46,7 +46,7 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
 }
 
 impl Builder<'_> {
-    /// Records a test in which a judge has the same model as a tested answer.
+    /// Records a test in which one model is both a judge and tested.
     pub(super) fn note_self_judged(
         &mut self,
         piece: Piece<'_>,
@@ -343,7 +343,7 @@ fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
 
 /// Returns the tools that `toolCalls`, `called-tool` and `tool-order` of an `expect` block name.
 ///
-/// Their pointers start at the test.
+/// Their pointers are relative to the test.
 fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
     let mut named = Vec::new();
     for (index, call) in items(test, &format!("{expect}/toolCalls")).enumerate() {

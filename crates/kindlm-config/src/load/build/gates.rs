@@ -1,6 +1,6 @@
 //! Gates that name a part of the suite: an assertion, a named score or a tag. Unknown names are errors.
 //!
-//! Gates that need more tests than the suite has are warnings.
+//! Gates that need more tests than the suite has cause warnings.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -147,7 +147,7 @@ impl Builder<'_> {
                 _ => None,
             };
             let (tests, clusters) = self.planned(tag);
-            // A result may differ from the minimum by 1e-9.
+            // A gate accepts a value up to 1e-9 below its minimum.
             if tests == 0 || LowBound::highest(clusters) + 1e-9 >= bound.min {
                 continue;
             }

@@ -204,7 +204,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns true if the test depends on other tests: by a comparison or a history. Checks its `history`.
+    /// Returns true if the test depends on other tests: by a comparison or a history. Reports problems of `history` and
+    /// `storeOutputAs`.
     fn is_linked(
         &mut self,
         piece: Piece<'_>,
@@ -392,7 +393,7 @@ struct Deciding<'a> {
     more: Option<&'a More>,
 }
 
-/// Returns the tools of a test, from their JSON if it is kept.
+/// Returns the tools of a test: as JSON if `written` is set, else converted to the types of the engine.
 fn tools_part(written: Option<Value>, tools: Vec<Tool>) -> Part<[SimulatedTool]> {
     match written {
         Some(written) => Part::Written(written.to_string().into()),
@@ -400,7 +401,9 @@ fn tools_part(written: Option<Value>, tools: Vec<Tool>) -> Part<[SimulatedTool]>
     }
 }
 
-/// Returns a test for each item of `prompts`; empty without a list of names, and without a name of the test.
+/// Returns one test for each item of `prompts`.
+///
+/// The result is empty without `prompts`, if an item is not the name of a prompt, or if the test has no name.
 fn with_each_prompt(test: &Node) -> Vec<Node> {
     let prompts = test.get("prompts").map_or(&[][..], Node::items);
     let name = test.get("name").and_then(|it| Some((it.span, it.text()?)));
@@ -419,7 +422,8 @@ fn with_each_prompt(test: &Node) -> Vec<Node> {
     prompts.iter().map(one).collect()
 }
 
-/// Adds the variable with the earlier exchanges to a test with a `history`. Before the run, there are none.
+/// Adds the variable [`HISTORY`] to a test with a `history`, as an empty list. The runner fills the list with the earlier
+/// exchanges.
 fn with_history(mut test: Value) -> Value {
     if test.get("history").is_some_and(Value::is_string)
         && let Some(entries) = test.as_object_mut()

@@ -106,7 +106,7 @@ fn awaited(rule: &Value) -> Vec<String> {
     }
 }
 
-/// True if a condition also holds for tests without the variable.
+/// Returns true if a condition also holds for tests without the variable.
 fn fits_nothing(wanted: &Value) -> bool {
     wanted.is_null() || wanted.as_array().is_some_and(|it| it.iter().any(Value::is_null))
 }

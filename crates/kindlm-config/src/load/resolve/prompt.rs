@@ -92,7 +92,7 @@ pub(in crate::load) struct Prompt {
     pub(in crate::load) threshold: Option<f64>,
 }
 
-/// The text of a message of a prompt, or a part of it.
+/// The text of a message of a prompt, or one part of a message.
 #[derive(Debug)]
 pub(in crate::load) struct PromptPart {
     pub(in crate::load) kind: PartKind,

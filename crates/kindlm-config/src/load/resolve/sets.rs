@@ -283,7 +283,7 @@ impl Resolved<'_> {
 
     /// Compiles the check that judges these rules, and returns it with the problems.
     ///
-    /// Pointers of problems start at the list, except the pointers of problems in `judging`.
+    /// Pointers of problems are relative to the list, except the pointers of problems in `judging`.
     fn compile_rules(
         &self,
         rules: &[Value],
