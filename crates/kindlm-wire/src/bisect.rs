@@ -109,7 +109,7 @@ pub enum StepVerdict {
     Good,
     /// The case fails.
     Bad,
-    /// It could not be decided.
+    /// The test could not decide, or the suite could not be run.
     Skipped,
     /// The user interrupted the search, or the limit of executions or the budget was reached.
     Stopped,

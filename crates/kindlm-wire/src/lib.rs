@@ -1,8 +1,9 @@
 //! The JSON formats that KindLM reads and writes: versioned, and independent of the internal types.
 //!
 //! [`v1`] is the report; [`evaluate`] is the input and output of `kindlm evaluate`. The modules [`mutation`],
-//! [`history`], [`bisect`] and [`plan`] are the results of the commands with these names. Unknown fields are ignored,
-//! so an older KindLM can read a report of a newer one with the same version. Any other `schemaVersion` is rejected.
+//! [`history`], [`bisect`] and [`plan`] are the results of `kindlm mutate`, `kindlm history`, `kindlm bisect` and
+//! `kindlm plan`. Unknown fields are ignored, so an older KindLM can read a report of a newer one with the same version.
+//! Any other `schemaVersion` is rejected.
 
 pub mod bisect;
 pub mod evaluate;

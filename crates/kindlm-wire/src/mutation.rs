@@ -151,7 +151,7 @@ pub struct CaseScore {
     pub harmless: MutantCounts,
 }
 
-/// The work of one check of one case.
+/// The mutants of one case that one check failed or could not decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckScore {

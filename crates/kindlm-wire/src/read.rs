@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{WireError, v1};
 use kindlm_types::{CaseResult, Report};
 
-/// Callback for each case of a report, with the byte range of the case in the JSON.
+/// The callback for each case of a report. Its arguments are the case and the byte range of the case in the JSON.
 pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 
 /// Reads a report of any supported version, one case at a time.
@@ -36,7 +36,7 @@ pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report
     Report::try_from(serde_json::from_value::<v1::Report>(head.into())?)
 }
 
-/// Parses the JSON of one case of a report.
+/// Parses the JSON of one case of a report. Fails if the JSON is not a valid case.
 pub fn parse_case(json: &[u8]) -> Result<CaseResult, WireError> {
     serde_json::from_slice::<v1::Case>(json)?.try_into()
 }
@@ -74,7 +74,7 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// Deserializer of a report's fields. Passes the cases to the callback and omits them from the result.
+/// A deserializer of a report's fields. It passes the cases to the callback and omits them from the result.
 struct Head<'a, 'b, 'c>(&'a Context<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for Head<'_, '_, '_> {

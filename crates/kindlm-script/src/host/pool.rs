@@ -101,7 +101,7 @@ impl Drop for Idle<'_> {
     }
 }
 
-/// The task that owns a worker. Dropping it always reduces the worker count.
+/// The task that owns a worker. Dropping the task always reduces the worker count.
 struct Task(Arc<Pool>);
 
 impl Drop for Task {

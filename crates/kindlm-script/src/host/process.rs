@@ -23,7 +23,7 @@ use crate::limits;
 const START: Duration = Duration::from_secs(30);
 /// The number of unwritten bytes that delays further answers to the worker's questions.
 const UNREAD: usize = 2 * limits::CONTENT;
-/// The time for reading stderr after the process has ended.
+/// The maximum time for reading stderr after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A running worker.

@@ -22,7 +22,7 @@ use rquickjs::allocator::Allocator;
 
 /// The number of bytes before each allocation, which store the size of the allocation.
 const HEADER: usize = 8;
-/// The number of free lists for small sizes, one for each multiple of 16.
+/// The number of free lists for sizes up to 512 bytes: one for each multiple of 16, and the unused list 0.
 const SMALL: usize = 33;
 /// The number of all free lists. Each power of two above the small sizes has four lists.
 const CLASSES: usize = SMALL + 4 * 24;

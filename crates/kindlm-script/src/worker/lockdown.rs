@@ -110,7 +110,7 @@ fn system_calls() -> Result<(), String> {
     Ok(())
 }
 
-/// Closes the inherited open files, except stdin, stdout and stderr. Only Linux is supported.
+/// Closes the inherited open files, except stdin, stdout and stderr. Does nothing on systems other than Linux.
 ///
 /// The function must be called before this program opens any file.
 pub(crate) fn close_inherited() {

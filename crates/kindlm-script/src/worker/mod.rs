@@ -25,7 +25,8 @@ const STACK: usize = 16 << 20;
 /// The argument that makes the worker program convert TypeScript from stdin. The next argument is the path of the file.
 pub(crate) const TYPESCRIPT: &str = "typescript";
 
-/// Runs a worker until its stdin ends or it should be replaced, and returns the exit code for the process.
+/// Runs a worker until its stdin ends or it should be replaced. Returns the exit code for the process: 0, or 70 after an
+/// error.
 ///
 /// The program must call this function for the arguments that [`HostOptions::args`](crate::HostOptions::args) defines.
 /// The program must not print to stdout or open files before this call. With the argument `typescript`, the function
@@ -70,7 +71,7 @@ fn to_javascript(path: &str) -> u8 {
     }
 }
 
-/// Writes the reason for the worker's end to stderr. The host reads stderr. Returns the exit code.
+/// Writes the reason for the worker's end to stderr, which the host reads. Returns the exit code.
 fn complain(message: &str) -> u8 {
     use std::io::Write as _;
     // If stderr is closed, nothing can be reported; the exit code still shows the failure.

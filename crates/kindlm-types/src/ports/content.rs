@@ -50,7 +50,8 @@ impl MediaKind {
 
 /// An image, a sound or a file in a message.
 ///
-/// It has either data or an address. A media that was read from a record has neither, if it had data.
+/// A new value has either data or an address. Records do not store data, so a value that is loaded from a record may have
+/// neither.
 ///
 /// ```
 /// use kindlm_types::{Media, MediaKind};

@@ -40,7 +40,7 @@ pub struct Message {
     pub role: Role,
     /// The text. For [`Role::Tool`], the result as JSON text.
     ///
-    /// With [`parts`](Self::parts), these are their texts and labels, for checks, judges and reports.
+    /// With [`parts`](Self::parts), the texts and labels of the parts, one below the other, for checks, judges and reports.
     pub content: String,
     /// The parts to send instead of the text; empty for a message that is only a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

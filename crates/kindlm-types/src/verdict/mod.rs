@@ -239,7 +239,7 @@ pub enum Class {
 
 /// The outcome of an execution, or of all repeats of a case.
 ///
-/// The variants up to `Errored` are in order of precedence: the greatest of several outcomes wins.
+/// The variants up to `Errored` are in order of precedence: of several outcomes, the last one in this order counts.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

@@ -260,7 +260,7 @@ impl CaseSummary {
         Ok(Self(json.into()))
     }
 
-    /// Restores a case summary from its stored text.
+    /// Restores a case summary from the text of [`as_str`](Self::as_str). The text is not checked.
     pub fn kept(text: &str) -> Self {
         Self(text.into())
     }

@@ -114,7 +114,7 @@ pub struct Execution {
     /// Other data of the source.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// The provider's response as a record stores it.
+    /// The provider's full response to the last request, for scripts.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cost, GateStatus, Rate, Totals, VERSION, WireError, is_zero};
 
-/// The maximum number of models and of rules in a head, so that it stays small.
+/// The maximum number of models and of rules in a head. The limit keeps heads of large runs small.
 const LISTED: usize = 50;
 
 /// The totals of a run for lists of runs and for trends.

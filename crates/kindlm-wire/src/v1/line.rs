@@ -35,7 +35,7 @@ impl LineWriter {
         line.results.clear();
         let start = to.len();
         serde_json::to_writer(&mut *to, &line)?;
-        // Quotes in a text are escaped, so this is the key. No earlier field has keys of the user.
+        // Quotes in a text are escaped, so the first match is the key `results`. No field before `results` has keys of the user.
         let found = to[start..].windows(EMPTY.len()).position(|it| it == EMPTY);
         let end =
             start + EMPTY.len() + found.ok_or_else(|| serde_json::Error::custom("no results"))?;

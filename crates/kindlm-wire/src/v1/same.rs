@@ -29,7 +29,7 @@ const OTHERS: u32 = 32;
 impl<T: Clone + PartialEq> Same<T> {
     /// Returns the JSON of the list from the cache, or serializes the list and caches it.
     ///
-    /// Returns `None` if it is not worth caching, so that the caller must serialize it. `written` returns the
+    /// Returns `None` if many lists in a row differed; the caller then serializes the list. `written` returns the
     /// serializable form of the list. Equal lists must have equal JSON.
     pub(super) fn json<W: Serialize>(
         &mut self,
