@@ -109,7 +109,7 @@ pub enum StepVerdict {
     Good,
     /// The case fails.
     Bad,
-    /// The test could not decide, or the suite could not be run.
+    /// The test did not decide, or the try could not be carried out.
     Skipped,
     /// The user interrupted the search, or the limit of executions or the budget was reached.
     Stopped,

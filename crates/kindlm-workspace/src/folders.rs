@@ -37,7 +37,7 @@ impl Folders {
 
     /// Checks that a workspace can be created.
     ///
-    /// Its source folder must exist, and the program for its isolation must be installed.
+    /// Fails if its source folder does not exist, or if the program for its isolation is not installed.
     pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
         Wrap::of(spec, &self.options)?;
         self.source(spec).map(|_| ())

@@ -167,7 +167,7 @@ impl Inside {
         self.dir.set_permissions(path, Permissions::from_std(without_setuid(permissions)))
     }
 
-    /// Makes the path free: creates its parent folders, and removes the entry at the path.
+    /// Prepares a path for a new entry: creates its parent folders, and removes the old entry at the path.
     ///
     /// Parents that are not folders are replaced by folders.
     fn make_way(&self, path: &Path) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{WorkFor, WorkspaceError};
 use tempfile::TempDir;
 
-/// The name of the environment variable with the path of the suite.
+/// The name of the environment variable with the path of the suite's folder.
 const SUITE: &str = "KINDLM_SUITE";
 /// The name of the environment variable with the path of the workspace.
 pub(crate) const WORKSPACE: &str = "KINDLM_WORKSPACE";
@@ -22,9 +22,9 @@ pub struct FoldersOptions {
     pub hidden: Vec<String>,
     /// True if the source folder and the hidden files of a workspace may be outside the suite's folder.
     pub allow_outside: bool,
-    /// The folder for temporary files, which is outside the suite.
+    /// The folder for temporary files, which should be outside the suite's folder.
     ///
-    /// Inside the suite, tools could confuse the suite with the agent's work.
+    /// Inside the suite's folder, tools could mistake files of the suite for files of the agent.
     pub temp: PathBuf,
     /// True to keep workspaces after the run.
     pub keep: bool,

@@ -11,7 +11,7 @@ use crate::tree::Limits;
 /// The name of the starting state in error messages.
 pub(crate) const NAME: &str = "the start of the workspace";
 
-/// Runs a command that must succeed, and returns its stdout.
+/// Runs a command, and returns its stdout. Fails if the command does not start, or does not end with exit code 0.
 ///
 /// `what` is the name of the command in error messages. `wrap` is the isolation of the command.
 pub(crate) async fn run(

@@ -3,7 +3,7 @@
 //! A copy consists of the starting state, the agent's changes and the hidden files.
 //!
 //! Files that the agent left in ignored paths are not copied. An example is a replaced test runner in `node_modules`.
-//! Processes that the agent left running do not know the path of the copy.
+//! The path of the copy is new, so no process that the agent left running has this path.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Isolation with a Docker or Podman container, which sees only the workspace and the image.
+//! Isolation with a Docker or Podman container, in which only the files of the workspace and of the image exist.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -142,7 +142,7 @@ impl Wrap {
         }
     }
 
-    /// Returns the path of the folder as commands see it.
+    /// Returns the path that the folder has for commands in the isolation.
     pub(crate) fn inner_path<'a>(&self, folder: &'a Path) -> &'a Path {
         match &self.kind {
             Kind::Plain | Kind::Bubblewrap(_) => folder,
