@@ -2,7 +2,8 @@
 //!
 //! An [`Execution`] is the evidence of one run of a test case on a model. A check produces an [`AssertionResult`] with
 //! a [`Verdict`]. All repeats of one case on one model form a [`CaseResult`], and all cases a [`Report`]. The ports are
-//! the traits that connect the other crates. This crate knows no YAML, HTTP, provider or assertion, and does no I/O.
+//! the traits that connect the other crates. This crate has no code for YAML, HTTP, providers or assertions, and does
+//! no I/O.
 //!
 //! ```
 //! use kindlm_types::{AssertionResult, FailureCode, Outcome, Severity};

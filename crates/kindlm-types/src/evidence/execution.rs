@@ -170,7 +170,7 @@ pub struct Written {
     pub options: Map<String, Value>,
     /// True if the prompt is written as messages.
     pub is_chat: bool,
-    /// The form in which checks see tool calls as the output; `None` if calls are no output.
+    /// The form in which tool calls become the output for checks; `None` if only the text is the output.
     pub calls_as_output: Option<CallForm>,
 }
 
@@ -285,7 +285,7 @@ impl Execution {
     ///
     /// Returns `None` if this amount is not known.
     ///
-    /// This is [`Spend::cost_usd`] without the cost of stored replies, plus the cost of earlier attempts.
+    /// The amount is [`Spend::cost_usd`] without the cost of stored replies, plus the cost of earlier attempts.
     /// Checks use the recorded cost of a stored reply, although the run does not pay for the reply again.
     pub fn spent(&self) -> Option<f64> {
         self.spent_now().map(|it| it + self.spend.earlier_usd)
@@ -419,7 +419,7 @@ impl ExecutionResult {
 
     /// Returns true if a provider failed after all retries.
     ///
-    /// This may be the provider of the tested model, or the provider of a judge.
+    /// The provider is that of the tested model, or that of a judge.
     pub fn failed_by_provider(&self) -> bool {
         matches!(self.error, Some(ExecutionError::Provider(_)))
             || self.results.iter().any(AssertionResult::failed_by_provider)

@@ -20,7 +20,7 @@ pub struct Transcript {
     pub events: Vec<Event>,
     /// All tool calls, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// The turns: each begins with a message of the user. They have no labels yet.
+    /// The turns, without labels. Each turn begins with a message of the user.
     pub turns: Vec<Turn>,
     /// The kinds of evidence that the source records completely.
     pub coverage: Coverage,

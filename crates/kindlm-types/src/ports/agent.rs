@@ -100,6 +100,8 @@ impl AgentKind {
     }
 
     /// Returns the command line to use if the suite specifies none.
+    ///
+    /// Returns `None` for KindLM's own protocol, which has no default program.
     pub fn default_command(self) -> Option<&'static str> {
         match self {
             Self::Kindlm => None,

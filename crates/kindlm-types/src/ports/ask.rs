@@ -1,7 +1,7 @@
 //! Questions of assertions to judges, embedding models and scripts.
 //!
 //! Assertions are pure functions. An assertion that needs a model or a script returns a [`Question`] and finds the
-//! result in [`Answers`] when it evaluates. Equal questions are asked once.
+//! result in [`Answers`] when it evaluates. The engine sends equal questions only once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +35,7 @@ pub fn mark_in(question: &str) -> Option<&str> {
 
 /// Adds the mark of the question to a judge's reply.
 ///
-/// Only a JSON object without a mark is changed. This is for fixed replies of judges in tests, which are written
+/// Only a JSON object without a mark is changed. Tests use this function for fixed replies of judges, which are written
 /// before the question is known.
 pub fn with_mark(reply: &str, question: &str) -> String {
     match (serde_json::from_str::<Value>(reply), mark_in(question)) {

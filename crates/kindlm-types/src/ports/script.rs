@@ -1,7 +1,7 @@
 //! Users' scripts: their source, permissions and results.
 //!
-//! An assertion that needs a script asks a [`Question::Script`](crate::Question::Script), and a script host
-//! (`kindlm-script`) answers. A [`ScriptAnswer`] is the returned value or the thrown error. A [`ScriptError`] means
+//! An assertion that needs a script returns a [`Question::Script`](crate::Question::Script), and a script host
+//! (`kindlm-script`) answers it. A [`ScriptAnswer`] is the returned value or the thrown error. A [`ScriptError`] means
 //! that the script was stopped, or could not be run at all.
 
 use std::sync::Arc;

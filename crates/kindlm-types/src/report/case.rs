@@ -109,8 +109,8 @@ pub struct CaseResult {
     pub source: Option<SourcePlace>,
     /// The outcome of the case.
     ///
-    /// It is `errored` if any repeat is errored, and else `skipped` if no repeat was judged. Otherwise the pass rate
-    /// decides.
+    /// The outcome is `errored` if any repeat is errored, and else `skipped` if no repeat was judged. Otherwise it
+    /// depends on the pass rate.
     pub outcome: Outcome,
     /// Passed repeats / judged repeats, from 0 to 1; 0 if no repeat could be judged.
     pub pass_rate: f64,
@@ -122,7 +122,7 @@ pub struct CaseResult {
     pub scores: Vec<ScoreSummary>,
     /// The distinct failure codes of the case, in order of first appearance.
     ///
-    /// They come from failed checks of gate severity, errored checks, and executions that were not completed.
+    /// The codes come from failed checks of gate severity, errored checks, and executions that were not completed.
     pub failure_codes: Vec<FailureCode>,
     /// The numbers of checks that passed, and of checks that were judged.
     pub checks: CheckCounts,

@@ -232,7 +232,7 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     pub shard: Option<ShardInfo>,
     /// The comparison with the baseline; `None` if the run was not compared.
     pub comparison: Option<Comparison>,
-    /// The watches of the judges during the run; empty if the suite asks for none.
+    /// The results of the canaries of each judge; empty if the suite has no canaries.
     pub canaries: Vec<CanaryWatch>,
     /// The case results (test cases × models), in the order of the plan.
     pub cases: Cases,

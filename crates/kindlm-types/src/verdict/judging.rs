@@ -1,6 +1,6 @@
 //! The facts about a judgement by a model.
 //!
-//! They show which model was asked, which model answered, and how several votes were combined.
+//! The facts name the requested model, the model that answered, and the way in which several votes were combined.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

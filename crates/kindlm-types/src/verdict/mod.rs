@@ -303,8 +303,8 @@ impl Outcome {
 
     /// Returns the outcome of an execution with or without a threshold.
     ///
-    /// `fails_required` is true if a required check failed. The outcome is then failed, errored or skipped, whatever
-    /// the score.
+    /// `fails_required` is true if a required check failed. The outcome is then failed, errored or skipped, regardless
+    /// of the score.
     pub fn concluded(
         threshold: Option<f64>,
         results: &[AssertionResult],

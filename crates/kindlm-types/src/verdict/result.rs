@@ -171,7 +171,7 @@ impl AssertionResult {
     /// Returns the checks of a set; empty for all other results.
     ///
     /// The list is also empty for a negated set, because a failure of one of its parts has no clear meaning. The
-    /// components that a script reports are not checks, whatever their types.
+    /// components that a script reports are not checks, regardless of their types.
     pub fn parts(&self) -> &[AssertionResult] {
         let is_set = self.set.as_ref().is_some_and(|it| !it.is_negated);
         if is_set { &self.components } else { &[] }
@@ -193,7 +193,7 @@ impl AssertionResult {
     /// Lets the comparison decide the score of the execution.
     ///
     /// The comparison then has no share in the mean score. An output that the comparison does not select fails and
-    /// scores 0, whatever the threshold of the test.
+    /// scores 0, regardless of the test's threshold.
     #[must_use]
     pub fn deciding_score(self) -> Self {
         Self { weight: 0.0, decides_score: true, ..self }

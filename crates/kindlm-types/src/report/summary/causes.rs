@@ -68,7 +68,7 @@ fn root(message: &str) -> String {
 
 /// Returns the text that describes what failed.
 fn title_of(result: &AssertionResult) -> &str {
-    // The label of an errored check says what was checked. Its message says why the check could not be judged.
+    // The label of an errored check names the expectation. Its message has the reason for the error.
     match &result.verdict {
         Verdict::Errored { message, .. } => message,
         _ => &result.label,
