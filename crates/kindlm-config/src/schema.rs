@@ -16,7 +16,7 @@ use crate::written::{
 
 /// The compiled shapes of the config file.
 ///
-/// They are compiled on first use, because compiling them takes longer than checking a file.
+/// Each shape is compiled on first use, because compiling all of them takes longer than checking a file.
 #[derive(Debug)]
 pub(crate) struct Shapes {
     /// The document, without the items of models, prompts, tests, gates and sets.

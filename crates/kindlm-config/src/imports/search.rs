@@ -336,7 +336,7 @@ fn python_lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// True if a Python import continues on the next line.
+/// Returns true if a Python import continues on the next line.
 fn is_open(line: &str) -> bool {
     let statement = line.trim_start();
     if !statement.starts_with("import ") && !statement.starts_with("from ") {

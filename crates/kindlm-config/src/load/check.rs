@@ -30,7 +30,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// True if there is a problem at or below a pointer.
+    /// Returns true if there is a problem at or below a pointer.
     pub(super) fn is_faulty(&self, at: &str) -> bool {
         self.faulty
             .iter()
@@ -53,7 +53,7 @@ pub(super) fn check(
         return None;
     }
     let document = outline(piece.root);
-    // Check a copy with placeholders for optional keys, and without providers that the schema does not know.
+    // Check a copy with placeholders for optional keys, and without providers that the schema does not contain.
     let mut copy = document.clone();
     // Models and prompts are optional in suites with agents, transcripts or commands.
     let needs_no_model =

@@ -268,7 +268,9 @@ impl Aliases {
         }
     }
 
-    /// Returns the alias of a value, or the number of the anchor that the value should get.
+    /// Returns the mark for an alias if the value has an anchor already.
+    ///
+    /// Fails with the number of a new anchor for a repeated value, and with `None` for any other value.
     fn alias(&mut self, value: &Value) -> Result<Value, Option<usize>> {
         if let Value::String(text) = value
             && let Some(number) = self.anchors.get(&Value::from(text.as_str()).to_string())
@@ -373,7 +375,7 @@ fn long(value: &Value) -> Option<String> {
     (json.len() >= LONG).then_some(json)
 }
 
-/// True if a key needs no quotes in YAML, with or without a mark.
+/// Returns true if a key needs no quotes in YAML, with or without a mark.
 fn is_plain(key: &str) -> bool {
     const WORDS: [&str; 10] = ["false", "n", "no", "null", "off", "on", "true", "y", "yes", "~"];
     let mut chars = key.chars();

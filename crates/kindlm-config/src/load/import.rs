@@ -75,7 +75,7 @@ fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
     )
 }
 
-/// True if a text is a suite with the same tests.
+/// Returns true if a text is a suite with the same tests.
 fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
     let source = Arc::new(Source::new("kindlm.yaml", yaml));
     let tree = read(&source, 0..yaml.len());

@@ -1,7 +1,7 @@
 //! Images, sounds and files of prompts.
 //!
-//! They are read with the suite, each file once. A test has only their references, such as `file://cat.png`, and gets
-//! the data when it is executed.
+//! The files are read with the suite, each one once. A test has only references, such as `file://cat.png`. It gets the
+//! data when it is executed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -115,7 +115,7 @@ impl MediaFiles {
     }
 
     /// Returns the variables for raw parts and chats, as promptfoo inserts them: an image as a `data:` URL, and other
-    /// media as their data in Base64. They are borrowed if no variable is one of the files.
+    /// media as their data in Base64. The variables are borrowed if none of them is one of the files.
     pub(super) fn inserted<'v>(&self, vars: &'v Map<String, Value>) -> Cow<'v, Map<String, Value>> {
         if !self.has_any(vars) {
             return Cow::Borrowed(vars);

@@ -162,7 +162,7 @@ struct Translation {
     missing: Vec<Missing>,
 }
 
-/// Reads a config file. For a promptfoo config, it also returns the translation. Fails like [`parse`].
+/// Reads a config file. Also returns the translation of a promptfoo config. Fails like [`parse`].
 fn read_all(
     name: &str,
     bytes: &[u8],
@@ -305,7 +305,7 @@ fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// True if a value is the number zero.
+/// Returns true if a value is the number zero.
 fn is_zero(value: &Value) -> bool {
     value.as_f64() == Some(0.0)
 }

@@ -1,4 +1,4 @@
-//! The first pass: parses the config file into a tree. It also translates promptfoo configs.
+//! The first pass: parses the config file into a tree, and translates promptfoo configs.
 
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ pub(super) fn parse(
 
 /// Returns the value of a config file that is a program, as JSON; `None` for any other file.
 ///
-/// Messages show places in this JSON, because a program has no places for its values.
+/// Messages show places in this JSON, because a program has no places for its values. Fails for an inline suite, and if
+/// the program cannot be evaluated.
 fn evaluated(
     name: &str,
     source: &Arc<Source>,

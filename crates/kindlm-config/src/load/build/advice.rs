@@ -15,7 +15,7 @@ use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::load::is_zero;
 
-/// True if a check has a result or a question, even for an empty execution.
+/// Returns true if a check has a result or a question, even for an empty execution.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
@@ -25,7 +25,7 @@ pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -
         .any(|it| !it.questions(&evidence).is_empty() || !it.evaluate(&evidence).is_empty())
 }
 
-/// True if any check asks the default judge (or judge panel) of the suite.
+/// Returns true if any check asks the default judge (or judge panel) of the suite.
 pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
     let said = "?".to_owned();
     let execution = Execution {
@@ -265,9 +265,9 @@ impl Builder<'_> {
         }
     }
 
-    /// True if the models of a test can only call the tools of the test.
+    /// Returns true if the models of a test can only call the tools of the test.
     ///
-    /// This holds for models behind an API. Providers that run a program may have their own tools.
+    /// Models behind an API have no other tools. Providers that run a program may have their own tools.
     fn offers_all(&self, test: &Value) -> bool {
         let own: Vec<&str> = items(test, "/models").filter_map(Value::as_str).collect();
         let listed = || self.base.listed.iter().map(String::as_str).collect();
@@ -331,7 +331,7 @@ struct Named<'v> {
     must_not: bool,
 }
 
-/// True if a name is a tool of the list, or the kind of such a tool.
+/// Returns true if a name is a tool of the list, or the kind of such a tool.
 ///
 /// An example of a kind is `shell`.
 fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {

@@ -51,7 +51,7 @@ impl Builder<'_> {
         }
     }
 
-    /// True if the problem concerns a value that contains variables.
+    /// Returns true if the problem concerns a value that contains variables.
     fn is_filled(&self, template: &Value, problem: &Problem) -> bool {
         let key = problem.pointer.split('/').nth(1).unwrap_or_default();
         let value = template.get(key).cloned().unwrap_or_default();

@@ -287,7 +287,8 @@ impl Builder<'_> {
         SourcePlace::new(self.pool.text(&place.file), place.line, place.column)
     }
 
-    /// Returns the number of repeats of a test, and the rule that ends them early.
+    /// Returns the number of repeats of a test, and the rule that ends them early. The rule is `None` if no repeats are
+    /// left out.
     fn repeats(
         &mut self,
         piece: Piece<'_>,

@@ -71,7 +71,7 @@ pub(super) fn digests(
 
 /// Adds the rule that ends repeats early to the digest of a task.
 ///
-/// The rule changes how often each outcome is seen, so pass rates under other rules cannot be compared.
+/// The rule changes how often each outcome occurs, so pass rates under different rules cannot be compared.
 pub(super) fn with_end(task: Fingerprint, until: Option<Until>, pass_rate_min: f64) -> Fingerprint {
     let rule = match until {
         None => return task,

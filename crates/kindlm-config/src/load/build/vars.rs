@@ -196,7 +196,7 @@ fn unset(variable: &str, written: Written<'_>, range: &Range<usize>) -> Diagnost
     Diagnostic::error(Code::MISSING_VARIABLE, message, written.source, written.place(range))
 }
 
-/// True if the file is a CSV dataset, in which variables are columns.
+/// Returns true if the file is a CSV dataset, in which variables are columns.
 fn is_table(source: &Source) -> bool {
     let name = source.name().as_bytes();
     name.len() > 4 && name[name.len() - 4..].eq_ignore_ascii_case(b".csv")

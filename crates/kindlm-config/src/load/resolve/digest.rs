@@ -133,7 +133,7 @@ impl Resolved<'_> {
     }
 }
 
-/// True if a value contains a reference to a template (`$ref`).
+/// Returns true if a value contains a reference to a template (`$ref`).
 fn refers(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(refers),

@@ -1,6 +1,6 @@
 //! The third pass: resolves all blocks except `tests`.
 //!
-//! This includes everything that tests may refer to.
+//! The result has everything that tests may refer to.
 
 mod agent;
 mod blocks;
@@ -41,7 +41,7 @@ pub(super) const TEMPLATES: &str = "assertionTemplates";
 pub(super) struct Resolved<'a> {
     pub(super) around: Surroundings<'a>,
     pub(super) sink: Sink,
-    /// The environment in which checks are compiled. It keeps each schema file compiled.
+    /// The settings with which checks are compiled, and the compiled schema files.
     pub(super) setup: Setup<'a>,
     /// The suite, without its tests.
     pub(super) suite: Suite,

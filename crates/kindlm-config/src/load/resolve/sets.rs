@@ -350,7 +350,7 @@ fn rule_of(problem: &Problem) -> Option<usize> {
     problem.pointer.split('/').nth(1)?.parse().ok()
 }
 
-/// True if a problem is a missing variable.
+/// Returns true if a problem is a missing variable.
 fn is_missing(problem: &Problem) -> bool {
     matches!(problem.kind, ProblemKind::MissingVariable { .. })
 }

@@ -156,7 +156,7 @@ impl Resolved<'_> {
     }
 }
 
-/// True if a path within a workspace leads out of the workspace.
+/// Returns true if a path within a workspace leads out of the workspace.
 fn leads_out(path: &str) -> bool {
     path.starts_with(['/', '\\']) || path.split(['/', '\\']).any(|it| it == "..")
 }
