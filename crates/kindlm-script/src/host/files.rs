@@ -34,7 +34,7 @@ impl Files {
         Self { root, loads, read: Mutex::default() }
     }
 
-    /// Returns the root as workers see it. A script that loads no files does not learn the name of a folder.
+    /// Returns the path of the root for workers. The path is `/` if scripts load no files, so that it names no folder.
     pub(crate) fn root_text(&self) -> String {
         if self.loads { text(&self.root) } else { "/".to_owned() }
     }

@@ -36,7 +36,7 @@ pub struct HostOptions {
     pub args: Vec<OsString>,
     /// The base folder of files. Scripts can only load files inside of this folder, unless permissions allow more.
     pub root: PathBuf,
-    /// True if scripts of the sandbox may load modules. If false, these scripts load no file, and do not learn the name
+    /// True if scripts of the sandbox may load modules. If false, these scripts load no file, and do not get the path
     /// of the base folder. Interpreters read files themselves, so this option does not limit them.
     pub loads_files: bool,
     /// The programs that run scripts outside the sandbox.

@@ -231,7 +231,7 @@ impl Worker {
     }
 
     /// Answers a worker's question immediately, or returns a future for the answer. Returns `None` after an immediate
-    /// answer.
+    /// answer. Fails if the reply cannot be sent.
     fn answer(
         &mut self,
         id: u64,

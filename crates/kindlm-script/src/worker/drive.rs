@@ -244,7 +244,7 @@ impl<'js> Driver<'_, 'js> {
     /// Returns the reason why the call must stop; `None` if it may continue. A script cannot hide the reason by
     /// catching the exception.
     fn stopped(&self) -> Option<Halt> {
-        // The clock is checked here, too, because a loop of short jobs never reaches the engine's own check.
+        // Check the clock here, too, because a loop of short jobs never reaches the engine's own check.
         self.shared.state.must_stop();
         let call = self.shared.state.call.borrow();
         if let Some(code) = call.exited {

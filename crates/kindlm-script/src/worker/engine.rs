@@ -104,7 +104,7 @@ impl Engine {
         self.context.with(|ctx| drive::run(&ctx, shared, call, code.as_deref(), args))
     }
 
-    /// Restores the engine's memory to its initial state. This undoes all changes of the last call.
+    /// Restores the engine's memory to its initial state, without the changes of the last call.
     pub(crate) fn reset(&mut self) {
         self.arena.roll_back(&self.base);
     }
@@ -133,6 +133,8 @@ impl Shared {
 
     /// Returns the bytecode of a built-in module, from the cache or newly compiled. The bytecode returns a function
     /// with the parameters `module`, `exports`, `require` and `native`. `native` gives access to the Rust functions.
+    ///
+    /// Fails like [`Compiler::function`].
     pub(crate) fn builtin(&self, name: &'static str) -> Result<Bytecode, Problem> {
         let head = Head {
             prefix: "",
@@ -168,7 +170,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
 }
 
-/// Evaluates the source of an internal function, and returns the function.
+/// Evaluates the source of an internal function, and returns the function. Fails if the source throws an exception.
 fn function<'js>(ctx: &Ctx<'js>, text: &str, name: &str) -> rquickjs::Result<Function<'js>> {
     let mut options = EvalOptions::default();
     options.strict = false;

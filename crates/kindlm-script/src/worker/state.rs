@@ -228,7 +228,7 @@ impl State {
         console
     }
 
-    /// Returns the next call; `None` if the host has ended.
+    /// Returns the next call; `None` if the host has ended. Fails if a message cannot be read or decoded.
     pub(crate) fn next_call(&self) -> io::Result<Option<(Call, Vec<Vec<u8>>)>> {
         let mut link = self.link.borrow_mut();
         loop {
@@ -237,7 +237,7 @@ impl State {
             match frame.header {
                 ToWorker::Call(call) => return Ok(Some((call, frame.parts))),
                 ToWorker::Hello { root, .. } => self.modules.borrow_mut().root = root,
-                // This is a late reply to a question of an earlier call.
+                // Ignore a late reply to a question of an earlier call.
                 ToWorker::Reply { .. } => {}
             }
         }

@@ -216,7 +216,7 @@ impl CaseSummary {
     /// The end of the JSON of a case.
     const END: &str = "]}";
 
-    /// Serializes the part of a case before its executions.
+    /// Serializes the part of a case before its executions. Fails if a value cannot be serialized.
     pub fn of(case: &CaseResult) -> serde_json::Result<Self> {
         Self::with(case, Json::ToMake(scored(&case.scores)), &mut Vec::new())
     }
@@ -300,7 +300,7 @@ pub struct CaseSummaryWriter {
 }
 
 impl CaseSummaryWriter {
-    /// Serializes the part of a case before its executions, like [`CaseSummary::of`].
+    /// Serializes the part of a case before its executions. Fails like [`CaseSummary::of`].
     pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseSummary> {
         // Exclude negative numbers: -0.0 equals 0.0, but is serialized differently.
         let is_plain = |it: &kindlm_types::ScoreSummary| {

@@ -1,6 +1,6 @@
 //! The typed facts of a result that version 1 stores in its `metadata`.
 //!
-//! These are the facts about a judgement ([`Judging`]), and the rule of a set ([`SetRule`]).
+//! The facts are those about a judgement ([`Judging`]), and the rule of a set ([`SetRule`]).
 
 use std::borrow::Cow;
 

@@ -46,8 +46,8 @@ impl LineWriter {
 
 /// Returns true if equal results have equal JSON.
 ///
-/// This is only true for passed results without metadata, facts, components and named scores, and without a
-/// negative weight or score. Equal metadata may differ in the order of keys, and -0.0 equals 0.0.
+/// Only passed results are plain, and only without metadata, facts, components, named scores, and a negative weight or
+/// score. Equal metadata may differ in the order of keys, and -0.0 equals 0.0.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()

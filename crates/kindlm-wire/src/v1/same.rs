@@ -30,7 +30,7 @@ impl<T: Clone + PartialEq> Same<T> {
     /// Returns the JSON of the list from the cache, or serializes the list and caches it.
     ///
     /// Returns `None` if many lists in a row differed; the caller then serializes the list. `written` returns the
-    /// serializable form of the list. Equal lists must have equal JSON.
+    /// serializable form of the list. Equal lists must have equal JSON. Fails if the list cannot be serialized.
     pub(super) fn json<W: Serialize>(
         &mut self,
         list: &[T],
