@@ -68,7 +68,7 @@ pub(crate) fn changes(
 
 /// Returns the changed paths, each with the kind of change.
 ///
-/// Ignored paths are left out.
+/// Ignored paths are left out. Fails if a file in both folders cannot be read.
 fn differing(
     (start, before): (&Inside, &Tree),
     (end, after): (&Inside, &Tree),
@@ -96,7 +96,7 @@ fn differing(
     Ok(differing)
 }
 
-/// Returns true if a file has the same content in both folders.
+/// Returns true if a file has the same content in both folders. Fails if one of the files cannot be read.
 fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     let (mut one, mut other) = (one.file(path)?, other.file(path)?);
     let (mut a, mut b) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
@@ -114,7 +114,7 @@ fn is_same((one, other): (&Inside, &Inside), path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Adds the link, size, mode, text and diff to a change.
+/// Adds the link, size, mode, text and diff to a change. Fails if the old or new file cannot be read.
 fn described(
     mut change: FileChange,
     start: &Inside,

@@ -21,7 +21,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Opens a folder that KindLM created, before agents and checks run in it.
+    /// Opens a folder that KindLM created, before agents and checks run in it. Fails if the folder cannot be opened.
     pub(crate) fn open(folder: &Path) -> Result<Self, String> {
         let dir = Dir::open_ambient_dir(folder, ambient_authority());
         let dir = dir.map_err(|err| format!("cannot open `{}`: {err}", folder.display()))?;

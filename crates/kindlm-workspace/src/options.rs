@@ -34,7 +34,7 @@ pub struct FoldersOptions {
 
 /// Creates a temporary folder whose name begins with `prefix`.
 ///
-/// With `keep`, the folder is not removed on drop.
+/// With `keep`, the folder is not removed on drop. Fails if the folder cannot be created.
 pub(crate) fn folder(within: &Path, prefix: &str, keep: bool) -> Result<TempDir, WorkspaceError> {
     let mut made = tempfile::Builder::new().prefix(prefix).tempdir_in(within).map_err(|err| {
         WorkspaceError(format!("cannot make a folder in `{}`: {err}", within.display()))

@@ -67,6 +67,8 @@ pub(crate) struct Start {
 
 impl Start {
     /// Creates the folder with a copy of the source, and runs the setup.
+    ///
+    /// Fails if a disk operation, git or the setup fails.
     pub(crate) async fn make(
         spec: &WorkspaceSpec,
         source: PathBuf,
@@ -115,7 +117,7 @@ impl Start {
 
     /// Creates a copy of the starting state at a new path.
     ///
-    /// Returns the folder to work in.
+    /// Returns the folder to work in. Fails if a disk operation or git fails.
     pub(crate) async fn copy_to(
         &self,
         at: &Path,

@@ -41,7 +41,7 @@ pub(crate) async fn run(
     Err(WorkspaceError(format!("{what} {ended}{colon}{last}")))
 }
 
-/// Runs a disk operation on a thread for blocking work.
+/// Runs a disk operation on a thread for blocking work. Fails with the error of the operation, or if it panics.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
@@ -51,7 +51,9 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Copies a starting state to a folder. The limits were checked when the state was created.
+/// Copies a starting state to a folder. Fails if an entry cannot be copied.
+///
+/// The copy has no limits, because they were checked when the state was created.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
     blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await

@@ -43,6 +43,8 @@ pub(crate) struct Finish<'a> {
 
 /// Finds the changes, and runs the commands and tests of the checks.
 ///
+/// Fails like [`look`], and if a fresh copy cannot be created or removed.
+///
 /// All commands run in one fresh copy, so that a command can use the results of another command. Each test run has a
 /// separate fresh copy. Commands run the agent's code, which must not affect the tests.
 pub(crate) async fn finish(

@@ -136,7 +136,8 @@ impl Parts {
 
 /// Copies the agent's commits, branches and index into a fresh checkout.
 ///
-/// If the agent removed its repository, the repository of the checkout is removed too.
+/// If the agent removed its repository, the repository of the checkout is removed too. Fails if an entry cannot be
+/// copied.
 fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String> {
     let git = Path::new(".git");
     let failed = |path: &Path, err: io::Error| {
@@ -241,7 +242,7 @@ impl<'a> Score<'a> {
         Ok(Self { task, parts, folder: at, inside, made: Some(made) })
     }
 
-    /// Ends the remaining processes, and removes the copy unless the user keeps it.
+    /// Ends the remaining processes, and removes the copy unless the user keeps it. Fails if it cannot be removed.
     pub(crate) async fn close(mut self, commands: &dyn Commands) -> Result<(), WorkspaceError> {
         self.task.wrap.end(&self.folder, commands).await;
         let made = self.made.take();

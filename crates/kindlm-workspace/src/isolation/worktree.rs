@@ -41,7 +41,7 @@ pub(crate) struct Worktrees {
 }
 
 impl Worktrees {
-    /// Finds the repository of a folder.
+    /// Finds the repository of a folder. Fails if the folder is in no repository, or if `reference` names no commit.
     ///
     /// `hidden` are the resolved paths of the files to hide.
     pub(crate) async fn find(
@@ -119,7 +119,7 @@ impl Worktrees {
 
     /// Creates a checkout with the files of a starting state.
     ///
-    /// Returns the folder to work in.
+    /// Returns the folder to work in. Fails if git or a disk operation fails.
     ///
     /// The starting state includes the files that the setup created.
     pub(crate) async fn like(
@@ -148,7 +148,7 @@ impl Worktrees {
 
     /// Moves a checkout to a new path, and removes its repository.
     ///
-    /// Returns the folder to work in.
+    /// Returns the folder to work in. Fails if a disk operation fails.
     pub(crate) async fn make_plain(&self, at: &Path, to: &Path) -> Result<PathBuf, WorkspaceError> {
         let (from, into) = (at.to_path_buf(), to.to_path_buf());
         blocking(move || {
@@ -188,7 +188,7 @@ impl Worktrees {
 
     /// Removes a file or folder that agents must not see.
     ///
-    /// Git skips the path, so that `git status` does not show it as deleted.
+    /// Git skips the path, so that `git status` does not show it as deleted. Fails if git or the removal fails.
     async fn hide(
         &self,
         checkout: &Path,
@@ -216,7 +216,7 @@ impl Worktrees {
 
 /// Makes a repository use the objects and refs of another repository.
 ///
-/// If the other repository is shallow, its `shallow` file is copied too.
+/// If the other repository is shallow, its `shallow` file is copied too. Fails if a file cannot be written.
 ///
 /// The remote branches are included, so that `git diff origin/main` works. A push by the agent goes to the remotes of
 /// the user's repository, not to the user's repository.
@@ -235,7 +235,7 @@ fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Resul
     write("packed-refs", refs.as_bytes())
 }
 
-/// Removes everything in a folder, except `.git` and `.kindlm`.
+/// Removes everything in a folder, except `.git` and `.kindlm`. Fails at the first entry that cannot be removed.
 fn clear(folder: &Path) -> Result<(), String> {
     let failed = |err: std::io::Error| format!("cannot clear `{}`: {err}", folder.display());
     for item in std::fs::read_dir(folder).map_err(failed)? {
@@ -268,7 +268,7 @@ fn command(folder: &Path, line: String) -> CommandSpec {
     CommandSpec { folder, without: own_git(), ..CommandSpec::new(line, PATIENCE) }
 }
 
-/// Runs git in a checkout, and returns its stdout.
+/// Runs git in a checkout, and returns its stdout. Fails like [`run`].
 async fn git(
     folder: &Path,
     words: &[&str],
@@ -278,7 +278,7 @@ async fn git(
     run(&command(folder, line(words)), &what, None, commands).await
 }
 
-/// Runs git in the user's repository, and returns its stdout.
+/// Runs git in the user's repository, and returns its stdout. Fails like [`run`].
 ///
 /// The git settings in the environment stay, because git may need them to read the repository.
 async fn ask(

@@ -99,7 +99,7 @@ fn one(file: &str, it: &Test) -> Result<TestRan, String> {
     Ok(test(names.join(" > "), status, message, it.duration))
 }
 
-/// Parses a report, which may stand between other lines of output.
+/// Parses a report, which may be between other lines of output.
 ///
 /// Fails if the text has no report, or several reports.
 fn parse(text: &str) -> Result<Report, String> {

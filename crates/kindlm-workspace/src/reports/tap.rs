@@ -99,7 +99,7 @@ pub(super) fn read(
     }
 }
 
-/// Adds a point, and moves the preceding deeper points into it.
+/// Adds a point, and moves the preceding deeper points into it. Fails if two of the moved points have the same number.
 fn group(points: &mut Vec<Point>, mut point: Point) -> Result<(), String> {
     let own = points.iter().rposition(|it| it.depth <= point.depth).map_or(0, |it| it + 1);
     let within: Vec<Point> = points.drain(own..).collect();
