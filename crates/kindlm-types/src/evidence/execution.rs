@@ -302,7 +302,7 @@ impl Execution {
     ///
     /// Returns `None` if nothing is known.
     ///
-    /// If only some events report a cost, this is the sum of these costs and of the earlier attempts.
+    /// If only some events report a cost, the minimum is the sum of these costs and of the earlier attempts.
     pub fn spent_at_least(&self) -> Option<f64> {
         let told = || Event::reported_usd(&self.recorded_events).filter(|_| !self.spend.cached);
         let known = self.spent_now().or_else(told);

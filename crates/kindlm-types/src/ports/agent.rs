@@ -205,7 +205,7 @@ pub trait Agents: Send + Sync {
 /// The data that is collected when an agent ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentEnd {
-    /// The events after the last reply. If the last turn did not finish, these are all events of that turn.
+    /// The events after the last reply; all events of the last turn if that turn did not finish.
     pub events: Vec<Event>,
     /// The kinds of evidence that are complete; `None` if the agent wrote no output.
     pub coverage: Option<Coverage>,

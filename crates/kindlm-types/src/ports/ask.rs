@@ -119,7 +119,7 @@ impl Question {
 
 /// A juror of a judge panel, and the index of one of the juror's answers.
 ///
-/// A check builds its question for a single judge. [`put`](Self::put) redirects the question to one juror.
+/// A check builds its question for a single judge. [`put`](Self::put) changes the question into that for one juror.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JurorSample {
     /// The juror's model id in the suite; `None` for the judge that the question names.
@@ -133,9 +133,9 @@ pub struct JurorSample {
 }
 
 impl JurorSample {
-    /// Redirects a question to this juror.
+    /// Returns a question with the model, the sample number and the temperature of this juror.
     ///
-    /// Only questions to judges change. A question that names a judge keeps this judge.
+    /// Only questions to judges change. A question with its own model or temperature keeps it.
     #[must_use]
     pub fn put(&self, question: Question) -> Question {
         match question {
@@ -273,7 +273,7 @@ impl Answers {
         Arc::make_mut(&mut self.by_question).insert(question.key(), Arc::new(answer));
     }
 
-    /// Returns the answers of one juror. A lookup redirects the question with [`JurorSample::put`] first.
+    /// Returns the answers of one juror. A lookup then changes its question with [`JurorSample::put`] first.
     #[must_use]
     pub fn for_juror(&self, juror: &JurorSample) -> Self {
         Self { juror: Some(juror.clone()), ..self.clone() }

@@ -30,8 +30,8 @@ pub trait Files: Send + Sync {
 
     /// Returns the kind of the file or folder at a path, and a digest of its contents.
     ///
-    /// `.git` and `.kindlm` are omitted. If a limit is exceeded, this fails without reading the contents. The default
-    /// implementation always fails.
+    /// `.git` and `.kindlm` are omitted. If a limit is exceeded, the function fails without reading the contents. The
+    /// default implementation always fails.
     fn tree(&self, path: &str, _limits: TreeLimits) -> Result<FileTree, FileError> {
         let message = "folders are not read here".to_owned();
         Err(FileError::Other { path: path.to_owned(), message })

@@ -9,7 +9,7 @@ use crate::{BoxFuture, Prompt, ProviderError, Reply, Usage};
 pub trait AttemptBudget: Send + Sync {
     /// Reserves money for one more attempt, as much as for the first.
     ///
-    /// A lost answer may still have to be paid for. The error says why the budget does not allow another attempt.
+    /// A lost answer may still have to be paid for. Fails with the reason if the budget does not allow another attempt.
     fn reserve(&self) -> Result<(), String>;
 
     /// Releases the last reservation, because its attempt was not made.

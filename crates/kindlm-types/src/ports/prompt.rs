@@ -391,7 +391,7 @@ pub struct Reply {
     pub events: Vec<Event>,
     /// The kinds of evidence that the source records completely.
     ///
-    /// For a model's own API, these are all kinds. For a provider that wraps an agent, see
+    /// A model's own API records all kinds. For a provider that wraps an agent, see
     /// [`of_wrapped_agent`](Self::of_wrapped_agent).
     pub coverage: Coverage,
     /// The tokens, as the provider counted them.

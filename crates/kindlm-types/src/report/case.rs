@@ -50,13 +50,13 @@ impl Cost {
 /// The numbers of checks that passed, and of checks that passed or failed. Skipped and errored checks are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounts {
-    /// Deterministic checks that passed.
+    /// The number of deterministic checks that passed.
     pub deterministic_passed: u64,
-    /// Deterministic checks that passed or failed.
+    /// The number of deterministic checks that passed or failed.
     pub deterministic_total: u64,
-    /// Probabilistic checks that passed.
+    /// The number of probabilistic checks that passed.
     pub probabilistic_passed: u64,
-    /// Probabilistic checks that passed or failed.
+    /// The number of probabilistic checks that passed or failed.
     pub probabilistic_total: u64,
 }
 
@@ -162,8 +162,8 @@ impl CaseResult {
 
     /// Returns the 95% confidence interval of the pass rate; `None` if no repeat was judged.
     ///
-    /// For a fixed number of repeats, this is Wilson's interval. If the repeats may end early, Wilson's interval is too
-    /// narrow, so this is [`Tally::anytime`].
+    /// For a fixed number of repeats, the result is Wilson's interval. If the repeats may end early, Wilson's interval
+    /// is too narrow, so the result is [`Tally::anytime`].
     ///
     /// [`Tally::anytime`]: kindlm_stats::Tally::anytime
     pub fn pass_interval(&self) -> Option<Interval> {

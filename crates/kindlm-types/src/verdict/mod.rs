@@ -280,8 +280,8 @@ impl Outcome {
     /// scored if a soft check failed, and else passed. An errored check keeps the outcome errored. An output that a
     /// [deciding](AssertionResult::decides_score) comparison did not select fails.
     ///
-    /// Without any score, the checks decide. If they hold but one was skipped, the outcome is skipped, because that
-    /// check might have given a score.
+    /// Without any score, the outcome depends on the checks. If they hold but one was skipped, the outcome is skipped,
+    /// because that check might have given a score.
     pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
         let outcome = Self::of(results);
         let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });

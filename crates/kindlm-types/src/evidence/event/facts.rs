@@ -113,8 +113,8 @@ impl ActionState {
 ///
 /// Returns `None` if the output has no exit code.
 ///
-/// For several commands, this is the first code other than 0, or else the first code. Agents and APIs use different
-/// keys for the exit code, and some nest the key one level down.
+/// For several commands, the result is the first code other than 0, or else the first code. Agents and APIs use
+/// different keys for the exit code, and some nest the key one level down.
 pub fn exit_code(output: &Value) -> Option<i64> {
     const KEYS: [&str; 6] =
         ["exit_code", "exitCode", "exitcode", "return_code", "returnCode", "returncode"];

@@ -8,16 +8,16 @@ use crate::{
 /// The numbers of repeats of a case by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepeatCounts {
-    /// The repeats that held, without a failed soft check.
+    /// The number of repeats that held, without a failed soft check.
     pub passed: u32,
-    /// The repeats that held, but in which a soft check failed.
+    /// The number of repeats that held, but in which a soft check failed.
     pub scored: u32,
-    /// The repeats in which a gate-severity check failed. In a test with a threshold, the mean score and the required
-    /// checks decide.
+    /// The number of repeats in which a gate-severity check failed. In a test with a threshold, the number of repeats
+    /// whose mean score is below the threshold, or in which a required check failed.
     pub failed: u32,
-    /// The repeats that could not be executed or judged.
+    /// The number of repeats that could not be executed or judged.
     pub errored: u32,
-    /// The repeats that were not executed, or in which no check applied.
+    /// The number of repeats that were not executed, or in which no check applied.
     pub skipped: u32,
 }
 

@@ -18,8 +18,8 @@ use crate::{
 /// The totals over cases, updated while they finish.
 ///
 /// Cases may be observed in any order, each with its position in the plan. Sums are exact, and lists in order of first
-/// appearance follow the plan. If there are more than 500 causes of failures, the order decides which causes are
-/// listed; the failures of the other causes are counted.
+/// appearance follow the plan. If there are more than 500 causes of failures, the listed causes depend on the order of
+/// observation. The failures of the other causes are only counted.
 ///
 /// The size depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes, of which
 /// at most 500 are kept. For the intervals of rates and the differences of models, it also depends on the numbers of
