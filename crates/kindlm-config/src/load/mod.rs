@@ -87,8 +87,8 @@ pub struct Sources<'a> {
 impl<'a> Sources<'a> {
     /// Creates sources with files and environment variables only.
     ///
-    /// Programs are refused, and `reports` may name any reporter. Only built-in assertions, gates and providers are
-    /// known.
+    /// Programs are refused, and `reports` may name any reporter. The suite can use only built-in assertions, gates and
+    /// providers.
     pub fn new(files: &'a dyn Files, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self {
             files,

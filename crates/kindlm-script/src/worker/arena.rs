@@ -6,7 +6,7 @@
 //! hundred kilobytes instead of building and freeing all globals.
 //!
 //! The allocator is a bump pointer with a free list for each size class. Free blocks are never merged, because they
-//! only live for one call.
+//! exist only during one call.
 // perf: calls, 91 % less CPU time for a short check than with a fresh runtime (24 µs, 272 µs)
 #![expect(
     unsafe_code,

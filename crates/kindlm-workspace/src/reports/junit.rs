@@ -59,8 +59,8 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
 
 /// Marks as skipped the tests that the suite does not count.
 ///
-/// If these tests cannot be distinguished from fast tests, all of them are marked as skipped. Then returns one passed
-/// test, with the suite's name, in place of the fast tests. Otherwise returns `None`.
+/// If these tests cannot be distinguished from fast tests, all of them are marked as skipped. The result is then one
+/// passed test, with the suite's name, in place of the fast tests. Otherwise the result is `None`.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {

@@ -62,7 +62,7 @@ fn only_changes_of_visible_paths_are_scored() {
     for (agent, expected) in [
         ("true".to_owned(), "failed"),
         (GOOD.to_owned(), "passed"),
-        // The runner in the ignored folder always comes from the starting state, whatever the agent does.
+        // The runner in the ignored folder always comes from the starting state, regardless of the agent's changes.
         (format!("{FORGED} deps/run"), "failed"),
         (format!("rm -rf deps; mkdir evil; {FORGED} evil/run; ln -s evil deps"), "failed"),
         (format!("{GOOD}; rm -rf deps"), "passed"),

@@ -124,8 +124,8 @@ impl Builder<'_> {
 
     /// Reports text that looks like a variable or like Jinja, but is only text.
     ///
-    /// In a text for a model, this is an error. In a command it is a warning, because the program may read such text,
-    /// as in `docker ps --format '{{ .Names }}'`.
+    /// The report is an error in a text for a model. It is a warning in a command, because the program may read such
+    /// text, as in `docker ps --format '{{ .Names }}'`.
     pub(super) fn check_literals(
         &mut self,
         written: Written<'_>,

@@ -94,8 +94,8 @@ impl Resolved<'_> {
 
 /// Returns the names of the variables without which the condition of a rule probably never holds.
 ///
-/// In a mapping, these are the variables whose absence does not satisfy the condition. In a script, they are the
-/// variables that the script reads by name.
+/// For a mapping, the result has the variables whose absence does not satisfy the condition. For a script, the result
+/// has the variables that the script reads by name.
 fn awaited(rule: &Value) -> Vec<String> {
     match rule.get("when") {
         Some(Value::Object(vars)) => {
