@@ -300,8 +300,9 @@ impl ContentPart {
     /// Returns the number of tokens that a budget and a rate limiter reserve for a part, besides its label.
     ///
     /// Providers count the tokens of media differently, so this formula is meant to overestimate. It reserves one token
-    /// per 25 bytes of an image or a sound, and one per 4 bytes of a file or of a raw part's omitted data. The result is
-    /// at least 2,000 and at most 1,000,000; it is 50,000 if the size is unknown. The answer reports the real number.
+    /// per 25 bytes of an image or a sound. For a file or a raw part's omitted data, it reserves one per 4 bytes. The
+    /// result is 0 for a text. For other parts, it is from 2,000 to 1,000,000, and 50,000 if the size is unknown. The
+    /// answer reports the real number.
     pub fn reserved_tokens(&self) -> u64 {
         const LEAST: u64 = 2_000;
         const MOST: u64 = 1_000_000;

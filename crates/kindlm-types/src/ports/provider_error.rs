@@ -19,7 +19,7 @@ pub enum ProviderErrorKind {
     QuotaExhausted,
     /// The provider did not answer within the time limit.
     Timeout,
-    /// The provider does not know the model.
+    /// The provider has no model with this name.
     ModelNotFound,
     /// The prompt exceeds the model's context length.
     ContextLength,

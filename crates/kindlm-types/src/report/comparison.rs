@@ -34,7 +34,7 @@ pub struct Comparison {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedRun {
-    /// The name as the user knows it, such as ``baseline `default` ``.
+    /// The name in messages, such as ``baseline `default` ``.
     pub name: String,
     /// The id of the run, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]

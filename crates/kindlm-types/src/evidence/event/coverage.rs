@@ -171,8 +171,8 @@ impl Coverage {
 
 /// The kinds of evidence that the suite declares complete.
 ///
-/// This is for sources that do not report the completeness of their evidence. Reports list declared completeness
-/// separately from what the source itself reports.
+/// The declaration is for sources that do not report the completeness of their evidence. Reports list declared
+/// completeness separately from what the source itself reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "DeclaredEvidence")]
