@@ -53,11 +53,19 @@ struct Items {
     sets: Value,
 }
 
+fn providers(definitions: &mut Definitions) -> Value {
+    let all = kindlm_providers::REGISTRY.iter();
+    let providers: Map<String, Value> =
+        all.map(|it| (it.meta.id.to_owned(), (it.schema)(definitions))).collect();
+    json!({
+        "type": "object",
+        "properties": providers,
+        "additionalProperties": false,
+        "minProperties": 1,
+    })
+}
+
 fn root(definitions: &mut Definitions, items: Items) -> Value {
-    let mut providers = Map::new();
-    for it in kindlm_providers::REGISTRY {
-        providers.insert(it.meta.id.to_owned(), (it.schema)(definitions));
-    }
     let mut properties = Map::new();
     let mut add = |key: &str, schema: Value, description: &str| {
         properties.insert(key.to_owned(), described(schema, description));
@@ -65,13 +73,7 @@ fn root(definitions: &mut Definitions, items: Items) -> Value {
     add("kindlm", json!({"const": 1}), "The version of this file's format: 1.");
     add("project", json!({"type": "string", "minLength": 1}), "Groups suites in reports.");
     add("suite", definitions.reference::<SuiteBlock>(), "The name and description of the suite.");
-    let object = json!({
-        "type": "object",
-        "properties": providers,
-        "additionalProperties": false,
-        "minProperties": 1,
-    });
-    add("providers", object, "The providers, and the variables of their keys.");
+    add("providers", providers(definitions), "The providers, and the variables of their keys.");
     add("models", items.models, "The models to test, each an object or `provider:model`.");
     let agents = json!({
         "type": "object",

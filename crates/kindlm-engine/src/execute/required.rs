@@ -50,7 +50,9 @@ impl Early {
         let mut sum = UsageSum::from(result.judge_usage);
         sum.extend(usage);
         result.judge_usage = sum.total();
-        spending.into_iter().for_each(|it| it.add_to(&mut result.judge_spending));
+        for it in spending {
+            it.add_to(&mut result.judge_spending);
+        }
         result
     }
 }

@@ -32,7 +32,9 @@ impl Running<'_> {
         let result = &mut judged.result;
         result.judge_cost_usd = result.judge_cost_usd.zip(judge_cost_usd).map(|(a, b)| a + b);
         result.judge_usage += judge_usage;
-        judge_spending.into_iter().for_each(|it| it.add_to(&mut result.judge_spending));
+        for it in judge_spending {
+            it.add_to(&mut result.judge_spending);
+        }
         judged
     }
 

@@ -234,6 +234,21 @@ impl CallsPath {
     }
 }
 
+/// Reads the body of the requests. Returns `None` if it is absent or empty, or after a problem.
+fn body(config: &Config, templates: &mut Reading, problems: &mut Vec<Problem>) -> Option<Body> {
+    let written = config.body.as_ref().filter(|it| !it.is_null() && *it != "")?;
+    match config.template {
+        Language::Jinja => {
+            templates.value("/body", written);
+            Some(Body::Jinja(written.clone()))
+        }
+        Language::Plain => {
+            let text = written.as_str().map_or_else(|| written.to_string(), str::to_owned);
+            note(Template::parse(&text), "/body", problems).map(Body::Plain)
+        }
+    }
+}
+
 impl Http {
     fn new(config: &Config) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
@@ -260,17 +275,7 @@ impl Http {
             None
         });
         let headers = headers(config, &mut problems);
-        let body = config.body.as_ref().filter(|it| !it.is_null() && *it != "");
-        let body = body.and_then(|written| match config.template {
-            Language::Jinja => {
-                templates.value("/body", written);
-                Some(Body::Jinja(written.clone()))
-            }
-            Language::Plain => {
-                let text = written.as_str().map_or_else(|| written.to_string(), str::to_owned);
-                note(Template::parse(&text), "/body", &mut problems).map(Body::Plain)
-            }
-        });
+        let body = body(config, &mut templates, &mut problems);
         problems.append(&mut templates.problems);
         let reading = config
             .transform_response

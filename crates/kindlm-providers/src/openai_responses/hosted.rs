@@ -122,14 +122,14 @@ mod tests {
 
     use super::*;
 
-    fn tools(headers: Value) -> Result<HostedTools, Vec<Problem>> {
+    fn tools(headers: &Value) -> Result<HostedTools, Vec<Problem>> {
         let tool = json!({"type": "mcp", "headers": headers});
         HostedTools::new(vec![serde_json::from_value(tool).unwrap()])
     }
 
     #[test]
     fn environment_variables_of_tools_become_placeholders() {
-        let tools = tools(json!({"Authorization": "Bearer {{ env.KEY }}", "X": "y"})).unwrap();
+        let tools = tools(&json!({"Authorization": "Bearer {{ env.KEY }}", "X": "y"})).unwrap();
         let (encoded, marks) = tools.encoded(&Prompt::default()).unwrap();
         assert_eq!(marks.len(), 1);
         assert_eq!(marks[0].variable, "KEY");
@@ -148,7 +148,7 @@ mod tests {
             (json!({"Authorization": "{{env.KEY}}"}), true),
             (json!({"X": "plain"}), true),
         ] {
-            assert_eq!(tools(headers.clone()).is_ok(), expected, "{headers}");
+            assert_eq!(tools(&headers).is_ok(), expected, "{headers}");
         }
     }
 }
