@@ -236,6 +236,28 @@ tests:
 }
 
 #[test]
+fn short_models_have_the_settings_of_their_provider() {
+    let suite = suite(
+        "kindlm: 1
+project: demo
+suite: { name: s }
+providers:
+  openai: { apiKeyEnv: KEY, body: { functions: [{ name: find, parameters: { type: object } }] } }
+  http: { url: 'http://127.0.0.1:1/{{lang}}', evidence: { complete: [actions] } }
+models: ['http:x', 'openai:gpt-4o', { id: long, provider: http, model: x }]
+prompts: { p: { user: hi } }
+tests:
+  - { name: a, prompt: p, vars: { lang: de }, expect: { output: { contains: [x] } } }
+",
+    );
+    let [http, openai, long] = suite.models.as_slice() else { panic!("{:?}", suite.models) };
+    assert!(http.tells_vars && long.tells_vars && !openai.tells_vars);
+    assert_eq!(http.declared, long.declared);
+    let offered: Vec<&str> = openai.offers.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(offered, ["find"]);
+}
+
+#[test]
 fn a_response_of_a_tool_has_one_answer_or_a_list_of_them() {
     for (response, problem) in [
         ("{ then: 1 }", None),

@@ -94,25 +94,20 @@ impl Resolved<'_> {
         if let Some(it) = entry {
             self.check_model_name(piece, at, &it);
             let model = configured(&it.id, &it.provider, &it.model, it.params, it.price);
-            let config = self.suite.providers.get(&it.provider);
-            let tells_vars = config.is_some_and(|config| {
-                kindlm_providers::wants_vars(self.around.known_providers, &it.provider, config)
-            });
-            let offers = config.map(|config| {
-                kindlm_providers::offered(self.around.known_providers, &it.provider, config)
-            });
-            let offers = offers.unwrap_or_default().into();
-            let declared = config.map(|config| {
-                kindlm_providers::declared(self.around.known_providers, &it.provider, config)
-            });
-            let declared = declared.unwrap_or_default();
-            self.suite.models.push(Model {
-                limits: it.limits,
-                tells_vars,
-                offers,
-                declared,
-                ..model
-            });
+            let model = self.with_provider_settings(model);
+            self.suite.models.push(Model { limits: it.limits, ..model });
+        }
+    }
+
+    /// Sets the fields of a model that its provider's configuration decides.
+    fn with_provider_settings(&self, model: Model) -> Model {
+        let Some(config) = self.suite.providers.get(&model.provider) else { return model };
+        let (known, provider) = (self.around.known_providers, &model.provider);
+        Model {
+            tells_vars: kindlm_providers::wants_vars(known, provider, config),
+            offers: kindlm_providers::offered(known, provider, config).into(),
+            declared: kindlm_providers::declared(known, provider, config),
+            ..model
         }
     }
 
@@ -227,13 +222,8 @@ impl Resolved<'_> {
             let Some(config) = config else { return false };
             self.suite.providers.insert(provider.to_owned(), config);
         }
-        let config = self.suite.providers.get(provider);
-        let declared = config.map(|config| {
-            kindlm_providers::declared(self.around.known_providers, provider, config)
-        });
-        self.suite
-            .models
-            .push(Model { declared: declared.unwrap_or_default(), ..implicit(id, provider, name) });
+        let model = self.with_provider_settings(implicit(id, provider, name));
+        self.suite.models.push(model);
         true
     }
 }
