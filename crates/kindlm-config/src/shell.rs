@@ -37,24 +37,28 @@ pub(crate) fn quote(value: &str, context: Context) -> Result<String, NulError> {
 }
 
 /// The description of a script of `sh -c` or similar, for error messages.
-const IN_SCRIPT: &str = "a script for another program (`sh -c`, `python -c`, `node -e`)";
+const IN_SCRIPT: &str = "a script for another program (`sh -c`, `python -c`, `ssh`, `awk`)";
 /// The description of the arguments of `eval`, for error messages.
 const IN_EVAL: &str = "what `eval` reads";
-/// Programs that run an argument as code, with the option letter before it.
-const INTERPRETERS: [(&str, char); 12] = [
-    ("sh", 'c'),
-    ("ash", 'c'),
-    ("bash", 'c'),
-    ("dash", 'c'),
-    ("ksh", 'c'),
-    ("zsh", 'c'),
-    ("python", 'c'),
-    ("node", 'e'),
-    ("node", 'p'),
-    ("perl", 'e'),
-    ("ruby", 'e'),
-    ("php", 'r'),
+/// Programs that run the argument of an option as code, with the letters of such options.
+const INTERPRETERS: [(&str, &str); 12] = [
+    ("python", "c"),
+    ("pypy", "c"),
+    ("node", "ep"),
+    ("bun", "ep"),
+    ("perl", "eE"),
+    ("ruby", "e"),
+    ("php", "r"),
+    ("lua", "e"),
+    ("luajit", "e"),
+    ("julia", "eE"),
+    ("Rscript", "e"),
+    ("osascript", "e"),
 ];
+/// Programs that run the first argument after `-c` and other options as code.
+const SHELLS: [&str; 8] = ["sh", "ash", "bash", "dash", "fish", "ksh", "su", "zsh"];
+/// Programs whose first argument is code.
+const AWKS: [&str; 4] = ["awk", "gawk", "mawk", "nawk"];
 /// Shell keywords and wrapper programs that may stand before a command's name.
 const BEFORE_COMMANDS: [&str; 16] = [
     "!", "{", "builtin", "command", "do", "elif", "else", "env", "exec", "if", "nohup", "sudo",
@@ -111,11 +115,12 @@ impl Scanner<'_> {
 
     /// Returns a description of the program that runs the current word as code; `None` if no program does.
     fn read_again(&self) -> Option<&'static str> {
-        let start = self.stack.iter().rev().find_map(|it| match it {
+        let command = self.stack.iter().rev().find_map(|it| match it {
             Level::Bare(start) => Some(*start),
             Level::Double | Level::Single | Level::Comment => None,
         });
-        let words = words(self.line.get(start.unwrap_or_default()..self.at).unwrap_or_default());
+        let text = self.line.get(command.unwrap_or_default()..self.at).unwrap_or_default();
+        let (words, start) = words(text);
         let is_name = |it: &&String| {
             let is_assignment = it.split_once('=').is_some_and(|(name, _)| {
                 !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || it == '_')
@@ -125,19 +130,14 @@ impl Scanner<'_> {
         if words.iter().find(is_name).is_some_and(|it| it == "eval") {
             return Some(IN_EVAL);
         }
-        let (option, before) = words.split_last()?;
-        let is_long = option == "--eval" || option == "--print";
-        let letters = option.strip_prefix('-').filter(|it| it.chars().all(char::is_alphabetic));
-        let reads = |program: &String| {
-            let name = program.rsplit('/').next().unwrap_or(program);
-            let name = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
-            INTERPRETERS.iter().any(|(it, letter)| {
-                *it == name
-                    && (letters.is_some_and(|it| it.ends_with(*letter))
-                        || (is_long && name == "node"))
-            })
-        };
-        before.iter().any(reads).then_some(IN_SCRIPT)
+        let mut rest = words.as_slice();
+        while let [program, before @ ..] = rest {
+            if runs_next_word(program, before, &start) {
+                return Some(IN_SCRIPT);
+            }
+            rest = before;
+        }
+        None
     }
 
     /// Moves past a placeholder. The placeholder is part of a word.
@@ -238,10 +238,79 @@ impl Scanner<'_> {
     }
 }
 
-/// Returns the complete words of a text, without their quotes.
+/// Returns true if a program runs the next word of its command line as code.
 ///
-/// The last word may be incomplete and is left out.
-fn words(text: &str) -> Vec<String> {
+/// `before` are the words between the name of the program and the next word. `start` is the start of the next word.
+fn runs_next_word(program: &str, before: &[String], start: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let name = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
+    let last = before.last().map_or("", String::as_str);
+    match name {
+        // The remote shell runs all arguments.
+        "ssh" => return true,
+        "pwsh" | "powershell" => {
+            return before.iter().any(|it| letters(it).starts_with(['c', 'C']));
+        }
+        "deno" => {
+            let eval = before.iter().position(|it| it == "eval");
+            return eval.is_some_and(|at| !has_operand(&before[at + 1..], |_| false));
+        }
+        _ if SHELLS.contains(&name) => {
+            let is_script = |(at, it): (usize, &String)| {
+                it == "--command"
+                    || letters(it).ends_with('c')
+                    || letters(it).contains('c') && !has_operand(&before[..at], is_set)
+            };
+            let at = before.iter().enumerate().position(is_script);
+            return at.is_some_and(|at| !has_operand(&before[at..], is_set));
+        }
+        _ if AWKS.contains(&name) => {
+            let has_value = |it: &str| ["-v", "-F", "-e"].contains(&it);
+            let is_file = before.iter().any(|it| it.starts_with("-f"));
+            let is_value = last == "-v" || last == "-F" || start.starts_with('-');
+            return !is_file && !is_value && !has_operand(before, has_value);
+        }
+        _ => {}
+    }
+    let Some((_, options)) = INTERPRETERS.iter().find(|(it, _)| *it == name) else { return false };
+    let is_code = |it: char| options.contains(it);
+    let is_long =
+        |it: &str| options.contains('p') && (it.starts_with("--eval") || it.starts_with("--print"));
+    // The code may follow in the word of the option: `perl -e'…'`.
+    let is_joined = letters(start).ends_with(is_code)
+        || start.strip_prefix('-').is_some_and(|it| it.starts_with(is_code));
+    letters(last).ends_with(is_code)
+        || is_long(last)
+        || is_long(start)
+        || is_joined && !has_operand(before, |_| false)
+}
+
+/// Returns the letters of an option such as `-ec`; empty for any other word.
+fn letters(word: &str) -> &str {
+    let letters = word.strip_prefix('-').filter(|it| it.chars().all(char::is_alphabetic));
+    letters.unwrap_or_default()
+}
+
+/// Returns true if a shell's option has a value: `-o pipefail`.
+fn is_set(option: &str) -> bool {
+    option.starts_with(['-', '+']) && option.ends_with(['o', 'O'])
+}
+
+/// Returns true if one of the words is neither an option nor the value of an option.
+fn has_operand(words: &[String], has_value: impl Fn(&str) -> bool) -> bool {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if has_value(word) {
+            words.next();
+        } else if !word.starts_with(['-', '+']) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns the complete words of a text, without their quotes, and the start of an incomplete last word.
+fn words(text: &str) -> (Vec<String>, String) {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut quote = None;
     let mut chars = text.chars();
@@ -257,7 +326,7 @@ fn words(text: &str) -> Vec<String> {
             _ => word.get_or_insert_default().push(it),
         }
     }
-    words
+    (words, word.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -306,6 +375,14 @@ mod tests {
             ("sh run.sh -c {{v}}; x {{v}}", "unsafe: a script"),
             ("sh -c 'a'; run -c {{v}}", "sh -c 'a'; run -c '$(id); x'"),
             ("grep -c {{v}}", "grep -c '$(id); x'"),
+            ("bash run.sh -count {{v}}", "bash run.sh -count '$(id); x'"),
+            ("bash -ce 'run \"$1\"' _ {{v}}", "bash -ce 'run \"$1\"' _ '$(id); x'"),
+            ("awk -v x={{v}} '{print x}'", "awk -v x='$(id); x' '{print x}'"),
+            ("awk '{print}' {{v}}", "awk '{print}' '$(id); x'"),
+            ("awk -f run.awk {{v}}", "awk -f run.awk '$(id); x'"),
+            ("deno run x.ts {{v}}", "deno run x.ts '$(id); x'"),
+            ("pwsh run.ps1 {{v}}", "pwsh run.ps1 '$(id); x'"),
+            ("python agent.py -c{{v}}", "python agent.py -c'$(id); x'"),
         ] {
             let filled = filled(line, "$(id); x");
             let is_expected = match expected {
@@ -331,6 +408,26 @@ mod tests {
             "node -e 'f(\"{{v}}\")'",
             "node --eval 'f(\"{{v}}\")'",
             "perl -ne '{{v}}'",
+            "sh -ce '{{v}}'",
+            "bash -c -e '{{v}}'",
+            "bash -c -o pipefail 'x {{v}}'",
+            "bash -euo pipefail -c 'x {{v}}'",
+            "bash -c -- 'x {{v}}'",
+            "su me -c '{{v}}'",
+            "true | xargs sh -c '{{v}}'",
+            "ssh host 'echo {{v}}'",
+            "ssh host echo {{v}}",
+            "awk '{{v}}'",
+            "awk -v x=1 -F : '{ print {{v}} }'",
+            "gawk -e '{{v}}'",
+            "lua5.4 -e '{{v}}'",
+            "pwsh -Command 'echo {{v}}'",
+            "pwsh -c echo {{v}}",
+            "deno eval --ext=ts '{{v}}'",
+            "pypy3 -c '{{v}}'",
+            "python -c'{{v}}'",
+            "perl -e'print {{v}}'",
+            "node --eval='f({{v}})'",
             "eval echo {{v}}",
             "eval \"echo {{v}}\"",
             "X=1 eval 'echo {{v}}'",
