@@ -162,7 +162,8 @@ impl ToolArgsMatch {
     }
 
     fn is_default(&self, key: &str, value: &Value) -> bool {
-        self.defaults.get(key).is_some_and(|it| equal(it, value))
+        // An expected argument is compared, even if it has its default value.
+        self.args.get(key).is_none() && self.defaults.get(key).is_some_and(|it| equal(it, value))
     }
 
     fn matches(&self, actual: &Value) -> bool {
