@@ -101,7 +101,8 @@ fn flagged(execution: &Execution) -> Option<String> {
             };
             Some(said.map_or_else(|| format!("{part} failed safety checks"), str::to_owned))
         }
-        None if execution.finish_reason == Some(FinishReason::ContentFilter) => {
+        // The filter stopped the answer, even if the recorded flags are incomplete.
+        _ if execution.finish_reason == Some(FinishReason::ContentFilter) => {
             Some("Output failed safety checks".to_owned())
         }
         _ => None,
