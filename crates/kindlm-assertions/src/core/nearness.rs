@@ -127,7 +127,12 @@ impl Similar {
     /// Returns the measure of a failure with its limit; without `not-`, also the difference of the texts.
     fn evidence(&self, actual: f64, text: &str, output: &str) -> Vec<ResultEvidence> {
         let is_far = self.metric == Metric::Euclidean;
-        let bound = if is_far == self.negate { Bound::AtLeast } else { Bound::AtMost };
+        let bound = match (is_far, self.negate) {
+            (true, false) => Bound::AtMost,
+            (true, true) => Bound::MoreThan,
+            (false, false) => Bound::AtLeast,
+            (false, true) => Bound::LessThan,
+        };
         let name = if is_far { "distance" } else { "similarity" };
         let mut evidence = vec![measure(name, actual, (self.threshold, bound), None)];
         if !self.negate {

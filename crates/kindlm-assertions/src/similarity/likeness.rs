@@ -70,7 +70,7 @@ impl Limit {
         output: &str,
         references: &[String],
     ) -> Vec<ResultEvidence> {
-        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        let bound = if self.negate { Bound::LessThan } else { Bound::AtLeast };
         let mut evidence = vec![measure(name, actual, (self.threshold, bound), None)];
         if let ([only], false) = (references, self.negate) {
             evidence.push(text_diff(only, output));

@@ -142,6 +142,23 @@ fn evidence_of(check: &Value, execution: &Execution) -> Value {
 }
 
 #[test]
+fn negated_limits_exclude_the_limit_itself() {
+    let spans = "{ traceId: t, spans: [{ spanId: a, name: call, startTime: 1, endTime: 11 }] }";
+    let recorded = format!("output: a\nlatencyMs: 100\ntrace: {spans}\n");
+    let execution = Recorded::parse(&recorded).unwrap().execution;
+    for (check, bound) in [
+        (json!({"type": "not-latency", "maxMs": 100}), "moreThan"),
+        (json!({"type": "not-latency", "threshold": 100}), "moreThan"),
+        (json!({"type": "not-max-latency", "value": 100}), "moreThan"),
+        (json!({"type": "not-trace-error-spans", "value": 0}), "moreThan"),
+        (json!({"type": "not-trace-span-duration", "value": {"max": 10}}), "moreThan"),
+        (json!({"type": "not-rouge-n", "value": "a", "threshold": 1}), "lessThan"),
+    ] {
+        assert_eq!(evidence_of(&check, &execution)[0]["bound"], bound, "{check}");
+    }
+}
+
+#[test]
 fn negated_checks_show_what_was_found() {
     let output = "Grüße an ADA, ada@example.org".to_owned();
     let execution = Execution { output, ..Execution::default() };

@@ -167,6 +167,10 @@ pub enum Bound {
     AtMost,
     /// The value must reach the limit.
     AtLeast,
+    /// The value must exceed the limit.
+    MoreThan,
+    /// The value must be below the limit.
+    LessThan,
 }
 
 impl TextSpan {

@@ -163,7 +163,7 @@ impl Assertion for ToolCallF1 {
                 "Tool Call F1 score {shown} is {side} threshold {threshold}. {lists}. Precision={precision}, Recall={recall}"
             )
         };
-        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        let bound = if self.negate { Bound::LessThan } else { Bound::AtLeast };
         vec![Grade { pass, score, reason }.result(ID, LABEL).with_failure_evidence(|| {
             let limit = (self.threshold, bound);
             let expected = self.expected.iter().filter(|_| !self.negate);

@@ -160,7 +160,7 @@ impl TraceErrorSpans {
         #[expect(clippy::cast_precision_loss, reason = "traces have far fewer than 2^52 spans")]
         let (count, all) = (errors.len() as f64, meant().count() as f64);
         let rate = if all > 0.0 { count / all * 100.0 } else { 0.0 };
-        let bound = if self.negate { Bound::AtLeast } else { Bound::AtMost };
+        let bound = if self.negate { Bound::MoreThan } else { Bound::AtMost };
         let is_wrong = |actual: f64, max: f64| (actual > max) != self.negate;
         let by_count = self.max_count.filter(|max| is_wrong(count, *max));
         let by_share = self.max_percentage.filter(|max| is_wrong(rate, *max));

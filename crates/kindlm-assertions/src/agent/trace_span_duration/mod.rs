@@ -138,7 +138,7 @@ impl Limit {
         let mut spans: Vec<Took<'_>> =
             meant.filter_map(|it| Some((it.name.as_str(), took(it)?))).collect();
         spans.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let bound = if negate { Bound::AtLeast } else { Bound::AtMost };
+        let bound = if negate { Bound::MoreThan } else { Bound::AtMost };
         let (name, actual) = match self.percentile {
             Some(share) => (format!("p{}", ecma::number(share)), percentile(&spans, share)),
             None => ("longest span".to_owned(), spans.last().map_or(f64::NAN, |it| it.1)),

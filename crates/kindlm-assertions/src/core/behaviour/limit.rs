@@ -34,7 +34,7 @@ impl Limit {
         };
         let within = measured <= self.most + TOLERANCE;
         let reason = format!("{}, at most {} expected", shown(measured), shown(self.most));
-        let bound = if self.own.negate { Bound::AtLeast } else { Bound::AtMost };
+        let bound = if self.own.negate { Bound::MoreThan } else { Bound::AtMost };
         let result = Grade::with(within != self.own.negate, reason).result(id, &self.label);
         vec![result.with_failure_evidence(|| [measure(name, measured, (self.most, bound), unit)])]
     }

@@ -204,7 +204,7 @@ impl MaxScore {
         let result =
             Grade::with(pass, reason).result(ID, &self.label).with_failure_evidence(|| {
                 let is_low = self.threshold.filter(|it| own < it - TOLERANCE);
-                let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+                let bound = if self.own.negate { Bound::LessThan } else { Bound::AtLeast };
                 [measure("score", own, (is_low.unwrap_or(most), bound), None)]
             });
         let mut result = result.with_metadata("scores", all);

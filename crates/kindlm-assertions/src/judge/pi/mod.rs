@@ -187,7 +187,7 @@ impl Pi {
         let (shown, limit) = (ecma::to_fixed(score, 2), ecma::number(threshold));
         let reason = format!("Pi score {shown} {sign} {limit}");
         let pass = held != self.own.negate;
-        let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+        let bound = if self.own.negate { Bound::LessThan } else { Bound::AtLeast };
         let evidence = measure("score", score, (threshold, bound), None);
         let score = if self.own.negate { 1.0 - score } else { score };
         let result = Grade { pass, score, reason }.result(ID, &self.label);

@@ -106,7 +106,7 @@ fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<Asse
 
 /// Returns the cost with its limit. With `negate`, the cost must be above it.
 fn limited(cost: f64, max: f64, negate: bool) -> ResultEvidence {
-    let bound = if negate { Bound::AtLeast } else { Bound::AtMost };
+    let bound = if negate { Bound::MoreThan } else { Bound::AtMost };
     measure("cost", cost, (max, bound), Some("USD"))
 }
 

@@ -99,7 +99,7 @@ fn latency(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<A
 
 /// Returns the latency with its limit. With `negate`, the latency must be above it.
 fn limited(latency: f64, max: f64, negate: bool) -> ResultEvidence {
-    let bound = if negate { Bound::AtLeast } else { Bound::AtMost };
+    let bound = if negate { Bound::MoreThan } else { Bound::AtMost };
     measure("latency", latency, (max, bound), Some("ms"))
 }
 

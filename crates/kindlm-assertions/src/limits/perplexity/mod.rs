@@ -80,7 +80,7 @@ impl Assertion for Perplexity {
             format!("Perplexity {shown} is {is} threshold {}", ecma::number(threshold))
         });
         vec![grade.result(ID, LABEL).with_failure_evidence(|| {
-            let bound = if self.negate { Bound::AtLeast } else { Bound::AtMost };
+            let bound = if self.negate { Bound::MoreThan } else { Bound::AtMost };
             self.threshold.map(|it| measure("perplexity", perplexity, (it, bound), None))
         })]
     }

@@ -82,7 +82,7 @@ impl Assertion for PerplexityScore {
                 format!("Perplexity score {shown} is {is} threshold {}", ecma::number(threshold))
             }
         };
-        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        let bound = if self.negate { Bound::LessThan } else { Bound::AtLeast };
         let limit = self.threshold.map(|it| measure("perplexity score", score, (it, bound), None));
         let score = if self.negate { 1.0 - score } else { score };
         vec![Grade { pass, score, reason }.result(ID, LABEL).with_failure_evidence(|| limit)]

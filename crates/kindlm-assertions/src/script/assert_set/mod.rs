@@ -205,7 +205,7 @@ impl Set {
             false => Verdict::Fail { code, message: reason.clone() },
         };
         let (measured, score) = (score, if self.negate { 1.0 - score } else { score });
-        let bound = if self.negate { Bound::AtMost } else { Bound::AtLeast };
+        let bound = if self.negate { Bound::LessThan } else { Bound::AtLeast };
         let limit = self.threshold.map(|it| measure("score", measured, (it, bound), None));
         let result = AssertionResult::new(ID, LABEL, verdict).with_reasoning(reason);
         let result = result.with_failure_evidence(|| limit);

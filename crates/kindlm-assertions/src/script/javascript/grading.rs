@@ -54,7 +54,7 @@ impl JavaScript {
         let held = self.own.threshold.map_or(number > 0.0, |threshold| number >= threshold);
         let pass = held != self.own.negate;
         let reason = if pass { PASSED.to_owned() } else { self.returned(self.own.negate) };
-        let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+        let bound = if self.own.negate { Bound::LessThan } else { Bound::AtLeast };
         Grade { pass, score: number, reason }.result(ID, &self.label).with_failure_evidence(|| {
             self.own.threshold.map(|it| measure("score", number, (it, bound), None))
         })

@@ -115,7 +115,7 @@ impl Interpreted {
 
     /// Returns the score with its threshold; `None` without a threshold.
     fn score_evidence(&self, score: f64) -> Option<ResultEvidence> {
-        let bound = if self.own.negate { Bound::AtMost } else { Bound::AtLeast };
+        let bound = if self.own.negate { Bound::LessThan } else { Bound::AtLeast };
         self.own.threshold.map(|it| measure("score", score, (it, bound), None))
     }
 
