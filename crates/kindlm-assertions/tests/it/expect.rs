@@ -91,6 +91,27 @@ fn every_problem_is_reported_with_its_place() {
 }
 
 #[test]
+fn permissions_of_a_check_are_validated() {
+    for (entry, pointer, part) in [
+        (
+            json!({"type": "python", "value": "True", "scripts": {"env": ["A=b"]}}),
+            "/scripts/env/0",
+            "`A=b`",
+        ),
+        (
+            json!({"type": "not-ruby", "value": "true", "scripts": {"env": ["*"]}}),
+            "/scripts/env/0",
+            "`*`",
+        ),
+    ] {
+        let (_, problems) = compile(&json!({"assert": [entry]}), &Setup::new(&files(), None));
+        let [problem] = problems.as_slice() else { panic!("{entry}: {problems:?}") };
+        assert_eq!(problem.pointer, format!("/assert/0{pointer}"), "{entry}");
+        assert!(problem.message.contains(part), "{entry}: {}", problem.message);
+    }
+}
+
+#[test]
 fn list_entries_report_their_problems() {
     let lines: Vec<String> = [
         json!({"type": "latency", "maxMs": 5}),

@@ -101,12 +101,13 @@ impl Interpreted {
             Some(Ok(file)) => ScriptSource::File { path: file.path, function: file.function },
             None => body(&config.value),
         };
-        let block = config.scripts.map_or_else(ScriptsBlock::default, |it| ScriptsBlock {
+        let block = config.scripts.map(|it| ScriptsBlock {
             env: it.env,
             timeout_ms: it.timeout_ms,
             ..ScriptsBlock::default()
         });
-        let settings = ScriptSettings { runtime: language.runtime, ..setup.scripts.with(&block) };
+        let settings = setup.script_settings(block.as_ref())?;
+        let settings = ScriptSettings { runtime: language.runtime, ..settings };
         compiled(setup, settings.runtime, &settings, &source)
             .map_err(|problem| vec![problem.under("/value")])?;
         Ok(Arc::new(Self {
