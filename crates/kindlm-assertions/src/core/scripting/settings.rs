@@ -156,8 +156,10 @@ impl ScriptSettings {
         }
         let ScriptPermissions { net, read, env } = &**permissions;
         let runtime = match runtime {
+            ScriptRuntime::QuickJs => "quickjs",
             ScriptRuntime::Node => "node",
-            _ => "quickjs",
+            ScriptRuntime::Python => "python",
+            ScriptRuntime::Ruby => "ruby",
         };
         Some(json!({"runtime": runtime, "net": net, "read": read, "env": env}))
     }
@@ -199,6 +201,19 @@ mod tests {
         .unwrap();
         let told: Vec<String> = block.problems().into_iter().map(|it| it.pointer).collect();
         assert_eq!(told, ["/net/0", "/env/1", "/env/2", "/env/3", "/env/5"]);
+    }
+
+    #[test]
+    fn deciding_settings_name_the_runtime() {
+        for (runtime, expected) in [
+            (ScriptRuntime::Node, "node"),
+            (ScriptRuntime::Python, "python"),
+            (ScriptRuntime::Ruby, "ruby"),
+        ] {
+            let settings = ScriptSettings { runtime, ..ScriptSettings::default() };
+            assert_eq!(settings.deciding().unwrap()["runtime"], expected);
+        }
+        assert_eq!(ScriptSettings::default().deciding(), None);
     }
 
     #[test]
