@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_types::script::{
     ScriptOutcome, ScriptQuestion, ScriptRuntime, ScriptSource, ScriptValue,
 };
-use kindlm_types::{Problem, Question, ecma};
+use kindlm_types::{HostPattern, Problem, Question, ecma};
 use serde_json::{Value, json};
 
 use crate::core::scripting::ScriptSettings;
@@ -46,12 +46,38 @@ pub(crate) fn host(url: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
-/// Returns the problem of a check that may not reach its service.
+/// Returns the problem of a check that may not reach its service; `None` if the hosts of `net` permit it.
 ///
 /// The pointer of the problem starts at the check.
-pub(crate) fn not_permitted(at: &str, host: &str) -> Problem {
-    Problem::new(at, "this check may not use the network")
-        .with_help(format!("add `scripts: {{ net: [\"{host}\"] }}` to the suite or to the check"))
+pub(crate) fn not_permitted(at: &str, url: &str, host: &str, net: &[String]) -> Option<Problem> {
+    let message = if net.is_empty() {
+        "this check may not use the network".to_owned()
+    } else if may_reach(url, host, net) {
+        return None;
+    } else {
+        format!("this check may not reach `{host}`")
+    };
+    let help = format!("add `scripts: {{ net: [\"{host}\"] }}` to the suite or to the check");
+    Some(Problem::new(at, message).with_help(help))
+}
+
+/// Returns true if a host of the list matches the host of a URL.
+///
+/// Also returns true for a host that only a URL parser can compare. The request itself checks every host.
+fn may_reach(url: &str, host: &str, net: &[String]) -> bool {
+    let (name, port) = match host.rsplit_once(':').filter(|(_, it)| !it.contains(']')) {
+        Some((name, port)) if !port.is_empty() => (name, port.parse().ok()),
+        Some((name, _)) => (name, Some(default_port(url))),
+        None => (host, Some(default_port(url))),
+    };
+    let name = name.to_ascii_lowercase();
+    let is_plain = name.chars().all(|it| it.is_ascii_alphanumeric() || ".-_:[]".contains(it));
+    let mut patterns = net.iter().filter_map(|it| HostPattern::parse(it).ok());
+    !is_plain || patterns.any(|it| it.matches(&name, port))
+}
+
+fn default_port(url: &str) -> u16 {
+    if url.starts_with("https:") { 443 } else { 80 }
 }
 
 /// Returns the question that posts `body` to a service.
@@ -122,7 +148,7 @@ pub(crate) fn score(value: &Value) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{host, score};
+    use super::{host, may_reach, score};
     use serde_json::json;
 
     #[test]
@@ -132,6 +158,24 @@ mod tests {
         }
         for value in [json!(-0.1), json!(1.01), json!(7), json!(1e300), json!("0.5"), json!(true)] {
             assert!(score(&value).unwrap_err().contains(&value.to_string()), "{value}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_with_their_ports() {
+        for (url, net, expected) in [
+            ("https://A.example/x", "a.example", true),
+            ("https://a.example/x", "b.example", false),
+            ("https://a.example/x", "*.a.example", false),
+            ("https://x.a.example/x", "*.a.example", true),
+            ("https://a.example/x", "a.example:443", true),
+            ("http://a.example/x", "a.example:443", false),
+            ("http://a.example:8080", "a.example:80", false),
+            ("http://[::1]:80/x", "[::1]", true),
+            ("https://bücher.example/x", "xn--bcher-kva.example", true),
+        ] {
+            let net = [net.to_owned()];
+            assert_eq!(may_reach(url, host(url).unwrap(), &net), expected, "{url} {net:?}");
         }
     }
 

@@ -92,6 +92,7 @@ fn every_problem_is_reported_with_its_place() {
 
 #[test]
 fn permissions_of_a_check_are_validated() {
+    let webhook = "https://a.test/x";
     for (entry, pointer, part) in [
         (
             json!({"type": "python", "value": "True", "scripts": {"env": ["A=b"]}}),
@@ -103,12 +104,25 @@ fn permissions_of_a_check_are_validated() {
             "/scripts/env/0",
             "`*`",
         ),
+        (
+            json!({"type": "pi", "value": "x", "scripts": {"net": ["a.test"], "env": ["WITHPI_API_KEY"]}}),
+            "",
+            "`api.withpi.ai`",
+        ),
+        (
+            json!({"type": "webhook", "value": webhook, "scripts": {"net": ["b.test"]}}),
+            "/value",
+            "`a.test`",
+        ),
     ] {
         let (_, problems) = compile(&json!({"assert": [entry]}), &Setup::new(&files(), None));
         let [problem] = problems.as_slice() else { panic!("{entry}: {problems:?}") };
         assert_eq!(problem.pointer, format!("/assert/0{pointer}"), "{entry}");
         assert!(problem.message.contains(part), "{entry}: {}", problem.message);
     }
+    let granted =
+        json!({"assert": [{"type": "webhook", "value": webhook, "scripts": {"net": ["a.test"]}}]});
+    assert_eq!(compiled(&granted), (vec!["webhook"], String::new()));
 }
 
 #[test]

@@ -136,10 +136,8 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     let (net, env) = config.scripts.map_or((None, None), |it| (it.net, it.env));
     let block = ScriptsBlock { net, env, ..ScriptsBlock::default() };
     let settings = setup.script_settings(Some(&block))?;
-    let mut problems = Vec::new();
-    if settings.permissions.net.is_empty() {
-        problems.push(service::not_permitted("", host));
-    }
+    let net = &settings.permissions.net;
+    let mut problems = Vec::from_iter(service::not_permitted("", &url, host, net));
     let variable = config.api_key_env;
     if !settings.permissions.env.contains(&variable) {
         let problem = Problem::new("", format!("this check may not read the variable `{variable}`"))

@@ -98,8 +98,9 @@ fn build(
     let (net, timeout_ms) = config.scripts.map_or((None, None), |it| (it.net, it.timeout_ms));
     let block = ScriptsBlock { net, ..ScriptsBlock::default() };
     let settings = setup.script_settings(Some(&block))?;
-    if settings.permissions.net.is_empty() {
-        return Err(vec![service::not_permitted("/value", host)]);
+    let net = &settings.permissions.net;
+    if let Some(problem) = service::not_permitted("/value", &url, host, net) {
+        return Err(vec![problem]);
     }
     let label = own.label(&format!("Webhook: {host}"));
     let timeout = timeout_ms.map_or(TIMEOUT, Duration::from_millis);
