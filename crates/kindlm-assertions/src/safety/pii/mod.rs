@@ -165,8 +165,8 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     }
     for (index, custom) in config.custom_patterns.into_iter().enumerate() {
         let pointer = format!("/customPatterns/{index}/pattern");
-        let names = (custom.name.clone(), custom.name);
-        match pattern(setup, names, &custom.pattern, pointer) {
+        let name = unique(&custom.name, &format!("pattern {}", index + 1), &searches);
+        match pattern(setup, (custom.name, name), &custom.pattern, pointer) {
             Ok(search) => searches.push(search),
             Err(problem) => problems.push(problem),
         }
@@ -190,10 +190,20 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     Ok(Arc::new(Pii { searches, scan: config.scan }))
 }
 
-/// Returns `name`, or `name (id)` if another search has this name. Labels identify checks in reports.
+/// Returns the name, with the id, and also with a number if needed, so that no other search has the name.
+///
+/// Labels identify checks in reports.
 fn unique(name: &str, id: &str, searches: &[Search]) -> String {
-    let is_taken = searches.iter().any(|it| it.name == name);
-    if is_taken { format!("{name} ({id})") } else { name.to_owned() }
+    let is_taken = |name: &String| searches.iter().any(|it| it.name == *name);
+    let mut unique = name.to_owned();
+    for count in 1.. {
+        if !is_taken(&unique) {
+            break;
+        }
+        let count = if count == 1 { String::new() } else { format!(" {count}") };
+        unique = format!("{name} ({id}{count})");
+    }
+    unique
 }
 
 fn pattern(

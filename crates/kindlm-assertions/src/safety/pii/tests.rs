@@ -239,6 +239,18 @@ fn without_patterns_of_its_own_the_three_default_ones_apply() {
 }
 
 #[test]
+fn equal_names_of_custom_patterns_have_different_labels() {
+    let custom = |name: &str| json!({"name": name, "pattern": "q"});
+    let patterns = [custom("x"), custom("x"), custom("x"), custom("x (pattern 5)"), custom("x")];
+    let config = json!({"denyPatterns": [], "customPatterns": patterns});
+    let results = evaluate(&config, &with_output("q"));
+    let labels: Vec<&str> = results.iter().map(|it| it.label.as_str()).collect();
+    let expected = ["x", "x (pattern 2)", "x (pattern 3)", "x (pattern 5)", "x (pattern 5 2)"];
+    assert_eq!(labels, expected.map(|it| format!("PII: {it}")));
+    assert!(results.iter().take(3).all(|it| it.metadata["pattern"] == "x"));
+}
+
+#[test]
 fn every_default_pattern_compiles() {
     for (pattern, _) in DEFAULT_PATTERNS {
         assert!(Pattern::new(pattern, Flags { ignore_case: true }).is_ok(), "{pattern}");
