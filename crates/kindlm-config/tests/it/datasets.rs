@@ -82,6 +82,22 @@ fn columns_of_csv_are_variables() {
 }
 
 #[test]
+fn columns_with_names_of_other_test_keys_are_warned_about() {
+    let csv = "name,prompt,vars.name,threshold,vars.cluster,expect.output.contains\na,greet,Ada,0.5,x,[z]\n";
+    let loaded = suite_with("file://cases.csv", &Memory::of([("cases.csv", csv)]));
+    assert_eq!(names(&loaded), ["a"]);
+    assert_eq!(body(&loaded, 0).vars["threshold"], "0.5");
+    let warned: Vec<&str> = loaded
+        .warnings
+        .iter()
+        .map(|it| it.message.as_str())
+        .filter(|it| it.contains("column"))
+        .collect();
+    let [only] = warned.as_slice() else { panic!("{warned:?}") };
+    assert!(only.starts_with("the column `threshold` is a variable"), "{only}");
+}
+
+#[test]
 fn problems_are_shown_in_the_dataset() {
     let bad = "{\"name\": \"a\", \"prompt\": \"gret\", \"expect\": {}}\n{\"name\": \"b\" \"prompt\"}\n{\"name\": \"a\", \"prompt\": \"greet\", \"expct\": {}}\n";
     let csv = "name,prompt,expect.output.contain\nx,greet,[a]\ny,greet\nz,greet,\"[a\"\n";

@@ -6,7 +6,7 @@
 //! - `models` and `tags` are comma-separated lists.
 //! - `repeat`, `passRateMin`, `maxTurns`, `timeoutMs`, `skip` and `expect` are YAML.
 //! - `expect.output.contains` is the value at this path of `expect`, as YAML.
-//! - `vars.name` is the variable `name`.
+//! - `vars.name` is the variable `name`. A column with the name of another key of tests is a variable, with a warning.
 //!
 //! An empty cell of such a column omits the key, except in `vars` columns. A row without prompt, command and transcript
 //! uses the prompt of the suite, if there is exactly one.
@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use super::Builder;
 use super::dataset::entry;
 use crate::load::resolve::Prompts;
+use crate::written::TestEntry;
 
 /// The target of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,12 +85,27 @@ impl Builder<'_> {
 
     fn header(&mut self, source: &Arc<Source>, row: &Row) -> Vec<Column> {
         let columns: Vec<Column> = row.cells().map(|it| Column::of(it.trim())).collect();
+        let keys = schemars::schema_for!(TestEntry);
         let mut seen = HashSet::with_capacity(columns.len());
         for (index, column) in columns.iter().enumerate() {
             if !seen.insert(column) {
                 let name = row.cells().nth(index).unwrap_or_default();
                 let message = format!("duplicate column `{name}`");
                 self.base.sink.push(Diagnostic::error(Code::DUPLICATE, message, source, row.span));
+            }
+            // `vars.threshold` is a variable on purpose, `threshold` may be meant as the key of a test.
+            if let Column::Var(name) = column
+                && row.cells().nth(index).is_some_and(|it| it.trim() == name)
+                && keys.pointer("/properties").is_some_and(|it| it.get(name).is_some())
+            {
+                let message = format!(
+                    "the column `{name}` is a variable, because a CSV file cannot set the key `{name}` of tests"
+                );
+                let help = format!(
+                    "name the column `vars.{name}` if it is a variable, or write the tests as JSON lines"
+                );
+                let warning = Diagnostic::error(Code::UNKNOWN_KEY, message, source, row.span);
+                self.base.sink.push(warning.with_help(help).into_warning());
             }
         }
         columns
