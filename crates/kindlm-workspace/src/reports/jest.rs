@@ -3,7 +3,7 @@
 use kindlm_types::workspace::{TestRan, TestStatus};
 use serde::Deserialize;
 
-use super::test;
+use super::{below, test};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,8 +42,7 @@ pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
     let report = parse(report)?;
     let mut tests = Vec::new();
     for file in &report.test_results {
-        let name =
-            file.name.strip_prefix(folder).map_or(&*file.name, |it| it.trim_start_matches('/'));
+        let name = below(&file.name, folder);
         let before = tests.len();
         for it in &file.assertion_results {
             tests.push(one(name, it)?);

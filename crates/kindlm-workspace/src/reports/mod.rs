@@ -10,7 +10,7 @@ mod libtest;
 mod pytest;
 mod tap;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kindlm_types::workspace::{TestFormat, TestRan, TestStatus};
 
@@ -81,17 +81,33 @@ pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String
 /// The path of the folder is removed from both, because it differs in each run.
 fn finish(tests: &mut [TestRan], folder: &str) {
     let folder = format!("{folder}/");
+    for test in tests.iter_mut() {
+        test.name = test.name.replace(&folder, "");
+    }
+    let mut taken: HashSet<String> = tests.iter().map(|it| it.name.clone()).collect();
     let mut seen: HashMap<String, usize> = HashMap::new();
     for test in tests {
-        test.name = test.name.replace(&folder, "");
         let count = seen.entry(test.name.clone()).or_default();
         *count += 1;
         if *count > 1 {
-            test.name = format!("{} ({count})", test.name);
+            let name = std::mem::take(&mut test.name);
+            loop {
+                test.name = format!("{name} ({count})");
+                if taken.insert(test.name.clone()) {
+                    break;
+                }
+                *count += 1;
+            }
         }
         let message = test.message.take().map(|it| it.replace(&folder, ""));
         test.message = message.map(|it| shortened(it.trim())).filter(|it| !it.is_empty());
     }
+}
+
+/// Returns a path relative to the folder; unchanged if the path is not below the folder.
+fn below<'p>(path: &'p str, folder: &str) -> &'p str {
+    let rest = path.strip_prefix(folder).filter(|it| it.starts_with('/'));
+    rest.map_or(path, |it| it.trim_start_matches('/'))
 }
 
 fn shortened(text: &str) -> String {

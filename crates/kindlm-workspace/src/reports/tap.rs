@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use kindlm_types::workspace::{TestRan, TestStatus};
 
-use super::test;
+use super::{below, test};
 
 /// A test point: a line `ok …` or `not ok …`, with its nested tests.
 struct Point {
@@ -27,7 +27,7 @@ pub(super) fn read(
 ) -> Result<Vec<TestRan>, String> {
     // A test may have a file's name, so check that the file exists.
     let is_test_file = |name: &str| {
-        let path = name.strip_prefix(folder).map_or(name, |it| it.trim_start_matches('/'));
+        let path = below(name, folder);
         has_script_ending(path) && (path.starts_with('/') || is_file(path))
     };
     let mut points: Vec<Point> = Vec::new();

@@ -336,6 +336,11 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
     assert_eq!(shown(TestFormat::Vitest, &noisy), shown(TestFormat::Vitest, VITEST));
     let twice = "1..3\nok 1 - a\nok 2 - a\nok 3 - b # 2 items\n";
     assert_eq!(shown(TestFormat::Tap, twice), "Passed a\nPassed a (2)\nPassed b # 2 items\n");
+    let like_a_number = "1..4\nok 1 - a\nok 2 - a\nok 3 - a (2)\nok 4 - a\n";
+    assert_eq!(
+        shown(TestFormat::Tap, like_a_number),
+        "Passed a\nPassed a (3)\nPassed a (2)\nPassed a (4)\n"
+    );
     // Only a whole word excuses a failure. A comment before the last test is not the summary.
     let excused = "1..6\n# fail 1\nnot ok 1 - a # TODOlist\nnot ok 2 - b # TODO: later\nok 3 - c #skip\n\
                    ok 4 # Skipped for now\nnot ok 5 - see #12\nnot ok 6 - e # skipping\n# fail 3\n";
@@ -382,6 +387,14 @@ proptest! {
 fn a_test_may_have_the_name_of_a_file_that_is_not_there() {
     let tap = "TAP version 13\n# Subtest: cart.ts\nok 1 - cart.ts\n1..1\n# fail 0\n";
     assert_eq!(shown(TestFormat::Tap, tap), "Passed cart.ts\n");
+}
+
+#[test]
+fn similar_folders_keep_their_paths() {
+    let suite = r#"{"numTotalTests":0,"testResults":[{"name":"/repo2/EVAL.ts","status":"failed","message":"m","assertionResults":[]}]}"#;
+    assert_eq!(shown(TestFormat::Vitest, suite), "Failed /repo2/EVAL.ts: m\n");
+    assert_eq!(below("/repo/a.ts", "/repo"), "a.ts");
+    assert_eq!(below("/repo2/a.ts", "/repo"), "/repo2/a.ts");
 }
 
 #[test]
