@@ -220,11 +220,15 @@ impl Event {
 
     /// Returns the reason why the recorded event is invalid; `None` if it is valid.
     ///
-    /// A negative cost is invalid, because it would cancel out the cost of other events.
+    /// A negative cost is invalid, because it would cancel out the cost of other events. A cost that is not finite
+    /// is invalid, because the sum of the costs would not be a number.
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::Usage { cost_usd: Some(cost), .. } if *cost < 0.0 => {
                 Some(format!("`costUsd` is negative: {cost}"))
+            }
+            Self::Usage { cost_usd: Some(cost), .. } if !cost.is_finite() => {
+                Some(format!("`costUsd` is not a finite number: {cost}"))
             }
             _ => None,
         }

@@ -163,3 +163,15 @@ fn tokens_reported_in_parts_are_added_up() {
     let usage = Event::usage(&[event(900, 100, 0), event(0, 0, 0)]).0.unwrap();
     assert!(!usage.is_whole());
 }
+
+#[test]
+fn costs_must_be_finite_and_not_negative() {
+    let problem = |cost| {
+        let event = Event::Usage { usage: Usage::default(), cost_usd: Some(cost) };
+        event.problem().unwrap_or_default()
+    };
+    assert_eq!(problem(0.0), "");
+    assert_eq!(problem(-0.5), "`costUsd` is negative: -0.5");
+    assert_eq!(problem(f64::NAN), "`costUsd` is not a finite number: NaN");
+    assert_eq!(problem(f64::INFINITY), "`costUsd` is not a finite number: inf");
+}
