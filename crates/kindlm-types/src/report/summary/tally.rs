@@ -397,7 +397,7 @@ impl Totals {
         counts.saved_repeats += case.saved_repeats();
         counts.executions += u64::from(case.repeats);
         counts.tokens = counts.tokens.saturating_add(case.total_tokens);
-        counts.cost.unknown += case.cost.unknown;
+        counts.cost.unknown = counts.cost.unknown.saturating_add(case.cost.unknown);
         self.cost.add(case.cost.known_usd);
         if let Some(share) = case.passed_share() {
             self.score.add(share);
@@ -407,7 +407,7 @@ impl Totals {
             counts.judge_cached_tokens = counts.judge_cached_tokens.saturating_add(cached);
             match execution.judge_cost_usd {
                 Some(usd) => self.judge_cost.add(usd),
-                None => counts.judge_cost.unknown += 1,
+                None => counts.judge_cost.unknown = counts.judge_cost.unknown.saturating_add(1),
             }
         }
     }
@@ -644,6 +644,16 @@ pub(super) mod tests {
         };
         let models: Vec<String> = report.summary().models.into_iter().map(|it| it.model).collect();
         assert_eq!(models, ["b", "a", "command"]);
+    }
+
+    #[test]
+    fn unknown_costs_saturate() {
+        let many = CaseResult {
+            cost: Cost { unknown: u32::MAX, ..Cost::default() },
+            ..case("x", Outcome::Failed)
+        };
+        let summary = Tally::of([&many, &many]).summary(&[], &[], ExitStatus::Success);
+        assert_eq!(summary.totals.cost.unknown, u32::MAX);
     }
 
     #[test]
