@@ -95,6 +95,9 @@ impl<'de> Visitor<'de> for Head<'_, '_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut head = Map::new();
         while let Some(key) = map.next_key::<String>()? {
+            if head.contains_key(&key) {
+                return Err(A::Error::custom(format!("duplicate key `{key}`")));
+            }
             if key == CASES {
                 map.next_value_seed(Cases(self.0))?;
                 head.insert(key, Value::Array(Vec::new()));

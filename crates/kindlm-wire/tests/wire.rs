@@ -116,3 +116,16 @@ fn every_conformance_vector_is_a_record() {
     }
     assert!(count > 500, "{count} vectors");
 }
+
+#[test]
+fn reports_with_a_duplicate_key_are_invalid() {
+    let start = r#"{"schemaVersion":1,"cases":[],"project":"a","#;
+    for (more, expected) in [
+        (r#""cases":[]}"#, "duplicate key `cases`"),
+        (r#""project":"b"}"#, "duplicate key `project`"),
+    ] {
+        let json = format!("{start}{more}");
+        let err = kindlm_wire::read_report(json.as_bytes(), &mut |_, _| {}).unwrap_err();
+        assert!(err.to_string().contains(expected), "{err}");
+    }
+}
