@@ -29,8 +29,8 @@ impl Weights {
 /// The formula is from Cohen (1968), *Psychol. Bull.* 70:213. Each pair has the scores of two raters for the same
 /// output.
 ///
-/// Fails without pairs, if a score is not a finite number, or if both raters gave the same score to all outputs
-/// ([`Undefined::OneAnswer`]). The time is quadratic in the number of distinct scores.
+/// Fails without pairs, if a score is not a finite number, if the weights of the scores are too large for floating-point
+/// numbers ([`Undefined::OutOfRange`]), or if both raters gave the same score to all outputs ([`Undefined::OneAnswer`]). The time is quadratic in the number of distinct scores.
 pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Undefined> {
     if pairs.is_empty() {
         return Err(Undefined::Empty);
@@ -47,6 +47,9 @@ pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Und
         .sum();
     let count: f64 = first.iter().map(|it| it.1).sum();
     let (seen, expected) = (seen / count, expected / (count * count));
+    if !seen.is_finite() || !expected.is_finite() {
+        return Err(Undefined::OutOfRange);
+    }
     let kappa = 1.0 - seen / expected;
     if kappa.is_finite() { Ok(kappa) } else { Err(Undefined::OneAnswer) }
 }

@@ -112,6 +112,8 @@ fn weighted_kappa_is_that_of_scikit_learn() {
     assert_eq!(weighted_kappa(&[], Weights::Equal), Err(Undefined::Empty));
     assert_eq!(weighted_kappa(&[(1.0, 1.0)], Weights::Linear), Err(Undefined::OneAnswer));
     assert_eq!(weighted_kappa(&[(f64::NAN, 1.0)], Weights::Linear), Err(Undefined::OutOfRange));
+    let huge = [(1e200, -1e200), (0.0, 1.0)];
+    assert_eq!(weighted_kappa(&huge, Weights::Quadratic), Err(Undefined::OutOfRange));
 }
 
 #[test]
