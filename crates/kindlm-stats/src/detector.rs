@@ -130,10 +130,10 @@ impl Detector {
 
     /// Returns the number of results that most likely came after the fall. The newest result is last in `results`.
     ///
-    /// The number is the maximum likelihood estimate of the change, so it is at least 1. Returns 0 without results, or if the
-    /// reference is not complete.
+    /// The number is the maximum likelihood estimate of the change. Returns 0 without results, if the reference is not
+    /// complete, or if its limit is 0, because no pass rate is below 0.
     pub fn results_after_fall(&self, results: &[bool]) -> usize {
-        let Some(limit) = self.limit else { return 0 };
+        let Some(limit) = self.limit.filter(|it| *it > 0.0) else { return 0 };
         let (mut sums, mut best) = ([0.0_f64; FALLS.len()], (f64::NEG_INFINITY, 0));
         for (count, passed) in (1..).zip(results.iter().rev()) {
             for (sum, fall) in sums.iter_mut().zip(FALLS) {
@@ -228,6 +228,7 @@ mod tests {
             detector.add(false);
         }
         assert!(!detector.is_alarm(10_000.0), "{}", detector.evidence());
+        assert_eq!(detector.results_after_fall(&[false, false]), 0);
     }
 
     #[test]
