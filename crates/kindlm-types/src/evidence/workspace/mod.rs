@@ -65,8 +65,11 @@ impl Workspace {
                 }
                 (None, Some(text), _) => {
                     // Before the change, the file was binary, a link, or did not exist.
-                    let before = if *change == ChangeKind::Added { "/dev/null" } else { path };
-                    all.extend(["--- ", before, "\n+++ b/", path, "\n"]);
+                    match change {
+                        ChangeKind::Added => all.push_str("--- /dev/null"),
+                        ChangeKind::Changed | ChangeKind::Deleted => all.extend(["--- a/", path]),
+                    }
+                    all.extend(["\n+++ b/", path, "\n"]);
                     all.extend(text.lines().flat_map(|line| ["+", line, "\n"]));
                 }
                 (None, None, Some(target)) => all.extend(["link ", path, " -> ", target, "\n"]),
@@ -262,7 +265,9 @@ mod tests {
         ] {
             let workspace =
                 changed(FileChange { change, binary, text: text(), ..FileChange::default() });
-            assert!(workspace.diff().unwrap().contains("\n+SECRET\n"), "{change:?} {binary}");
+            let before = if change == ChangeKind::Added { "/dev/null" } else { "a/a.txt" };
+            let expected = format!("--- {before}\n+++ b/a.txt\n+SECRET\n");
+            assert_eq!(workspace.diff(), Ok(expected), "{change:?} {binary}");
         }
     }
 
