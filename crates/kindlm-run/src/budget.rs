@@ -71,15 +71,20 @@ fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Mod
         }
     };
     let mut last = None;
+    let mut is_recorded = false;
     for unit in &plan.units {
-        let model = unit.model.filter(|_| asks_models);
+        let Some(case) = suite.cases.get(unit.case) else { continue };
+        // The plan lists all units of a case in succession, so this reads the body of each case once.
+        let is_first = last.replace(unit.case) != Some(unit.case);
+        if is_first && asks_models {
+            // Recorded outputs need no request.
+            is_recorded = case.body.body().is_ok_and(|it| it.recorded.is_some());
+        }
+        let model = unit.model.filter(|_| asks_models && !is_recorded);
         if let Some(model) = model.and_then(|it| suite.models.get(it)) {
             look(model);
         }
-        // The plan lists all units of a case in succession, so this reads the checks of each case once.
-        if last.replace(unit.case) != Some(unit.case)
-            && let Some(case) = suite.cases.get(unit.case)
-        {
+        if is_first {
             let asked = keys::questions(suite, case).into_iter();
             // Without a named model, a vendor's own embedding model may be asked, which has another price.
             let is_priced = |it: &Question| match it {

@@ -41,16 +41,18 @@ pub(crate) fn describe(
         let body = case.body.body().map_err(|err| {
             Failure::internal(format!("the test case `{}` cannot be executed: {err}", case.name))
         })?;
-        let requests = requests(&body, model.is_some());
+        // Recorded outputs need no request.
+        let asked = model.filter(|_| body.recorded.is_none());
+        let requests = requests(&body, asked.is_some());
         let alone = case.kind.alone().unwrap_or_default();
         let name = one_line(model.map_or(alone, |it| it.id.as_str()));
         let case_name = one_line(&case.name);
-        let each = match model.filter(|it| it.agent.is_some()) {
+        let each = match asked.filter(|it| it.agent.is_some()) {
             Some(_) => turns(&body),
             None => at_most(requests),
         };
         let _ = writeln!(text, "  {case_name} [{name}]: {} × {each}", group.repeats);
-        let first = model.and_then(|it| reserve_usd(&body, it));
+        let first = asked.and_then(|it| reserve_usd(&body, it));
         reserve = reserve.into_iter().chain(first).reduce(f64::max);
         // A comparison asks its questions once, for all models and tests that it compares.
         let is_first = case.compared.as_ref().is_none_or(|it| compared.insert(it));
@@ -142,6 +144,7 @@ fn requests(body: &CaseBody, on_model: bool) -> u32 {
 struct Estimate {
     commands: u64,
     transcripts: u64,
+    recorded: u64,
     agents: u64,
     requests: u64,
     questions: u64,
@@ -158,6 +161,7 @@ struct Estimate {
 impl Estimate {
     fn add_case(&mut self, suite: &Suite, body: &CaseBody, model: Option<&Model>, compares: bool) {
         match (model, &body.subject) {
+            (Some(_), _) if body.recorded.is_some() => self.recorded += 1,
             (Some(model), _) if model.agent.is_some() => {
                 self.agents += 1;
                 let name = &model.id;
@@ -260,6 +264,9 @@ impl std::fmt::Display for Estimate {
         if self.transcripts > 0 {
             writeln!(f, "transcripts: {}", self.transcripts)?;
         }
+        if self.recorded > 0 {
+            writeln!(f, "recorded outputs: {}", self.recorded)?;
+        }
         if self.agents > 0 {
             writeln!(f, "agents: {}", executions(self.agents.try_into().unwrap_or(usize::MAX)))?;
         }
@@ -328,4 +335,49 @@ fn executions(count: usize) -> String {
 
 fn cases(count: usize) -> String {
     if count == 1 { "1 test case".to_owned() } else { format!("{count} test cases") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{OpenOptions, Project, Purpose, World, budget};
+
+    /// Returns the suite in a folder, and its plan.
+    fn planned(folder: &Path, test: &str) -> (Suite, Plan) {
+        let config = format!(
+            "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+             providers: {{ openai: {{ apiKeyEnv: MOCK_KEY }} }}\n\
+             models: [{{ id: own, provider: openai, model: without-price }}]\n\
+             prompts: {{ p: {{ user: hello }} }}\ntests:\n  - {{ name: t, prompt: p, {test} }}\n"
+        );
+        std::fs::write(folder.join("kindlm.yaml"), config).unwrap();
+        let world = World::new(folder, Arc::new(|_| None));
+        let project =
+            Project::open(&world, &OpenOptions::new("kindlm.yaml"), Purpose::Models).unwrap();
+        let plan = kindlm_engine::plan(&project.suite, &RunOptions::default()).unwrap();
+        (project.suite, plan)
+    }
+
+    #[test]
+    fn recorded_outputs_need_no_request_and_no_price() {
+        let options = RunOptions { budget_usd: Some(1.0), ..RunOptions::default() };
+        let expect = "expect: { output: { contains: [a] } }";
+        for (test, is_recorded) in [(expect, false), (&*format!("output: a, {expect}"), true)] {
+            let folder = tempfile::tempdir().unwrap();
+            let (suite, plan) = planned(folder.path(), test);
+            assert_eq!(budget::check(&suite, &plan, &options, true).is_ok(), is_recorded);
+            let text = describe(&suite, &plan, &options, (&[], &[])).unwrap();
+            for (part, is_there) in [
+                ("  t [own]: 1 × no request\n", is_recorded),
+                ("recorded outputs: 1\n", is_recorded),
+                ("models: 1 request\n", !is_recorded),
+                ("no price known", !is_recorded),
+            ] {
+                assert_eq!(text.contains(part), is_there, "{part}: {text}");
+            }
+        }
+    }
 }
