@@ -40,18 +40,40 @@ pub fn file_digests(place: &SuiteFolder, files: &Folder, suite: &Suite) -> Vec<F
         }
     }
     for tree in files.trees() {
-        let Ok(inside) = files_of(&tree) else { continue };
-        let inside: Vec<PathBuf> = inside.into_iter().filter(|it| !is_output(it)).collect();
-        if inside.len() > LISTED {
-            let path = format!("{}/", shown(root, &tree));
-            digests.insert(path, suite_digest(&digests_in(&tree, &inside)));
-        } else {
-            for it in digests_in(root, &inside) {
-                digests.insert(it.path, it.sha256);
-            }
-        }
+        add_folder(&mut digests, root, &tree, &outputs);
     }
     digests.into_iter().map(|(path, sha256)| FileDigest { path, sha256 }).collect()
+}
+
+/// Adds the digests of the files in a folder, without the reports. A large folder is one entry.
+///
+/// A large folder with reports is split, because [`digest_of`] does not know which files are reports.
+fn add_folder(
+    digests: &mut BTreeMap<String, String>,
+    root: &Path,
+    folder: &Path,
+    outputs: &[PathBuf],
+) {
+    let Ok(mut inside) = files_of(folder) else { return };
+    inside.retain(|path| !outputs.iter().any(|it| path.starts_with(it)));
+    if inside.len() > LISTED {
+        if !outputs.iter().any(|it| it.starts_with(folder)) {
+            let path = format!("{}/", shown(root, folder));
+            digests.insert(path, suite_digest(&digests_in(folder, &inside)));
+            return;
+        }
+        let child_of = |path: &PathBuf| {
+            Some(folder.join(path.strip_prefix(folder).ok()?.components().next()?))
+        };
+        let children: BTreeSet<PathBuf> = inside.iter().filter_map(child_of).collect();
+        for child in children.iter().filter(|it| it.is_dir()) {
+            add_folder(digests, root, child, outputs);
+        }
+        inside.retain(|path| path.parent() == Some(folder));
+    }
+    for it in digests_in(root, &inside) {
+        digests.insert(it.path, it.sha256);
+    }
 }
 
 /// Returns SHA-256 over the lines `<sha256>  <path>` of the files, which is the format of `sha256sum`.
@@ -219,6 +241,28 @@ mod tests {
         let digests = file_digests(&place(folder.path()), &files, &Suite::default());
         assert_eq!(paths(&digests), ["app/"]);
         assert_eq!(digest_of(folder.path(), "app/").unwrap(), digests[0].sha256);
+    }
+
+    #[test]
+    fn new_reports_do_not_change_a_large_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = folder.path().join("app");
+        fs::create_dir_all(app.join("src")).unwrap();
+        for index in 0..=LISTED {
+            fs::write(app.join(format!("src/{index}.ts")), "text").unwrap();
+        }
+        fs::write(app.join("main.ts"), "text").unwrap();
+        let files = Folder::open(folder.path()).unwrap();
+        files.tree("app", TreeLimits { bytes: 1 << 20, files: 1_000 }).unwrap();
+        let reports = vec![("json".to_owned(), "app/report.json".to_owned())];
+        let suite = Suite { reports, ..Suite::default() };
+        let digests = file_digests(&place(folder.path()), &files, &suite);
+        assert_eq!(paths(&digests), ["app/main.ts", "app/src/"]);
+        fs::write(app.join("report.json"), "{}").unwrap();
+        assert_eq!(file_digests(&place(folder.path()), &files, &suite), digests);
+        for it in &digests {
+            assert_eq!(digest_of(folder.path(), &it.path).unwrap(), it.sha256, "{}", it.path);
+        }
     }
 
     #[test]
