@@ -20,6 +20,9 @@ const ORDER: &str = "order";
 /// for CI.
 const IGNORE: &str = "# Runs stay on this machine. Baselines, calibrations and stored answers can be committed.\n/runs/\n";
 
+/// The file name of a mutation result while the report of its run is replaced.
+const EARLIER_MUTATION: &str = "mutation.earlier.json";
+
 /// The maximum number of runs that an error message names.
 const NAMED: usize = 5;
 
@@ -153,14 +156,23 @@ impl Runs {
         let mut draft = Draft::begin(&path)?;
         write(&mut draft).map_err(|err| draft.failed(&err))?;
         // The data about an earlier report of this run must not outlive that report.
-        for name in [Self::HEAD, Self::MUTATION] {
-            let file = path.with_file_name(name);
-            match fs::remove_file(&file) {
-                Err(err) if !is_absent(&err) => return Err(StoreError::io("remove", &file, &err)),
-                _ => {}
-            }
+        let (mutation, earlier) =
+            (path.with_file_name(Self::MUTATION), path.with_file_name(EARLIER_MUTATION));
+        let has_mutation = existed(fs::rename(&mutation, &earlier))
+            .map_err(|err| StoreError::io("rename", &mutation, &err))?;
+        let head = path.with_file_name(Self::HEAD);
+        let removed = existed(fs::remove_file(&head));
+        let finished = removed
+            .map_err(|err| StoreError::io("remove", &head, &err))
+            .and_then(|_| draft.finish());
+        if has_mutation {
+            // The totals can be computed again, but the mutation result cannot.
+            let _ = match finished {
+                Ok(()) => fs::remove_file(&earlier),
+                Err(_) => fs::rename(&earlier, &mutation),
+            };
         }
-        draft.finish()?;
+        finished?;
         if !self.order()?.contains_key(id) {
             self.begin(id)?;
         }
@@ -327,6 +339,15 @@ impl Runs {
 
 fn has_report(folder: &Path) -> bool {
     folder.join(Runs::REPORT).is_file()
+}
+
+/// Returns false if the file of an operation is absent.
+fn existed(done: io::Result<()>) -> io::Result<bool> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(err) if is_absent(&err) => Ok(false),
+        Err(err) => Err(err),
+    }
 }
 
 /// Appends a line with one write.

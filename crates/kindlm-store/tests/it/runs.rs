@@ -2,6 +2,7 @@
 
 use kindlm_store::{ReportError, Runs, StoreError, write};
 use kindlm_types::Report;
+use kindlm_wire::mutation::{MutantCounts, MutationReport};
 use kindlm_wire::v1::{self, RunHead};
 
 #[test]
@@ -177,4 +178,44 @@ fn heads_are_stored_and_made_again_with_the_report() {
     runs.save(&id, &json(&report)).unwrap();
     assert_eq!(runs.head(&id).unwrap().totals.cases, 1);
     assert!(matches!(runs.head("other"), Err(ReportError::Store(StoreError::NoSuchRun { .. }))));
+}
+
+/// Returns a mutation result without mutants.
+fn mutation(run: &str) -> MutationReport {
+    MutationReport {
+        schema_version: kindlm_wire::mutation::VERSION,
+        run: run.to_owned(),
+        suite: "s".to_owned(),
+        score: Some(0.5),
+        harmful: MutantCounts::default(),
+        harmless: MutantCounts::default(),
+        gate: None,
+        operators: Vec::new(),
+        cases: Vec::new(),
+        checks: Vec::new(),
+        survivors: Vec::new(),
+        brittle: Vec::new(),
+        left_out: Vec::new(),
+    }
+}
+
+#[test]
+fn failed_save_keeps_the_mutation_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = Runs::new(folder.path());
+    let path = runs.save("a", "{}").unwrap();
+    let result = mutation("a");
+    Runs::save_mutation(&path, &result).unwrap();
+    // The report becomes a folder while it is written, so the new report cannot replace it.
+    let failed = runs.save_with("a", |_| {
+        std::fs::remove_file(&path)?;
+        std::fs::create_dir(&path)
+    });
+    assert!(failed.is_err());
+    assert_eq!(Runs::mutation(&path, "a").unwrap(), Some(result));
+    // A new report of the run has no mutation result yet.
+    std::fs::remove_dir(&path).unwrap();
+    runs.save("a", "{}").unwrap();
+    assert_eq!(Runs::mutation(&path, "a").unwrap(), None);
+    assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
 }
