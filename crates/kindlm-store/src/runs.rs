@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{CaseResult, Report};
 use kindlm_wire::mutation::{self, MutationReport};
 use kindlm_wire::v1::RunHead;
+use serde_json::Value;
 
 use crate::io_error::is_absent;
 use crate::journal;
@@ -286,9 +287,15 @@ impl Runs {
             Err(err) if is_absent(&err) => return Ok(None),
             Err(err) => return Err(failed(err)),
         };
-        let found: MutationReport =
+        let found: Value =
             serde_json::from_str(&text).map_err(|err| failed(io::Error::from(err)))?;
-        Ok(Some(found).filter(|it| it.run == run && it.schema_version == mutation::VERSION))
+        // Another version may have another format.
+        if found.get("schemaVersion").is_some_and(|it| *it != mutation::VERSION) {
+            return Ok(None);
+        }
+        let found: MutationReport =
+            serde_json::from_value(found).map_err(|err| failed(io::Error::from(err)))?;
+        Ok(Some(found).filter(|it| it.run == run))
     }
 
     /// Opens the report of a run. Its cases are read from the file on demand. Fails if the run has no report.

@@ -219,3 +219,18 @@ fn failed_save_keeps_the_mutation_result() {
     assert_eq!(Runs::mutation(&path, "a").unwrap(), None);
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
 }
+
+#[test]
+fn mutation_result_of_another_version_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = Runs::new(folder.path());
+    let path = runs.save("a", "{}").unwrap();
+    for (text, is_error) in
+        [(r#"{"schemaVersion":2,"run":"a"}"#, false), (r#"{"schemaVersion":1,"run":"a"}"#, true)]
+    {
+        std::fs::write(path.with_file_name(Runs::MUTATION), text).unwrap();
+        let found = Runs::mutation(&path, "a");
+        assert_eq!(found.is_err(), is_error, "{text}");
+        assert!(found.ok().flatten().is_none(), "{text}");
+    }
+}
