@@ -34,6 +34,7 @@ mod calibration;
 mod compare;
 mod digest;
 mod error;
+mod file_lock;
 mod folder;
 mod io_error;
 pub mod journal;
@@ -55,6 +56,7 @@ pub use calibration::{
 pub use compare::{ALPHA, CompareOptions, MARGIN};
 pub use digest::{Digest, DigestError};
 pub use error::StoreError;
+pub use file_lock::FileLock;
 pub use folder::{Folder, MAX_FILE_BYTES};
 pub use io_error::describe_io_error;
 pub use runs::Runs;

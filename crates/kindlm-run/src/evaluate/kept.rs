@@ -3,10 +3,11 @@
 //! While an evaluation resumes, the earlier results are in a second file, and are copied line by line. The two files
 //! together always hold all results, so no result is lost if the process is killed.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use kindlm_store::FileLock;
 use kindlm_types::Outcome;
 use kindlm_wire::evaluate::Evaluation;
 use serde_json::{Map, Value};
@@ -23,44 +24,19 @@ pub(super) struct Output {
     pub(super) file: BufWriter<File>,
     /// The reader of the earlier results; `None` without earlier results.
     pub(super) kept: Option<Kept>,
-    _lock: Option<Lock>,
+    /// The lock that stops a second process from writing the same file. Both processes would pay for the same answers.
+    _lock: Option<FileLock>,
 }
 
-/// A lock that stops a second process from writing the same file. Both processes would pay for the same answers.
-struct Lock {
-    file: PathBuf,
-    /// The open lock file. The operating system releases the lock when the process ends.
-    _held: File,
-}
-
-impl Lock {
-    /// Locks a separate file next to the results.
-    ///
-    /// The results file cannot be locked, because each resumed run replaces it.
-    fn take(path: &Path, failed: impl Fn(&io::Error) -> Failure) -> Result<Self, Failure> {
-        let file = beside(path, ".lock");
-        let open = File::options().append(true).create(true).open(&file);
-        let held = open.map_err(|err| failed(&err))?;
-        match held.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let message = format!("another process is writing `{}`", path.display());
-                return Err(Failure::input(message)
-                    .with_help("wait until it has ended, or name another file"));
-            }
-            // Some file systems do not support locks.
-            Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(err)) => return Err(failed(&err)),
-        }
-        Ok(Self { file, _held: held })
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // If the removal fails, the file is left behind without a lock, so a later process can use it.
-        let _ = fs::remove_file(&self.file);
-    }
+/// Locks a separate file next to the results.
+///
+/// The results file cannot be locked, because each resumed run replaces it.
+fn lock(path: &Path, failed: impl Fn(&io::Error) -> Failure) -> Result<FileLock, Failure> {
+    let lock = FileLock::try_new(beside(path, ".lock")).map_err(|err| failed(&err))?;
+    lock.ok_or_else(|| {
+        Failure::input(format!("another process is writing `{}`", path.display()))
+            .with_help("wait until it has ended, or name another file")
+    })
 }
 
 /// A reader of the complete lines of a results file, in order.
@@ -88,7 +64,7 @@ impl Output {
         };
         // A device or a pipe has no earlier results to protect.
         let is_file = fs::metadata(&path).map_or(true, |it| it.is_file());
-        let lock = if is_file { Some(Lock::take(&path, failed)?) } else { None };
+        let lock = if is_file { Some(lock(&path, failed)?) } else { None };
         let before = beside(&path, BEFORE);
         let holds = |it: &Path| fs::metadata(it).is_ok_and(|it| it.len() > 0);
         if !resume && (holds(&path) || holds(&before)) {
