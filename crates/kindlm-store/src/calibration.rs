@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::io_error::is_absent;
 use crate::watches::{Watch, WatchLog};
-use crate::{Digest, StoreError, atomic};
+use crate::{Digest, FileLock, StoreError, atomic};
 
 /// The version of the file format. Files with another version are refused.
 const VERSION: &str = "3";
@@ -277,9 +277,18 @@ impl Calibrations {
     /// The earlier counts for other criteria stay if the same models answered with the same provider settings. They are
     /// removed if a [watch](Watch) found that the judge has changed.
     ///
+    /// Waits for other processes that store a calibration of this judge, so that none is lost.
+    ///
+    /// # Errors
+    ///
     /// Fails if the earlier calibrations or watches cannot be used, or if the file cannot be written.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
+        fs::create_dir_all(&self.folder)
+            .map_err(|err| StoreError::io("make the folder", &self.folder, &err))?;
+        let lock = path.with_extension("lock");
+        let _lock =
+            FileLock::wait(lock.clone()).map_err(|err| StoreError::io("lock", &lock, &err))?;
         let mut known = self.of(judge)?;
         let before = known.iter().filter(|it| {
             (&it.check, &it.prompts, &it.providers, &it.answered)

@@ -247,3 +247,23 @@ fn watches_of_several_threads_are_counted_one_after_the_other() {
     let asked = calibrations.watches(&judge, &known).unwrap();
     assert!(asked.iter().map(|it| it.asked).eq(0..8), "{asked:?}");
 }
+
+#[test]
+fn calibrations_of_several_threads_are_all_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let calibrations = Calibrations::new(folder.path());
+    let judge = one("openai", "gpt-4o");
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (calibrations, judge) = (&calibrations, &judge);
+            scope.spawn(move || {
+                for number in 0..8 {
+                    let check = format!("check-{thread}-{number}");
+                    calibrations.set(judge, calibration(&check, 1)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(calibrations.of(&judge).unwrap().len(), 64);
+    assert_eq!(std::fs::read_dir(folder.path().join("calibrations")).unwrap().count(), 1);
+}
