@@ -1,7 +1,9 @@
 //! Evaluates required checks during a conversation.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::FutureExt;
 use kindlm_types::{BoxFuture, Execution, ExecutionResult, JudgeSpending, UsageSum};
 
 use super::Running;
@@ -43,6 +45,11 @@ impl Early {
         judged.spending.iter().cloned().for_each(|it| it.add_to(spending));
     }
 
+    /// Marks the cost as unknown.
+    fn lose_cost(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+    }
+
     pub(super) fn added_to(self, mut result: Box<ExecutionResult>) -> Box<ExecutionResult> {
         let (known, unknown, usage, spending) =
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +82,12 @@ impl Running<'_> {
             self.run.baseline.and_then(|it| it.turn(&so_far.case, &so_far.model, &turn.label));
         let checks = up_to_the_last_required(&turn.checks);
         let evidence = CheckEvidence::new(&evidence, baseline);
-        let judged = judge(checks, evidence, &self.judges).await;
+        let work = judge(checks, evidence, &self.judges);
+        // The judgement at the end of the conversation reports the panic, with the evidence so far.
+        let Ok(judged) = AssertUnwindSafe(work).catch_unwind().await else {
+            early.lose_cost();
+            return false;
+        };
         early.add(&judged);
         judged.halt.is_none()
     }

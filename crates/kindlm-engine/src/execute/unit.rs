@@ -72,8 +72,11 @@ impl Running<'_> {
         let body = match case.made_body(vars) {
             Ok(body) => body,
             Err(err) => {
-                let execution = begun(Map::new());
-                return errored(execution, internal(&err.to_string())).into();
+                let error = internal(&err.to_string());
+                let Some(it) = earlier else { return errored(begun(Map::new()), error).into() };
+                // The stored evidence has cost money.
+                let error = Some(error);
+                return ExecutionResult { outcome: Outcome::Errored, error, ..it }.into();
             }
         };
         let execution = begun(body.vars.clone());
@@ -91,7 +94,7 @@ impl Running<'_> {
             model: &execution.model,
             repeat: unit.repeat,
         });
-        // A bug in a check must not abort a run that has cost money.
+        // A bug must not abort a run that has cost money. A bug in a check is caught before, with the evidence.
         let timeout = self.timeout(case, model);
         let work = async {
             match earlier {

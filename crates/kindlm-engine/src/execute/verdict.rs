@@ -1,5 +1,8 @@
 //! Judges executions, individually and in comparison with others.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
 use kindlm_assertions::codes::SCORE_BELOW_THRESHOLD;
 use kindlm_assertions::{Check, OutputComparison};
 use kindlm_types::{
@@ -10,7 +13,7 @@ use serde_json::Map;
 
 use super::Running;
 use super::turns;
-use super::unit::{Finished, errored, internal, of_case};
+use super::unit::{Finished, errored, internal, of_case, words_of_panic};
 use crate::aggregate::TOLERANCE;
 use crate::check_places::{PlaceFinder, note_place};
 use crate::judge::{CheckEvidence, Halt, Judgement, judge_evidence as judge, not_run};
@@ -63,23 +66,18 @@ impl Running<'_> {
             spending: Vec::new(),
             halt: None,
         };
-        if !body.conversation.is_empty() {
-            Box::pin(self.judge_turns(case, body, model, &execution, &mut sum)).await;
-        }
-        let (comparing, alone): (Vec<Check>, Vec<Check>) = match case.compared {
-            Some(_) => body.checks.iter().cloned().partition(Check::compares),
-            None => (Vec::new(), Vec::new()),
+        let work = self.judge_checks((case, body), model, &execution, &mut sum);
+        let comparing = match AssertUnwindSafe(work).catch_unwind().await {
+            Ok(comparing) => comparing,
+            // A bug in a check must not lose the evidence, which may have cost money.
+            Err(panic) => {
+                let error = internal(&words_of_panic(&*panic));
+                let errored = errored(*execution, error);
+                // The check that panicked may have asked a judge.
+                let judge_usage = sum.usage.total();
+                return ExecutionResult { judge_cost_usd: None, judge_usage, ..errored }.into();
+            }
         };
-        let checks = if case.compared.is_some() { &alone } else { &*body.checks };
-        if let Some(halt) = &sum.halt {
-            sum.results.extend(checks.iter().map(|it| not_run(it, halt)));
-        } else {
-            let baseline =
-                self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
-            let places = places_of(case, None);
-            let evidence = CheckEvidence { places, ..CheckEvidence::new(&execution, baseline) };
-            add(&mut sum, judge(checks, evidence, &self.judges).await, None);
-        }
         if case.compared.is_none() {
             return self.concluded(case, execution, sum).into();
         }
@@ -103,6 +101,36 @@ impl Running<'_> {
             judge_spending,
         };
         Finished { result: Box::new(result), awaits_comparison: true }
+    }
+
+    /// Evaluates the checks of the labelled turns, then the checks of the whole execution.
+    ///
+    /// Returns the checks that compare outputs, which are not evaluated here.
+    async fn judge_checks(
+        &self,
+        (case, body): (&TestCase, &CaseBody),
+        model: Option<&Model>,
+        execution: &Execution,
+        sum: &mut Judgement,
+    ) -> Vec<Check> {
+        if !body.conversation.is_empty() {
+            Box::pin(self.judge_turns(case, body, model, execution, sum)).await;
+        }
+        let (comparing, alone): (Vec<Check>, Vec<Check>) = match case.compared {
+            Some(_) => body.checks.iter().cloned().partition(Check::compares),
+            None => (Vec::new(), Vec::new()),
+        };
+        let checks = if case.compared.is_some() { &alone } else { &*body.checks };
+        if let Some(halt) = &sum.halt {
+            sum.results.extend(checks.iter().map(|it| not_run(it, halt)));
+        } else {
+            let baseline =
+                self.run.baseline.and_then(|it| it.output(&execution.case, &execution.model));
+            let places = places_of(case, None);
+            let evidence = CheckEvidence { places, ..CheckEvidence::new(execution, baseline) };
+            add(sum, judge(checks, evidence, &self.judges).await, None);
+        }
+        comparing
     }
 
     /// Completes the judgement of an execution by the comparison with its round.

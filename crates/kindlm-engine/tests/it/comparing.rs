@@ -1,13 +1,14 @@
 //! Comparison of outputs, over models, prompts, repeats, shards and processes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use kindlm_assertions::{Check, Setup, compile};
 use kindlm_engine::{
-    Comparison, Control, Plan, Record, RecordError, Run, RunOptions, Shard, Suite, Targets,
-    TestCase, execute, plan, shard,
+    BodyError, BodySource, CaseBody, Comparison, Control, Plan, Record, RecordError, Run,
+    RunOptions, Shard, Suite, Targets, TestCase, execute, plan, shard,
 };
 use kindlm_types::{
     CaseResult, ExecutionError, ExecutionResult, NoFiles, ProviderErrorKind, Reply, Verdict,
@@ -366,4 +367,30 @@ fn compared_cases_share_a_shard_and_rerun_together() {
     options.filter.only = Some(failed);
     let again = plan(&suite, &options).unwrap();
     assert_eq!((names(&again).as_str(), again.units.len()), ("x y", 4));
+}
+
+/// A body that cannot be created again.
+#[derive(Debug)]
+struct Broken;
+
+impl BodySource for Broken {
+    fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError> {
+        Err(BodyError("a file is missing".to_owned()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_error_keeps_stored_evidence() {
+    let mut suite = compared(&["x"], &best("both"));
+    let memory = Memory::default();
+    run(&suite, &RunOptions::default(), &honest(), &memory).await;
+    for it in memory.kept.lock().unwrap().values_mut() {
+        it.error = Some(ExecutionError::NotRun { reason: "stopped".to_owned() });
+    }
+    suite.cases[0].body = Arc::new(Broken);
+    run(&suite, &RunOptions::default(), &honest(), &memory).await;
+    for it in memory.kept.lock().unwrap().values() {
+        assert!(matches!(it.error, Some(ExecutionError::Internal { .. })), "{it:?}");
+        assert!(["a long answer", "short"].contains(&&*it.execution.output), "{it:?}");
+    }
 }

@@ -260,6 +260,10 @@ async fn a_panic_in_a_check_is_that_executions_error_only() {
     let message = it.error.as_ref().unwrap().message();
     assert!(message.starts_with("a check panicked, which is a bug: "), "{message}");
     assert_eq!((it.execution.case.as_str(), it.execution.model.as_str()), ("x", "a"));
+    // The evidence and its cost stay.
+    let other = &report.cases[1].executions[0];
+    assert_eq!((it.execution.output.as_str(), it.execution.requests), ("ok", 1));
+    assert_eq!(it.execution.spend, other.execution.spend);
     assert_eq!(report.cases[1].outcome, Outcome::Passed);
     assert_eq!(report.exit_status(), ExitStatus::Internal);
 }

@@ -85,6 +85,20 @@ async fn a_required_check_that_holds_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn panic_in_a_required_check_keeps_the_conversation() {
+    let fake = parrot();
+    let turns = vec![
+        turn("first", "one", vec![required(says("panic!"))]),
+        turn("second", "two", vec![says("two")]),
+    ];
+    let result = ran(&expecting(vec![], turns), &fake).await;
+    assert_eq!((result.outcome, result.execution.turns.len()), (Outcome::Errored, 1));
+    assert!(result.error.unwrap().message().starts_with("a check panicked"));
+    assert_eq!(result.judge_cost_usd, None);
+    assert_eq!(fake.asked(), ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_required_turn_ends_the_conversation() {
     let fake = parrot();
     let turns = vec![
