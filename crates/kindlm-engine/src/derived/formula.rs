@@ -4,6 +4,7 @@
 //! and parentheses. So `-x^2` is `-(x^2)`. The existing formula crates evaluate `-x^2` as `(-x)^2`, so KindLM has its
 //! own parser.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// The maximum length of a formula, in bytes.
@@ -120,6 +121,13 @@ fn fold(values: &[f64], with: fn(f64, f64) -> f64) -> f64 {
     values.iter().copied().reduce(keep).unwrap_or(f64::NAN)
 }
 
+/// Compares two numbers. As in mathjs, numbers that differ only by rounding are equal; `None` if one is NaN.
+fn compare_numbers(a: f64, b: f64) -> Option<Ordering> {
+    let tolerance = (1e-12 * a.abs().max(b.abs())).max(1e-15);
+    let is_near = a.is_finite() && b.is_finite() && (a - b).abs() <= tolerance;
+    if is_near { Some(Ordering::Equal) } else { a.partial_cmp(&b) }
+}
+
 impl Formula {
     /// Parses a formula of at most 4096 bytes. Fails if the text is longer or no formula, or is nested too deeply.
     pub fn parse(text: &str) -> Result<Self, FormulaError> {
@@ -158,7 +166,8 @@ impl Term {
             Self::Negated(term) => -term.evaluate(named)?,
             Self::Choice(parts) => {
                 let [condition, yes, no] = &**parts;
-                let chosen = if condition.evaluate(named)? == 0.0 { no } else { yes };
+                let condition = condition.evaluate(named)?;
+                let chosen = if condition == 0.0 || condition.is_nan() { no } else { yes };
                 chosen.evaluate(named)?
             }
             Self::Call(function, arguments) => {
@@ -177,12 +186,12 @@ impl Term {
                     // As in mathjs, the result has the sign of the divisor.
                     Sign::Modulo => a - b * (a / b).floor(),
                     Sign::Power => a.powf(b),
-                    Sign::Less => truth(a < b),
-                    Sign::AtMost => truth(a <= b),
-                    Sign::More => truth(a > b),
-                    Sign::AtLeast => truth(a >= b),
-                    Sign::Equal => truth(a.total_cmp(&b).is_eq()),
-                    Sign::Unequal => truth(a.total_cmp(&b).is_ne()),
+                    Sign::Less => truth(compare_numbers(a, b).is_some_and(Ordering::is_lt)),
+                    Sign::AtMost => truth(compare_numbers(a, b).is_some_and(Ordering::is_le)),
+                    Sign::More => truth(compare_numbers(a, b).is_some_and(Ordering::is_gt)),
+                    Sign::AtLeast => truth(compare_numbers(a, b).is_some_and(Ordering::is_ge)),
+                    Sign::Equal => truth(compare_numbers(a, b).is_some_and(Ordering::is_eq)),
+                    Sign::Unequal => truth(compare_numbers(a, b).is_none_or(Ordering::is_ne)),
                 }
             }
         })
@@ -396,6 +405,12 @@ mod tests {
             ("(P >= 1.5) + (R != 2)", 2.0),
             ("e - e + round(pi)", 3.0),
             ("+P", 1.5),
+            ("(zero == -zero) + (zero != -zero)", 1.0),
+            ("(0 / 0 == 0 / 0) + 2 * (0 / 0 != 0 / 0)", 2.0),
+            ("0 / 0 ? 1 : 2", 2.0),
+            ("(0.1 + 0.2 == 0.3) + (0.1 + 0.2 > 0.3)", 1.0),
+            ("1 + 1e-11 > 1", 1.0),
+            ("1 / zero == 1 / zero", 1.0),
         ] {
             assert!((value(text).unwrap() - expected).abs() < 1e-12, "{text}: {:?}", value(text));
         }
