@@ -58,7 +58,7 @@ pub(super) fn first_bad(
 pub(super) struct SmallestBad {
     /// The changes that are bad together.
     pub(super) changes: BTreeSet<usize>,
-    /// True if another tried set was skipped, so that a smaller bad set may exist.
+    /// True if a part of the set was skipped, so that it may be bad, too.
     pub(super) has_skipped: bool,
     /// True if the search was stopped.
     pub(super) is_stopped: bool,
@@ -76,6 +76,7 @@ pub(super) fn smallest_bad(
     let mut found =
         SmallestBad { changes: (0..count).collect(), has_skipped: false, is_stopped: false };
     let mut parts = 2;
+    let mut skipped = Vec::new();
     while found.changes.len() > 1 {
         let mut smaller = None;
         for (is_part, candidate) in candidates(&found.changes, parts) {
@@ -85,7 +86,7 @@ pub(super) fn smallest_bad(
                     break;
                 }
                 Verdict::Good => {}
-                Verdict::Skip => found.has_skipped = true,
+                Verdict::Skip => skipped.push(candidate),
                 Verdict::Stop => return Ok(SmallestBad { is_stopped: true, ..found }),
             }
         }
@@ -96,6 +97,7 @@ pub(super) fn smallest_bad(
             None => parts = (parts * 2).min(found.changes.len()),
         }
     }
+    found.has_skipped = skipped.iter().any(|it| it.is_subset(&found.changes));
     Ok(found)
 }
 
@@ -201,6 +203,17 @@ mod tests {
         let found = smallest_bad(4, &mut attempt).unwrap();
         assert_eq!(found.changes, BTreeSet::from([0, 1]));
         assert!(found.has_skipped);
+        // A skipped set that is no part of the answer does not make the answer uncertain.
+        let mut attempt = |set: &BTreeSet<usize>| {
+            Ok(match (set.contains(&0), set.is_superset(&BTreeSet::from([2, 3]))) {
+                (true, _) => Verdict::Skip,
+                (false, true) => Verdict::Bad,
+                (false, false) => Verdict::Good,
+            })
+        };
+        let found = smallest_bad(4, &mut attempt).unwrap();
+        assert_eq!(found.changes, BTreeSet::from([2, 3]));
+        assert!(!found.has_skipped);
         let stopped = smallest_bad(4, &mut |_| Ok(Verdict::Stop)).unwrap();
         assert!(stopped.is_stopped && stopped.changes.len() == 4);
     }
