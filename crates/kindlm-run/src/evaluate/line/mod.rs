@@ -159,7 +159,7 @@ impl<'a> Line<'a> {
     /// Returns an error message if two keys record the same part of the execution.
     ///
     /// Only one of the two keys would be read, and the keys might differ. An `agent_output` that equals the last
-    /// message in `events` is allowed.
+    /// message in `events` is allowed. So is a structured `agent_output`, which agents give beside their last message.
     fn conflicting_keys(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
             Some(format!("`{a}` and `{b}` both record the execution; remove one of them"))

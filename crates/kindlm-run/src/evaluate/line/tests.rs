@@ -138,6 +138,13 @@ fn transcripts_hold_the_events_and_records_the_rest() {
 }
 
 #[test]
+fn structured_outputs_may_differ_from_the_last_message() {
+    let json = r#"{"agent_output": [1], "events": [{"type": "message", "role": "assistant", "text": "Done."}]}"#;
+    let execution = Line::parse(json.as_bytes()).unwrap().execution();
+    assert_eq!((&*execution.output, execution.output_json), ("[1]", Some(serde_json::json!([1]))));
+}
+
+#[test]
 fn other_keys_are_found_again() {
     let extra = extra(br#"{"id": 1, "agent_output": "", "other": {"a": [1]}, "b": null}"#).unwrap();
     assert_eq!(Value::Object(extra), serde_json::json!({"other": {"a": [1]}, "b": null}));
