@@ -1,7 +1,7 @@
 //! Asks judge models the questions of records.
 
 use kindlm_assertions::{Check, Evidence};
-use kindlm_engine::{Judgement, Judges, Model, ObserveResults, judge, judge_observed};
+use kindlm_engine::{Judgement, Judges, Model, ObserveResults, judge, judge_observed, judge_of};
 use kindlm_types::{Answers, Execution, Ports, Question};
 use tokio::runtime::Runtime;
 
@@ -51,7 +51,7 @@ pub(super) struct Asking<'a> {
 impl<'a> Asking<'a> {
     /// Creates the judges; `default` is the model for checks that name no model.
     ///
-    /// Without `models`, only scripts run.
+    /// Without a model that is not an agent, only scripts run.
     pub(super) fn new(
         ports: Ports<'a>,
         models: Option<&'a [Model]>,
@@ -59,10 +59,12 @@ impl<'a> Asking<'a> {
         concurrency: usize,
         budget_usd: Option<f64>,
     ) -> Result<Self, Failure> {
-        let judges = Judges::new(ports, models.unwrap_or_default(), default)
+        let models = models.unwrap_or_default();
+        let judges = Judges::new(ports, models, default)
             .with_concurrency(concurrency)
             .with_budget(budget_usd);
-        Ok(Self { judges, runtime: runtime()?, has_judge: models.is_some() })
+        // Agents do not judge.
+        Ok(Self { judges, runtime: runtime()?, has_judge: judge_of(models, None).is_some() })
     }
 
     /// Returns the reason why no more questions are asked.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use kindlm_engine::judge_of;
 use kindlm_store::Folder;
 use kindlm_store::responses::Recorded;
 use kindlm_types::{Files, PROMPT_ASSERTION, SuiteInfo};
@@ -176,7 +177,7 @@ pub struct RecordService {
 impl RecordService {
     /// Opens the judges of `suite`, and starts `concurrency` threads (at least 1). No request is sent.
     ///
-    /// Without a suite, or with a suite without models, there is no judge. The named checks of the suite can be used
+    /// Without a suite, or with a suite without models, there is no judge. Agents do not judge. The named checks of the suite can be used
     /// under the rules for records.
     ///
     /// # Errors
@@ -216,7 +217,8 @@ impl RecordService {
         let (jobs, todo) = mpsc::channel(concurrency);
         let (started, is_started) = std::sync::mpsc::sync_channel(1);
         let info = suite.as_ref().map(|it| it.suite.info.clone());
-        let has_judge = suite.as_ref().is_some_and(|it| !it.suite.models.is_empty());
+        let models = suite.as_ref().map_or(&[][..], |it| &it.suite.models);
+        let has_judge = judge_of(models, None).is_some();
         let run = move || {
             // The receiver waits until the judges are open, and then ignores this channel.
             let ready = || drop(started.send(Ok(())));
@@ -527,6 +529,22 @@ mod tests {
         let evaluated = tokio::time::timeout(Duration::from_secs(30), plain).await;
         judge.release();
         assert_eq!(evaluated.unwrap().unwrap().evaluation.passed, 1);
+    }
+
+    #[tokio::test]
+    async fn suite_with_only_agents_has_no_judge() {
+        let folder = tempfile::tempdir().unwrap();
+        let config =
+            "kindlm: 1\nproject: p\nsuite: { name: s }\nagents: { parrot: { command: sh a.sh } }\n";
+        std::fs::write(folder.path().join("kindlm.yaml"), config).unwrap();
+        let world = World::new(folder.path(), Arc::new(|_| None));
+        let options = OpenOptions::new("kindlm.yaml");
+        let project = Project::open(&world, &options, Purpose::Models).unwrap();
+        assert!(!project.suite.models.is_empty());
+        let service = RecordService::start(world, Some(project), 1).unwrap();
+        assert!(!service.has_judge());
+        let refused = service.evaluate(record("first")).await;
+        assert!(matches!(refused, Err(RecordError::NoJudge)), "{refused:?}");
     }
 
     #[tokio::test]
