@@ -93,15 +93,17 @@ pub fn set(
     }
     let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     let (replaced, is_new) = replaced(&baselines, label, &saved.report.suite)?;
-    // If a baseline is replaced, its cases show below which cases the run lacks. A new label has no cases to compare
-    // with.
+    // If a baseline is replaced, its cases show below which cases the run lacks. A new label or a damaged baseline has
+    // no cases to compare with.
     if replaced.is_none() && saved.report.run.partial && !insist.partial {
+        let why = if is_new {
+            format!("there is no baseline `{label}` yet")
+        } else {
+            format!("the baseline `{label}` is damaged")
+        };
         return Err(NotSet::NeedsPartial(
-            Failure::input(format!(
-                "{} ran only a part of the suite, and there is no baseline `{label}` yet",
-                saved.name
-            ))
-            .with_help("run all tests on all models, or accept this part with `--partial`"),
+            Failure::input(format!("{} ran only a part of the suite, and {why}", saved.name))
+                .with_help("run all tests on all models, or accept this part with `--partial`"),
         ));
     }
     let dropped = replaced.iter().flat_map(|it| dropped(it, &baseline)).collect::<Vec<_>>();
@@ -117,7 +119,7 @@ pub fn set(
         ));
     }
     baselines.set(label, &baseline).map_err(|err| Failure::store(&err))?;
-    let verb = if replaced.is_some() { "replaced by" } else { "set from" };
+    let verb = if is_new { "set from" } else { "replaced by" };
     let cases = plural(baseline.entries().len(), "result");
     let mut done = format!("baseline `{label}` {verb} {} ({cases})", saved.name);
     if !dropped.is_empty() {
@@ -225,4 +227,50 @@ fn name(case: &str, model: &str) -> String {
 
 fn plural(count: usize, word: &str) -> String {
     if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use kindlm_store::Runs;
+    use kindlm_wire::v1;
+
+    use super::*;
+    use crate::{World, saved};
+
+    #[test]
+    fn damaged_baseline_is_replaced_and_not_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::new(folder.path(), Arc::new(|_| None));
+        let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
+        let mut report = kindlm_testing::sample_report();
+        report.run.partial = true;
+        report.run.interrupted = false;
+        report.shard = None;
+        let mut json = Vec::new();
+        v1::write_compact(&report, &mut json).unwrap();
+        let json = String::from_utf8(json).unwrap();
+        Runs::new(place.state()).save(&report.run.id, &json).unwrap();
+        let set = |partial| {
+            let path = Baselines::new(place.state()).path("main").unwrap();
+            kindlm_store::write(&path, b"{").unwrap();
+            let saved = saved::find(&world, &place, Some(&report.run.id), None).unwrap();
+            super::set(&place, "main", saved, Insist { force: true, partial })
+        };
+        let Err(NotSet::NeedsPartial(failure)) = set(false) else { panic!("it is partial") };
+        let message = failure.message.unwrap();
+        assert!(
+            message.ends_with("a part of the suite, and the baseline `main` is damaged"),
+            "{message}"
+        );
+        let stored = set(true).unwrap();
+        assert!(!stored.is_new);
+        assert!(
+            stored.summary.starts_with("baseline `main` replaced by run"),
+            "{}",
+            stored.summary
+        );
+    }
 }
