@@ -171,7 +171,7 @@ fn report_damaged(world: &World, index: &Index, open: &[Unit]) {
     let what = if open.is_empty() {
         "its execution is in another line too"
     } else {
-        "its execution is run again"
+        "its execution is run again, unless it is in another line too"
     };
     for line in index.damaged() {
         world.notify(&format!("warning: {line}; {what}"));
