@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use kindlm_engine::Suite;
 use kindlm_reporters::{ComplianceDocument, Style, is_sha256, one_line};
+use kindlm_store::Runs;
 use kindlm_types::{AnyReport, ExitStatus};
 use sha2::{Digest as _, Sha256};
 
@@ -147,8 +148,8 @@ impl fmt::Display for Verified {
 ///
 /// # Errors
 ///
-/// Fails if the document cannot be read, is a PDF, or is no compliance document. Also fails if the report that `config`
-/// names cannot be found, or if the report that is compared cannot be read completely.
+/// Fails if the document cannot be read, is a PDF, or is no compliance document. Also fails if the report
+/// of the run cannot be read, or if `config` names a run or a report that does not exist.
 pub fn verify(
     world: &World,
     place: &SuiteFolder,
@@ -234,8 +235,11 @@ fn find_report(
     let Some(run) = document.run.as_ref().filter(|it| is_run_id(it)) else {
         return Ok(Err("the document names no run".to_owned()));
     };
-    let found = saved::find(world, place, Some(run), None);
-    Ok(found.map_err(|_| format!("the run {run} is not stored here; give `--run` or `--report`")))
+    if !Runs::new(place.state()).path(run).is_ok_and(|it| it.exists()) {
+        return Ok(Err(format!("the run {run} is not stored here; give `--run` or `--report`")));
+    }
+    // A report that is damaged is not a report that is missing.
+    saved::find(world, place, Some(run), None).map(Ok)
 }
 
 /// Returns true if a text of a document can be the id of a run. Another text could be the path of a file.
@@ -302,4 +306,29 @@ fn changed_sections(text: &str, expected: &str) -> Vec<String> {
         differences.push(format!("{heading}: is not a section of the document"));
     }
     differences
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn damaged_report_is_not_a_missing_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::new(folder.path(), Arc::new(|_| None));
+        let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
+        let report = kindlm_testing::sample_report();
+        let id = &report.run.id;
+        let document = rendered("compliance", &report).unwrap();
+        fs::write(folder.path().join("a.md"), document).unwrap();
+        let config = VerifyConfig { document: "a.md".into(), ..VerifyConfig::default() };
+        let verified = verify(&world, &place, &config).unwrap();
+        let part = verified.parts.last().unwrap();
+        assert!(part.is_same.is_none() && part.note.contains("is not stored here"), "{verified}");
+        Runs::new(place.state()).save(id, "{").unwrap();
+        let failure = verify(&world, &place, &config).unwrap_err();
+        assert!(failure.message.unwrap().starts_with(&format!("cannot use run `{id}`")));
+    }
 }
