@@ -122,7 +122,7 @@ fn baselines(place: &SuiteFolder) -> Vec<(String, String)> {
 }
 
 fn runs(place: &SuiteFolder) -> Vec<(String, String)> {
-    let runs = stored_runs::list(place, None, RUNS).map(|(runs, _)| runs).unwrap_or_default();
+    let runs = stored_runs::newest(place, None, RUNS).map(|(runs, _)| runs).unwrap_or_default();
     let about = |it: &stored_runs::StoredRun| {
         let suite = it.suite.as_deref().map(one_line).unwrap_or_default();
         format!("{} {suite}", it.outcome.word()).trim_end().to_owned()
@@ -219,6 +219,17 @@ mod tests {
             assert_eq!(found(kind, typed, SUITE), expected, "{kind:?} {typed}");
         }
         assert!(!found(Names::Topics, "def", SUITE).contains(&"defaults.repeat".to_owned()));
+    }
+
+    #[test]
+    fn damaged_baseline_hides_no_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::new(folder.path(), Arc::new(|_| None));
+        let state = SuiteFolder::new(&world, Path::new("kindlm.yaml")).state();
+        kindlm_store::Runs::new(&state).save("20261120-1", "{}").unwrap();
+        kindlm_store::write(&Baselines::new(&state).path("main").unwrap(), b"{").unwrap();
+        let all = names(&world, Path::new("kindlm.yaml"), Names::Runs, "");
+        assert_eq!(all.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["20261120-1"]);
     }
 
     #[test]
