@@ -177,8 +177,8 @@ pub struct RecordService {
 impl RecordService {
     /// Opens the judges of `suite`, and starts `concurrency` threads (at least 1). No request is sent.
     ///
-    /// Without a suite, or with a suite without models, there is no judge. Agents do not judge. The named checks of the suite can be used
-    /// under the rules for records.
+    /// Without a suite, or with a suite without models, there is no judge. Agents do not judge. The named checks of the
+    /// suite can be used under the rules for records.
     ///
     /// # Errors
     ///
