@@ -5,7 +5,7 @@ use kindlm_source::{Key, Kind, Node, Span};
 use super::Translator;
 use super::build::{entries, text};
 use super::files::path;
-use super::http_more::{Constants, MORE, with_constants};
+use super::http_more::{Constants, MORE, path_of, with_constants};
 use super::settings::{Settings, variable_of};
 
 /// The help for keys that cannot be translated.
@@ -250,16 +250,6 @@ fn env_default(inside: &str) -> Option<(&str, &str)> {
     (is_name && !default.contains([quote, '\\', '{'])).then_some((name, default))
 }
 
-/// Converts an expression such as `json.a.b[0]` to the path `a.b.0`. Returns `None` for other code.
-pub(super) fn path_of(text: &str) -> Option<String> {
-    let rest = text.trim().strip_prefix("json")?;
-    let path = rest.replace("?.", ".").replace('[', ".").replace([']', '\'', '"'], "");
-    let path = path.trim_start_matches('.').replace("..", ".");
-    let is_plain = path.chars().all(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'));
-    let is_computed = path.split('.').any(|it| matches!(it, "length" | "at" | ""));
-    (is_plain && !is_computed && (rest.starts_with(['.', '[', '?']))).then_some(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,21 +268,6 @@ mod tests {
             ("{{ env.NONE | default(y) }} {{", "{{ env.NONE | default(y) }} {{"),
         ] {
             assert_eq!(env_defaults(text, |it| it == "SET"), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn reads_paths() {
-        for (text, expected) in [
-            ("json.choices[0].message.content", Some("choices.0.message.content")),
-            ("json['a'].b", Some("a.b")),
-            ("json?.a?.[0]", Some("a.0")),
-            ("json", None),
-            ("text", None),
-            ("json.items.length", None),
-            ("json.map(it => it)", None),
-        ] {
-            assert_eq!(path_of(text).as_deref(), expected, "{text}");
         }
     }
 }

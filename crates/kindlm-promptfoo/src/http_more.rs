@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::Translator;
 use super::build::{entries, list, map, node, text};
-use super::http::path_of;
 use super::programs::evaluate;
 
 /// The settings of `tls` that only repeat a default of the connection.
@@ -247,6 +246,16 @@ impl Translator<'_> {
     }
 }
 
+/// Converts an expression such as `json.a.b[0]` to the path `a.b.0`. Returns `None` for other code.
+pub(super) fn path_of(text: &str) -> Option<String> {
+    let rest = text.trim().strip_prefix("json")?;
+    let path = rest.replace("?.", ".").replace('[', ".").replace([']', '\'', '"'], "");
+    let path = path.trim_start_matches('.').replace("..", ".");
+    let is_plain = path.chars().all(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'));
+    let is_computed = path.split('.').any(|it| matches!(it, "length" | "at" | ""));
+    (is_plain && !is_computed && (rest.starts_with(['.', '[', '?']))).then_some(path)
+}
+
 /// Returns the name of a header in an expression: `['x-session']` or `.session`.
 fn header_of(rest: &str) -> Option<String> {
     let rest = rest.strip_prefix("?.").unwrap_or(rest);
@@ -330,6 +339,21 @@ mod tests {
             ((100..600).collect(), vec!["100-599"]),
         ] {
             assert_eq!(ranges(numbers.into_iter()), expected);
+        }
+    }
+
+    #[test]
+    fn reads_paths() {
+        for (text, expected) in [
+            ("json.choices[0].message.content", Some("choices.0.message.content")),
+            ("json['a'].b", Some("a.b")),
+            ("json?.a?.[0]", Some("a.0")),
+            ("json", None),
+            ("text", None),
+            ("json.items.length", None),
+            ("json.map(it => it)", None),
+        ] {
+            assert_eq!(path_of(text).as_deref(), expected, "{text}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::Translator;
 use super::build::{number, text};
 use super::clouds::dialect_at_vertex;
 use super::gateways::{self, Server};
-use super::providers::Entry;
+use super::provider_groups::Entry;
 use super::settings::{Settings, or_else};
 
 /// True if a model of Google is at Vertex AI.

@@ -6,7 +6,7 @@ use kindlm_types::script::ScriptRuntime;
 use super::Translator;
 use super::build::text;
 use super::provider::Runtime;
-use super::providers::Entry;
+use super::provider_groups::Entry;
 use super::settings::Settings;
 
 impl Translator<'_> {

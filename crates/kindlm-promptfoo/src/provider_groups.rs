@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use kindlm_source::{Kind, Node, Span};
+use kindlm_source::{Key, Kind, Node, Span};
 use serde_json::Value;
 
 use super::build::{key, map, text, unique};
@@ -52,6 +52,19 @@ pub(super) struct Group {
     pub(super) runs_agents: bool,
     /// True if promptfoo gives the agents a prompt that is a JSON list as separate inputs.
     pub(super) takes_inputs: bool,
+}
+
+/// An entry of `providers` in the config.
+pub(super) struct Entry {
+    pub(super) id: String,
+    /// The entry as written.
+    pub(super) item: Node,
+    pub(super) span: Span,
+    pub(super) label: Option<String>,
+    pub(super) config: Vec<(Key, Node)>,
+    /// The pause after each request, in milliseconds.
+    pub(super) delay: Option<Node>,
+    pub(super) group: Group,
 }
 
 impl Group {

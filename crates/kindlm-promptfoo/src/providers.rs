@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use kindlm_source::{Key, Node, Span};
+use kindlm_source::{Node, Span};
 use serde_json::Value;
 
 use super::Translator;
@@ -13,7 +13,7 @@ use super::dynamic::is_list;
 use super::files::{extension, path};
 use super::model_providers::model_of;
 use super::provider::{AZURE_EMBEDDING, Provider, read};
-use super::provider_groups::{Group, ModelIds, Providers, call_form, usual_price};
+use super::provider_groups::{Entry, Group, ModelIds, Providers, call_form, usual_price};
 use super::settings::Settings;
 
 /// The providers that get a prompt as a text.
@@ -29,19 +29,6 @@ fn list_file(item: &Node) -> Option<&str> {
 
 /// The keys of an entry of `providers` in promptfoo.
 const PROVIDER_KEYS: [&str; 7] = ["id", "label", "config", "prompts", "transform", "delay", "env"];
-
-/// An entry of `providers` in the config.
-pub(super) struct Entry {
-    pub(super) id: String,
-    /// The entry as written.
-    pub(super) item: Node,
-    pub(super) span: Span,
-    pub(super) label: Option<String>,
-    pub(super) config: Vec<(Key, Node)>,
-    /// The pause after each request, in milliseconds.
-    pub(super) delay: Option<Node>,
-    pub(super) group: Group,
-}
 
 impl Translator<'_> {
     pub(super) fn all_providers(&mut self, root: &Node) {
