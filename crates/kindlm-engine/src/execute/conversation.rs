@@ -58,29 +58,25 @@ pub(super) struct Conversation<'a> {
     simulation: Simulation,
 }
 
-/// The cost of replies: reported costs, and the tokens of replies that report no cost.
-#[derive(Clone, Copy, Debug, Default)]
+/// The cost of replies in US dollars: reported costs, and the prices of replies that report no cost.
+///
+/// Each reply is priced by itself, because a request with a long prompt has its own price.
+#[derive(Clone, Copy, Debug)]
 struct Cost {
-    reported_usd: f64,
-    priced: UsageSum,
+    /// `None` if the cost of a reply is unknown.
+    usd: Option<f64>,
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self { usd: Some(0.0) }
+    }
 }
 
 impl Cost {
-    fn add(&mut self, reply: &Reply) {
-        match reply.cost_usd {
-            Some(usd) => self.reported_usd += usd,
-            None => self.priced.add(reply.usage),
-        }
-    }
-
-    /// Returns the cost in US dollars.
-    ///
-    /// The cost is 0 without replies, and `None` if a price or token count is unknown.
-    fn of(&self, model: &Model) -> Option<f64> {
-        if self.priced.is_empty() {
-            return Some(self.reported_usd);
-        }
-        Some(self.reported_usd + model.cost_of(None, &self.priced.total())?)
+    fn add(&mut self, reply: &Reply, model: &Model) {
+        let cost = model.cost_of(reply.cost_usd, &reply.usage);
+        self.usd = self.usd.zip(cost).map(|(sum, cost)| sum + cost);
     }
 }
 
@@ -136,9 +132,9 @@ impl<'a> Conversation<'a> {
             self.record_failure(err);
         }
         let execution = &mut self.execution;
-        execution.spend.cost_usd = self.cost.of(self.model);
+        execution.spend.cost_usd = self.cost.usd;
         if execution.spend.cached {
-            execution.spend.paid_usd = self.fresh.of(self.model);
+            execution.spend.paid_usd = self.fresh.usd;
         }
         // The initial messages are stored as evidence; the rest follows from the turns and tool calls.
         self.prompt.messages.truncate(self.opening);
@@ -295,9 +291,9 @@ impl<'a> Conversation<'a> {
     /// Records a reply, and the results of the calls that the test answered.
     fn record(&mut self, mut reply: Reply, results: Vec<Event>) {
         self.record_events(&mut reply, results);
-        self.cost.add(&reply);
+        self.cost.add(&reply, self.model);
         if !reply.cached {
-            self.fresh.add(&reply);
+            self.fresh.add(&reply, self.model);
         }
         self.usage.add(reply.usage);
         let execution = &mut self.execution;

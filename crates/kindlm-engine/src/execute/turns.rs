@@ -70,8 +70,8 @@ pub(super) fn evidence(
             .map(|_| turn.latency_ms),
         spend: Spend {
             cost_usd: {
-                let told = Event::usage(events).1;
-                told.or_else(|| model?.cost_of(None, &turn.usage))
+                let reported = Event::usage(events).1;
+                reported.or_else(|| price_turn(turn, events, model?))
             },
             paid_usd: None,
             earlier_usd: 0.0,
@@ -92,6 +92,27 @@ pub(super) fn evidence(
         tools: execution.tools.clone(),
         written: execution.written.clone(),
     })
+}
+
+/// Returns the cost of a turn by the price of its tokens, in US dollars.
+///
+/// If the tokens of the turn are more than a long prompt, each request is priced by itself. Returns `None` if the price
+/// is unknown, or if the tokens of these requests were not recorded one by one.
+fn price_turn(turn: &Turn, events: &[Event], model: &Model) -> Option<f64> {
+    let long_prompt = model.price.and_then(|it| it.long_prompt);
+    let may_be_long = long_prompt.is_some_and(|it| turn.usage.input_tokens > it.above);
+    if turn.requests == 1 || !may_be_long {
+        return model.cost_of(None, &turn.usage);
+    }
+    let requests = events.iter().filter_map(|it| match it {
+        Event::Usage { usage, .. } => Some(usage),
+        _ => None,
+    });
+    let requests: Vec<&Usage> = requests.collect();
+    if u32::try_from(requests.len()).ok() != Some(turn.requests) {
+        return None;
+    }
+    requests.iter().map(|it| model.cost_of(None, it)).sum()
 }
 
 /// Returns the reasons for missing evidence: the calls of a turn that have no result.

@@ -5,8 +5,8 @@ use kindlm_engine::{
     run,
 };
 use kindlm_types::{
-    Channel, Coverage, Event, Outcome, ProviderErrorKind, Reply, Role, Speaker, ToolCall,
-    Transcript, Turn, Usage,
+    Channel, Coverage, Event, LongPromptPrice, Outcome, Price, ProviderErrorKind, Reply, Role,
+    Speaker, ToolCall, Transcript, Turn, Usage,
 };
 use serde_json::json;
 
@@ -126,6 +126,31 @@ async fn the_last_turn_of_a_message_has_its_remaining_rounds() {
             "all | passed | \"did: look up\" tools [\"look_up\"] tokens 30 in 20 ms for Some(3e-5) baseline None"
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_has_its_own_long_prompt_price() {
+    let mut suite = suite(&["look up"]);
+    edit(&mut suite.cases[0], |it| it.conversation = vec![turn("all", None, None)]);
+    // Each of the two requests has 10 input tokens.
+    for (above, usd) in [(10, "3e-5"), (9, "0.00027")] {
+        let long_prompt = LongPromptPrice {
+            above,
+            input: 9.0,
+            output: 9.0,
+            cached_input: None,
+            cache_write: None,
+        };
+        suite.models[0].price =
+            Some(Price { long_prompt: Some(long_prompt), ..Price::new(1.0, 1.0) });
+        let expected = format!(
+            "all | passed | \"did: look up\" tools [\"look_up\"] tokens 30 in 20 ms for Some({usd}) baseline None"
+        );
+        assert_eq!(results(&suite, &agent()).await, [expected]);
+        let report = run(&suite, &RunOptions::default(), &agent()).await.unwrap();
+        let cost = report.cases[0].executions[0].execution.spend.cost_usd;
+        assert!(close(cost.unwrap(), usd.parse().unwrap()), "{above}: {cost:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
