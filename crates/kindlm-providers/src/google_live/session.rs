@@ -82,11 +82,11 @@ impl<'c> Session<'c> {
         if content["turnComplete"] != true {
             return Ok(Step::WAIT);
         }
+        self.count();
         // After the responses of tools, the server first ends the turn of the call.
         if std::mem::take(&mut self.awaits_content) {
             return Ok(Step::WAIT);
         }
-        self.count();
         if let Some(next) = self.turns.pop_front() {
             return Ok(Step::Send(next));
         }
