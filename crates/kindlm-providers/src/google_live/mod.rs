@@ -4,7 +4,7 @@ mod session;
 
 use std::time::Duration;
 
-use kindlm_types::{Problem, Prompt, ProviderError, ProviderErrorKind};
+use kindlm_types::{Problem, Prompt, ProviderError, ProviderErrorKind, Role};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -144,7 +144,7 @@ impl GoogleLive {
     }
 
     /// Returns the request for the websocket. Its body is the setup message.
-    fn request(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+    fn request(&self, prompt: &Prompt, has_history: bool) -> Result<HttpRequest, ProviderError> {
         let version = self
             .version
             .as_deref()
@@ -158,12 +158,16 @@ impl GoogleLive {
             url: self.address.at(&service),
             // A key in the address would be in the logs of every proxy.
             headers: vec![("x-goog-api-key".to_owned(), key)],
-            body: json!({"setup": self.setup(prompt)?}),
+            body: json!({"setup": self.setup(prompt, has_history)?}),
             ..HttpRequest::default()
         })
     }
 
-    fn setup(&self, prompt: &Prompt) -> Result<Map<String, Value>, ProviderError> {
+    fn setup(
+        &self,
+        prompt: &Prompt,
+        has_history: bool,
+    ) -> Result<Map<String, Value>, ProviderError> {
         let mut setup = Map::new();
         let model = &prompt.model;
         let model = if model.contains('/') { model.clone() } else { format!("models/{model}") };
@@ -182,6 +186,10 @@ impl GoogleLive {
             chat::put(&mut setup, "toolConfig", choice);
         }
         settings::add_body(&mut setup, &self.setup, prompt);
+        if has_history && is_gemini_3(&prompt.model) {
+            let config = json!({"initialHistoryInClientContent": true});
+            chat::put(&mut setup, "historyConfig", Some(config));
+        }
         // Without a transcript, an answer in audio has no text.
         if asks_audio(&setup) {
             setup.entry("outputAudioTranscription").or_insert_with(|| json!({}));
@@ -197,8 +205,11 @@ impl SocketCodec for GoogleLive {
 
     fn open<'c>(&'c self, prompt: &'c Prompt) -> Result<Opening<'c>, ProviderError> {
         content::texts_or_raw("google-live", prompt)?;
-        let request = self.request(prompt)?;
-        let turns = turns(prompt)?;
+        let mut history = gemini::contents(prompt)?;
+        let after = history.iter().rposition(|it| it["role"] != "user").map_or(0, |at| at + 1);
+        let own = history.split_off(after);
+        let request = self.request(prompt, !history.is_empty())?;
+        let turns = turns(prompt, &history, &own)?;
         // The server reads nothing before it has confirmed the setup.
         let exchange = Box::new(Session::new(self, prompt, turns));
         Ok(Opening { request, messages: Vec::new(), exchange })
@@ -215,8 +226,13 @@ impl SocketCodec for GoogleLive {
 
 /// Returns true if a model answers with audio alone.
 fn speaks(model: &str) -> bool {
+    model.contains("native-audio") || is_gemini_3(model)
+}
+
+/// Returns true for a live model of Gemini 3.
+fn is_gemini_3(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
-    name.contains("native-audio") || (name.starts_with("gemini-3") && name.contains("live"))
+    name.starts_with("gemini-3") && name.contains("live")
 }
 
 /// Returns true if the answer is to be audio.
@@ -231,19 +247,25 @@ fn asks_audio(setup: &Map<String, Value>) -> bool {
 ///
 /// Each message of the user after the last answer is a turn, which the model answers. The messages before it are the
 /// history of the first turn.
-fn turns(prompt: &Prompt) -> Result<Vec<Vec<Value>>, ProviderError> {
-    let mut contents = gemini::contents(prompt)?;
-    let after = contents.iter().rposition(|it| it["role"] != "user").map_or(0, |at| at + 1);
-    let own = contents.split_off(after);
+fn turns(
+    prompt: &Prompt,
+    history: &[Value],
+    own: &[Value],
+) -> Result<Vec<Vec<Value>>, ProviderError> {
     let client = |turns: &[Value], is_complete: bool| json!({"clientContent": {"turns": turns, "turnComplete": is_complete}});
-    if contents.is_empty() && own.is_empty() {
+    if history.is_empty() && own.is_empty() {
         let message = "the prompt has no message of the user";
         return Err(ProviderError::new(ProviderErrorKind::InvalidRequest, "google-live", message));
     }
-    if own.is_empty() {
-        return Ok(vec![vec![client(&contents, true)]]);
+    let is_gemini_3 = is_gemini_3(&prompt.model);
+    if is_gemini_3 {
+        check_for_gemini_3(prompt, own)?;
     }
-    let history = (!contents.is_empty()).then(|| client(&contents, false));
+    if own.is_empty() {
+        return Ok(vec![vec![client(history, true)]]);
+    }
+    // Gemini 3 answers the live input after the end of the history. Other models would answer a complete history.
+    let history = (!history.is_empty()).then(|| client(history, is_gemini_3));
     let turn = |content: &Value| {
         // Models that speak take new turns as live input.
         if speaks(&prompt.model)
@@ -258,6 +280,20 @@ fn turns(prompt: &Prompt) -> Result<Vec<Vec<Value>>, ProviderError> {
         first.insert(0, history);
     }
     Ok(turns)
+}
+
+/// Fails for a prompt that Gemini 3 cannot answer. It takes `clientContent` only as the history before the first turn.
+fn check_for_gemini_3(prompt: &Prompt, own: &[Value]) -> Result<(), ProviderError> {
+    let message = if prompt.messages.iter().any(|it| it.role == Role::Tool) {
+        "live models of Gemini 3 accept no tool results in a new exchange; answer the calls with `answerCalls`"
+    } else if own.is_empty() {
+        "live models of Gemini 3 do not continue an answer; end the prompt with a message of the user"
+    } else if own.iter().any(|it| only_text(it).is_none()) {
+        "live models of Gemini 3 accept only texts of the user; write the message as a text"
+    } else {
+        return Ok(());
+    };
+    Err(ProviderError::new(ProviderErrorKind::Unsupported, "google-live", message))
 }
 
 /// Returns the text of a content whose parts are all texts.
