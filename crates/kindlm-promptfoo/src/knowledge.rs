@@ -13,11 +13,32 @@ use super::vendors::{Found, json_header};
 const KNOWLEDGE: &str =
     "({ output: json.output?.text ?? \"\", metadata: { citations: json.citations ?? [] } })";
 
-/// Reads the answer of an agent: the texts of its messages.
-const AGENT: &str = "json.error ? { error: json.error.message ?? String(json.error) } : { output: (json.output ?? [])\
-.filter((it) => it.type === \"message\").flatMap((it) => it.content ?? []).map((it) => it.text ?? it.refusal ?? \"\")\
-.join(\"\"), tokenUsage: { prompt: json.usage?.input_tokens, completion: json.usage?.output_tokens, total: \
-json.usage?.total_tokens }, metadata: { responseId: json.id } }";
+/// Reads the answer of an agent: the texts of its messages, each on its own line. An answer without output, a failed one,
+/// and a call of a function are errors.
+const AGENT: &str = r#"(json) => {
+  const items = json.output;
+  if (json.error) return { error: json.error.message ?? String(json.error) };
+  if (json.status === "failed") return { error: json.incomplete_details?.reason ?? "the response failed" };
+  if (!Array.isArray(items) || items.length === 0) return { error: "the response has no output" };
+  const call = items.find((it) => it?.type === "function_call");
+  if (call) return { error: `the agent called the function ${call.name}, which needs an answer` };
+  const parts = (it) => (it.content ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
+  const finish = json.incomplete_details?.reason === "max_output_tokens" ? "length" : "content_filter";
+  return {
+    output: items.filter((it) => it?.type === "message").map(parts).filter((it) => it).join("\n"),
+    ...(json.status === "incomplete" ? { finishReason: finish } : {}),
+    tokenUsage: {
+      prompt: json.usage?.input_tokens, completion: json.usage?.output_tokens, total: json.usage?.total_tokens,
+    },
+    metadata: { responseId: json.id },
+  };
+}"#;
+
+/// The input of an agent, as a template. A prompt that is a JSON list is the input itself, as in promptfoo.
+const INPUT: &str = r#"{% if (prompt | trim | first) == "[" and (prompt | trim | last) == "]" and "{" in prompt %}{{ prompt | load | dump }}{% else %}[{"type": "message", "role": "user", "content": {{ prompt | dump }}}]{% endif %}"#;
+
+/// The settings of the maximum of tokens. The first one that is set counts.
+const MAXIMUMS: [&str; 3] = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
 
 /// The regions that an inference profile names in front of a model.
 const PROFILES: [&str; 6] = ["us.", "eu.", "apac.", "global.", "jp.", "au."];
@@ -42,6 +63,7 @@ impl Translator<'_> {
                 "knowledgeBaseId" => base = said(),
                 "modelArn" => arn = said(),
                 "region" => region = said(),
+                "apiKey" => self.key_of(key, value, &mut settings),
                 "max_tokens" => drop(inference.insert("maxTokens".to_owned(), value.to_json())),
                 "temperature" => drop(inference.insert("temperature".to_owned(), value.to_json())),
                 "top_p" => drop(inference.insert("topP".to_owned(), value.to_json())),
@@ -72,6 +94,7 @@ impl Translator<'_> {
             self.error(span, "the model of the knowledge base is missing", Some(help));
             return None;
         };
+        self.drop_sampling(span, &arn, &mut inference, &mut top_k);
         let generation = generation_of(&arn, &inference, top_k.as_ref());
         let mut knowledge = json!({"knowledgeBaseId": base, "modelArn": arn});
         if !generation.is_empty() {
@@ -88,15 +111,38 @@ impl Translator<'_> {
         let url =
             format!("https://bedrock-agent-runtime.{region}.amazonaws.com/retrieveAndGenerate");
         let aws = [("service", text(span, "bedrock")), ("region", text(span, &region))];
+        // A request has either a key or a signature.
+        let auth = settings.provider.pop().unwrap_or_else(|| ("aws", map(span, aws)));
         settings.provider = vec![
             ("url", text(span, &url)),
-            ("aws", map(span, aws)),
+            auth,
             ("headers", json_header(span)),
             ("body", text(span, &body)),
             ("template", text(span, "jinja")),
             ("transformResponse", text(span, KNOWLEDGE)),
         ];
         Some(("http", "bedrock-kb".to_owned(), arn, settings))
+    }
+
+    /// Removes the sampling parameters that promptfoo does not send to a model, with a warning for each.
+    fn drop_sampling(
+        &mut self,
+        span: Span,
+        arn: &str,
+        inference: &mut Map<String, Value>,
+        top_k: &mut Option<Value>,
+    ) {
+        for name in dropped_by_promptfoo(arn, inference.contains_key("topP")) {
+            let was_set = match *name {
+                "top_k" => top_k.take().is_some(),
+                "top_p" => inference.remove("topP").is_some(),
+                name => inference.remove(name).is_some(),
+            };
+            if was_set {
+                let message = format!("`config.{name}` has no effect on `{arn}`");
+                self.warn(span, message, Some("promptfoo does not send it either; remove it"));
+            }
+        }
     }
 
     /// Translates an agent of Azure AI Foundry, which one request of the Responses API asks. Returns `None` after an
@@ -122,12 +168,7 @@ impl Translator<'_> {
                     let value = self.without_templates(key, value);
                     body.extend(value.map(|it| (key.name.to_string(), it.to_json())));
                 }
-                "max_output_tokens" => {
-                    body.insert("max_output_tokens".to_owned(), value.to_json());
-                }
-                "max_tokens" | "max_completion_tokens" => {
-                    body.entry("max_output_tokens").or_insert_with(|| value.to_json());
-                }
+                name if MAXIMUMS.contains(&name) => {}
                 "modelName" => drop(body.insert("model".to_owned(), value.to_json())),
                 "cost" => settings.price = super::settings::price(value),
                 "tools"
@@ -148,6 +189,10 @@ impl Translator<'_> {
                 }
             }
         }
+        let find = |name: &&str| config.iter().find(|(key, _)| &*key.name == *name);
+        if let Some((_, value)) = MAXIMUMS.iter().find_map(find) {
+            body.insert("max_output_tokens".to_owned(), value.to_json());
+        }
         let Some(project) = project else {
             let help = "add `config: { projectUrl: 'RESOURCE.services.ai.azure.com/api/projects/PROJECT' }`";
             self.error(span, "the address of the project is missing", Some(help));
@@ -157,10 +202,7 @@ impl Translator<'_> {
         let reference = json!({"name": agent, "type": "agent_reference"});
         body.insert("agent_reference".to_owned(), reference);
         let rest = Value::Object(body).to_string();
-        let body = format!(
-            "{{\"input\": [{{\"type\": \"message\", \"role\": \"user\", \"content\": {{{{ prompt | dump }}}}}}], {}",
-            rest.trim_start_matches('{')
-        );
+        let body = format!("{{\"input\": {INPUT}, {}", rest.trim_start_matches('{'));
         settings.provider = vec![
             ("url", text(span, &format!("https://{host}/openai/v1/responses"))),
             ("apiKeyEnv", text(span, &token)),
@@ -170,6 +212,22 @@ impl Translator<'_> {
             ("transformResponse", text(span, AGENT)),
         ];
         Some(("http", "foundry-agent".to_owned(), agent.to_owned(), settings))
+    }
+}
+
+/// Returns the sampling parameters that promptfoo does not send to a model: some models of Claude refuse them.
+fn dropped_by_promptfoo(arn: &str, has_top_p: bool) -> &'static [&'static str] {
+    let Some((_, version)) = arn.split_once("claude-") else { return &[] };
+    let words = || version.split(|it: char| !it.is_ascii_alphanumeric());
+    let mut numbers = words().skip_while(|it| it.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let is_named = version.starts_with(|it: char| it.is_ascii_alphabetic());
+    let mut next = || numbers.next().and_then(|it| it.parse::<u32>().ok());
+    match (words().next(), next(), next()) {
+        (_, Some(5..=99), _) if is_named => &["temperature", "top_p", "top_k"],
+        (Some("opus"), Some(4), Some(7 | 8)) => &["temperature", "top_p", "top_k"],
+        (Some("sonnet"), Some(4), Some(5 | 6)) if has_top_p => &["temperature"],
+        (Some("haiku"), Some(4), Some(5)) if has_top_p => &["temperature"],
+        _ => &[],
     }
 }
 
@@ -208,6 +266,26 @@ fn arn_of(model: &str, region: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn new_models_of_claude_get_no_sampling_parameters() {
+        const ALL: &[&str] = &["temperature", "top_p", "top_k"];
+        const ONE: &[&str] = &["temperature"];
+        const NONE: &[&str] = &[];
+        for (model, has_top_p, expected) in [
+            ("us.anthropic.claude-sonnet-5", false, ALL),
+            ("anthropic.claude-haiku-5-5", true, ALL),
+            ("anthropic.claude-opus-4-7-v1:0", false, ALL),
+            ("anthropic.claude-sonnet-4-5-20250929-v1:0", true, ONE),
+            ("anthropic.claude-sonnet-4-5-20250929-v1:0", false, NONE),
+            ("anthropic.claude-opus-4-5-20251101-v1:0", true, NONE),
+            ("anthropic.claude-3-7-sonnet-20250219-v1:0", true, NONE),
+            ("anthropic.claude-v2:1", true, NONE),
+            ("amazon.nova-lite-v1:0", true, NONE),
+        ] {
+            assert_eq!(dropped_by_promptfoo(model, has_top_p), expected, "{model}");
+        }
+    }
 
     #[test]
     fn models_of_knowledge_bases_have_arns() {

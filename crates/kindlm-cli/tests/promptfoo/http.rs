@@ -3,7 +3,7 @@
 //! The expected values are the requests of promptfoo 0.121.20 to the same server, and the inputs of its scripts.
 
 use kindlm_testing::{MockReply, MockServer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ran::{CONFIG, folder, kindlm_with, rows};
 
@@ -155,6 +155,72 @@ fn answers_are_read_as_in_promptfoo() {
             &rows[0]["outputJson"]
         };
         assert_eq!(*got, output, "{response}");
+    }
+}
+
+/// The answer of an agent of Foundry, by the path of its project.
+fn answer_of_agent(project: &str) -> Value {
+    let text =
+        |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
+    match project {
+        "ok" => {
+            json!({"status": "completed", "output": [{"type": "reasoning"}, text("a"), text("b")]})
+        }
+        "cut" => {
+            json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": [text("a")]})
+        }
+        "failed" => json!({"status": "failed", "output": [text("a")]}),
+        "call" => json!({"output": [text("a"), {"type": "function_call", "name": "f"}]}),
+        "empty" => json!({"status": "completed", "output": []}),
+        _ => json!({"status": "completed"}),
+    }
+}
+
+#[test]
+fn answers_of_foundry_agents_are_read() {
+    let server = MockServer::answering(|request| {
+        let project = request.path.split('/').nth(1).unwrap_or_default();
+        MockReply::json(&answer_of_agent(project))
+    })
+    .unwrap();
+    for (project, status, output) in [
+        ("ok", "passed", "a\nb"),
+        // The answer was cut, so the check of an absence is inconclusive.
+        ("cut", "errored", "a"),
+        ("failed", "errored", ""),
+        ("call", "errored", ""),
+        ("empty", "errored", ""),
+        ("none", "errored", ""),
+    ] {
+        let config = format!(
+            "prompts: ['Hi', '[{{\"role\": \"user\", \"content\": \"Hi\"}}]']\n\
+             providers: [{{ id: 'azure:foundry-agent:it', config: {{ projectUrl: 'foundry.example/{project}' }} }}]\n\
+             tests: [{{ assert: [{{ type: not-contains, value: c }}] }}]\n"
+        );
+        let folder = folder(&[(CONFIG, &config)]);
+        let imported = kindlm_with(folder.path(), &["import", CONFIG, "--output", "-"], &[]);
+        let suite = imported.stdout.replace("https://foundry.example", &server.url());
+        std::fs::write(folder.path().join("kindlm.yaml"), suite).unwrap();
+        let before = server.count();
+        let (ran, rows) = rows(folder.path(), "kindlm.yaml", &[("AZURE_ACCESS_TOKEN", TOKEN)]);
+        assert_eq!(rows.len(), 2, "{project}: {ran:?} {imported:?}");
+        for row in &rows {
+            assert_eq!(
+                (&row["status"], &row["output"]),
+                (&json!(status), &json!(output)),
+                "{project}: {ran:?}"
+            );
+        }
+        let mut inputs: Vec<String> = server.requests()[before..]
+            .iter()
+            .map(|it| serde_json::from_slice::<Value>(&it.body).unwrap()["input"].to_string())
+            .collect();
+        inputs.sort();
+        let expected = [
+            r#"[{"role":"user","content":"Hi"}]"#,
+            r#"[{"type":"message","role":"user","content":"Hi"}]"#,
+        ];
+        assert_eq!(inputs, expected, "{project}: {ran:?}");
     }
 }
 

@@ -271,6 +271,21 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Refused("`config.tools` of an agent of Foundry"),
     ),
     (
+        "providers: azure:foundry-agent:…",
+        "providers: [{ id: 'azure:foundry-agent:a', config: { projectUrl: p, max_tokens: 5, max_completion_tokens: 7 } }]",
+        As(&[r#""max_output_tokens":7"#]),
+    ),
+    (
+        "providers: bedrock:kb:…",
+        "providers: [{ id: 'bedrock:kb:m', config: { knowledgeBaseId: K, apiKey: '{{env.BEDROCK_KEY}}' } }]",
+        As(&["/retrieveAndGenerate apiKeyEnv: BEDROCK_KEY headers:"]),
+    ),
+    (
+        "providers: bedrock:kb:…",
+        "providers: [{ id: 'bedrock:kb:us.anthropic.claude-sonnet-5', config: { knowledgeBaseId: K, temperature: 0.5 } }]",
+        Warned("`config.temperature` has no effect on `us.anthropic.claude-sonnet-5`"),
+    ),
+    (
         "providers: vertex:…",
         "providers: [{ id: 'vertex:gemini-2.5-pro', config: { projectId: p, region: us-central1, generationConfig: { topK: 3 } } }]",
         As(&[
