@@ -34,7 +34,15 @@ impl Translator<'_> {
         if !self.stored.is_empty() {
             return Some(STORED.to_owned());
         }
+        let id = said.metadata.as_ref().and_then(|it| it.get("conversationId"));
+        let id = id.map(|it| it.text().map_or_else(|| it.to_json().to_string(), str::to_owned));
         if !is_used_by(prompt) {
+            if group.keeps_context && id.is_some_and(|it| !it.is_empty()) {
+                let help = "set `config: { maintainContext: false }`, or put the earlier exchanges into the prompt \
+                    with `_conversation`";
+                let what = "`metadata.conversationId` of a realtime model";
+                self.unsupported(span, what, Some(help));
+            }
             return None;
         }
         let is_off = said.written_options.as_ref();
@@ -62,8 +70,6 @@ impl Translator<'_> {
             self.unsupported(span, &format!("the variable `{VARIABLE}` {place}"), Some(help));
             return None;
         }
-        let id = said.metadata.as_ref().and_then(|it| it.get("conversationId"));
-        let id = id.map(|it| it.text().map_or_else(|| it.to_json().to_string(), str::to_owned));
         let id = id.or_else(|| said.conversation.clone());
         Some(id.map_or_else(|| prompt.name.clone(), |id| format!("{} · {id}", prompt.name)))
     }

@@ -39,6 +39,18 @@ try {
 
 const PROMPTFOO_IGNORES: &str = "promptfoo does not send it either; remove it";
 
+/// The settings of Google's API that `generationConfig` may also have.
+const GENERATION: [&str; 8] = [
+    "context",
+    "examples",
+    "maxOutputTokens",
+    "speechConfig",
+    "stopSequences",
+    "temperature",
+    "topK",
+    "topP",
+];
+
 /// The settings of a model, while they are collected.
 #[derive(Default)]
 struct Live {
@@ -68,12 +80,26 @@ fn speaks(model: &str) -> bool {
 }
 
 impl Translator<'_> {
-    /// Translates a model of Google's Live API.
-    pub(super) fn google_live(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Found {
+    /// Translates a model of Google's Live API. Returns `None` after an error, which is reported.
+    pub(super) fn google_live(
+        &mut self,
+        span: Span,
+        model: &str,
+        config: &[(Key, Node)],
+    ) -> Option<Found> {
+        if model.starts_with("gemini-3.8-live") {
+            let help = "it has another protocol: name `google:live:gemini-3.1-flash-live-preview`";
+            self.unsupported(span, &format!("`google:live:{model}`"), Some(help));
+            return None;
+        }
         let mut live = Live::default();
         let mut callbacks = None;
+        let generation = config.iter().find(|(key, _)| &*key.name == "generationConfig");
+        let is_set = |name: &str| generation.is_some_and(|(_, it)| it.get(name).is_some());
         for (key, value) in config {
             match &*key.name {
+                // promptfoo prefers the settings in `generationConfig`.
+                name if GENERATION.contains(&name) && is_set(name) => {}
                 "functionToolCallbacks" => callbacks = Some(value),
                 "functionToolStatefulApi" => {
                     let help = "write the functions as `functionToolCallbacks`, in JavaScript";
@@ -104,7 +130,7 @@ impl Translator<'_> {
         let yes = node(span, Kind::Bool(true));
         live.settings.params.push(("omitDefaults", yes));
         let kind = "google-live";
-        (kind, kind.to_owned(), model.to_owned(), live.finish(span, "setup"))
+        Some((kind, kind.to_owned(), model.to_owned(), live.finish(span, "setup")))
     }
 
     fn google_live_setting(&mut self, model: &str, key: &Key, value: &Node, live: &mut Live) {
@@ -221,6 +247,10 @@ impl Translator<'_> {
                     let headers = self.headers(key, value);
                     live.settings.provider.extend(headers.map(|it| ("headers", it)));
                 }
+                "maxToolIterations" if value.to_json().as_f64() != Some(8.0) => {
+                    let help = "remove it: KindLM answers at most 8 rounds of calls";
+                    self.unsupported(key.span, "`config.maxToolIterations`", Some(help));
+                }
                 "modalities"
                 | "max_response_output_tokens"
                 | "maintainContext"
@@ -326,6 +356,14 @@ impl Translator<'_> {
             }
         }
     }
+}
+
+/// True if promptfoo sends all tests of a conversation over one websocket, so that the model knows the earlier ones.
+pub(super) fn keeps_context(name: &str, config: &[(Key, Node)]) -> bool {
+    let is_off = |(key, value): &(Key, Node)| {
+        &*key.name == "maintainContext" && value.to_json() == Value::Bool(false)
+    };
+    name == "openai-realtime" && !config.iter().any(is_off)
 }
 
 /// Returns settings that send no parameters of KindLM's own.

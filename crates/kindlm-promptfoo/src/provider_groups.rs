@@ -52,6 +52,8 @@ pub(super) struct Group {
     pub(super) runs_agents: bool,
     /// True if promptfoo gives the agents a prompt that is a JSON list as separate inputs.
     pub(super) takes_inputs: bool,
+    /// True if promptfoo gives the models the earlier tests of a conversation without a variable in the prompt.
+    pub(super) keeps_context: bool,
 }
 
 /// An entry of `providers` in the config.

@@ -178,6 +178,7 @@ impl Translator<'_> {
             call_form,
             transform,
             callbacks,
+            keeps_context: super::live::keeps_context(&name, &entry.config),
             ..entry.group
         };
         let reads_chats = !TAKE_TEXT.contains(&kind);

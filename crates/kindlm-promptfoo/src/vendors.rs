@@ -172,7 +172,7 @@ impl Translator<'_> {
                 let settings = self.websocket(span, url, config)?;
                 Some(("websocket", "websocket".to_owned(), "websocket".to_owned(), settings))
             }
-            Vendor::GoogleLive(model) => Some(self.google_live(span, model, config)),
+            Vendor::GoogleLive(model) => self.google_live(span, model, config),
             Vendor::Realtime(model) => self.realtime(span, model, config),
             Vendor::XaiVoice(model) => Some(self.xai_voice(span, model, config)),
             Vendor::KnowledgeBase(model) => self.knowledge_base(span, model, config),

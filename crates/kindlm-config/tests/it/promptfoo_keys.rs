@@ -424,6 +424,31 @@ const ROWS: &[(&str, &str, Comes)] = &[
         ]),
     ),
     (
+        "providers: google:live:…",
+        "providers: ['google:live:gemini-3.8-live-extended-thinking']",
+        Refused("`google:live:gemini-3.8-live-extended-thinking`"),
+    ),
+    (
+        "providers: google:live:…",
+        "providers: [{ id: 'google:live:m', config: { maxOutputTokens: 9, generationConfig: { maxOutputTokens: 5, topK: 3 }, topK: 4 } }]",
+        As(&["maxTokens: 5", "topK: 3"]),
+    ),
+    (
+        "providers: openai:realtime:…",
+        "providers: [{ id: 'openai:realtime:gpt-realtime', config: { maxToolIterations: 20 } }]",
+        Refused("`config.maxToolIterations`"),
+    ),
+    (
+        "providers: openai:realtime:…",
+        "providers: ['openai:realtime:gpt-realtime']\ntests: [{ metadata: { conversationId: a } }]",
+        Refused("`metadata.conversationId` of a realtime model"),
+    ),
+    (
+        "providers: openai:realtime:…",
+        "providers: [{ id: 'openai:realtime:gpt-realtime', config: { maintainContext: false, maxToolIterations: 8 } }]\ntests: [{ metadata: { conversationId: a } }]",
+        As(&["provider: openai-realtime"]),
+    ),
+    (
         "providers: openai:realtime:…",
         "providers: ['openai:realtime:gpt-realtime-whisper']",
         Refused("`openai:realtime:gpt-realtime-whisper`"),
