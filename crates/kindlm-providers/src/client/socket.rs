@@ -8,7 +8,7 @@ use kindlm_types::script::{ScriptOutcome, ScriptQuestion, ScriptSource, ScriptVa
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply, ToolCall, ecma};
 use serde_json::{Value, json};
 
-use super::no_scripts;
+use super::{before_sending, no_scripts};
 use crate::dialect::answer::{excerpt, parse};
 use crate::script::Scripts;
 use crate::{Opening, SocketCodec, Step};
@@ -44,14 +44,18 @@ impl SocketRequest<'_> {
         transport: &HttpTransport,
         scripts: Option<&Scripts>,
     ) -> Result<Reply, ProviderError> {
-        let Opening { request, messages, mut exchange } = self.codec.open(self.prompt)?;
+        let opening = self.codec.open(self.prompt);
+        let Opening { request, messages, mut exchange } =
+            opening.map_err(|err| before_sending(self.provider, err))?;
         let idle = self.codec.idle_timeout().unwrap_or(transport.options().idle_timeout);
         let mut socket = transport.open_socket(self.provider, &request).await?;
         send(&mut socket, &messages).await?;
         let mut rounds = 0;
         let reply = loop {
             let message = self.next(&mut socket, idle).await?;
-            match exchange.receive(&message)? {
+            let step = exchange.receive(&message);
+            // The provider may charge for the rounds before the error.
+            match step.map_err(|err| if rounds > 0 { err.lost() } else { err })? {
                 Step::Send(messages) => send(&mut socket, &messages).await?,
                 Step::Answer(mut calls) => {
                     rounds += 1;

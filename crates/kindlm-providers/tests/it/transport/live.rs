@@ -8,7 +8,7 @@ use kindlm_types::script::{
     ScriptAnswer, ScriptError, ScriptOutcome, ScriptQuestion, ScriptRunner, ScriptRuntime,
     ScriptSource, ScriptValue,
 };
-use kindlm_types::{BoxFuture, FinishReason, Models, ToolSpec, Unlimited};
+use kindlm_types::{BoxFuture, FinishReason, Message, Models, Role, ToolSpec, Unlimited};
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Message as Frame, WebSocket, accept_hdr};
@@ -203,6 +203,34 @@ async fn the_reason_of_a_close_is_the_kind_of_the_error() {
             "{err:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_not_sent_is_no_attempt() {
+    let config = json!({"mine": {"type": "google-live", "apiKeyEnv": "TOKEN"}});
+    let mut asked =
+        Prompt { model: "gemini-3.1-flash-live-preview".to_owned(), ..prompt("Say hello.") };
+    asked.messages.push(Message::new(Role::Assistant, "Hel"));
+    let err = client(config).complete("mine", &asked, LONG, &Unlimited).await.unwrap_err();
+    assert_eq!((err.kind, err.attempts), (ProviderErrorKind::Unsupported, 0), "{err:?}");
+    assert_eq!(err.provider, "mine");
+}
+
+#[tokio::test]
+async fn an_error_after_a_round_of_calls_may_be_charged() {
+    let call = json!({"id": "c1", "name": "add", "args": {"a": 5, "b": 6}});
+    let error = json!({"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}});
+    let (url, _seen) = serve(vec![vec![
+        (1, vec![text(&json!({"setupComplete": {}}))]),
+        (1, vec![text(&json!({"toolCall": {"functionCalls": [call]}}))]),
+        (1, vec![text(&error)]),
+    ]]);
+    let config = json!({"apiKeyEnv": "TOKEN", "baseUrl": url, "answerCalls": ADD});
+    let client = scripted_client(json!({"google-live": config}));
+    let asked = with_tool("gemini-2.0-flash-live-001");
+    let err = client.complete("google-live", &asked, LONG, &Unlimited).await.unwrap_err();
+    assert_eq!(err.kind, ProviderErrorKind::InvalidRequest, "{err:?}");
+    assert!(err.may_be_charged(), "{err:?}");
 }
 
 #[tokio::test]
