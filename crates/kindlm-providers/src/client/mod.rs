@@ -497,7 +497,7 @@ impl Client {
                 if made_by == model {
                     return Ok(embedding);
                 }
-                let price = crate::pricing::price(codec.provider(), made_by);
+                let price = crate::pricing::price(name, made_by);
                 let cost_usd = price.and_then(|it| it.cost_if_counted(&embedding.usage));
                 Ok(Embedding { substituted: true, cost_usd, ..embedding })
             }

@@ -44,6 +44,22 @@ async fn a_codec_provider_is_reached_through_the_transport() {
 }
 
 #[tokio::test]
+async fn another_provider_has_no_price_of_openai_embeddings() {
+    let server = server();
+    let url = format!("{}/v1", server.url());
+    let client = client(json!({
+        "openai": {"apiKeyEnv": "TOKEN", "baseUrl": url},
+        "mine": {"type": "openai", "apiKeyEnv": "TOKEN", "baseUrl": url},
+    }));
+    for (name, is_priced) in [("openai", true), ("mine", false)] {
+        // A model for chats is replaced by a model for embeddings.
+        let embedding = client.embed(name, "gpt-4o", "hi", LONG).await.unwrap();
+        assert!(embedding.substituted, "{name}");
+        assert_eq!(embedding.cost_usd.is_some(), is_priced, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn invalid_answers_are_malformed_for_every_codec() {
     for reply in [MockReply::truncated_json(), MockReply::html(), MockReply::empty()] {
         let server = server();
