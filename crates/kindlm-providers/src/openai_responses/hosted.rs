@@ -66,9 +66,24 @@ impl HostedTools {
             return Ok((tools.collect(), Vec::new()));
         }
         let filler = Filler::new(prompt, &self.variables, false);
-        let tools = tools.map(|it| filler.json(&it)).collect::<Result<_, _>>()?;
+        let tools = tools.map(|it| filled(&filler, &it)).collect::<Result<_, _>>()?;
         Ok((tools, filler.marks))
     }
+}
+
+/// Renders all texts in a value. They stay texts, also if they are JSON.
+fn filled(filler: &Filler, value: &Value) -> Result<Value, String> {
+    Ok(match value {
+        Value::String(text) => Value::String(filler.text(text)?),
+        Value::Array(items) => {
+            Value::Array(items.iter().map(|it| filled(filler, it)).collect::<Result<_, _>>()?)
+        }
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, it)| Ok((key.clone(), filled(filler, it)?)));
+            Value::Object(entries.collect::<Result<_, String>>()?)
+        }
+        other => other.clone(),
+    })
 }
 
 /// Returns a problem for a tool that OpenAI does not run.
@@ -129,12 +144,13 @@ mod tests {
 
     #[test]
     fn environment_variables_of_tools_become_placeholders() {
-        let tools = tools(&json!({"Authorization": "Bearer {{ env.KEY }}", "X": "y"})).unwrap();
+        let json = r#"{"a": 1}"#;
+        let tools = tools(&json!({"Authorization": "Bearer {{ env.KEY }}", "X": json})).unwrap();
         let (encoded, marks) = tools.encoded(&Prompt::default()).unwrap();
         assert_eq!(marks.len(), 1);
         assert_eq!(marks[0].variable, "KEY");
         let expected = format!("Bearer {}", marks[0].mark);
-        assert_eq!(encoded[0]["headers"], json!({"Authorization": expected, "X": "y"}));
+        assert_eq!(encoded[0]["headers"], json!({"Authorization": expected, "X": json}));
     }
 
     #[test]
