@@ -37,7 +37,8 @@ impl Translator<'_> {
         let id = said.metadata.as_ref().and_then(|it| it.get("conversationId"));
         let id = id.map(|it| it.text().map_or_else(|| it.to_json().to_string(), str::to_owned));
         if !is_used_by(prompt) {
-            if group.keeps_context && id.is_some_and(|it| !it.is_empty()) {
+            let keeps_context = group.ids.iter().any(|it| it.keeps_context);
+            if keeps_context && id.is_some_and(|it| !it.is_empty()) {
                 let help = "set `config: { maintainContext: false }`, or put the earlier exchanges into the prompt \
                     with `_conversation`";
                 let what = "`metadata.conversationId` of a realtime model";

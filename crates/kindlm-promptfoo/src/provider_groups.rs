@@ -28,6 +28,8 @@ pub(super) struct ModelIds {
     pub(super) written: String,
     /// True if the API of the model takes messages. Other models get the rendered text of a prompt.
     pub(super) reads_chats: bool,
+    /// True if promptfoo gives the model the earlier tests of a conversation without a variable in the prompt.
+    pub(super) keeps_context: bool,
     /// The entry in the promptfoo config.
     pub(super) item: Node,
 }
@@ -52,8 +54,6 @@ pub(super) struct Group {
     pub(super) runs_agents: bool,
     /// True if promptfoo gives the agents a prompt that is a JSON list as separate inputs.
     pub(super) takes_inputs: bool,
-    /// True if promptfoo gives the models the earlier tests of a conversation without a variable in the prompt.
-    pub(super) keeps_context: bool,
 }
 
 /// An entry of `providers` in the config.

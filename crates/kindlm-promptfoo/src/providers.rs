@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use kindlm_source::{Node, Span};
+use kindlm_source::Node;
 use serde_json::Value;
 
 use super::Translator;
@@ -137,8 +137,13 @@ impl Translator<'_> {
             let id = unique(label, |it| self.providers.has_id(it));
             let takes_inputs = kind != AgentProvider::Claude;
             let how = Group { runs_agents: true, takes_inputs, ..entry.group };
-            let ids =
-                ModelIds { label: id, written: entry.id, reads_chats: false, item: entry.item };
+            let ids = ModelIds {
+                label: id,
+                written: entry.id,
+                reads_chats: false,
+                keeps_context: false,
+                item: entry.item,
+            };
             return self.providers.add(ids, node, how, extra.cloned());
         }
         let Some((kind, name, model, settings)) = self.settings_of(&entry, extra.is_some()) else {
@@ -178,11 +183,12 @@ impl Translator<'_> {
             call_form,
             transform,
             callbacks,
-            keeps_context: super::live::keeps_context(&name, &entry.config),
             ..entry.group
         };
         let reads_chats = !TAKE_TEXT.contains(&kind);
-        let ids = ModelIds { label: id, written: entry.id, reads_chats, item: entry.item };
+        let keeps_context = super::live::keeps_context(&name, &entry.config);
+        let ids =
+            ModelIds { label: id, written: entry.id, reads_chats, keeps_context, item: entry.item };
         self.providers.add(ids, map(span, node), how, extra.cloned());
     }
 
