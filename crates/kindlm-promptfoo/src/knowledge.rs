@@ -225,8 +225,9 @@ fn dropped_by_promptfoo(arn: &str, has_top_p: bool) -> &'static [&'static str] {
     match (words().next(), next(), next()) {
         (_, Some(5..=99), _) if is_named => &["temperature", "top_p", "top_k"],
         (Some("opus"), Some(4), Some(7 | 8)) => &["temperature", "top_p", "top_k"],
-        (Some("sonnet"), Some(4), Some(5 | 6)) if has_top_p => &["temperature"],
-        (Some("haiku"), Some(4), Some(5)) if has_top_p => &["temperature"],
+        (Some("sonnet"), Some(4), Some(5 | 6)) | (Some("haiku"), Some(4), Some(5)) if has_top_p => {
+            &["temperature"]
+        }
         _ => &[],
     }
 }
