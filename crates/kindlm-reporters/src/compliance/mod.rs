@@ -3,6 +3,7 @@
 //! The sections write [blocks](document::Block), so that every format has the same content.
 
 mod annex;
+mod digest_text;
 mod document;
 mod inputs;
 mod integrity;
@@ -16,10 +17,11 @@ use std::fmt;
 use kindlm_types::{AnyReport, ExitStatus, Summary, ecma};
 
 use crate::{Meta, Registration, RenderError, Style, verdict as common};
+pub use digest_text::is_sha256;
 pub(crate) use document::{Block, Cell, Format};
 use document::{ContentHash, Document};
 pub(crate) use markdown::Markdown;
-pub use verify::{ComplianceDocument, is_sha256};
+pub use verify::ComplianceDocument;
 
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {

@@ -4,11 +4,12 @@ use kindlm_types::{
     AnyReport, CheckInfo, Class, ComplianceInfo, ModelInfo, Params, Severity, TestInfo, ecma,
 };
 
+use super::digest_text::is_sha256;
 use super::document::{Block, Cell, Document};
 use super::{FILES, Law, RUN, inputs, number, or_not};
+use crate::RenderError;
 use crate::amount::{count, duration, percent};
 use crate::plain::one_line;
-use crate::{RenderError, compliance::is_sha256};
 
 const NO_THRESHOLD: &str = "–";
 

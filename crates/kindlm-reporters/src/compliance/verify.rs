@@ -2,6 +2,7 @@
 
 use kindlm_types::FileDigest;
 
+use super::digest_text::is_sha256;
 use super::integrity::{VERIFY, is_plain_name};
 use super::{BEGIN, CONTENT_ROW, ContentHash, END, FILES, JSON_ROW, RUN, SUITE_ROW};
 
@@ -80,11 +81,6 @@ impl ComplianceDocument {
 
 fn named_file(name: &str) -> Option<String> {
     is_plain_name(name).then(|| name.to_owned())
-}
-
-/// Returns true for a SHA-256 in lower-case hex.
-pub fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
 }
 
 /// Returns the second cell of a row whose first cell is `name`, or begins with `name` and a space. Returns `None` for

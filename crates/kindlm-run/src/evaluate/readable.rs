@@ -1,5 +1,6 @@
 //! Writes results as text for a terminal, instead of JSON lines.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::mem;
 
@@ -143,14 +144,14 @@ fn add_check(text: &mut String, it: &EvaluatedResult) {
     let code = it.failure_code.as_ref().map(|it| one_line(it.as_str()));
     let label = it.id.as_deref().unwrap_or(&it.label);
     let parts = [score, Some(one_line(label)), code].into_iter().flatten();
-    text.push_str(&format!("    {mark} {}\n", parts.collect::<Vec<_>>().join("  ")));
+    let _ = writeln!(text, "    {mark} {}", parts.collect::<Vec<_>>().join("  "));
     if it.status == Status::Passed {
         return;
     }
     let message = it.failure_message.as_deref().unwrap_or_default();
     let reason = it.reasoning.as_deref().filter(|it| !message.contains(*it)).unwrap_or_default();
     for line in message.lines().chain(reason.lines()).filter(|it| !it.is_empty()).take(LINES) {
-        text.push_str(&format!("      {}\n", one_line(line)));
+        let _ = writeln!(text, "      {}", one_line(line));
     }
 }
 
