@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use kindlm_types::{
-    CaseError, CaseMark, CaseResult, CaseSource, MAX_SPECIFIED_TESTS, Report, ShardInfo, SuiteInfo,
-    Tally, TestInfo,
+    CaseError, CaseMark, CaseResult, CaseSource, JudgeInfo, MAX_SPECIFIED_TESTS, Report, ShardInfo,
+    SuiteInfo, Tally, TestInfo,
 };
 
 use crate::derived::{Derivation, derive};
@@ -181,7 +181,7 @@ fn check_same_run<Cases>(parts: &[(String, Report<Cases>)]) -> Result<(), MergeE
             |it: &Report<Cases>| it.shard.as_ref().map(|it| (it.count, it.plan_digest.clone()));
         let what = if one.suite.config_sha256 != other.suite.config_sha256 {
             "the config files differ"
-        } else if without_tests(&one.suite) != without_tests(&other.suite) {
+        } else if comparable(&one.suite) != comparable(&other.suite) {
             "the suites differ"
         } else if one.run.version != other.run.version {
             "other versions of KindLM wrote them"
@@ -238,6 +238,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
         }
     }
     whole.suite.tests.extend(part.suite.tests);
+    add_alarms(&mut whole.suite.judges, part.suite.judges);
     whole.canaries.extend(part.canaries);
     let run = &mut whole.run;
     run.interrupted |= part.run.interrupted;
@@ -262,9 +263,28 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
     }
 }
 
-/// Returns the data of a suite without the tests, which differ between shards.
-fn without_tests(suite: &SuiteInfo) -> SuiteInfo {
-    SuiteInfo { tests: Vec::new(), ..suite.clone() }
+/// Returns the data of a suite that all shards of a run share.
+///
+/// It lacks the tests, and the calibrations of judges. Each machine loads the calibrations from its own folder when its
+/// shard starts.
+fn comparable(suite: &SuiteInfo) -> SuiteInfo {
+    let judges = suite.judges.iter().map(uncalibrated).collect();
+    SuiteInfo { tests: Vec::new(), judges, ..suite.clone() }
+}
+
+fn uncalibrated(judge: &JudgeInfo) -> JudgeInfo {
+    JudgeInfo { calibration: None, ..judge.clone() }
+}
+
+/// Copies the calibrations with an alarm from a shard. An alarm of any shard shows that the judge has changed.
+fn add_alarms(judges: &mut [JudgeInfo], part: Vec<JudgeInfo>) {
+    let has_alarm = |it: &JudgeInfo| it.calibration.as_ref().is_some_and(|it| it.alarm.is_some());
+    for alarmed in part.into_iter().filter(has_alarm) {
+        let same = judges.iter_mut().find(|it| uncalibrated(it) == uncalibrated(&alarmed));
+        if let Some(judge) = same.filter(|it| !has_alarm(it)) {
+            judge.calibration = alarmed.calibration;
+        }
+    }
 }
 
 /// Sorts the tests of all shards by the plan, and removes duplicates.
@@ -311,4 +331,44 @@ fn order<Cases: CaseSource>(
 
 fn damaged(what: &str) -> MergeError {
     MergeError::Damaged { what: what.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::JudgeCalibration;
+
+    use super::*;
+
+    #[test]
+    fn shards_may_know_other_calibrations() {
+        let known = |kappa: f64, alarm: Option<&str>| {
+            let alarm = alarm.map(str::to_owned);
+            Some(JudgeCalibration { kappa: Some(kappa), alarm, ..JudgeCalibration::default() })
+        };
+        let part = |index: u32, calibration: Option<JudgeCalibration>| {
+            let judge =
+                JudgeInfo { check: "judge".to_owned(), calibration, ..JudgeInfo::default() };
+            let report = Report {
+                shard: Some(ShardInfo { index, count: 2, ..ShardInfo::default() }),
+                suite: SuiteInfo { judges: vec![judge], ..SuiteInfo::default() },
+                ..Report::default()
+            };
+            (format!("{index}.json"), report)
+        };
+        let alarmed = known(0.7, Some("judge changed"));
+        for (first, second, expected) in [
+            (known(0.8, None), known(0.7, None), known(0.8, None)),
+            (known(0.8, None), None, known(0.8, None)),
+            (known(0.8, None), alarmed.clone(), alarmed.clone()),
+            (alarmed.clone(), known(0.8, None), alarmed.clone()),
+            (None, alarmed.clone(), alarmed),
+        ] {
+            let whole = merge(vec![part(1, first), part(2, second)], &[]).unwrap();
+            assert_eq!(whole.suite.judges[0].calibration, expected);
+        }
+        let (name, mut other) = part(2, None);
+        other.suite.judges[0].samples = 3;
+        let refused = merge(vec![part(1, None), (name, other)], &[]).unwrap_err();
+        assert!(matches!(refused, MergeError::Other { what: "the suites differ", .. }));
+    }
 }
