@@ -380,7 +380,7 @@ impl Run {
         outcome
     }
 
-    /// Asks the judges about canaries before the executions, and passes an alarm to the gates.
+    /// Asks the judges about canaries before the executions, and passes an alarm to the gates and to the report.
     ///
     /// If the run was complete, no judge is asked.
     ///
@@ -437,7 +437,9 @@ impl Run {
         }
         if watches.iter().any(|it| it.alarm.is_some()) {
             let models = trust::models_of(&self.suite.models);
-            trust::settle((world.now)(), &self.place.state(), models, &mut self.suite.gates)?;
+            let state = self.place.state();
+            trust::settle((world.now)(), &state, models, &mut self.suite.gates)?;
+            trust::note_calibrations(world, &state, &mut self.suite, files);
         }
         Ok(watches)
     }

@@ -107,6 +107,8 @@ fn a_changed_judge_is_a_warning() {
         "judge changed: 20 of 40 differ from the calibration, own noise ≤ 6.3%; calibrate again";
     assert_eq!(report["canaries"][0]["alarm"], alarm);
     assert_eq!(report["warnings"][0], format!("m (openai:gpt-4o-mini) for `judge`: {alarm}"));
+    // The agreement of the judge no longer holds in the report of this run.
+    assert_eq!(report["suite"]["judges"][0]["calibration"]["alarm"], alarm);
     assert!(shown(&output).contains(alarm), "{}", shown(&output));
     // The alarm stands until the next calibration, and costs nothing.
     let before = bed.server.count();
