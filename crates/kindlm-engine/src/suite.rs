@@ -91,6 +91,8 @@ pub struct JudgedCheck {
     pub prompts: Vec<String>,
     /// The texts of the judges' prompts, in the order of the digests.
     pub texts: Vec<Cow<'static, str>>,
+    /// The digests of the criteria of all these checks. Empty if the checks have no criteria.
+    pub criteria: BTreeSet<String>,
     /// The location: file, line and column.
     pub place: String,
     /// The measured agreement of the judges with people, if it is known.

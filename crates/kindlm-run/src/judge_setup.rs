@@ -6,7 +6,7 @@ use kindlm_assertions::JudgeBlock;
 use kindlm_config::Programs;
 use kindlm_engine::{Model, judge_of};
 use kindlm_providers::Providers;
-use kindlm_store::{Digest, Judge, JudgeModel};
+use kindlm_store::{Calibration, Calibrations, Digest, Judge, JudgeModel};
 use kindlm_types::suggest;
 use serde_json::{Map, Value};
 
@@ -135,6 +135,17 @@ impl<'s> Panel<'s> {
         let mut models: Vec<JudgeModel> = self.models.iter().map(model).collect();
         models.sort();
         Judge { models, settings: settings(&self.judging) }
+    }
+
+    /// Returns the stored calibration of the judge for a check and its instructions; `None` without such a calibration.
+    pub(crate) fn calibration(
+        &self,
+        store: &Calibrations,
+        check: &str,
+        prompts: &[String],
+    ) -> Result<Option<Calibration>, Failure> {
+        let known = store.of(&self.stored()).map_err(|err| Failure::store(&err))?;
+        Ok(known.into_iter().find(|it| it.check == check && it.prompts == prompts))
     }
 }
 

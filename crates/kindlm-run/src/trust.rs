@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kindlm_assertions::{Check, Criterion, JudgeBlock};
 use kindlm_config::Programs;
 use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min};
-use kindlm_engine::{Model, Plan, Suite, TestCase};
+use kindlm_engine::{JudgedCheck, Model, Plan, Suite, TestCase};
 use kindlm_stats::Confusion;
 use kindlm_store::{Calibration, Calibrations, CriterionCounts, Folder};
 use kindlm_types::{GateOutcome, GateResult, JudgeCalibration, ecma};
@@ -118,37 +118,49 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
 
 /// Adds the stored agreement with people to the judges of a suite, for reports.
 ///
-/// A judge without a calibration for its check, its instructions and its settings has none. If the calibrations cannot
-/// be read, there is a notice and none is added.
+/// A judge without a calibration for its check, its instructions, its settings and each criterion has none. If the
+/// calibrations cannot be read, there is a notice, and the judges stay as they are.
 pub(crate) fn note_calibrations(world: &World, state: &Path, suite: &mut Suite, files: &Folder) {
-    if let Err(failure) = find_calibrations(state, suite, files) {
-        let why = failure.message.unwrap_or_default();
-        world.notify(&format!("warning: the report lacks the agreement of judges: {why}"));
+    match find_calibrations(state, suite, files) {
+        Ok(found) => {
+            for (check, calibration) in suite.judged.iter_mut().zip(found) {
+                check.calibration = calibration;
+            }
+        }
+        Err(failure) => {
+            let why = failure.message.unwrap_or_default();
+            world.notify(&format!("warning: the report lacks the agreement of judges: {why}"));
+        }
     }
 }
 
-fn find_calibrations(state: &Path, suite: &mut Suite, files: &Folder) -> Result<(), Failure> {
+/// Returns the agreement of each judged check of a suite.
+fn find_calibrations(
+    state: &Path,
+    suite: &Suite,
+    files: &Folder,
+) -> Result<Vec<Option<JudgeCalibration>>, Failure> {
     let calibrations = Calibrations::new(state);
     let programs = Programs::new(files);
-    let Suite { judged, models, providers, defaults, .. } = suite;
-    for check in judged {
-        let default = defaults.judge_model.as_deref();
-        let Some(panel) = Panel::of(models, default, &check.judging) else { continue };
-        let decided = panel.decided(providers, &programs);
-        let judge = panel.stored();
-        let all = calibrations.of(&judge).map_err(|err| Failure::store(&err))?;
-        let known = all.iter().find(|it| {
-            it.check == check.check && it.prompts == check.prompts && it.providers == decided
-        });
-        check.calibration = match known {
-            Some(it) => {
-                let alarm = calibrations.alarm(&judge, it).map_err(|err| Failure::store(&err))?;
-                Some(noted(it, alarm))
-            }
-            None => None,
+    let default = suite.defaults.judge_model.as_deref();
+    let agreement = |check: &JudgedCheck| -> Result<Option<JudgeCalibration>, Failure> {
+        let Some(panel) = Panel::of(&suite.models, default, &check.judging) else {
+            return Ok(None);
         };
-    }
-    Ok(())
+        let known = panel.calibration(&calibrations, check.check, &check.prompts)?;
+        let decided = panel.decided(&suite.providers, &programs);
+        let Some(known) = known.filter(|it| it.providers == decided && covers(it, check)) else {
+            return Ok(None);
+        };
+        let alarm = calibrations.alarm(&panel.stored(), &known);
+        Ok(Some(noted(&known, alarm.map_err(|err| Failure::store(&err))?)))
+    };
+    suite.judged.iter().map(agreement).collect()
+}
+
+/// Returns true if a calibration has each criterion of a check.
+fn covers(known: &Calibration, check: &JudgedCheck) -> bool {
+    check.criteria.iter().all(|digest| known.criteria.iter().any(|it| it.digest == *digest))
 }
 
 fn noted(known: &Calibration, alarm: Option<String>) -> JudgeCalibration {
@@ -236,7 +248,7 @@ pub(crate) struct CheckKind<'s> {
 impl CheckKind<'_> {
     /// Returns the location of the check in the config, or the name of its test.
     fn place(&self, suite: &Suite) -> String {
-        let is_this = |it: &&kindlm_engine::JudgedCheck| {
+        let is_this = |it: &&JudgedCheck| {
             it.check == self.check
                 && it.prompts == self.prompts
                 && Panel::of(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)

@@ -147,6 +147,30 @@ fn the_numbers_agree_with_the_published_table() {
 }
 
 #[test]
+fn the_agreement_in_reports_needs_each_criterion() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = judge();
+    suite(folder, &server.url(), 0.12);
+    labels(folder, [20, 5, 10, 15], [0, 0]);
+    let output = kindlm(folder, &CALIBRATE);
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
+    let config = fs::read_to_string(folder.join("kindlm.yaml")).unwrap();
+    let config = config.replace("gates: { judgeKappaMin: 0.12 }\n", "");
+    let labels_of = |criteria: &str| {
+        let config = config.replace("{ criteria: Is kind }", criteria);
+        fs::write(folder.join("kindlm.yaml"), config).unwrap();
+        let ran = kindlm(folder, &["test", "--reporter", "json"]);
+        let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let judges = &report["suite"]["judges"];
+        assert_eq!(judges.as_array().map(Vec::len), Some(1), "{judges}");
+        judges[0]["calibration"]["labels"].clone()
+    };
+    assert_eq!(labels_of("{ criteria: Is kind }"), 50);
+    assert_eq!(labels_of("{ criteria: Is kind }, { criteria: Is short }"), Value::Null);
+}
+
+#[test]
 fn a_kappa_that_may_be_chance_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -10,7 +10,7 @@ use kindlm_types::{Answers, CanaryWatch, Ports, Question as AnyQuestion};
 use super::Question;
 use super::ask::{self, Case};
 use super::labels::load_source;
-use super::watch::{caveat, check_calibration, draw, find_calibration, noise_of, store_watch};
+use super::watch::{caveat, check_calibration, draw, noise_of, store_watch};
 use crate::judge_setup::Panel;
 use crate::secrets::Secrets;
 use crate::trust::{self, CheckKind};
@@ -247,7 +247,7 @@ struct Planner<'a, 's> {
 impl Planner<'_, '_> {
     fn intent(&self, kind: &CheckKind<'_>) -> Result<Intent, Failure> {
         let stored = kind.panel.stored();
-        let known = find_calibration(self.store, &kind.panel, kind.check, &kind.prompts)?;
+        let known = kind.panel.calibration(self.store, kind.check, &kind.prompts)?;
         let Some(calibration) = known else {
             let judge = match kind.panel.models.as_slice() {
                 [judge] => Some(judge.id.as_str()),

@@ -125,7 +125,7 @@ impl Planned<'_> {
             let message = format!("{} cannot be watched: {why}; nothing was sent", panel.name());
             Failure::input(message).with_help("run this command without `--watch`")
         };
-        let known = find_calibration(store, panel, check, &self.plan.prompts)?;
+        let known = panel.calibration(store, check, &self.plan.prompts)?;
         let known =
             known.ok_or_else(|| refused(&format!("it was never calibrated for `{check}`")))?;
         let (providers, files) = (self.subject.providers(), self.subject.files());
@@ -151,17 +151,6 @@ impl Planned<'_> {
             )
         })
     }
-}
-
-/// Returns the stored calibration of a judge for a check and its instructions; `None` without such a calibration.
-pub(super) fn find_calibration(
-    store: &Calibrations,
-    panel: &Panel<'_>,
-    check: &str,
-    prompts: &[String],
-) -> Result<Option<Calibration>, Failure> {
-    let known = store.of(&panel.stored()).map_err(|err| Failure::store(&err))?;
-    Ok(known.into_iter().find(|it| it.check == check && it.prompts == prompts))
 }
 
 /// Checks that a calibration is of the present settings, and has canaries. Fails with the reason.

@@ -44,18 +44,27 @@ impl Resolved<'_> {
             }
             let judging = check.judging.as_deref().cloned().unwrap_or_default().settled();
             let prompts = told.digests().to_vec();
-            let is_known = self
+            let criteria = told.criteria().iter().map(|it| it.digest.clone());
+            let known = self
                 .suite
                 .judged
-                .iter()
-                .any(|it| (it.check, &it.judging, &it.prompts) == (id, &judging, &prompts));
-            if !is_known {
+                .iter_mut()
+                .find(|it| (it.check, &it.judging, &it.prompts) == (id, &judging, &prompts));
+            if let Some(known) = known {
+                known.criteria.extend(criteria);
+            } else {
                 let found = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, "");
                 let position = found.position();
                 let place = format!("{}:{}:{}", found.file(), position.line, position.column);
-                let texts = told.texts();
-                let judged =
-                    JudgedCheck { check: id, judging, prompts, texts, place, calibration: None };
+                let judged = JudgedCheck {
+                    check: id,
+                    judging,
+                    prompts,
+                    texts: told.texts(),
+                    criteria: criteria.collect(),
+                    place,
+                    calibration: None,
+                };
                 self.suite.judged.push(judged);
             }
         }
