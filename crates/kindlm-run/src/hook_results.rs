@@ -1,7 +1,8 @@
 //! The results of a run in the form that promptfoo's hooks get.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use kindlm_engine::Suite;
 use kindlm_types::{
     AnyReport, AssertionResult, CaseResult, ExecutionResult, Outcome, Usage, Verdict, named_scores,
     weighted_score,
@@ -11,6 +12,10 @@ use serde_json::{Map, Value, json};
 /// The results, collected for `afterAll`.
 pub(crate) struct HookResults<'a, 'b> {
     report: &'a AnyReport<'b>,
+    /// The thresholds of test cases by name.
+    thresholds: HashMap<&'a str, f64>,
+    /// The number of each test case and repeat, which is the same for all models.
+    numbers: HashMap<(String, u32), usize>,
     results: Vec<Value>,
     /// The totals of each model, in the order of the report.
     totals: Vec<(String, Totals)>,
@@ -32,34 +37,63 @@ struct Totals {
 }
 
 impl<'a, 'b> HookResults<'a, 'b> {
-    pub(crate) fn new(report: &'a AnyReport<'b>) -> Self {
+    pub(crate) fn new(suite: &'a Suite, report: &'a AnyReport<'b>) -> Self {
         let totals = report.models.iter().map(|it| (it.id.clone(), Totals::default())).collect();
-        Self { report, results: Vec::new(), totals }
+        let thresholds =
+            suite.cases.iter().filter_map(|it| Some((it.name.as_str(), it.threshold?)));
+        Self {
+            report,
+            thresholds: thresholds.collect(),
+            numbers: HashMap::new(),
+            results: Vec::new(),
+            totals,
+        }
     }
 
-    /// Adds the result of an execution, and returns it.
-    pub(crate) fn add(&mut self, case: &CaseResult, ran: &ExecutionResult) -> Value {
+    /// Adds an execution to the totals, and returns the context of `afterEach`.
+    ///
+    /// Returns `None` if the execution is skipped, because promptfoo has no such results.
+    pub(crate) fn add(&mut self, case: &CaseResult, ran: &ExecutionResult) -> Option<Value> {
         let column = self.totals.iter().position(|(model, _)| *model == case.model);
         let column = column.unwrap_or_else(|| {
             self.totals.push((case.model.clone(), Totals::default()));
             self.totals.len() - 1
         });
-        let result = self.result(column, case, ran);
         if let Some((_, totals)) = self.totals.get_mut(column) {
             totals.add(ran);
         }
-        self.results.push(result.clone());
-        result
+        if ran.outcome == Outcome::Skipped {
+            return None;
+        }
+        let next = self.numbers.len();
+        let key = (case.case.clone(), ran.execution.repeat);
+        let number = *self.numbers.entry(key).or_insert(next);
+        let result = self.result((column, number), case, ran);
+        let mut context = json!({"test": result["testCase"]});
+        context["result"] = result;
+        Some(context)
     }
 
-    fn result(&self, column: usize, case: &CaseResult, ran: &ExecutionResult) -> Value {
+    /// Keeps a result for `afterAll`.
+    pub(crate) fn keep(&mut self, result: Value) {
+        self.results.push(result);
+    }
+
+    fn result(
+        &self,
+        (column, number): (usize, usize),
+        case: &CaseResult,
+        ran: &ExecutionResult,
+    ) -> Value {
         let execution = &ran.execution;
         let test = json!({
             "description": case.case,
             "vars": execution.vars,
             "metadata": execution.test_metadata,
-            "threshold": execution.written.as_ref().and_then(|it| it.threshold),
+            "threshold": self.thresholds.get(case.case.as_str()),
         });
+        let mut metadata = execution.test_metadata.clone();
+        metadata.extend(execution.metadata.clone());
         let prompt = match execution.input.as_slice() {
             [only] => Value::from(only.content.as_str()),
             messages => {
@@ -73,15 +107,14 @@ impl<'a, 'b> HookResults<'a, 'b> {
             None => Value::from(execution.output.as_str()),
         };
         let error = ran.error.as_ref().map(kindlm_types::ExecutionError::message);
-        let failure = ran.results.iter().find(|it| !it.verdict.held());
         json!({
             "promptIdx": column,
-            "testIdx": self.results.len(),
+            "testIdx": number,
             "testCase": test,
             "description": case.case,
             "vars": execution.vars,
-            "metadata": execution.metadata,
-            "provider": self.provider(&case.model),
+            "metadata": metadata,
+            "provider": provider(self.report, &case.model),
             "prompt": {"raw": prompt, "label": case.case},
             "response": {
                 "output": output,
@@ -97,8 +130,8 @@ impl<'a, 'b> HookResults<'a, 'b> {
                 Outcome::Errored => 2,
                 outcome => u8::from(!outcome.held()),
             },
-            "error": error.or_else(|| failure.map(reason)),
-            "score": weighted_score(&ran.results),
+            "error": error.or_else(|| failure(ran).map(reason)),
+            "score": score(ran),
             "namedScores": scores_by_name(&ran.results),
             "gradingResult": grading_result(ran),
             "latencyMs": execution.latency_ms,
@@ -107,49 +140,52 @@ impl<'a, 'b> HookResults<'a, 'b> {
         })
     }
 
-    fn provider(&self, model: &str) -> Value {
-        let id = self.report.models.iter().find(|it| it.id == model);
-        let id = id.map_or_else(|| model.to_owned(), |it| format!("{}:{}", it.provider, it.name));
-        json!({"id": id, "label": model})
-    }
-
     /// Returns the context of `afterAll`.
     pub(crate) fn into_context(self) -> Value {
+        let Self { report, results, totals, .. } = self;
         let mut prompts = Vec::new();
-        for (model, totals) in &self.totals {
-            let provider = self.provider(model)["id"].take();
+        for (model, totals) in &totals {
+            let id = provider(report, model)["id"].take();
             prompts.push(json!({
                 "raw": "",
                 "label": model,
-                "provider": provider,
+                "provider": id,
                 "metrics": totals.to_json(),
             }));
         }
         // Each test has a result for each model and repeat.
         let mut known = HashSet::new();
-        let tests = self.results.iter().map(|it| &it["testCase"]);
+        let tests = results.iter().map(|it| &it["testCase"]);
         let tests: Vec<&Value> = tests.filter(|it| known.insert(it.to_string())).collect();
-        let suite = &self.report.suite;
+        let suite = &report.suite;
         let description = suite.description.as_ref().unwrap_or(&suite.name);
         let providers: Vec<Value> =
-            self.totals.iter().map(|(model, _)| self.provider(model)).collect();
-        json!({
-            "evalId": self.report.run.id,
+            totals.iter().map(|(model, _)| provider(report, model)).collect();
+        let mut context = json!({
+            "evalId": report.run.id,
             "config": {"description": description},
             "suite": {"description": description, "providers": providers, "tests": tests},
             "prompts": prompts,
-            "results": self.results,
-        })
+        });
+        context["results"] = Value::Array(results);
+        context
     }
+}
+
+fn provider(report: &AnyReport<'_>, model: &str) -> Value {
+    let id = report.models.iter().find(|it| it.id == model);
+    let id = id.map_or_else(|| model.to_owned(), |it| format!("{}:{}", it.provider, it.name));
+    json!({"id": id, "label": model})
 }
 
 impl Totals {
     fn add(&mut self, ran: &ExecutionResult) {
-        self.score += weighted_score(&ran.results).unwrap_or_default();
+        self.score += score(ran);
         match ran.outcome {
+            Outcome::Passed | Outcome::Scored => self.passed += 1,
+            Outcome::Failed => self.failed += 1,
             Outcome::Errored => self.errored += 1,
-            outcome if outcome.held() => self.passed += 1,
-            _ => self.failed += 1,
+            Outcome::Skipped => {}
         }
         for check in checks(&ran.results) {
             if check.verdict.held() {
@@ -193,7 +229,7 @@ fn grading_result(ran: &ExecutionResult) -> Value {
     let component = |it: &AssertionResult| {
         json!({
             "pass": it.verdict.held(),
-            "score": it.score.map(kindlm_types::Score::get),
+            "score": it.score.map_or_else(|| full_or_zero(it.verdict.held()), kindlm_types::Score::get),
             "reason": reason(it),
             "assertion": {"type": it.written_id(), "metric": it.metric, "weight": it.weight},
         })
@@ -202,15 +238,28 @@ fn grading_result(ran: &ExecutionResult) -> Value {
     if components.is_empty() {
         return Value::Null;
     }
-    let failure = ran.results.iter().find(|it| !it.verdict.held());
     json!({
         "pass": ran.outcome.held(),
-        "score": weighted_score(&ran.results),
-        "reason": failure.map_or_else(|| "All assertions passed".to_owned(), reason),
+        "score": score(ran),
+        "reason": failure(ran).map_or_else(|| "All assertions passed".to_owned(), reason),
         "namedScores": scores_by_name(&ran.results),
         "tokensUsed": token_usage(ran.judge_usage),
         "componentResults": components,
     })
+}
+
+/// Returns the score of an execution. promptfoo scores each result, also without a score of a check.
+fn score(ran: &ExecutionResult) -> f64 {
+    weighted_score(&ran.results).unwrap_or_else(|| full_or_zero(ran.outcome.held()))
+}
+
+fn full_or_zero(holds: bool) -> f64 {
+    if holds { 1.0 } else { 0.0 }
+}
+
+/// Returns the first check that failed or is errored; `None` if the execution passed.
+fn failure(ran: &ExecutionResult) -> Option<&AssertionResult> {
+    if ran.outcome.held() { None } else { ran.results.iter().find(|it| !it.verdict.held()) }
 }
 
 fn reason(result: &AssertionResult) -> String {
@@ -233,4 +282,29 @@ fn token_usage(usage: Usage) -> Value {
         "completion": usage.output_tokens,
         "cached": usage.cached_input_tokens.unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_testing::green_report;
+
+    use super::*;
+
+    #[test]
+    fn skipped_executions_are_no_results() {
+        let mut report = green_report();
+        let mut case = report.cases[0].clone();
+        case.executions.truncate(1);
+        let mut skipped = case.clone();
+        skipped.executions[0].outcome = Outcome::Skipped;
+        report.cases = vec![case, skipped];
+        let suite = Suite::default();
+        let mut results = HookResults::new(&suite, &report);
+        let [case, skipped] = report.cases.as_slice() else { panic!("two cases") };
+        assert!(results.add(case, &case.executions[0]).is_some());
+        assert_eq!(results.add(skipped, &skipped.executions[0]), None);
+        let metrics = results.into_context()["prompts"][0]["metrics"].take();
+        assert_eq!(metrics["testPassCount"], 1);
+        assert_eq!(metrics["testFailCount"], 0, "{metrics}");
+    }
 }

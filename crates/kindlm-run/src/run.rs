@@ -374,8 +374,8 @@ impl Run {
             (kept.as_mut(), &canaries),
         )?;
         info.git_dirty = dirty.and_then(|it| it.join().ok().flatten());
-        let around = (&secrets, &*runner as &dyn ScriptRunner);
-        let outcome = self.report(world, (done, canaries), kept.as_ref(), info, around, take);
+        let scripts = (&*runner as &dyn ScriptRunner, &secrets);
+        let outcome = self.report(world, (done, canaries), kept.as_ref(), info, scripts, take);
         responses::report_use(world, recorded.responses(), self.quiet);
         outcome
     }
@@ -521,17 +521,18 @@ impl Run {
         ((done, failure), canaries): ((Done, Option<RecordError>), Vec<CanaryWatch>),
         kept: Option<&Kept>,
         info: RunInfo,
-        (secrets, runner): (&Secrets, &dyn ScriptRunner),
+        scripts: (&dyn ScriptRunner, &Secrets),
         take: &mut TakeReport<'_>,
     ) -> Outcome {
         let Self { suite, plan, .. } = self;
+        let (_, secrets) = scripts;
         match (done, kept) {
             (Done::Streamed(streamed), Some(kept)) => {
                 let mut report = report_streamed(suite, plan, *streamed, kept, info);
                 secrets.redact_summary(&mut report);
                 self.note_canaries(&mut report, canaries);
                 compare::measure(&mut report, (suite, plan), &self.reference);
-                self.finish(world, &report, failure, runner, take)
+                self.finish(world, &report, failure, scripts, take)
             }
             (Done::Streamed(_), None) => {
                 Err(Failure::internal("the journal of the run was closed"))
@@ -544,7 +545,7 @@ impl Run {
                 report.gates = gates.map_err(|err| Failure::internal(err.to_string()))?;
                 secrets.redact(&mut report);
                 compare::measure(&mut report, (suite, plan), &self.reference);
-                self.finish(world, &report, failure, runner, take)
+                self.finish(world, &report, failure, scripts, take)
             }
         }
     }
@@ -564,7 +565,7 @@ impl Run {
         world: &World,
         report: &AnyReport<'_>,
         failure: Option<RecordError>,
-        runner: &dyn ScriptRunner,
+        scripts: (&dyn ScriptRunner, &Secrets),
         take: &mut TakeReport<'_>,
     ) -> Outcome {
         // Store the report first, because its results are paid for.
@@ -575,7 +576,7 @@ impl Run {
         let compliance = write_documents(world, &self.place, &self.suite, report, self.quiet);
         let summary = report.summary();
         let status = summary.exit_status;
-        let called = hooks::call(world, runner, &self.suite, report);
+        let called = hooks::call(world, scripts, &self.suite, report);
         if let Err(failure) = written.and(compliance).and(called) {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }

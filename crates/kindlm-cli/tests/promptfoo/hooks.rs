@@ -54,6 +54,29 @@ fn hooks_after_a_run_get_its_results() {
 }
 
 #[test]
+fn hooks_get_results_in_promptfoos_form() {
+    let config = "extensions: ['file://hooks.js:afterEach']\nprompts: ['{{x}}']\n\
+        providers: [{ id: echo, label: e }, { id: echo, label: f }]\ntests:\n\
+        - { vars: { x: a }, threshold: 0.5, metadata: { team: t }, assert: [{ type: equals, value: a }, { type: equals, value: b }] }\n\
+        - { vars: { x: b } }\n";
+    let hooks = "module.exports.afterEach = ({ test, result }) => {\n\
+        const { testIdx, promptIdx, score, error, gradingResult, metadata } = result;\n\
+        console.log(['got', testIdx, promptIdx, score, `${error}`, gradingResult?.reason, test.threshold, metadata.team].join('|') + '|');\n\
+        };\n";
+    let folder = folder(&[(CONFIG, config), ("hooks.js", hooks)]);
+    let (ran, rows) = rows(folder.path(), CONFIG, &[]);
+    assert_eq!(rows.len(), 4, "{ran:?}");
+    for expected in [
+        "got|0|0|0.5|null|All assertions passed|0.5|t|\n",
+        "got|0|1|0.5|null|All assertions passed|0.5|t|\n",
+        "got|1|0|1|null||||\n",
+        "got|1|1|1|null||||\n",
+    ] {
+        assert!(ran.stderr.contains(expected), "{expected}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_hook_that_fails_is_reported() {
     let config = format!("extensions: ['file://hooks.js:fails']\n{TESTS}");
     let folder = folder(&[(CONFIG, &config), ("hooks.js", HOOKS)]);
