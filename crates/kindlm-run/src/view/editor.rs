@@ -1,6 +1,6 @@
 //! The links that open the place of a test in an editor.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use kindlm_types::suggest;
 
@@ -62,6 +62,9 @@ fn is_link(text: &str) -> bool {
 pub(super) fn start_folder(world: &World, place: &SuiteFolder, config: Option<&str>) -> String {
     let folder = world.working_dir.join(&place.folder);
     let inside = config.map(Path::new).filter(|it| it.is_relative()).and_then(Path::parent);
+    // `./a` is the folder `a`.
+    let is_named = |it: &Component<'_>| *it != Component::CurDir;
+    let inside = inside.map(|it| it.components().filter(is_named).collect::<PathBuf>());
     let start = inside.filter(|it| folder.ends_with(it)).and_then(|inside| {
         folder.ancestors().nth(inside.components().count()).map(Path::to_path_buf)
     });
@@ -99,6 +102,8 @@ mod tests {
         for (config, expected) in [
             (Some("kindlm.yaml"), "/w/a/b"),
             (Some("b/kindlm.yaml"), "/w/a"),
+            (Some("./b/kindlm.yaml"), "/w/a"),
+            (Some("./kindlm.yaml"), "/w/a/b"),
             (Some("elsewhere/kindlm.yaml"), "/w"),
             (Some("/abs/kindlm.yaml"), "/w"),
             (None, "/w"),
