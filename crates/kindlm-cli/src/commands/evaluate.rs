@@ -43,6 +43,7 @@ fn config(args: &EvaluateArgs, io: &Io) -> Result<EvaluateConfig, Failure> {
         output: args.output.clone(),
         resume: args.resume,
         summary: args.summary.clone(),
-        columns: (io.screen.stdout_is_terminal && !args.json).then(|| io.width()),
+        // The text does not show the keys that `--echo` copies.
+        columns: (io.screen.stdout_is_terminal && !args.json && !args.echo).then(|| io.width()),
     })
 }

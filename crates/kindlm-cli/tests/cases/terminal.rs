@@ -187,3 +187,21 @@ fn keys_choose_the_tests_of_the_next_run() {
     let (code, _, _) = terminal.end();
     assert_eq!(code, Some(1), "the code of the last run");
 }
+
+#[test]
+fn evaluated_records_are_text_unless_they_are_echoed() {
+    let folder = tempfile::tempdir().unwrap();
+    let record =
+        r#"{"agent_output": "hi", "note": "seen", "expect": {"output": {"contains": ["hi"]}}}"#;
+    fs::write(folder.path().join("records.jsonl"), format!("{record}\n{record}\n")).unwrap();
+    let evaluate = |args: &[&str]| {
+        let args = [&["evaluate", "--jsonl", "records.jsonl"], args].concat();
+        let (code, written, _) = Terminal::start(folder.path(), "kindlm", &args, &[], 80).end();
+        assert_eq!(code, Some(0), "{written}");
+        written
+    };
+    let text = evaluate(&[]);
+    assert!(text.contains("passed  result 2  ") && !text.contains("seen"), "{text}");
+    let echoed = evaluate(&["--echo"]);
+    assert!(echoed.contains(r#""note":"seen""#), "{echoed}");
+}

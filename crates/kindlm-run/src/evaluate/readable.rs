@@ -19,6 +19,8 @@ const NARROWEST: usize = 20;
 pub(super) struct ReadableResults<'w> {
     to: &'w mut (dyn Write + Send),
     columns: usize,
+    /// True if a result without an id is named by its number.
+    is_numbered: bool,
     /// The beginning of a line whose end was not received yet.
     line: Vec<u8>,
     /// The numbers of results by their words, in order of first appearance.
@@ -27,19 +29,26 @@ pub(super) struct ReadableResults<'w> {
 
 impl<'w> ReadableResults<'w> {
     /// Returns a writer for a terminal with this number of columns.
-    pub(super) fn new(to: &'w mut (dyn Write + Send), columns: usize) -> Self {
-        Self { to, columns, line: Vec::new(), counts: Vec::new() }
+    ///
+    /// With `is_numbered`, a result without an id is named by its number, from 1.
+    pub(super) fn new(to: &'w mut (dyn Write + Send), columns: usize, is_numbered: bool) -> Self {
+        Self { to, columns, is_numbered, line: Vec::new(), counts: Vec::new() }
     }
 
     /// Writes the number of results if there are several.
     pub(super) fn finish(self) -> io::Result<()> {
-        let all: u64 = self.counts.iter().map(|it| it.1).sum();
+        let all = self.total();
         if all < 2 {
             return Ok(());
         }
         let parts: Vec<String> =
             self.counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
         writeln!(self.to, "\n{all} results: {}", parts.join(", "))
+    }
+
+    /// Returns the number of results so far.
+    fn total(&self) -> u64 {
+        self.counts.iter().map(|it| it.1).sum()
     }
 
     fn count(&mut self, word: &'static str) {
@@ -54,7 +63,12 @@ impl<'w> ReadableResults<'w> {
         if let Ok(evaluation) = serde_json::from_slice::<Evaluation>(line) {
             let (_, word) = look(evaluation.outcome);
             self.count(word);
-            return of_evaluation(&evaluation);
+            let name = match &evaluation.id {
+                Some(id) => one_line(&ecma::text(id)),
+                None if self.is_numbered => format!("result {}", self.total()),
+                None => String::new(),
+            };
+            return of_evaluation(&evaluation, name);
         }
         match serde_json::from_slice::<LineError>(line) {
             Ok(it) => {
@@ -118,14 +132,14 @@ fn name(id: Option<&Value>, line: u64) -> String {
     }
 }
 
-fn of_evaluation(it: &Evaluation) -> String {
+fn of_evaluation(it: &Evaluation, name: String) -> String {
     let (mark, word) = look(it.outcome);
     let score = it.weighted_score.or(it.score).map(|it| format!("score {}", ecma::to_fixed(it, 2)));
     let checks = match it.total {
         0 => "no check was judged".to_owned(),
         total => format!("{} of {total} checks passed", it.passed),
     };
-    let facts = [Some(name(it.id.as_ref(), 0)), score, Some(checks)].into_iter().flatten();
+    let facts = [Some(name), score, Some(checks)].into_iter().flatten();
     let facts: Vec<String> = facts.filter(|it| !it.is_empty()).collect();
     let mut text = format!("{mark} {word}  {}\n", facts.join("  "));
     it.results.iter().for_each(|it| add_check(&mut text, it));
@@ -182,9 +196,12 @@ mod tests {
             "results": [result("passed", "JSON", None), result("failed", "Contains", Some("no \"hi\"\nin it"))],
         });
         let second = serde_json::json!({"error": "not JSON", "line": 2});
+        let mut third = first.clone();
+        third["results"] = serde_json::json!([]);
+        third.as_object_mut().unwrap().remove("id");
         let mut out = Vec::new();
-        let mut text = ReadableResults::new(&mut out, 80);
-        let all = format!("{first}\n{second}\n");
+        let mut text = ReadableResults::new(&mut out, 80, true);
+        let all = format!("{first}\n{second}\n{third}\n");
         // Lines may arrive in parts.
         let (begin, end) = all.split_at(20);
         text.write_all(begin.as_bytes()).unwrap();
@@ -193,7 +210,14 @@ mod tests {
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "✗ failed  7  score 0.50  1 of 2 checks passed\n    ✓ JSON\n    ✗ Contains  KEYWORD_MISSING\n      \
-             no \"hi\"\n      in it\n! malformed  line 2\n    not JSON\n\n2 results: 1 failed, 1 malformed\n"
+             no \"hi\"\n      in it\n! malformed  line 2\n    not JSON\n✗ failed  result 3  score 0.50  1 of 2 checks \
+             passed\n\n3 results: 2 failed, 1 malformed\n"
         );
+        let mut out = Vec::new();
+        ReadableResults::new(&mut out, 80, false)
+            .write_all(format!("{third}\n").as_bytes())
+            .unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "✗ failed  score 0.50  1 of 2 checks passed\n");
     }
 }

@@ -168,7 +168,7 @@ pub fn evaluate(
     let evaluation = Evaluation { world, suite, config, evaluator, control, waits, abort };
     let outcome = match config.columns {
         Some(columns) => {
-            let mut text = ReadableResults::new(results, columns);
+            let mut text = ReadableResults::new(results, columns, config.jsonl);
             let outcome = evaluation.run(records, &mut text);
             Failure::of_stdout(text.finish())?;
             outcome
