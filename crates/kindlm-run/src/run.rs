@@ -576,7 +576,11 @@ impl Run {
         let compliance = write_documents(world, &self.place, &self.suite, report, self.quiet);
         let summary = report.summary();
         let status = summary.exit_status;
-        let called = hooks::call(world, scripts, &self.suite, report);
+        // The results are incomplete after a failure to store one of them.
+        let called = match failure {
+            None => hooks::call(world, scripts, &self.suite, report),
+            Some(_) => Ok(()),
+        };
         if let Err(failure) = written.and(compliance).and(called) {
             return Err(Failure { status: status.or(failure.status), ..failure });
         }

@@ -275,6 +275,21 @@ fn finds_the_line_of_the_prompt() {
 }
 
 #[test]
+fn tries_call_no_extensions() {
+    let suites = Suites::new();
+    let code = "module.exports.afterAll = () => { throw new Error('called'); };";
+    fs::write(suites.path("hooks.js"), code).unwrap();
+    let with_hook =
+        |prompt| format!("{}extensions: [\"file://hooks.js:afterAll\"]\n", suite(prompt, "a"));
+    fs::write(suites.path("old.yaml"), with_hook("Be polite.")).unwrap();
+    fs::write(suites.path("kindlm.yaml"), with_hook("Be brief.")).unwrap();
+    let found = suites.bisect(&config(Range::Changes { from: "old.yaml".to_owned() }));
+    let (report, status) = found.unwrap();
+    assert_eq!(status, ExitStatus::Success);
+    assert_eq!(report.answer, Answer::Found { candidates: vec![0] });
+}
+
+#[test]
 fn refuses_what_cannot_be_searched() {
     let suites = Suites::new();
     fs::write(suites.path("old.yaml"), suite("Be polite.", "a")).unwrap();

@@ -297,7 +297,7 @@ pub(super) fn reason(failure: &Failure) -> String {
     message.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Keeps only the case in the suite, and removes gates, canaries, reports and the compliance document.
+/// Keeps only the case in the suite, and removes gates, canaries, reports, hooks and the compliance document.
 ///
 /// Fails if the suite has no such case, or if the case is skipped or does not run on the model.
 fn choose(mut project: Project, target: &Target) -> Result<Project, Failure> {
@@ -320,6 +320,7 @@ fn choose(mut project: Project, target: &Target) -> Result<Project, Failure> {
     suite.canaries = 0;
     suite.compliance = None;
     suite.reports.clear();
+    suite.hooks.clear();
     Ok(project)
 }
 

@@ -63,12 +63,11 @@ impl<'w> ReadableResults<'w> {
         if let Ok(evaluation) = serde_json::from_slice::<Evaluation>(line) {
             let (_, word) = look(evaluation.outcome);
             self.count(word);
-            let name = match &evaluation.id {
-                Some(id) => one_line(&ecma::text(id)),
+            let label = match &evaluation.id {
                 None if self.is_numbered => format!("result {}", self.total()),
-                None => String::new(),
+                id => name(id.as_ref(), 0),
             };
-            return of_evaluation(&evaluation, name);
+            return of_evaluation(&evaluation, label);
         }
         match serde_json::from_slice::<LineError>(line) {
             Ok(it) => {
@@ -132,14 +131,14 @@ fn name(id: Option<&Value>, line: u64) -> String {
     }
 }
 
-fn of_evaluation(it: &Evaluation, name: String) -> String {
+fn of_evaluation(it: &Evaluation, label: String) -> String {
     let (mark, word) = look(it.outcome);
     let score = it.weighted_score.or(it.score).map(|it| format!("score {}", ecma::to_fixed(it, 2)));
     let checks = match it.total {
         0 => "no check was judged".to_owned(),
         total => format!("{} of {total} checks passed", it.passed),
     };
-    let facts = [Some(name), score, Some(checks)].into_iter().flatten();
+    let facts = [Some(label), score, Some(checks)].into_iter().flatten();
     let facts: Vec<String> = facts.filter(|it| !it.is_empty()).collect();
     let mut text = format!("{mark} {word}  {}\n", facts.join("  "));
     it.results.iter().for_each(|it| add_check(&mut text, it));
