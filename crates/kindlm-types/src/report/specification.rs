@@ -93,7 +93,7 @@ pub struct JudgeInfo {
     /// The digests of the judges' instructions, in the order of their use.
     pub instructions: Vec<String>,
     /// The measured agreement with people; absent if the run found no calibration of these judges for these
-    /// instructions.
+    /// instructions and all criteria.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<JudgeCalibration>,
 }
