@@ -25,7 +25,7 @@ pub(crate) struct ViewArgs {
     pub(crate) port: Option<u16>,
 
     /// Link the places of tests to an editor: `vscode`, `cursor`, `zed`, `idea` or another known name, or a URL with
-    /// `{file}` and `{line}` [default: the variable KINDLM_EDITOR]
+    /// `{file}` and `{line}` [default: the variable `KINDLM_EDITOR`]
     #[arg(long, value_name = "NAME|URL")]
     pub(crate) editor: Option<String>,
 
