@@ -12,17 +12,23 @@ const SUBJECTS: [&str; 5] = ["prompt", "prompts", "command", "agent", "transcrip
 /// The keys of a test whose entries are merged one by one.
 const MERGED: [&str; 3] = ["vars", "metadata", "options"];
 
-/// Returns the default test of a document; `None` without one, or after an error, which is reported.
-pub(super) fn of<'n>(piece: Piece<'n>, sink: &mut Sink) -> Option<&'n Node> {
-    let default = piece.root.get("defaults")?.get("test")?;
-    let Value::Object(mut value) = default.to_json() else { return None };
+/// Returns the default test of a document; `None` without one. It may have errors.
+pub(super) fn of(root: &Node) -> Option<&Node> {
+    root.get("defaults")?.get("test")
+}
+
+/// Reports the errors of the default test. Returns true if there are any.
+///
+/// A default test that is not a mapping has no errors here, because the shape of the document excludes it.
+pub(super) fn report(piece: Piece<'_>, default: &Node, sink: &mut Sink) -> bool {
+    let Value::Object(mut value) = default.to_json() else { return false };
     // These keys are necessary only in a test.
     value.entry("name").or_insert_with(|| "test".into());
     value.entry("expect").or_insert_with(|| Map::new().into());
     let problems = SHAPES.test.problems(&value.into());
-    let is_fine = problems.is_empty();
+    let is_faulty = !problems.is_empty();
     sink.report(piece, "/defaults/test", problems);
-    is_fine.then_some(default)
+    is_faulty
 }
 
 /// Returns a document in which the tests have the entries of the default test. Datasets are unchanged.

@@ -200,7 +200,10 @@ fn load_tree(
 ) -> (Loaded, Vec<Missing>) {
     let Sources { files, env, .. } = *sources;
     let Some(root) = root else { return (loaded(source, sink, None), Vec::new()) };
-    let default_test = default_test::of(Piece { source, root, prefix: "" }, &mut sink);
+    let default_test = default_test::of(root);
+    let is_faulty = default_test
+        .is_some_and(|it| default_test::report(Piece { source, root, prefix: "" }, it, &mut sink));
+    let default_json = default_test.map(Node::to_json);
     let whole = default_test.map(|it| default_test::with_default(root, it));
     let root = whole.as_ref().unwrap_or(root);
     let referred = Referred::new(files);
@@ -215,10 +218,12 @@ fn load_tree(
         is_translated,
         only_models: sources.only_models,
         inline: sources.inline,
-        default_test,
+        default_test: default_json.as_ref(),
     };
     let piece = Piece { source, root, prefix: "" };
-    let Some(checked) = check(piece, &around, &mut sink) else {
+    let checked = check(piece, &around, &mut sink);
+    // Without a valid default test, each test would have false errors.
+    let Some(checked) = checked.filter(|it| !is_faulty && !it.is_faulty("/defaults/test")) else {
         return (loaded(source, sink, None), Vec::new());
     };
     let mut setup = Setup::new(&referred, None)
@@ -270,7 +275,7 @@ struct Surroundings<'a> {
     /// The suite with the providers and models of an inline suite; `None` for other configs.
     inline: Option<&'a Suite>,
     /// The default test, for the tests of datasets. The other tests have its entries already.
-    default_test: Option<&'a Node>,
+    default_test: Option<&'a Value>,
 }
 
 /// A place in a file.

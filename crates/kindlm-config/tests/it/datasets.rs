@@ -112,6 +112,43 @@ fn problems_are_shown_in_the_dataset() {
     assert_snapshot!(said(&suite_with(tests, &files)));
 }
 
+/// Loads [`GOOD`] with a default test, and the tests of `cases.jsonl`.
+fn with_default_test(default: &str) -> Loaded {
+    let start = GOOD.find("tests:").unwrap();
+    let text = format!(
+        "{}defaults: {{ test: {default} }}\ntests:\n  - file://cases.jsonl\n  - {{ name: c }}\n",
+        &GOOD[..start]
+    );
+    load_with(&text, &Memory::of([("cases.jsonl", "{\"name\": \"a\"}\n{\"name\": \"b\"}\n")]))
+}
+
+#[test]
+fn errors_of_defaults_are_shown_at_the_row_of_a_dataset() {
+    let loaded =
+        with_default_test("{ prompt: greet, models: [fats], vars: { name: A }, expect: {} }");
+    let places: Vec<(&str, usize)> =
+        loaded.diagnostics.iter().map(|it| (it.file(), it.position().line)).collect();
+    assert_eq!(
+        places,
+        [("kindlm.yaml", 19), ("cases.jsonl", 1), ("cases.jsonl", 2)],
+        "{}",
+        said(&loaded)
+    );
+}
+
+#[test]
+fn invalid_default_test_is_the_only_error() {
+    for (default, path) in [
+        ("{ prompts: [greet], repaet: 2, expect: {} }", "defaults.test.repaet"),
+        ("{ command: x, timeoutMs: soon, expect: {} }", "defaults.test.timeoutMs"),
+        ("3", "defaults.test"),
+    ] {
+        let loaded = with_default_test(default);
+        let paths: Vec<&str> = loaded.diagnostics.iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(paths, [path], "{}", said(&loaded));
+    }
+}
+
 /// The dataset has more rows than the pool keeps compiled.
 ///
 /// The other rows are compiled again from text, without reading files.

@@ -184,7 +184,9 @@ impl Builder<'_> {
         let (named, whole);
         let node = match self.base.around.default_test {
             Some(default) => {
-                whole = merged(node, default);
+                // The spans of the default test are those of the config file, so its entries get the place of the row.
+                let span = source.first_line(node.span);
+                whole = merged(node, &Node::at(span, default));
                 &whole
             }
             None => node,
