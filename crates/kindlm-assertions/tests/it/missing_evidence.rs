@@ -3,8 +3,8 @@
 use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
 use kindlm_types::{
-    Answers, Channel, CommandEnd, Completeness, Coverage, Event, Execution, Speaker, Trace, Turn,
-    Usage,
+    Answers, Channel, CommandEnd, Completeness, Coverage, Event, Execution, Speaker, Spend, Trace,
+    Turn, Usage,
 };
 use serde_json::{Value, json};
 
@@ -36,6 +36,31 @@ fn found_in(check: &Value, execution: &Execution) -> String {
 
 fn only(channels: &[Channel]) -> Coverage {
     Coverage::Only(channels.iter().copied().collect())
+}
+
+#[test]
+fn missing_image_data_names_its_remedy() {
+    let check = json!({"assert": [{"type": "llm-rubric", "value": "It is red"}]});
+    let files = Memory::default();
+    let (checks, _) = compile(&check, &Setup::new(&files, None));
+    for (cached, expected) in [(true, "`--responses live` or `record`"), (false, "the last turn")] {
+        let execution = Execution {
+            output: "[image image.png: image/png, 8 bytes, sha256 0123456789ab]".to_owned(),
+            spend: Spend { cached, ..Spend::default() },
+            ..Execution::default()
+        };
+        let evidence = Evidence {
+            execution: &execution,
+            answers: &Answers::default(),
+            baseline: None,
+            comparison: None,
+        };
+        assert!(checks[0].questions(&evidence).is_empty());
+        let results = checks[0].evaluate(&evidence);
+        assert_eq!(results[0].verdict.status(), "errored");
+        let message = results[0].verdict.message().unwrap();
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 /// Returns executions without a usable output: it was cut, not recorded, or missing in the spans.

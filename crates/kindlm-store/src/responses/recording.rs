@@ -101,6 +101,11 @@ pub(super) trait Answer: Sized {
     ///
     /// Returns `None` if JSON cannot hold a number of the answer.
     fn to_json(&self, secrets: &Secrets) -> Option<(Self::Json, bool)>;
+
+    /// Returns true if the stored form has all data that checks use. It has no data of images.
+    fn is_stored_whole(&self) -> bool {
+        true
+    }
 }
 
 impl Answer for Reply {
@@ -130,6 +135,10 @@ impl Answer for Reply {
         .ok()?;
         let redacted = secrets.redact_value(&mut value);
         Some((value, redacted))
+    }
+
+    fn is_stored_whole(&self) -> bool {
+        self.images.is_empty()
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Mode {
     #[default]
     Live,
     /// Sends only requests without a stored answer, and stores their answers.
+    ///
+    /// An answer with images is not stored, because its stored form has no data of the images.
     Cache,
     /// Sends every request, and replaces the stored answers.
     Record,
@@ -318,11 +320,14 @@ impl Responses {
         Ok(found)
     }
 
-    /// Stores an answer, and counts it.
+    /// Stores an answer, and counts it. In the mode [`Mode::Cache`], an answer with images is only counted.
     ///
     /// An error is only recorded, because the paid answer stays valid.
     pub(super) fn keep<A: Answer>(&self, request: &Request, answer: &A) {
         self.answered.fetch_add(1, Ordering::Relaxed);
+        if self.mode == Mode::Cache && !answer.is_stored_whole() {
+            return;
+        }
         let time = self.recorded_at.as_deref();
         match recording::keep(&self.folder, request, answer, time, &self.secrets) {
             Ok(redacted) => {

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use kindlm_store::responses::{Mode, Recorded, Responses, Tally};
 use kindlm_types::{
-    AttemptBudget, BoxFuture, Channel, Coverage, Embedding, Event, FinishReason, Message, Models,
-    Params, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role, ToolCall,
-    ToolChoice, ToolSpec, Unlimited, Usage,
+    AttemptBudget, BoxFuture, Channel, Coverage, Embedding, Event, FinishReason, Media, MediaKind,
+    Message, Models, Params, Prompt, ProviderError, ProviderErrorKind, Reply, ResponseFormat, Role,
+    ToolCall, ToolChoice, ToolSpec, Unlimited, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -287,6 +287,21 @@ fn answers_come_back_as_they_were() {
     let again = ask(&fake.store(folder.path(), Mode::Replay), &prompt("a")).unwrap();
     assert_eq!(again, Reply { cached: true, attempts: 0, ..reply });
     assert_eq!(fake.asked(), 0);
+}
+
+#[test]
+fn answer_with_images_is_not_cached() {
+    for (mode, stored) in [(Mode::Cache, 0), (Mode::Record, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let media = Media::of_bytes(MediaKind::Image, "image/png", "image.png", b"png");
+        let fake = Fake::new(Reply { images: vec![media], ..Reply::text("an image") });
+        let store = fake.store(folder.path(), mode);
+        for _ in 0..2 {
+            assert_eq!(ask(&store, &prompt("a")).unwrap().images.len(), 1, "{mode}");
+        }
+        assert_eq!((fake.asked(), files(folder.path()).len()), (2, stored), "{mode}");
+        assert_eq!(store.responses().tally().answered, 2, "{mode}");
+    }
 }
 
 #[test]

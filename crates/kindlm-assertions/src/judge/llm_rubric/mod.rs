@@ -81,7 +81,12 @@ impl Grader for Rubric {
         let output = &evidence.execution.output;
         let images = &evidence.execution.images;
         if images.is_empty() && Media::is_image_label(output) {
-            let why = "the data of the image was not kept, so it cannot be judged again: run the test again";
+            let why = if evidence.execution.spend.cached {
+                "stored answers have no image data: run the test with `--responses live` or `record`"
+            } else {
+                "the image has no data: only the last turn of a test has the data of its images, and only while the \
+                 test runs; judge the last turn, or run the test again"
+            };
             return Err(NotAsked::Never(Box::new(self.frame.errored(JUDGE_EVAL_ERROR.code, why))));
         }
         // The data of an image is no text to judge.
