@@ -1,7 +1,6 @@
 //! `/v1/suites` and `/v1/runs`: runs of suites, their events, reports and comparisons.
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,10 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::{Stream, TryStreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, stream};
+use jiff::Timestamp;
 use kindlm_otlp::gunzip;
+use kindlm_run::World;
 use kindlm_wire::v1::RunHead;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::runs::{
-    Event, Events, LiveRun, NewRun, NotRead, NotStarted, PastCases, RunInfo, RunService,
+    Event, Events, LiveRun, NewRun, NotRead, NotStarted, PastCases, RunInfo, RunService, RunState,
 };
 use crate::store::digest;
 use crate::store::idempotency::RequestKey;
@@ -276,12 +277,13 @@ pub(crate) async fn events(
         let events = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
         return Ok(events.into_response());
     }
+    let world = app.runs.world().clone();
     let past = blocking(app, move |runs| PastRun::open(runs, &id)).await?;
     let seen = seen(last, past.series);
     if seen == past.count() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    Ok(Sse::new(past.events(seen)).into_response())
+    Ok(Sse::new(past.events(seen, world)).into_response())
 }
 
 /// Makes an event. Its id names its series, because a resumed run begins a new series.
@@ -297,6 +299,7 @@ fn seen(last: Option<&str>, series: i64) -> usize {
 
 /// The events of a stored run.
 struct PastRun {
+    id: String,
     /// The time at which the report was written.
     series: i64,
     cases: PastCases,
@@ -310,7 +313,8 @@ impl PastRun {
         let head = head.ok_or_else(|| NotRead::NoReport(id.to_owned()))?;
         let done = Event::done(&run.id, run.state, None);
         let last = Event::of_gates(&head).chain([done]).collect();
-        Ok(Self { series: runs.report_time(id)?, cases: runs.past_cases(id)?, last })
+        let (series, cases) = (runs.report_time(id)?, runs.past_cases(id)?);
+        Ok(Self { id: run.id, series, cases, last })
     }
 
     /// Returns the number of all events.
@@ -319,23 +323,43 @@ impl PastRun {
     }
 
     /// Returns the events after the first `seen` ones. They are read in portions, so that a long run needs no more
-    /// memory. If a case cannot be read, the stream ends without the event `done`.
-    fn events(self, seen: usize) -> impl Stream<Item = io::Result<sse::Event>> + use<> {
+    /// memory. If a case cannot be read, the operator gets a notice, and the last event is `done` with the error.
+    fn events(
+        self,
+        seen: usize,
+        world: World,
+    ) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
         let past = Arc::new(self);
-        let portions = stream::try_unfold(seen, move |seen| {
-            let past = Arc::clone(&past);
+        let portions = stream::unfold(seen, move |seen| {
+            let (past, world) = (Arc::clone(&past), world.clone());
             async move {
                 if seen >= past.count() {
-                    return Ok(None);
+                    return None;
                 }
-                let read = tokio::task::spawn_blocking(move || past.portion(seen));
-                let found = read.await.map_err(io::Error::other)?;
-                let found = found.map_err(|why| io::Error::other(Problem::from(why).detail))?;
-                let next = seen + found.len();
-                Ok::<_, io::Error>(Some((stream::iter(found.into_iter().map(Ok)), next)))
+                let reader = Arc::clone(&past);
+                let read = tokio::task::spawn_blocking(move || reader.portion(seen)).await;
+                let read = read.unwrap_or_else(|err| Err(NotRead::Failed(err.to_string())));
+                let (events, next) = match read {
+                    Ok(events) => {
+                        let next = seen + events.len();
+                        (events, next)
+                    }
+                    Err(why) => (vec![past.unreadable(seen, why, &world)], past.count()),
+                };
+                Some((stream::iter(events.into_iter().map(Ok::<_, Infallible>)), next))
             }
         });
-        portions.try_flatten()
+        portions.flatten()
+    }
+
+    /// Notifies the operator that a case cannot be read, and returns the last event. The event has the number of the
+    /// last event that was read, so that a client that reconnects asks for the case again.
+    fn unreadable(&self, seen: usize, why: NotRead, world: &World) -> sse::Event {
+        let why = Problem::from(why).detail;
+        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
+        world
+            .notify(&format!("{time} error: the events of the run `{}` end early: {why}", self.id));
+        sent(self.series, seen, &Event::done(&self.id, RunState::Unreadable, Some(&why)))
     }
 
     /// Reads the next events after the first `seen` ones, at least one.
@@ -589,5 +613,43 @@ impl From<NotRead> for Problem {
             }
             NotRead::Failed(why) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http_body_util::BodyExt as _;
+    use kindlm_wire::v1;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn case_that_cannot_be_read_ends_the_events() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        let json = serde_json::to_vec(&v1::Report::from(&kindlm_testing::sample_report())).unwrap();
+        std::fs::write(&path, &json).unwrap();
+        let cases = PastCases(kindlm_store::open_report(&path).unwrap());
+        std::fs::write(&path, vec![b'x'; json.len()]).unwrap();
+        let past = PastRun { id: "r".to_owned(), series: 7, cases, last: Vec::new() };
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&notices);
+        let world = World {
+            notices: Arc::new(move |it: &str| seen.lock().unwrap().push(it.to_owned())),
+            ..World::new(folder.path(), Arc::new(|_| None))
+        };
+        let response = Sse::new(past.events(1, world)).into_response();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body = std::str::from_utf8(&body).unwrap();
+        assert!(body.starts_with("id: 7-1\nevent: done\n"), "{body}");
+        assert!(body.contains("\"state\":\"unreadable\""), "{body}");
+        assert!(body.contains("\"error\":\"cannot read result 1 of the report"), "{body}");
+        let notices = notices.lock().unwrap();
+        assert!(
+            notices.len() == 1 && notices[0].contains("events of the run `r` end early"),
+            "{notices:?}"
+        );
     }
 }

@@ -9,8 +9,8 @@ use kindlm_run::reports::{NotRendered, render};
 use kindlm_run::saved::{self, Saved};
 use kindlm_run::stored_runs::{self, Removal, StoredRun};
 use kindlm_run::{FailedCase, Failure, SuiteFolder, compare, reporter};
-use kindlm_store::Runs;
-use kindlm_types::{AnyReport, CaseSource as _};
+use kindlm_store::{Runs, SavedCases};
+use kindlm_types::{AnyReport, CaseSource as _, Report};
 use kindlm_wire::v1::RunHead;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -135,17 +135,17 @@ fn page_version(place: &SuiteFolder, id: &str) -> PageVersion {
 }
 
 /// The cases of a finished run, which are read one by one.
-pub(crate) struct PastCases(Saved);
+pub(crate) struct PastCases(pub(crate) Report<SavedCases>);
 
 impl PastCases {
     pub(crate) fn len(&self) -> usize {
-        self.0.report.cases.len()
+        self.0.cases.len()
     }
 
     /// Returns the events of some cases, in the order of the report. Fails if a case cannot be read.
     pub(crate) fn events(&self, range: Range<usize>) -> Result<Vec<Event>, NotRead> {
         let event = |at| -> Result<Event, NotRead> {
-            let case = self.0.report.cases.read(at);
+            let case = self.0.cases.read(at);
             let case = case.map_err(|err| NotRead::Failed(err.to_string()))?;
             Ok(FailedCase::of_report(&case)
                 .map_or_else(|| Event::of_case(&case), |it| Event::of_failed_case(&it)))
@@ -234,7 +234,7 @@ impl RunService {
 
     /// Returns the cases of a finished run. Fails if the run has no report.
     pub(crate) fn past_cases(&self, id: &str) -> Result<PastCases, NotRead> {
-        Ok(PastCases(self.open(id)?.1))
+        Ok(PastCases(self.open(id)?.1.report))
     }
 
     /// Returns the time at which the report of a run was written, in milliseconds since 1970. Fails if the run has no
