@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use kindlm_redact::mask_keys;
 use serde::Serialize;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -21,7 +22,7 @@ pub struct SuiteVersion {
     pub summary: SuiteSummary,
     /// The lines that differ from the version before, as a unified diff.
     pub diff: String,
-    /// The text of the file.
+    /// The text of the file. Keys of known services are masked.
     pub content: String,
 }
 
@@ -43,6 +44,8 @@ pub struct SuiteSummary {
 impl Store {
     /// Stores a new version of a suite, unless the text is that of the newest version. Returns the number of the newest
     /// version.
+    ///
+    /// Keys of known services are masked, because each token with the scope `read` can read the versions.
     ///
     /// # Errors
     ///
@@ -80,6 +83,7 @@ impl Store {
             Some(row) => (row.try_get::<i64, _>("version")? + 1, row.try_get("content")?),
             None => (1, String::new()),
         };
+        let text = mask_keys(text);
         // The key of the table is the suite with the number, so only one request can store this number.
         sqlx::query(
             "INSERT INTO suite_versions (suite, version, digest, author, content, diff, created_at) \
@@ -89,8 +93,8 @@ impl Store {
         .bind(number)
         .bind(&digest)
         .bind(if author.is_empty() { FILE } else { author })
-        .bind(text)
-        .bind(line_diff(&old, text))
+        .bind(&*text)
+        .bind(line_diff(&old, &text))
         .bind(now())
         .execute(&self.pool)
         .await?;

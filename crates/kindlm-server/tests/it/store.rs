@@ -734,6 +734,19 @@ async fn each_change_of_a_suite_is_a_version(store: &Store) {
     assert_eq!(store.run_versions(10).await.unwrap().len(), 1);
 }
 
+async fn keys_in_versions_of_a_suite_are_masked(store: &Store) {
+    let text = |key: &str| format!("a: 1\nkey: {key}\n");
+    let keys = ["sk-live-abcdefghijklmnopqrstuv", "sk-live-bcdefghijklmnopqrstuvw"];
+    for (key, version) in [(keys[0], 1), (keys[0], 1), (keys[1], 2)] {
+        assert_eq!(store.put_suite("key.yaml", &text(key), "").await.unwrap(), version);
+    }
+    for number in [1, 2] {
+        let version = store.suite_version("key.yaml", number).await.unwrap().unwrap();
+        assert_eq!(version.content, text(&format!("sk-{}", "*".repeat(27))));
+        assert!(!version.diff.contains("live"), "{}", version.diff);
+    }
+}
+
 async fn rates_of_a_tag_and_a_set_are_apart(store: &Store) {
     store.put_agent("tagged", &settings("t@1", 1.0), "").await.unwrap();
     let of = |id: &str, tags: &Value| NewSample {
@@ -785,6 +798,7 @@ pub(crate) async fn all(url: &str) {
     each_change_of_a_set_is_a_version(&store).await;
     deleted_set_leaves_its_numbers(&store).await;
     each_change_of_a_suite_is_a_version(&store).await;
+    keys_in_versions_of_a_suite_are_masked(&store).await;
     samples_are_stored_once(&store).await;
     request_key_waits_for_its_response(&store).await;
     samples_wait_in_the_queue_until_they_are_finished(&store).await;
