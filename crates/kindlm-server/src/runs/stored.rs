@@ -134,6 +134,20 @@ fn page_version(place: &SuiteFolder, id: &str) -> PageVersion {
     [time(Runs::REPORT), time(Runs::MUTATION)]
 }
 
+/// Returns the reason why a run whose results are baselines cannot be deleted.
+fn kept_by(labels: &[String]) -> String {
+    let names = labels.join("`, `");
+    let (baselines, them) = if labels.len() == 1 {
+        (format!("the baseline `{names}` has"), "it")
+    } else {
+        (format!("the baselines `{names}` have"), "them")
+    };
+    format!(
+        "{baselines} the results of the run; set {them} from another run first: \
+         `PUT /v1/suites/{{suite}}/baselines/{{label}}`"
+    )
+}
+
 /// The cases of a finished run, which are read one by one.
 pub(crate) struct PastCases(pub(crate) Report<SavedCases>);
 
@@ -279,11 +293,7 @@ impl RunService {
                     let why = format!("another process runs `{id}`; stop it first");
                     return Err(NotRead::Kept(why));
                 }
-                Removal::HasBaselines(labels) => {
-                    let labels = labels.join("`, `");
-                    let why = format!("the baseline `{labels}` has the results of the run");
-                    return Err(NotRead::Kept(why));
-                }
+                Removal::HasBaselines(labels) => return Err(NotRead::Kept(kept_by(&labels))),
             },
             // A run that was cancelled while it waited is not stored.
             Err(NotRead::NoRun(_)) if live.is_some() => {}
@@ -316,5 +326,23 @@ impl RunService {
     ) -> Result<kindlm_types::Comparison, NotRead> {
         let side = |id: &str| Ok::<_, NotRead>(compare::Side::of_run(&self.open(id)?.1)?);
         Ok(compare::compare(&side(before)?, &side(after)?, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_run_names_its_baselines_and_the_remedy() {
+        for (labels, expected) in [
+            (&["a"][..], "the baseline `a` has the results of the run; set it from another run"),
+            (&["a", "b"][..], "the baselines `a`, `b` have the results of the run; set them"),
+        ] {
+            let labels: Vec<String> = labels.iter().map(|it| (*it).to_owned()).collect();
+            let why = kept_by(&labels);
+            assert!(why.starts_with(expected), "{why}");
+            assert!(why.ends_with("`PUT /v1/suites/{suite}/baselines/{label}`"), "{why}");
+        }
     }
 }
