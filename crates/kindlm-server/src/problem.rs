@@ -107,6 +107,9 @@ impl From<StoreError> for Problem {
             StoreError::SetInUse { .. } => {
                 return Self::new(StatusCode::CONFLICT, "set-in-use", cause);
             }
+            StoreError::UnknownSet(_) => {
+                return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-set", cause);
+            }
             StoreError::SetChanged { .. } => {
                 return Self::new(StatusCode::PRECONDITION_FAILED, "set-changed", cause);
             }

@@ -69,7 +69,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database fails.
+    /// Fails if there is no such set, or if the database fails.
     pub async fn put_agent(
         &self,
         name: &str,
@@ -79,6 +79,19 @@ impl Store {
         let AgentSettings { set, rate, strata, daily_budget } = settings;
         let (share, changed_at) = (Share::new(*rate), now());
         let text = strata.as_ref().map(serde_json::to_string).transpose()?;
+        let (set_name, number) = match set.split_once('@') {
+            Some((name, number)) => (name, Some(number)),
+            None => (set.as_str(), None),
+        };
+        let mut transaction = self.write().await?;
+        let versions = self.lock_set(&mut transaction, set_name).await?;
+        let is_known = match number {
+            Some(number) => number.parse::<i64>().is_ok_and(|it| versions.contains(&it)),
+            None => !versions.is_empty(),
+        };
+        if !is_known {
+            return Err(StoreError::UnknownSet(set.clone()));
+        }
         sqlx::query(
             "INSERT INTO agents (name, assertion_set, rate, strata, author, changed_at, evaluations_per_day, usd_per_day) \
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
@@ -94,8 +107,9 @@ impl Store {
         .bind(changed_at)
         .bind(daily_budget.and_then(|it| it.evaluations).map_or(UNLIMITED, i64::from))
         .bind(daily_budget.and_then(|it| it.usd).unwrap_or(-1.0))
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(Agent {
             name: name.to_owned(),
             set: set.clone(),

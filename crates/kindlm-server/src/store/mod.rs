@@ -93,6 +93,9 @@ pub enum StoreError {
         /// The names of the agents.
         agents: Vec<String>,
     },
+    /// There is no set with this name, or no such version of it.
+    #[error("`set`: unknown set \"{0}\"; `GET /v1/assertion-sets` lists all sets")]
+    UnknownSet(String),
     /// Another sample has the same id.
     #[error(
         "another sample with the id \"{0}\" is stored; give each sample of all agents its own id, or leave out `id`"

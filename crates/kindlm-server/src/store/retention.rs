@@ -12,8 +12,8 @@ const PORTION: i64 = 1_000;
 impl Store {
     /// Deletes the samples that are older than `days` in portions, the oldest first. Returns the number of portions.
     ///
-    /// Other writers have their turn between two portions. After the last portion, the alerts and detectors without
-    /// results, the ended alerts, the costs, and the numbers about pages of that age are deleted too.
+    /// Other writers have their turn between two portions. The alerts and detectors without results are deleted with the
+    /// last portion. Then the ended alerts, the costs, and the numbers about pages of that age are deleted too.
     ///
     /// # Errors
     ///
@@ -25,10 +25,6 @@ impl Store {
             portions += 1;
         }
         let mut transaction = self.write().await?;
-        if portions > 0 {
-            // Each detector is compared with the results, so this is done once for all portions.
-            self.delete_ended_series(&mut transaction).await?;
-        }
         for (sql, limit) in [
             ("DELETE FROM alerts WHERE ended < $1", before),
             ("DELETE FROM spending WHERE day < $1", before.div_euclid(DAY)),
@@ -57,6 +53,15 @@ impl Store {
         let filter = SampleFilter { before: Some(end), ..SampleFilter::default() };
         let mut transaction = self.write().await?;
         let deleted = self.delete_matching(&mut transaction, &filter).await?;
+        if deleted > 0 {
+            let sql = "SELECT 1 FROM samples WHERE received_at < $1 LIMIT 1";
+            let rest = sqlx::query(sql).bind(before).fetch_optional(&mut *transaction).await?;
+            if rest.is_none() {
+                // Each detector is compared with the results, so this is done once for all portions. It is a part of the
+                // last transaction, because a server that stops after it would not do it later.
+                self.delete_ended_series(&mut transaction).await?;
+            }
+        }
         transaction.commit().await?;
         Ok(deleted > 0)
     }
@@ -70,5 +75,40 @@ impl Store {
         let sql = "DELETE FROM idempotency_keys WHERE created_at < $1";
         sqlx::query(sql).bind(now() - idempotency::KEPT).execute(&self.pool).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+    use crate::store::samples::NewSample;
+
+    #[tokio::test]
+    async fn last_portion_deletes_the_detectors() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", folder.path().join("a.db").display());
+        let store = Store::open(&url).await.unwrap();
+        let sample = NewSample {
+            id: None,
+            agent: "a".to_owned(),
+            subject: String::new(),
+            version: String::new(),
+            has_error: false,
+            body: Map::new(),
+        };
+        store.add_samples(&[sample], None).await.unwrap();
+        let sql = "INSERT INTO detectors VALUES ('a', 'polite', 's@1', 0, 0, 0, '[]', '')";
+        sqlx::query(sql).execute(&store.pool).await.unwrap();
+        let detectors = async || {
+            let rows = sqlx::query("SELECT agent FROM detectors").fetch_all(&store.pool).await;
+            rows.unwrap().len()
+        };
+        assert!(!store.delete_portion(0).await.unwrap());
+        assert_eq!(detectors().await, 1);
+        assert!(store.delete_portion(i64::MAX).await.unwrap());
+        assert_eq!(detectors().await, 0);
+        store.close().await;
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use similar::TextDiff;
-use sqlx::Row as _;
 use sqlx::any::AnyRow;
+use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use utoipa::ToSchema;
 
 use super::{Store, StoreError, digest, exists_already, now, time_text};
@@ -169,6 +169,8 @@ impl Store {
     /// Fails if an agent has the set, or if the database fails.
     pub async fn delete_set(&self, name: &str) -> Result<bool, StoreError> {
         let mut transaction = self.write().await?;
+        // An agent that is given the set now comes before this transaction, or after it.
+        self.lock_set(&mut transaction, name).await?;
         let sql = "SELECT name, assertion_set FROM agents ORDER BY name";
         let mut agents = Vec::new();
         for row in sqlx::query(sql).fetch_all(&mut *transaction).await? {
@@ -188,6 +190,20 @@ impl Store {
         let deleted = sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(deleted.rows_affected() > 0)
+    }
+
+    /// Locks the versions of a set until the end of a transaction. Returns their numbers.
+    pub(super) async fn lock_set(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        name: &str,
+    ) -> Result<Vec<i64>, StoreError> {
+        // A transaction of SQLite that writes excludes all others.
+        let lock = if self.is_sqlite { "" } else { " FOR UPDATE" };
+        let sql =
+            format!("SELECT version FROM assertion_sets WHERE name = $1 ORDER BY version{lock}");
+        let rows = sqlx::query(AssertSqlSafe(sql)).bind(name).fetch_all(&mut **transaction).await?;
+        rows.iter().map(|it| Ok(it.try_get("version")?)).collect()
     }
 
     /// Returns a version of a set; the newest version if `number` is `None`. Returns `None` if the version does not

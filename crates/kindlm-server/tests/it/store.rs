@@ -99,6 +99,10 @@ async fn each_change_of_a_set_is_a_version(store: &Store) {
         store.set_versions("b").await.unwrap().iter().map(|it| it.version).collect();
     assert_eq!(versions, [4, 3, 2, 1]);
     assert_eq!(store.sets().await.unwrap().len(), 2);
+    // The sets of the agents in the other tests.
+    for name in ["set", "t"] {
+        store.put_set(name, &first, "", &ExpectedVersion::Any).await.unwrap();
+    }
 }
 
 async fn samples_are_stored_once(store: &Store) {
@@ -667,7 +671,7 @@ async fn edits_and_verdicts_are_counted(store: &Store) {
     assert_eq!(after.edit_to_verdict.values().sum::<u64>(), 1);
     assert_eq!(after.pages["panel"], BTreeMap::from([(1, 1), (2, 1)]));
     assert_eq!(after.pages["set"], BTreeMap::from([(2, 1)]));
-    assert_eq!((after.sets_edited, after.edits, after.authors), (2, 6, 2));
+    assert_eq!((after.sets_edited, after.edits, after.authors), (4, 8, 2));
     assert!(after.agents >= after.agents_with_set && after.agents_with_set > 0);
     assert_eq!(store.adoption(0, 1).await.unwrap().edits, 0);
 }
@@ -701,6 +705,8 @@ async fn deleted_set_leaves_its_numbers(store: &Store) {
     assert!(store.delete_set("gone").await.unwrap());
     assert!(!store.delete_set("gone").await.unwrap());
     assert_eq!(store.set("gone", None).await.unwrap(), None);
+    let unknown = store.put_agent("keeper", &settings("gone@1", 1.0), "").await.unwrap_err();
+    assert!(matches!(unknown, StoreError::UnknownSet(_)), "{unknown}");
     assert_eq!(put().await.version, 2);
     assert!(store.delete_set("gone").await.unwrap());
     assert_eq!(put().await.version, 3);
@@ -819,7 +825,7 @@ pub(crate) async fn all(url: &str) {
     store.close().await;
     // The tables exist now, and their content is kept.
     let store = Store::open(url).await.unwrap();
-    assert_eq!(store.sets().await.unwrap().len(), 2);
+    assert_eq!(store.sets().await.unwrap().len(), 4);
     store.close().await;
 }
 
