@@ -6,7 +6,7 @@ use std::time::Duration;
 use kindlm_assertions::Redactor;
 use kindlm_run::TracePrices;
 use kindlm_run::evaluate::service::RecordService;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use crate::alerts::Alerts;
 use crate::embed_origin::EmbedOrigin;
@@ -47,6 +47,8 @@ pub struct App {
     pub(crate) metrics: Metrics,
     /// Wakes a worker of the monitor after samples were stored.
     pub(crate) wake: Arc<Notify>,
+    /// Held while the file of a suite is changed and its versions are stored.
+    pub(crate) suite_edits: Arc<Mutex<()>>,
 }
 
 impl App {
@@ -75,6 +77,7 @@ impl App {
             workers,
             metrics,
             wake,
+            suite_edits: Arc::default(),
         }
     }
 

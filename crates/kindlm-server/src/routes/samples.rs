@@ -302,6 +302,8 @@ async fn make_case(
         let (name, item) = (case_name(&id), yaml.clone());
         let path = suite.clone();
         let add = move |runs: &RunService| runs.append_test(&path, &name, &item);
+        // The versions of two requests are stored in the order of their changes.
+        let _edits = app.suite_edits.lock().await;
         let texts = read_runs(app.clone(), add).await?;
         for (text, author) in [(texts.old, ""), (texts.new, caller.name())] {
             // The case is added, so a request that is repeated would fail.

@@ -204,6 +204,33 @@ fn case_is_added_to_a_suite() {
 }
 
 #[test]
+fn versions_of_concurrent_cases_only_add_lines() {
+    const COUNT: usize = 8;
+    let folder = suites();
+    let server = start(folder.path());
+    for it in 0..COUNT {
+        let sample = json!({"id": format!("s{it}"), "agent": "shop", "agent_input": "where?", "agent_output": "x", "tool_calls": []});
+        assert_eq!(server.json("POST /v1/samples", &sample).status, 200);
+    }
+    std::thread::scope(|scope| {
+        for it in 0..COUNT {
+            let server = &server;
+            scope.spawn(move || {
+                let path = format!("POST /v1/samples/s{it}/case");
+                let added = server.json(&path, &json!({"suite": "kindlm.yaml"}));
+                assert_eq!(added.status, 201, "{}", added.body);
+            });
+        }
+    });
+    let versions = server.get("/v1/suites/kindlm.yaml/versions").json();
+    assert_eq!(versions.as_array().unwrap().len(), COUNT + 1, "{versions}");
+    for version in 2..=COUNT + 1 {
+        let diff = server.get(&format!("/v1/suites/kindlm.yaml/versions/{version}/diff")).body;
+        assert!(!diff.lines().any(|it| it.starts_with('-') && !it.starts_with("---")), "{diff}");
+    }
+}
+
+#[test]
 fn only_admins_add_cases_to_suites() {
     let folder = suites();
     let (_, reader) = token(folder.path(), &["create", "r", "--scopes", "read"]);
