@@ -118,12 +118,12 @@ fn checks_are_judged_by_the_grader_of_the_config() {
 #[test]
 fn a_grader_sees_the_image_of_an_output() {
     const IMAGE: &str = "iVBORw0KGgo=";
-    let server = MockServer::answering(|request| match request.path.as_str() {
-        "/v1/images/generations" => MockReply::json(&json!({"data": [{"b64_json": IMAGE}]})),
-        _ => {
-            let sees = request.json().to_string().contains(IMAGE);
-            MockReply::text(json!({"pass": sees, "score": 1, "reason": "seen"}).to_string())
+    let server = MockServer::answering(|request| {
+        if request.path == "/v1/images/generations" {
+            return MockReply::json(&json!({"data": [{"b64_json": IMAGE}]}));
         }
+        let sees = request.json().to_string().contains(IMAGE);
+        MockReply::text(json!({"pass": sees, "score": 1, "reason": "seen"}).to_string())
     })
     .unwrap();
     let url = format!("{}/v1", server.url());

@@ -8,7 +8,7 @@ const TESTS: &str = "prompts: ['{{x}}']\nproviders: [{ id: echo, label: e }]\nte
     - { vars: { x: a }, assert: [{ type: equals, value: a, metric: same }] }\n\
     - { vars: { x: b }, assert: [{ type: equals, value: c }] }\n";
 
-const HOOKS: &str = r#"
+const HOOKS: &str = r"
 module.exports.afterEach = ({ test, result }, { hookName }) => {
     console.log([hookName, test.vars.x, result.success, result.score, result.response.output].join(' '));
     return { test, result: { ...result, namedScores: { own: 1 } } };
@@ -22,7 +22,7 @@ module.exports.afterAll = ({ results, prompts, suite, config, evalId }, { hookNa
 };
 module.exports.every = (hookName, context) => { console.log(`every ${hookName} ${Object.keys(context)}`); };
 module.exports.fails = (hookName) => { throw new Error(`no ${hookName}`); };
-"#;
+";
 
 #[test]
 fn hooks_after_a_run_get_its_results() {
