@@ -321,7 +321,7 @@ mod tests {
         let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
         let report = kindlm_testing::sample_report();
         let id = &report.run.id;
-        let document = rendered("compliance", &report).unwrap();
+        let document = rendered("compliance", &report, None).unwrap();
         fs::write(folder.path().join("a.md"), document).unwrap();
         let config = VerifyConfig { document: "a.md".into(), ..VerifyConfig::default() };
         let verified = verify(&world, &place, &config).unwrap();

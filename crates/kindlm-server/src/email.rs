@@ -240,7 +240,9 @@ mod tests {
                 let (encrypted, lines) = mpsc::channel();
                 converse(&mut stream, "250 mail", &encrypted);
                 drop(encrypted);
-                lines.iter().for_each(|it| drop(seen.send(format!("tls {it}"))));
+                for line in lines {
+                    let _ = seen.send(format!("tls {line}"));
+                }
             }
         });
         (port, commands)

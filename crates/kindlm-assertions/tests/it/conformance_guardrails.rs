@@ -92,7 +92,11 @@ fn in_their_words(result: &AssertionResult) -> Value {
     });
     if !result.verdict.held() {
         view["failureCode"] = json!(result.verdict.code());
-        view["failureMessage"] = json!(result.verdict.message());
+        // KindLM writes "1 PII match" and "2 PII matches", the reference implementation "match(es)".
+        let counted = |it: &str| {
+            it.replace(" PII matches ", " PII match(es) ").replace(" PII match ", " PII match(es) ")
+        };
+        view["failureMessage"] = json!(result.verdict.message().map(counted));
     }
     if let Some(reasoning) = &result.reasoning {
         view["reasoning"] = json!(reasoning);

@@ -30,7 +30,9 @@ fn evaluate(file: &str, extra: &[&str]) -> (Vec<Value>, Option<i32>) {
 fn unnamed(text: &Value) -> String {
     let names = r"(US social security number|card number|e-mail address)( \(pii-pattern-\d\))?|pii-pattern-\d";
     let names = regex::Regex::new(names).unwrap();
-    names.replace_all(text.as_str().unwrap(), "<pattern>").into_owned()
+    let text = names.replace_all(text.as_str().unwrap(), "<pattern>").into_owned();
+    // KindLM writes "1 PII match" and "2 PII matches".
+    text.replace("match(es)", "match").replace(" PII matches ", " PII match ")
 }
 
 #[test]
