@@ -70,7 +70,7 @@ async fn every_user_message_is_sent_and_each_turn_has_evidence() {
             "second | passed | Says did: thanks",
             "third | passed | \"did: look there\" tools [\"look_there\"] tokens 30 in 20 ms for Some(3e-5) baseline None",
             "- | passed | \"did: look there\" tools [\"look_here\", \"look_there\"] tokens 75 in 50 ms for \
-             Some(7.5e-5) baseline None",
+             Some(7.500000000000001e-5) baseline None",
         ]
     );
     let prompts = fake.prompts.lock().unwrap();

@@ -258,6 +258,7 @@ const PRICED: &[(&str, &str)] = &[
     ("openai-o1", KNOWN),
     ("anthropic-claude-sonnet-4-5", KNOWN),
     ("mistral-mistral-large-latest", KNOWN),
+    ("gemini-gemini-2.5-pro", KNOWN),
 ];
 
 #[test]
