@@ -41,6 +41,7 @@ mod manual;
 mod message;
 mod page;
 mod panel;
+mod percent;
 mod plain;
 mod repeated;
 mod rerun;

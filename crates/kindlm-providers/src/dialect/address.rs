@@ -1,5 +1,7 @@
 //! The address of a request: a configured base address, and an endpoint below it.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 /// A normalized base address, to which endpoints are appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
@@ -53,17 +55,14 @@ pub(crate) fn web_address(url: &str) -> String {
 
 /// Percent-encodes one segment of a path. Unreserved characters, `:` and `@` stay unchanged.
 pub(crate) fn segment(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a `String` never fails, so the result is ignored.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b':')
+        .remove(b'@');
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 #[cfg(test)]

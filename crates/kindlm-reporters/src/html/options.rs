@@ -1,11 +1,11 @@
 //! The options of a server, and the links to an editor.
 
-use std::fmt::Write as _;
-
 use kindlm_types::SourcePlace;
 use kindlm_wire::v1::RunHead;
 
-/// What the page of a server has beside the data of the run.
+use crate::percent::path_in_url;
+
+/// The options of a page that a server shows: the earlier runs of the suite, and the links to an editor.
 #[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
     /// The totals of the runs of the suite, oldest first.
@@ -23,24 +23,9 @@ impl ServeOptions {
         let file = place.file.replace('\\', "/");
         let is_absolute = file.starts_with('/') || file.chars().nth(1) == Some(':');
         let path = if is_absolute { file } else { format!("{}/{file}", self.folder) };
-        let parts = path.trim_start_matches('/').split('/').map(in_url);
-        let path = format!("/{}", parts.collect::<Vec<_>>().join("/"));
+        let path = format!("/{}", path_in_url(path.trim_start_matches('/')));
         Some(editor.replace("{file}", &path).replace("{line}", &place.line.to_string()))
     }
-}
-
-/// Encodes a text for a part of a URL.
-pub(super) fn in_url(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string does not fail, so the result can be ignored.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -78,10 +63,5 @@ mod tests {
             assert_eq!(options.link(&place).as_deref(), Some(expected));
             assert_eq!(ServeOptions { editor: None, ..options }.link(&place), None);
         }
-    }
-
-    #[test]
-    fn names_in_urls_are_encoded() {
-        assert_eq!(in_url("a b&c=é#"), "a%20b%26c%3D%C3%A9%23");
     }
 }

@@ -10,11 +10,11 @@ use kindlm_wire::mutation::MutationReport;
 use kindlm_wire::v1::RunHead;
 
 use super::distribution::scaled;
-use super::options::in_url;
 use super::spark::{self, Spark};
 use super::{Look, STYLE, data, distribution, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
 use crate::comparison::{headline, signed};
+use crate::percent::in_url;
 use crate::plain::{head, one_line, visible};
 use crate::{RenderError, mutation, score, verdict};
 

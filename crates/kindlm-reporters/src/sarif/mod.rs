@@ -4,7 +4,7 @@ mod log;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use data_encoding::HEXLOWER;
 use kindlm_types::{AnyReport, CaseResult, FailureCode, Summary};
@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::amount::plural;
 use crate::bytes::Bytes;
 use crate::issue::{Issue, Level, Place, issues, name_of, place_of};
+use crate::percent::path_in_url;
 use crate::plain::{head, one_line};
 use crate::{Meta, Registration, RenderError, Style, verdict};
 use log::{
@@ -219,19 +220,8 @@ fn identity(names: [&str; 3]) -> String {
 
 /// Returns a path as a relative URI, or as a `file` URI if it is absolute.
 fn uri(path: &str) -> String {
-    let mut uri = String::from(if path.starts_with('/') { "file://" } else { "" });
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                uri.push(char::from(byte));
-            }
-            byte => {
-                // Writing to a `String` does not fail, so the result can be ignored.
-                let _ = write!(uri, "%{byte:02X}");
-            }
-        }
-    }
-    uri
+    let scheme = if path.starts_with('/') { "file://" } else { "" };
+    format!("{scheme}{}", path_in_url(path))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::{Message as Frame, WebSocket, accept_hdr};
 
 use super::*;
 
-/// What the server does: it waits for this number of messages, and then sends these.
+/// The steps of a server. In each step, it waits for this number of messages, and then sends its own messages.
 type Turns = Vec<(usize, Vec<Frame>)>;
 
 /// The handshake and the messages of a client.
