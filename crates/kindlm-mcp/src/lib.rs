@@ -1,4 +1,4 @@
-//! The client of an MCP server, which calls one tool. Its session is opened on first use, and shared by all calls.
+//! The client of an MCP server, which calls one tool. The first call opens a session, which all later calls share.
 //!
 //! This code is a separate crate so that the profile `dist` can compile the MCP SDK for size. The profile sets an
 //! optimization level for each crate, and generic code of the SDK gets the level of the crate that calls it.
@@ -50,7 +50,7 @@ pub struct Tool {
     pub server_url: String,
     /// The name of the tool.
     pub name: String,
-    /// The headers of every request. Environment variables are named, not resolved.
+    /// The headers of every request. A value may name an environment variable, which each call resolves.
     pub headers: Vec<(String, HeaderValue)>,
     /// True to use the structured content of the result, if it has any, instead of its text.
     pub structured: bool,
@@ -239,7 +239,7 @@ fn broken(fault: &Fault<'_>, how: &str) -> ProviderError {
     fault.error(Kind::Connection, format!("the MCP connection broke: {how}")).retryable()
 }
 
-/// Returns the error for a failed request. The request could not be sent, or its response could not be read.
+/// Returns the error for a request that could not be sent, or whose response could not be read.
 fn of_transport(fault: &Fault<'_>, err: &(dyn Error + 'static)) -> ProviderError {
     let known =
         causes(Some(err)).find_map(|it| it.downcast_ref::<StreamableHttpError<reqwest::Error>>());
@@ -294,9 +294,9 @@ fn of_status(
         _ => Kind::InvalidRequest,
     };
     let body: String = body.trim().chars().take(300).collect();
-    let said = if body.is_empty() { String::new() } else { format!(": {body}") };
+    let detail = if body.is_empty() { String::new() } else { format!(": {body}") };
     let mut err =
-        fault.error(kind, format!("the MCP server answered with HTTP status {status}{said}"));
+        fault.error(kind, format!("the MCP server answered with HTTP status {status}{detail}"));
     err.status = Some(status);
     err.retry_after = retry_after.and_then(|it| wait_of(it, None));
     err.retryable = is_worth_it(&err);
