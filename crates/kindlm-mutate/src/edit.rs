@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Returns the execution with another last answer.
 ///
-/// Also changes the last turn, if it holds the old answer, and the last message of the agent in the events.
+/// The last message of the agent in the events changes too, and also the last turn if its text is the old answer.
 pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Value>) -> Execution {
     let mut mutant = execution.clone();
     if let Some(turn) = mutant.turns.last_mut().filter(|it| it.text == execution.output) {
@@ -58,7 +58,7 @@ pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Opt
         if let Some(Event::ActionCalled { name, tool, input, .. }) =
             mutant.recorded_events.get_mut(position)
         {
-            // Another tool may be of another kind, which readers derive from the name.
+            // The other tool may be of another kind. Without a kind, readers derive it from the name.
             if *name != call.name {
                 *tool = None;
             }
@@ -114,7 +114,8 @@ pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<
 
 /// Returns the positions of the events of all calls with the id of the tool call at an index.
 ///
-/// Some servers give calls of several answers the same id. Such calls have the same order in both lists.
+/// Some servers give calls of several answers the same id. Such calls are in the same order in the events and in the
+/// tool calls.
 fn positions_of_calls(execution: &Execution, at: usize) -> Vec<usize> {
     let Some(call) = execution.tool_calls.get(at) else { return Vec::new() };
     let is_call =

@@ -5,7 +5,7 @@ use kindlm_wire::mutation::MutatedEvidence;
 
 /// Returns the reason why evidence cannot be changed; `None` if the evidence can be changed.
 ///
-/// Incomplete evidence is not changed: a mutant of such evidence would say nothing about the complete evidence.
+/// Incomplete evidence is not changed, because its mutants would not show how strong the checks are.
 pub fn unusable(evidence: MutatedEvidence, execution: &Execution) -> Option<String> {
     match evidence {
         MutatedEvidence::Text | MutatedEvidence::Json => unusable_answer(execution),
@@ -18,11 +18,11 @@ fn unusable_answer(execution: &Execution) -> Option<String> {
     if let Some(why) = execution.known_missing(Channel::Messages) {
         return Some(format!("the answer is incomplete: {why}"));
     }
-    let mut said = execution.recorded_events.iter().filter_map(|it| match it {
+    let mut messages = execution.recorded_events.iter().filter_map(|it| match it {
         Event::Message { role: Speaker::Assistant, text } => Some(text),
         _ => None,
     });
-    let last = said.next_back()?;
+    let last = messages.next_back()?;
     (*last != execution.output)
         .then(|| "the last message in the events is not the output".to_owned())
 }

@@ -38,7 +38,7 @@ pub(crate) static FILES: [Operator; 3] = [
 fn drop_file(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let mut mutant = original.execution.clone();
     let workspace = mutant.workspace.as_deref_mut()?;
-    // The earlier text of a changed file is not recorded, so a check that reads it could not be judged.
+    // If a check reads the file, the mutant needs its earlier text, which is not recorded for a changed file.
     let can_drop = |it: &FileChange| {
         it.change == ChangeKind::Added || workspace.files.iter().all(|file| file.path != it.path)
     };

@@ -1,7 +1,7 @@
 //! Harmless operators: their mutants are as good as the original. A check that fails on such a mutant is too strict.
 //!
-//! The operators on texts change only prose with at least two sentences. A label or a single value may have to be
-//! exact.
+//! The operators on texts change only prose with at least two sentences, because a label or a single value may have to
+//! be exact.
 
 use kindlm_types::Execution;
 use kindlm_wire::mutation::MutatedEvidence;

@@ -4,8 +4,8 @@
 //! An [`Operator`] makes a mutant of an execution. Harmful mutants should fail a check; harmless mutants should pass
 //! every check. The caller judges the mutants and adds the results to a [`Tally`], which computes the scores.
 //!
-//! The idea is mutation testing (R. A. `DeMillo`, R. J. Lipton and F. G. Sayward: "Hints on Test Data Selection", 1978), applied to the
-//! outputs of models instead of to programs.
+//! The idea is mutation testing, applied to the outputs of models instead of to programs. See R. A. `DeMillo`,
+//! R. J. Lipton and F. G. Sayward: "Hints on Test Data Selection", 1978.
 //!
 //! ```
 //! use kindlm_mutate::{Original, find};

@@ -73,7 +73,7 @@ pub(crate) static TEXT: [Operator; 11] = [
         MutatedEvidence::Text,
         "other-answer",
         "replaces the answer by that of another case",
-        "no check tells this case from others: add `contains` with a fact of this case only",
+        "no check distinguishes this case from others: add `contains` with a fact of this case only",
         other_answer,
     ),
     Operator::harmful(
@@ -165,7 +165,7 @@ fn change_name(original: &Original<'_>, choice: &mut Choice) -> Option<Execution
 /// Returns `None` if the text has no value of a variable, or if no other case has another value.
 fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
     let own = &original.execution.vars;
-    // Another operator changes numbers.
+    // The operator `change-number` changes values without letters.
     let is_used =
         |it: &str| it.len() > 1 && it.chars().any(char::is_alphabetic) && text.contains(it);
     let used: Vec<(&String, &str)> = own
