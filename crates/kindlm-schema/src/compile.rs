@@ -22,8 +22,9 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 /// - keywords beside a `$ref` are checked, too;
 /// - `nullable: true` allows null.
 ///
-/// `format` is asserted in every draft. Unknown formats and keywords are ignored here and reported by
-/// [`lint`](crate::lint). References are resolved only within the schema; nothing is fetched or opened.
+/// `format` is asserted in every draft, but only for the formats that the draft defines and the formats that only Ajv
+/// has. Unknown formats and keywords are ignored here and reported by [`lint`](crate::lint). References are resolved
+/// only within the schema; nothing is fetched or opened.
 pub struct Schema {
     validator: Validator,
     /// The schema as written, which determines the order of violations.
@@ -71,7 +72,11 @@ impl fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Compiles a schema: an object or a boolean. Returns an error if the schema is invalid.
+    /// Compiles a schema: an object or a boolean.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the schema is invalid, names an unknown draft, or refers to a place outside of itself.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let declared = schema.get("$schema").and_then(Value::as_str);
         let mut options = jsonschema::options()

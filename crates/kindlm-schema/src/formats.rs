@@ -1,6 +1,6 @@
 //! Formats that Ajv supports in addition to the drafts' formats.
 //!
-//! The checks are the same as in `ajv-formats`.
+//! The checks follow `ajv-formats`.
 
 use std::net::Ipv4Addr;
 
@@ -95,7 +95,7 @@ fn is_time(text: &str) -> bool {
     let (second, fraction) = second.split_once('.').unwrap_or((second, "0"));
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|it| it.is_ascii_digit());
     let below = |text: &str, end: u32| digits(text, 2).is_some_and(|it| it < end);
-    // A leap second only occurs at the end of a day.
+    // A leap second is accepted only at 23:59:60 in the written time zone. Ajv converts the time to UTC first.
     let is_leap = second == "60" && *hour == "23" && *minute == "59";
     let is_second = below(second, 60) || is_leap;
     below(hour, 24) && below(minute, 60) && is_second && is_fraction && is_zone(zone)

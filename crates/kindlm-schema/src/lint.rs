@@ -88,7 +88,8 @@ const KEYWORDS: &[&str] = &[
     "xml",
 ];
 
-/// The formats of the drafts. The validator checks these formats.
+/// The formats of all drafts. The validator checks a format only in the drafts that define it. For example, it checks
+/// `uuid` and `duration` only from draft 2019-09 on.
 const FORMATS: &[&str] = &[
     "date",
     "date-time",

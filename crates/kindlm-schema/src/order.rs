@@ -62,7 +62,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn follows_the_document() {
+    fn pointers_are_sorted_in_document_order() {
         let value = json!({"z": [1, {"b/c": 2}], "a": 3});
         let mut pointers = ["/missing", "/a", "/z/1/b~1c", "/z/1", "/z/0", "", "/z"];
         sort(&value, &mut pointers, |it| it);

@@ -39,10 +39,10 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> String {
             format!("must match the pattern `{pattern}`, found {}", quote(found))
         }
         Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
-            "could not be held against a pattern: that would take too many steps".to_owned()
+            "could not be checked against a pattern: the search takes too many steps".to_owned()
         }
         Kind::Format { format } => format!("must be a valid {format}, found {}", quote(found)),
-        Kind::Not { .. } => "matches what is ruled out by `not`".to_owned(),
+        Kind::Not { .. } => "matches the schema in `not`, which must not match".to_owned(),
         Kind::FalseSchema => "is not allowed here".to_owned(),
         Kind::UniqueItems => unique(found),
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
