@@ -79,7 +79,7 @@ fn code(kind: &ProblemKind) -> Code {
     }
 }
 
-/// Removes missing-key problems that a misspelled key in the same object explains.
+/// Removes the problem of a missing key if an unknown key in the same object probably means this key.
 pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
     let is_echo = |problem: &Problem| match &problem.kind {

@@ -145,14 +145,14 @@ mod tests {
 
     fn read(text: &str) -> Vec<String> {
         let source = Arc::new(Source::new("t.csv", text));
-        let told = |it: Result<Row, Box<Diagnostic>>| match it {
+        let line = |it: Result<Row, Box<Diagnostic>>| match it {
             Ok(row) => {
                 let cells: Vec<&str> = row.cells().collect();
                 format!("{} {}", source.position(row.span.start).line, cells.join("·"))
             }
             Err(it) => format!("{} ! {}", source.position(it.span.start).line, it.message),
         };
-        rows(&source, b',').map(told).collect()
+        rows(&source, b',').map(line).collect()
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub use render::render;
 
 use crate::source::{Position, Source, Span};
 
-/// The limit for collected errors, and separately for collected warnings.
+/// The maximum number of collected errors, and separately of collected warnings.
 pub const MAX_DIAGNOSTICS: usize = 500;
 
 /// A stable name for the type of a problem, for `validate --format json`.
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_read_as_people_write_them() {
+    fn pointers_become_readable_paths() {
         for (pointer, path) in
             [("", ""), ("/a", "a"), ("/tests/0/vars", "tests[0].vars"), ("/p/a~1b~0", "p.a/b~")]
         {

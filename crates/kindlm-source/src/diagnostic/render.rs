@@ -11,7 +11,7 @@ use kindlm_redact::mask_keys;
 use super::{Diagnostic, Level};
 use crate::source::{Source, Span};
 
-/// The largest distance between two marks in one snippet, in lines.
+/// The largest distance from a mark to the other marks of its snippet, in lines.
 const NEAR: usize = 40;
 
 /// The longest line that is shown in full, in bytes.

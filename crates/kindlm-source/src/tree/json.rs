@@ -1,8 +1,8 @@
 //! A fast JSON parser, because most datasets are JSON.
 //!
-//! JSON is also YAML, and this parser returns the same tree with the same places. It rejects invalid JSON, and also
-//! some valid JSON, such as JSON with duplicate keys, with tabs between values or with deep nesting. The YAML parser
-//! then reads the text and reports its errors.
+//! JSON is also YAML, and this parser returns the same tree with the same places. It rejects invalid JSON, except for
+//! YAML's numbers such as `0x1F`. It also rejects some valid JSON, such as JSON with duplicate keys, with tabs between
+//! values or with deep nesting. The YAML parser then reads the text and reports its errors.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_the_tree_that_yaml_would_be() {
+    fn json_gives_the_tree_of_the_yaml_parser() {
         for text in [
             r#"{"a": [1, -2.5, 1e3, true, false, null], "b": {"c": "ü \"\n\u00e9\/", "": []}, "d": {}}"#,
             r#"{ "a" : "x" , "b":[ ] ,"c":{ } }"#,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_other_texts_to_the_yaml_reader() {
+    fn leaves_other_texts_to_the_yaml_parser() {
         for text in [
             "",
             "a: 1",
