@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_undone_and_places_kept() {
+    fn escapes_are_decoded_with_their_places() {
         for (text, expected) in [
             (r"a\u0062c", "abc"),
             (r"\ud83d\ude00\x41\u{42}", "😀AB"),

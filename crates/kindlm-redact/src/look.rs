@@ -54,7 +54,7 @@ const PAIRS: [&str; 14] = [
     "secretaccesskey",
 ];
 
-/// The texts to search for first. Everything that [`pairs`] finds contains at least one of these texts.
+/// The texts to search for first, in any case. [`pairs`] finds nothing in a text without one of them.
 const SIGNS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -119,7 +119,7 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Returns the part after the prefix of each service key in a text.
 ///
-/// A key has at least 16 characters after its prefix, with a digit or an upper-case letter among them. So names such as
+/// A key has at least 16 characters after its prefix, with a digit or an upper-case letter among them. Names such as
 /// `sk-name-in-kebab-case` are not keys.
 pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     prefixed(text).filter(|rest| {
@@ -183,7 +183,7 @@ fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
     (!password.is_empty() && !is_filled_in).then_some(password)
 }
 
-/// Returns the ranges of the credentials after `Bearer` and `Basic`.
+/// Returns the ranges of the credentials after `Bearer` and `Basic`; their first letter may be lower-case.
 ///
 /// A credential has at least 16 characters, with a digit among them.
 fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn covers_keys_and_leaves_words_alone() {
+    fn keys_are_masked_and_words_are_not() {
         for (text, expected) in [
             ("key: sk-test-SECRETSECRET, next", "key: sk-*****************, next"),
             ("AKIAIOSFODNN7EXAMPLE", "AKIA****************"),

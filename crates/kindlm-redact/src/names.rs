@@ -25,7 +25,7 @@ pub fn is_secret_variable(name: &str) -> bool {
 /// Returns true if an environment variable with this name certainly holds a secret, so that its value in a file is an
 /// error.
 ///
-/// Unlike [`is_secret_variable`], a name such as `MAX_OUTPUT_TOKENS` does not count.
+/// Unlike [`is_secret_variable`], names in lower case and names such as `MAX_OUTPUT_TOKENS` do not count.
 ///
 /// ```
 /// use kindlm_redact::is_certain_secret;
@@ -62,7 +62,7 @@ pub fn is_secret_setting(name: &str) -> bool {
     is_telling_name(&name) || name.ends_with("_key") || name.ends_with("_token")
 }
 
-/// Returns true if the name of a setting alone tells that the value is a secret.
+/// Returns true if the name of a setting alone shows that the value is a secret.
 ///
 /// Unlike [`is_secret_setting`], names such as `eos_token` and `primary_key` do not count.
 pub fn is_telling_name(name: &str) -> bool {

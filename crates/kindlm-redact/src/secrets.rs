@@ -60,7 +60,7 @@ impl Secrets {
 
     /// Adds a value, each of its lines, and the secret settings in a JSON object.
     ///
-    /// Short values are ignored.
+    /// Values with fewer than [`SHORTEST`] bytes are ignored.
     pub fn add(&mut self, value: &str) {
         // A key from a file often ends with a line break, which requests do not contain.
         let value = value.trim();
@@ -101,7 +101,7 @@ impl Secrets {
         let mut forms = vec![Form { bytes: bytes.to_vec(), encoding: Encoding::Plain }];
         forms.push(Form { bytes: HEXLOWER.encode(bytes).into_bytes(), encoding: Encoding::Hex });
         if let Some(decoded) = decode(bytes) {
-            // The decoding of a text also decodes the secret in it, so search for the decoded form too.
+            // Decoding a text also changes a secret with escape sequences, so search for its decoded form too.
             forms.push(Form { bytes: decoded.bytes, encoding: Encoding::Plain });
         }
         for skipped in 0..3 {
@@ -473,19 +473,19 @@ mod tests {
         secrets.add_password_of("postgres://user:s3cr3tpw@db.example.com:5432/shop");
         assert_eq!(secrets.redact("it is S3CR3TPW"), Some("it is [redacted]".to_owned()));
         assert_eq!(secrets.redact("db.example.com"), None);
-        for (address, said) in [
+        for (address, expected) in [
             ("postgres://user:s3cr/t+pw=x@db.example.com/shop", Some("it is [redacted]")),
             ("https://host:8080/s3cr/t+pw=x@b", None),
             ("https://host/a:s3cr/t+pw=x@b", None),
         ] {
             let mut secrets = Secrets::default();
             secrets.add_password_of(address);
-            assert_eq!(secrets.redact("it is s3cr/t+pw=x").as_deref(), said, "{address}");
+            assert_eq!(secrets.redact("it is s3cr/t+pw=x").as_deref(), expected, "{address}");
         }
     }
 
     #[test]
-    fn every_corner_of_a_value_is_looked_into() {
+    fn keys_and_numbers_of_json_are_masked_too() {
         let secrets = Secrets::new(["s3cr3t-t0k3n", "1234567"]);
         let mut value = json!({"a": ["s3cr3t-t0k3n", 1, {"s3cr3t-t0k3n": 1_234_567}], "b": null, "password": "abc12345"});
         assert!(secrets.redact_value(&mut value));
@@ -512,7 +512,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn any_text_is_taken(text in ".{0,80}", secret in ".{6,20}") {
+        fn a_secret_in_any_text_is_masked(text in ".{0,80}", secret in ".{6,20}") {
             let secrets = Secrets::new([&secret]);
             secrets.redact(&text);
             let planted = format!("{text}{secret}{text}");
