@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_named_with_its_place() {
+    fn a_peer_is_parsed_from_its_name_and_path() {
         let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         assert_eq!(format!("promptfoo={here}").parse::<Peer>().unwrap().name(), "promptfoo");
         for (text, expected) in [
@@ -129,7 +129,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn is_given_the_suite_in_its_own_form() {
+    fn the_suite_is_written_in_the_format_of_the_tool() {
         use std::os::unix::fs::PermissionsExt as _;
 
         let folder = std::env::temp_dir().join(format!("kindlm-peer-{}", std::process::id()));
@@ -146,18 +146,18 @@ mod tests {
         let output = peer.run(&folder, 2, "http://127.0.0.1:9", 32).unwrap().output().unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
 
-        let said = String::from_utf8(output.stdout).unwrap();
-        let (asked, rest) = said.split_once('\n').unwrap();
-        let (surroundings, config) = rest.split_once('\n').unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let (arguments, rest) = stdout.split_once('\n').unwrap();
+        let (variables, config) = rest.split_once('\n').unwrap();
         let file = folder.join("promptfooconfig.yaml");
         assert_eq!(
-            asked,
+            arguments,
             format!(
                 "eval -c {} -j 32 --no-cache --no-write --no-table --no-progress-bar --no-share",
                 file.display()
             )
         );
-        assert!(surroundings.starts_with("not-a-key "), "{surroundings}");
+        assert!(variables.starts_with("not-a-key "), "{variables}");
         let config: serde_json::Value = serde_yaml::from_str(config).unwrap();
         assert_eq!(config["providers"][0]["config"]["apiBaseUrl"], "http://127.0.0.1:9/v1");
         let prompt = config["prompts"][0].as_str().unwrap();

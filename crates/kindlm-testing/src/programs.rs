@@ -1,5 +1,5 @@
 //! Detects programs that some tests need.
-#![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+#![expect(clippy::print_stderr, reason = "a test that cannot run prints a notice")]
 
 use std::process::{Command, Stdio};
 
@@ -56,7 +56,7 @@ pub fn not_run(needs: &str, why: &str) {
     let promised = std::env::var(PROMISED).unwrap_or_default();
     assert!(
         !promised.split_whitespace().any(|it| it == needs),
-        "`{PROMISED}` promises `{needs}`: {why}"
+        "`{PROMISED}` requires `{needs}`: {why}"
     );
     eprintln!("NOT RUN: {why}");
 }

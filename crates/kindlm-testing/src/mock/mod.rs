@@ -122,9 +122,9 @@ impl MockServer {
         self.shared.capacity.store(most, Ordering::SeqCst);
     }
 
-    /// Holds all replies until [`release`](Self::release) is called.
+    /// Holds all replies until [`release`](Self::release) is called, so that a test controls the order of events.
     ///
-    /// So a test can control the order of events. It does not work for benchmark servers.
+    /// Benchmark servers do not hold replies.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);
     }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn speaks_the_dialect_of_the_path_in_benches_too() {
+    fn bench_servers_answer_in_the_dialect_of_the_path() {
         let server = MockServer::for_bench(Duration::ZERO).unwrap();
         for (path, has) in [
             ("/v1/chat/completions", "choices"),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_more_than_it_is_to_take() {
+    fn requests_above_the_limit_are_refused() {
         let slow = |_: &MockRequest| MockReply::text("ok").after(Duration::from_millis(300));
         let server = MockServer::answering(slow).unwrap();
         server.allow_in_flight(2);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dripping_body_is_whole_in_the_end() {
+    fn a_dripping_body_is_complete() {
         let server = MockServer::start().unwrap();
         server.push(MockReply::text("hello").dripping(Duration::from_millis(2)));
         let answer = exchange(server.address(), &["/"]);

@@ -207,6 +207,7 @@ impl MockReply {
     pub fn body_after(self, body_delay: Duration) -> Self {
         Self { body_delay, ..self }
     }
+
     /// Sends the body in at most eight pieces, with this pause before each piece.
     #[must_use]
     pub fn dripping(self, pause: Duration) -> Self {

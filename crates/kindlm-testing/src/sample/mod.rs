@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn survives_the_way_through_json_without_loss() {
+    fn a_json_round_trip_loses_nothing() {
         for report in [sample_report(), green_report(), Report::default()] {
             let json = serde_json::to_vec(&v1::Report::from(&report)).unwrap();
             assert_eq!(parse_report(&json).unwrap(), report);
