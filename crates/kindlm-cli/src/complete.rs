@@ -24,8 +24,8 @@ const ZSH: AsTyped = AsTyped { shell: &env::Zsh, quotes_completions: false };
 
 /// Answers a request for completions, if the script of a shell called this program.
 ///
-/// Returns `None` if no script called it; otherwise true after success. Errors are not shown, because a shell would
-/// print them into the command line.
+/// Returns `None` if no script called the program, true after success, and false after an error. Errors are not shown,
+/// because a shell would print them into the command line.
 pub fn complete() -> Option<bool> {
     std::env::var_os(VARIABLE)?;
     let command = || with_names(Cli::command());

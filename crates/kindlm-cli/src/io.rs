@@ -31,7 +31,7 @@ pub struct Io {
 #[derive(Clone)]
 pub struct Stderr {
     to: Arc<Mutex<Box<dyn Write + Send>>>,
-    /// The columns of the terminal; `None` if the stream is no terminal.
+    /// The columns of the terminal; `None` if the stream is not a terminal, or the terminal reports 0 columns.
     columns: Option<usize>,
 }
 
@@ -127,8 +127,8 @@ impl Io {
     /// Returns the output width in columns: `COLUMNS` if it is a number, else the terminal's width. 80 replaces a
     /// missing width and 0.
     pub(crate) fn width(&self) -> usize {
-        let said = self.var("COLUMNS").and_then(|it| it.parse().ok());
-        said.or(self.screen.columns).filter(|&it| it > 0).unwrap_or(80)
+        let columns = self.var("COLUMNS").and_then(|it| it.parse().ok());
+        columns.or(self.screen.columns).filter(|&it| it > 0).unwrap_or(80)
     }
 
     /// Returns true if stdout should have colours.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_moves_only_on_a_terminal_with_room() {
+    fn a_bar_needs_a_terminal_with_columns() {
         let zero = Screen { columns: Some(0), ..TERMINAL };
         for (vars, screen, expected) in [
             (&[][..], TERMINAL, true),

@@ -107,7 +107,8 @@ fn dispatch(command: Command, io: &mut Io) -> Outcome {
 fn usage(err: &clap::Error, io: &mut Io) -> Outcome {
     let plain = err.render().to_string();
     let harmless = kindlm_reporters::visible(&plain);
-    // The message repeats the typed text. If this text contains control sequences, all colours are removed, too.
+    // The message repeats the typed text. If this text contains control sequences, the message is escaped and has no
+    // colours.
     let text = |color| {
         if color && harmless == plain { err.render().ansi().to_string() } else { harmless.clone() }
     };

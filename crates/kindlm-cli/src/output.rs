@@ -30,7 +30,7 @@ pub(crate) struct Output {
     verbosity: Verbosity,
     /// The maximum size of an HTML page in bytes.
     html_limit: usize,
-    /// The facts of the CI system.
+    /// The style with the facts of the CI system; see [`ci_style`].
     style: Style,
     /// The mutation result of the run, for the reporter `html`.
     mutation: Option<MutationReport>,

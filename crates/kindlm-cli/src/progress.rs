@@ -19,7 +19,7 @@ const EXECUTIONS: &str = "executions";
 /// The minimum time between two lines at the beginning of a run, and between two samples of the rate.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time before the first failed case is shown. In a shorter run, only the report shows failed cases.
+/// The time after the start of the run before failed cases are shown. In a shorter run, only the report shows them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The number of samples over which the rate is measured.
@@ -253,7 +253,7 @@ impl State {
         if !matches!(self.view, View::Bar(_)) {
             let _ = write!(text, " {}", self.what);
         }
-        // A narrow terminal cuts the end of the line, so the failures stand before the rate.
+        // A narrow terminal cuts the end of the line, so the failures come before the rate.
         if self.failed + self.errored > 0 {
             let failed = count(self.failed as u64);
             let _ = write!(text, "  ✗ {failed}  ! {}", count(self.errored as u64));

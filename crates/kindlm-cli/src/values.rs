@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_pass_rate_however_it_is_written() {
+    fn reads_a_pass_rate_in_each_notation() {
         for (text, expected) in [
             ("95", Some(0.95)),
             ("95%", Some(0.95)),

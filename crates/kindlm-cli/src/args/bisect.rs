@@ -9,8 +9,8 @@ use crate::values;
 ///
 /// Repeats the case on each try until a statistical test has decided, so that chance does not mislead the search. With
 /// `--good`, it searches in the commits between two commits; their files are written to temporary folders, and the
-/// working tree stays untouched. With `--from`, it searches in the changes between an older version of the suite and the
-/// present one: lines of prompts, rules, parameters. Each try sends requests; `--dry-run` shows how many.
+/// working tree stays untouched. With `--from`, it searches in the changes between an older version of the suite and
+/// the present one: lines of prompts, rules, parameters. Each try sends requests; `--dry-run` shows how many.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("range").args(["good", "from"]).required(true),

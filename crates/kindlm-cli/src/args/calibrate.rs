@@ -13,9 +13,10 @@ use crate::values;
 /// Shows the share of equal answers, Cohen's kappa with its interval, the best threshold, and the differing answers.
 /// The result is stored in `.kindlm/calibrations` next to the suite, where the gate `judgeKappaMin` reads it.
 ///
-/// The judge is asked twice about each labelled output, so that its own noise is known. With `--watch`, it is asked again
-/// later about some of them. If more verdicts differ than its own noise explains, or if another model answers, the judge
-/// has changed: the exit code is 1, and `judgeKappaMin` is not met until it is calibrated again.
+/// The judge is asked twice about each labelled output, so that its own noise is known. With `--watch`, the judge is
+/// asked again later about some of these outputs. If more verdicts differ than its own noise explains, or if another
+/// model answers, the judge has changed: the exit code is 1, and `judgeKappaMin` is violated until the judge is
+/// calibrated again.
 ///
 /// Outputs without a label are judged, too. Their pass rate, and with `--report` that of a run, is corrected for the
 /// judge's errors, to estimate the pass rate by people.

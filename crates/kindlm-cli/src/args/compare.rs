@@ -17,7 +17,7 @@ pub(crate) struct CompareArgs {
     /// The reference: the label of a baseline, the id of a run or its beginning, the file of a report, or `last`
     #[arg(value_name = "BEFORE")]
     pub(crate) before: String,
-    /// The run that is compared with it, in the same forms; `last` is the newest run
+    /// The run that is compared with the reference, in the same forms; `last` is the newest run
     #[arg(value_name = "AFTER", default_value = kindlm_run::compare::LAST)]
     pub(crate) after: String,
     #[command(flatten)]
@@ -29,8 +29,8 @@ pub(crate) struct CompareArgs {
 /// The options of each comparison.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct CompareOptions {
-    /// The fall that must be excluded, such as `3pp` (percentage points). Exit code 1 also if the runs are too small
-    /// to exclude it [default: 5pp, without an effect on the exit code]
+    /// The fall of the pass rate that must be excluded, such as `3pp` (percentage points). Exit code 1 also if the runs
+    /// are too small to exclude it [default: 5pp, without an effect on the exit code]
     #[arg(long, value_name = "POINTS", value_parser = kindlm_run::compare::parse_margin)]
     pub(crate) margin: Option<f64>,
     /// Print the comparison as JSON; see `kindlm schema comparison`

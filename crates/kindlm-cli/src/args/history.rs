@@ -7,9 +7,9 @@ use crate::values;
 
 /// Follows a suite or a test case over the stored runs
 ///
-/// Shows outcome, score, cost and time of each run, the runs at which the pass rate changed, and how flaky a case is. For
-/// a case that flipped, it lists the changes between the two runs: commit, config, files, prompts, rules, models, judges,
-/// and the version of KindLM. It sends no request.
+/// Shows outcome, score, cost and time of each run, the runs at which the pass rate changed, and how flaky a case is.
+/// For a case that flipped, it lists the changes between the two runs: commit, config, files, prompts, rules, models,
+/// judges, and the version of KindLM. It sends no request.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm history\n  kindlm history refund\n  kindlm history 'refund late' --models gpt-4o --limit 100\n  kindlm history refund --json"

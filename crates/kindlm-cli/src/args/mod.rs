@@ -78,7 +78,7 @@ pub(crate) struct Cli {
     #[arg(default_value_t = Color::Auto, help_heading = "Global options")]
     pub(crate) color: Color,
 
-    /// Read environment variables from a file with lines `NAME=value`; repeatable. Variables of the environment win
+    /// Read environment variables from a file with lines `NAME=value`; repeatable. A variable that is already set stays
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) env_file: Vec<PathBuf>,
 

@@ -23,7 +23,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "POINTS", value_parser = kindlm_run::compare::parse_margin)]
     pub(crate) effect: f64,
 
-    /// The probability of detecting it, from 0.5 to 0.99
+    /// The probability of detecting this fall, from 0.5 to 0.99
     #[arg(long, value_name = "RATE", default_value = "0.8", value_parser = values::rate)]
     pub(crate) power: f64,
 
@@ -36,7 +36,7 @@ pub(crate) struct PlanArgs {
     #[arg(value_parser = values::count::<100>)]
     pub(crate) repeats: Vec<u32>,
 
-    /// The way in which the cases fall: `spread`, all by the same amount; `break`, some fail always
+    /// The way in which the pass rate falls: `spread`, in all cases by the same amount; `break`, some cases always fail
     #[arg(long, value_enum, default_value_t = Shape::Spread, hide_possible_values = true)]
     pub(crate) shape: Shape,
 
@@ -48,11 +48,11 @@ pub(crate) struct PlanArgs {
     pub(crate) place: PlaceArgs,
 }
 
-/// The way in which the cases fall.
+/// The way in which the pass rate falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
-    /// All cases by the same amount
+    /// In all cases by the same amount
     Spread,
-    /// Some fail always
+    /// Some cases always fail
     Break,
 }

@@ -74,8 +74,8 @@ pub(crate) struct TestArgs {
 
     /// Run again whenever a file of the suite is saved; stored answers are used unless a change affects them
     ///
-    /// Implies `--responses cache` unless `--responses` is given. Ctrl-C ends it. On a terminal, type `a` (all), `f` (failed),
-    /// `p PATTERN` (by name) or `q` (quit), and Enter.
+    /// Implies `--responses cache` unless `--responses` is given. Ctrl-C ends the watch. On a terminal, type `a` (all),
+    /// `f` (failed), `p PATTERN` (by name) or `q` (quit), and Enter.
     #[arg(help_heading = "Run", long, conflicts_with_all = ["dry_run", "resume"])]
     pub(crate) watch: bool,
 

@@ -29,7 +29,7 @@ pub(crate) struct TraceArgs {
     pub(crate) suite: ConfigArgs,
 
     /// Run this command with `sh -c` in the folder of the suite, with `OTEL_EXPORTER_OTLP_ENDPOINT` and related
-    /// variables set, and wait until it has ended
+    /// variables set, and wait until the command has ended
     #[arg(long, value_name = "COMMAND", conflicts_with = "from")]
     pub(crate) command: Option<String>,
 

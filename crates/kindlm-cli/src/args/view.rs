@@ -6,8 +6,8 @@ use super::PlaceArgs;
 
 /// Shows a run in the browser, with history and comparisons
 ///
-/// Prints a link to a page on this machine, and serves it until Ctrl-C. The server only answers requests that read, and
-/// the link has a token without which it sends no data. Without a run, the page says what to do.
+/// Prints a link to a page on this machine, and serves the page until Ctrl-C. The server changes nothing, and it sends
+/// data only to requests with the token of the link. Without a run, the page says what to do.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  kindlm view\n  kindlm view --open\n  kindlm view downloaded/report.json --port 8800"
