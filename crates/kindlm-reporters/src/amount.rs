@@ -10,7 +10,7 @@ use kindlm_types::{Cost, MeasuredRate, SuiteTotals, ecma};
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the cast saturates, and what is below 0 is shown as 0"
+    reason = "the cast saturates, and negative numbers are shown as 0"
 )]
 pub fn duration(ms: f64) -> String {
     if !ms.is_finite() {
@@ -117,7 +117,8 @@ pub(crate) fn share(rate: MeasuredRate) -> String {
 
 /// Formats repeats as `repeats 2 and 5 of 5`, counted from 1.
 ///
-/// Returns an empty text if the case has only one repeat. Many repeats are only counted.
+/// `of` is the number of repeats of the case. Returns an empty text if the case has only one repeat. More than eight
+/// repeats are only counted.
 pub(crate) fn repeats(indices: &[u32], of: usize) -> String {
     if of <= 1 {
         return String::new();

@@ -13,7 +13,7 @@ const LINES: usize = 10;
 /// The number of characters of a commit's id that are shown.
 const SHOWN: usize = 8;
 
-/// Returns the result as text for a terminal. It has the steps of the search only if `shows_steps` is true.
+/// Returns the result as text for a terminal, with the steps of the search if `shows_steps` is true.
 pub fn bisect_text(report: &Bisection, shows_steps: bool) -> String {
     let Bisection { case, model, candidates, kind, .. } = report;
     let what = match kind {

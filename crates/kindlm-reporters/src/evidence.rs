@@ -17,8 +17,8 @@ const MASK: char = '•';
 
 /// Returns lines that begin with `-` (expected), `+` (actual) or a space.
 ///
-/// `output` is the output of the execution, [without personal data](masked). Returns no lines if the message of the check
-/// already has all facts.
+/// `output` is the output of the execution, [without personal data](masked). Returns no lines if the message of the
+/// check already has all facts.
 pub(crate) fn lines(evidence: &ResultEvidence, output: &str) -> Vec<String> {
     match evidence {
         ResultEvidence::Diff { .. } | ResultEvidence::Trajectory { .. } => {
@@ -152,7 +152,8 @@ fn range(span: &TextSpan) -> (usize, usize) {
 
 /// Replaces the characters of personal data in an output by `•`, except the first one of each match.
 ///
-/// `results` are the results of the execution. The number of characters stays, so that the places of evidence are valid.
+/// `results` are the results of the execution. The number of characters stays, so that the places of evidence stay
+/// valid.
 pub(crate) fn masked<'o>(output: &'o str, results: &[AssertionResult]) -> Cow<'o, str> {
     let mut spans: Vec<&TextSpan> = Vec::new();
     // A script may nest parts arbitrarily deep, so there is no recursion.

@@ -118,7 +118,7 @@ fn row(entry: &Entry, series: &Series) -> [String; 9] {
     ]
 }
 
-/// Formats a time in RFC 3339 without the part of a second, like `kindlm runs`.
+/// Formats a time in RFC 3339 without fractions of a second, like `kindlm runs`.
 fn started(time: &str) -> String {
     match time.split_once('T') {
         Some((day, time)) if time.ends_with('Z') => format!("{day} {} UTC", head(time, 8)),
@@ -126,7 +126,7 @@ fn started(time: &str) -> String {
     }
 }
 
-/// Formats a cost. A cost without any known part is missing.
+/// Formats a cost. If no part of the cost is known, returns [`MISSING`].
 fn money(it: Cost) -> String {
     if it.unknown_executions > 0 && it.known_usd == 0.0 {
         MISSING.to_owned()

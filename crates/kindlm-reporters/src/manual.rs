@@ -163,7 +163,7 @@ impl Manual<'_> {
         if std::mem::take(&mut self.is_first) { Ok(()) } else { self.page.blank() }
     }
 
-    /// Returns the indent of a block below the open lists.
+    /// Returns the indent of a block inside the open lists.
     fn indent(&self) -> usize {
         INDENT * (1 + self.lists.len())
     }
@@ -255,8 +255,8 @@ fn width(text: &Text) -> usize {
 
 /// Returns the widths of the columns of a table in `room` columns; `None` if they do not fit.
 ///
-/// The widest columns are narrowed first. The first column has names. It is narrowed only if it is wider than half of
-/// `room`.
+/// The widest columns are narrowed first. The first column, which has names, is narrowed only if it is wider than half
+/// of `room`.
 fn widths(rows: &[Vec<Text>], room: usize) -> Option<Vec<usize>> {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {

@@ -1,15 +1,15 @@
-//! The message of a check as people read it: without texts that stand elsewhere, and not longer than a limit.
+//! The message of a check for people: without texts that are shown elsewhere, and not longer than a limit.
 
 use kindlm_types::{AssertionResult, ResultEvidence};
 
 use crate::plain::head;
 
-/// The maximum number of bytes of a message beside a difference.
+/// The maximum number of bytes of a message that is shown with a difference.
 const BESIDE_DIFFERENCE: usize = 200;
 
 /// Returns the message of a result, with at most this number of lines and bytes.
 ///
-/// Beside a difference, it is one line, without the two texts that the difference shows.
+/// If a difference is shown too, the message is one line, without the two texts that the difference shows.
 pub(crate) fn shown(result: &AssertionResult, lines: usize, bytes: usize) -> String {
     let mut text = result.verdict.message().unwrap_or_default().replace("\r\n", "\n");
     let mut limits = (lines, bytes);
@@ -29,8 +29,8 @@ pub(crate) fn shown(result: &AssertionResult, lines: usize, bytes: usize) -> Str
 /// Returns the reason of a judge or a script; `None` if the message already has it.
 pub(crate) fn reason(result: &AssertionResult) -> Option<&str> {
     let reason = result.reasoning.as_deref().filter(|it| !it.trim().is_empty())?;
-    let is_said = result.verdict.message().is_some_and(|it| it.contains(reason.trim()));
-    (!is_said).then_some(reason)
+    let is_in_message = result.verdict.message().is_some_and(|it| it.contains(reason.trim()));
+    (!is_in_message).then_some(reason)
 }
 
 /// Returns true if a juror's vote has the reason of the result, so that a list of the votes shows it.

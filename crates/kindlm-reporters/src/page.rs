@@ -259,7 +259,7 @@ fn line_end(text: &str, room: usize) -> (usize, usize) {
             // A break inside the indentation would produce an empty line.
             last = if indented { None } else { Some((at, at + 1)) };
         } else {
-            // Chinese and Japanese have no spaces: a line may break before any wide character but these.
+            // Chinese and Japanese have no spaces: a line may break before any wide character except these.
             if width == 2 && !indented && !"、。，．」』）】！？：；ー".contains(c) {
                 last = Some((at, at));
             }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn breaks_at_spaces_and_only_where_it_must_inside_words() {
+    fn words_are_split_only_if_they_are_too_long() {
         for (text, expected) in [
             ("", vec![""]),
             ("one two", vec!["one two"]),

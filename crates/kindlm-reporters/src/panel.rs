@@ -70,15 +70,16 @@ pub(crate) fn doubts(case: &CaseResult) -> Vec<(&str, String)> {
             }
             _ => None,
         };
-        let told = doubt.map(|it| (result.label.as_str(), it));
-        found.extend(told.filter(|it| !found.contains(it)));
+        let entry = doubt.map(|it| (result.label.as_str(), it));
+        found.extend(entry.filter(|it| !found.contains(it)));
     }
     found
 }
 
 /// Returns the reason why the judgement of a passing result is doubtful.
 ///
-/// It is a tie, judgements differ, or the judge was asked several times. Returns `None` if it is not doubtful.
+/// The reasons are a tie, judgements that differ, and a judge that was asked several times. Returns `None` if the
+/// judgement is not doubtful.
 fn doubt(result: &AssertionResult) -> Option<String> {
     let judging = result.judging.as_deref()?;
     if judging.tie {

@@ -80,9 +80,7 @@ fn is_deceptive(c: char) -> bool {
         | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Returns the first `bytes` bytes of the text, or less.
-///
-/// The text is cut between characters.
+/// Returns at most the first `bytes` bytes of the text, cut between characters.
 pub(crate) fn head(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;

@@ -90,8 +90,9 @@ pub(crate) fn interval(case: &CaseResult) -> Option<String> {
     Some(format!("{}%, {}", percent(judged.rate()), interval_text(interval)))
 }
 
-/// Describes why the repeats ended, as `18 of at most 60 repeats, decided: passes ≥ 95% rather than ≤ 80% (errors ≤
-/// 5%)`; `None` if their number was fixed.
+/// Describes why the repeats ended; `None` if their number was fixed.
+///
+/// An example is `18 of at most 60 repeats, decided: passes ≥ 95% rather than ≤ 80% (errors ≤ 5%)`.
 pub(crate) fn end(case: &CaseResult) -> Option<String> {
     let end = case.early_end?;
     let count = format!("{} of at most {} repeats", case.executions.len(), end.max);
@@ -113,8 +114,9 @@ pub(crate) fn end(case: &CaseResult) -> Option<String> {
     })
 }
 
-/// Describes the pass rate and the chances of two tries, as `flaky 3/5: 60.0%, 95% CI 23.1 to 88.2; pass@2 90.0%,
-/// pass^2 30.0%`; `None` for a case with fewer than two judged repeats.
+/// Describes the pass rate and the chances of two tries; `None` for a case with fewer than two judged repeats.
+///
+/// An example is `flaky 3/5: 60.0%, 95% CI 23.1 to 88.2; pass@2 90.0%, pass^2 30.0%`.
 ///
 /// The chances are left out if the repeats may end early, because they would be biased, and if all repeats agree.
 pub(crate) fn rate(case: &CaseResult) -> Option<String> {

@@ -7,7 +7,7 @@ use crate::plain::one_line;
 /// The config file that commands use by default.
 const DEFAULT_CONFIG: &str = "kindlm.yaml";
 
-/// The model ids of tests that run on no model.
+/// The model ids in the results of tests that run on no model: of commands, and of transcripts.
 pub(crate) const RUNNERS: [&str; 2] = ["command", "transcript"];
 
 /// Returns the command that runs one test on one model again.

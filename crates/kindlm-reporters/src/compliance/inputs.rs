@@ -71,7 +71,7 @@ fn inputs(report: &AnyReport<'_>) -> Result<HashMap<String, Input>, RenderError>
     Ok(inputs)
 }
 
-/// Returns the input of a case as text; `None` if no execution has messages or variables.
+/// Returns the input of the first execution of a case as text; `None` if this execution has no messages or variables.
 fn text(case: &CaseResult) -> Option<String> {
     let execution = &case.executions.first()?.execution;
     let messages = messages(execution);

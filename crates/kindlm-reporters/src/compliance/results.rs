@@ -293,8 +293,8 @@ fn findings(doc: &mut Document<'_>, case: &CaseResult) -> Result<(), RenderError
         doc.put(Block::Item(&format!("{code}{repeats}:"), &message))?;
     }
     doc.put(Block::ListEnd)?;
-    let telling = case.explaining_execution().filter(|it| it.error.is_none());
-    let output = telling.map_or("", |it| it.execution.output.as_str());
+    let explaining = case.explaining_execution().filter(|it| it.error.is_none());
+    let output = explaining.map_or("", |it| it.execution.output.as_str());
     if output.is_empty() {
         return Ok(());
     }

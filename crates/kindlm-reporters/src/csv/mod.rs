@@ -91,7 +91,7 @@ fn failed_checks(result: &ExecutionResult) -> String {
     failed.join("; ")
 }
 
-/// Returns a text as one line that no spreadsheet takes for a formula.
+/// Returns a text as one line that spreadsheets do not read as a formula.
 fn text(text: &str) -> String {
     let line = one_line(text);
     // Some spreadsheets also accept the full-width forms.

@@ -91,12 +91,12 @@ impl Case {
         let of = case.executions.len();
         let was_run =
             counts.executed() > 0 || case.executions.iter().any(ExecutionResult::is_unchecked);
-        let telling = case.explaining_execution().map(|it| it.execution.repeat);
+        let explaining = case.explaining_execution().map(|it| it.execution.repeat);
         let executions = case.executions.iter().filter(|_| was_run).map(|it| {
             let repeat = it.execution.repeat;
             let title = (of > 1).then(|| format!("Repeat {} of {of}", u64::from(repeat) + 1));
-            let is_telling = is_open && telling == Some(repeat);
-            Repeat::of(it, title, is_telling)
+            let is_explaining = is_open && explaining == Some(repeat);
+            Repeat::of(it, title, is_explaining)
         });
         let skipped = (counts.executed() == 0).then(|| {
             let mut why = shown(&case.why_skipped());
@@ -276,10 +276,10 @@ fn json(title: &str, value: &serde_json::Value) -> SpokenText {
     text(title, &serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-fn text(title: &str, said: &str) -> SpokenText {
-    let beginning = head(said, OUTPUT_BYTES);
-    let cut = if beginning.len() < said.len() {
-        let all = count(said.chars().count() as u64);
+fn text(title: &str, whole: &str) -> SpokenText {
+    let beginning = head(whole, OUTPUT_BYTES);
+    let cut = if beginning.len() < whole.len() {
+        let all = count(whole.chars().count() as u64);
         let shown = count(beginning.chars().count() as u64);
         format!("The first {shown} of {all} characters; the json report has all of them.")
     } else {
@@ -333,10 +333,10 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_with_a_note() {
-        let said = text("Output", &"é".repeat(500_000));
-        assert_eq!(said.text.chars().count(), 10_000);
+        let shown = text("Output", &"é".repeat(500_000));
+        assert_eq!(shown.text.chars().count(), 10_000);
         assert_eq!(
-            said.cut,
+            shown.cut,
             "The first 10,000 of 500,000 characters; the json report has all of them."
         );
         assert_eq!(text("Output", "short\n").cut, "");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_looks_like_itself() {
+    fn every_outcome_has_its_own_look() {
         let all =
             [Outcome::Passed, Outcome::Scored, Outcome::Failed, Outcome::Errored, Outcome::Skipped];
         let marks: std::collections::BTreeSet<_> = all

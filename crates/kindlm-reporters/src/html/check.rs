@@ -147,17 +147,17 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     let is_diff = by_metadata.is_some();
     diffs.extend(by_metadata.map(shortened));
     for (key, value) in &result.metadata {
-        let is_said = THRESHOLDS.contains(&key.as_str())
+        let is_shown = THRESHOLDS.contains(&key.as_str())
             || key == panel::CHOICES
             || value.as_str().is_some_and(|it| it == reasoning);
-        if is_said {
+        if is_shown {
             continue;
         }
-        let tells_why = matches!(key.as_str(), "expected" | "actual") && !held;
-        if tells_why && is_diff {
+        let explains = matches!(key.as_str(), "expected" | "actual") && !held;
+        if explains && is_diff {
             continue;
         }
-        let list = if tells_why { &mut tells } else { &mut more };
+        let list = if explains { &mut tells } else { &mut more };
         list.push((one_line(key), value_of(value)));
     }
     let lines = panel::lines(result).into_iter().filter(|(key, _)| held || *key != "vote");
@@ -188,7 +188,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     }
 }
 
-/// Returns the message of a result. A reason that stands below it among the votes is left out.
+/// Returns the message of a result, without the reason of a juror, which the list of votes shows.
 pub(super) fn said(result: &AssertionResult) -> String {
     let text = message::shown(result, MESSAGE_LINES, MESSAGE_BYTES);
     let reasoning = result.reasoning.as_deref().unwrap_or_default().trim();

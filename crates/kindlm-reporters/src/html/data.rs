@@ -73,7 +73,8 @@ fn shorten(value: &mut Value) {
 
 /// Returns the comparison of the report as JSON that is safe inside a `script` element; empty without a comparison.
 ///
-/// With `has_prompts`, `prompts` in it has the differences between the prompts of models. A served page does not use them.
+/// With `has_prompts`, the key `prompts` has the differences between the prompts of models. A served page does not use
+/// them.
 pub(super) fn comparison(report: &AnyReport<'_>, has_prompts: bool) -> Result<String, RenderError> {
     let Some(it) = &report.comparison else { return Ok(String::new()) };
     let mut comparison = wire(it)?;
@@ -145,7 +146,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Adds the links to an editor.
+    /// Adds the options of a server, so that the cases link to an editor.
     pub(super) fn served_with(self, options: &'a ServeOptions) -> Self {
         Self { served: Some(options), ..self }
     }

@@ -26,15 +26,15 @@ pub(super) struct SparkBar {
 
 /// Returns a chart for each cause of the summary, in their order; `None` if fewer than two runs show the cause.
 ///
-/// `past` are the totals of the runs of the suite, oldest first. Only the report and the runs before it count. Runs of a
-/// part of the suite are left out, because their shares are not comparable.
+/// `past` are the totals of the runs of the suite, oldest first. Only the report and the runs before it count. Runs of
+/// a part of the suite are left out, because their shares are not comparable.
 pub(super) fn of_causes(
     report: &AnyReport<'_>,
     summary: &Summary,
     past: &[RunHead],
 ) -> Vec<Option<Spark>> {
     let (run, total) = (&report.run, summary.totals.held().total);
-    // The ids of runs begin with their time.
+    // Runs that started at the same time are ordered by their ids.
     let this = (run.started_at.as_str(), run.id.as_str());
     let before = past.iter().filter(|it| (it.started_at.as_str(), it.run.as_str()) < this);
     let before: Vec<&RunHead> = before.filter(|it| !it.partial && it.held.total > 0).collect();

@@ -30,6 +30,8 @@ const MATCHES: usize = 20;
 ///
 /// `result` is the path of a result, such as `2`, or `2.0` for its first part. The object has these keys:
 ///
+/// - `command`: the command that runs the case again.
+/// - `notes`: a note about each execution, in their order.
 /// - `answer`: the title of the responses of tools.
 /// - `rows`: entries by `repeat/result`.
 /// - `diffs`: differences by `repeat/result/evidence`, with the index of the evidence or `metadata`.
@@ -86,9 +88,9 @@ pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
     Value::Object(all)
 }
 
-/// Returns the title of the responses of tools: the suite gave the responses that a model got.
+/// Returns the title of the responses of tools.
 ///
-/// The responses that a program reports come from its own tools.
+/// A model gets simulated responses from the suite. The responses that a program reports come from its own tools.
 fn answer_title(case: &CaseResult) -> &'static str {
     let is_of_model = |it: &Execution| {
         !rerun::RUNNERS.contains(&it.model.as_str())
@@ -249,7 +251,7 @@ struct Mark {
     title: String,
 }
 
-/// Returns the facts that stand beside the label of a check, and its place in the suite.
+/// Returns the facts that are shown beside the label of a check, and its place in the suite.
 fn beside_label(result: &AssertionResult) -> String {
     let place = result.source.as_ref().map(place_of).unwrap_or_default();
     let has_excerpts = result.assertion == PERSONAL && !result.evidence.is_empty();
@@ -353,11 +355,11 @@ fn quoted(result: &AssertionResult, output: &str) -> Vec<Mark> {
     marks
 }
 
-/// Returns the quotations in a text, without their marks.
+/// Returns the quotations in a text, without their quotation marks.
 ///
 /// A quotation has at most [`LONGEST`] characters.
 ///
-/// A mark inside a word, such as an apostrophe, neither opens nor closes a quotation.
+/// A quotation mark inside a word, such as an apostrophe, neither opens nor closes a quotation.
 fn quotes(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;

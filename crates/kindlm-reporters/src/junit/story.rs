@@ -34,10 +34,10 @@ pub(super) fn code(case: &CaseResult) -> Option<String> {
 
 /// Returns one line with the first failure and the number of other failures.
 pub(super) fn headline(case: &CaseResult) -> String {
-    let mut said: Vec<String> = Vec::new();
-    said.extend(repeated::end(case).filter(|_| case.is_undecided()));
+    let mut reasons: Vec<String> = Vec::new();
+    reasons.extend(repeated::end(case).filter(|_| case.is_undecided()));
     if case.outcome == Outcome::Errored {
-        said.extend(case.errors().iter().map(|it| it.error.message()));
+        reasons.extend(case.errors().iter().map(|it| it.error.message()));
     }
     let mut findings = case.findings();
     findings.sort_by_key(|it| match (&it.result.verdict, it.result.severity) {
@@ -45,11 +45,11 @@ pub(super) fn headline(case: &CaseResult) -> String {
         (_, Severity::Gate) => 1,
         (_, Severity::Soft) => 2,
     });
-    said.extend(findings.iter().map(|it| {
+    reasons.extend(findings.iter().map(|it| {
         format!("{}: {}", it.result.label, it.result.verdict.message().unwrap_or_default())
     }));
-    let Some(first) = said.first() else { return case.outcome.to_string() };
-    let more = match said.len() - 1 {
+    let Some(first) = reasons.first() else { return case.outcome.to_string() };
+    let more = match reasons.len() - 1 {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
@@ -66,8 +66,8 @@ pub(super) fn whole(case: &CaseResult) -> String {
     errors(&mut text, case);
     not_applied(&mut text, case);
     cached(&mut text, case);
-    if let Some(telling) = case.explaining_execution().filter(|it| it.error.is_none()) {
-        let execution = &telling.execution;
+    if let Some(explaining) = case.explaining_execution().filter(|it| it.error.is_none()) {
+        let execution = &explaining.execution;
         if case.executions.len() > 1 {
             let _ = writeln!(text, "Repeat {}:", execution.repeat + 1);
         }
@@ -154,8 +154,10 @@ fn findings(text: &mut String, case: &CaseResult) {
             facts.push("soft".to_owned());
         }
         // A failed gate check with score 0 is clear without its score.
-        let tells = is_soft || result.score.is_some_and(|it| it.get() > 0.0);
-        facts.extend(beside_wanted(result).filter(|_| tells).map(|it| format!("score {it}")));
+        let is_score_shown = is_soft || result.score.is_some_and(|it| it.get() > 0.0);
+        facts.extend(
+            beside_wanted(result).filter(|_| is_score_shown).map(|it| format!("score {it}")),
+        );
         if let Some(turn) = &result.turn {
             facts.push(format!("turn `{turn}`"));
         }

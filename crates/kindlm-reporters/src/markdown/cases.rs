@@ -102,8 +102,8 @@ pub(super) fn cases(
 /// Returns the positions of the failed and errored cases, the worst first: regressions, then the cases with the lowest
 /// share of repeats that held, then errored cases.
 ///
-/// Only the first [`SORTED`] cases are sorted, because the order needs the whole case. The others follow in the order of
-/// the plan.
+/// Only the first [`SORTED`] cases are sorted, because sorting loads the whole case. The others follow in the order of
+/// the report.
 fn worst_first(report: &AnyReport<'_>) -> Result<Vec<usize>, RenderError> {
     let changes = report.comparison.iter().flat_map(|it| &it.cases);
     let regressions: HashSet<(&str, &str)> = changes

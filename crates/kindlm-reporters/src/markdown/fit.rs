@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_go_first_then_reasons_then_names() {
+    fn exchanges_are_dropped_before_reasons_and_names() {
         let blocks = [block(9, 50, 100), block(9, 50, 100), block(9, 50, 100)];
         for (room, expected) in [
             (450, (3, 3, 3)),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_counted_as_generously_as_anybody_may() {
+    fn characters_outside_the_basic_plane_count_as_two() {
         assert_eq!(["a", "é", "漢", "🚀"].map(length), [1, 1, 1, 2]);
         assert_eq!(first_that_fit(["ab", "cd", "e"].map(str::to_owned), 6), ["ab", "cd"]);
     }

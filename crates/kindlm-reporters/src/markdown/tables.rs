@@ -187,8 +187,9 @@ pub(super) fn assertions(summary: &Summary) -> String {
     part
 }
 
-/// Names the violated prompt assertions, and counts those that held and those that did not apply. Returns `None` without
-/// prompt assertions.
+/// Names the violated prompt assertions, and counts those that held and those that did not apply.
+///
+/// Returns `None` without prompt assertions.
 pub(super) fn kept(summary: &Summary) -> Option<String> {
     let (held, violated): (Vec<_>, Vec<_>) = summary.assertions.iter().partition(|it| it.held());
     let mut parts: Vec<String> = kept_of(&held).into_iter().collect();

@@ -95,7 +95,7 @@ fn undecided_lines(report: &MutationReport) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns true if the gate holds, and the reason as a sentence; `None` without a gate.
+/// Returns whether the gate holds, with the reason as a sentence; `None` without a gate.
 fn gate(report: &MutationReport) -> Option<(bool, String)> {
     let gate = report.gate?;
     let min = percent(gate.min);

@@ -54,16 +54,16 @@ pub(super) fn render(
             failed_command(page, case)?;
             declared(page, case)?;
             if matches!(case.outcome, Outcome::Failed | Outcome::Errored)
-                && let Some(telling) = case.explaining_execution()
-                && telling.error.is_none()
+                && let Some(explaining) = case.explaining_execution()
+                && explaining.error.is_none()
             {
                 let of = case.executions.len();
                 if of > 1 {
-                    let number = format!("{} of {of}", telling.execution.repeat + 1);
+                    let number = format!("{} of {of}", explaining.execution.repeat + 1);
                     field(page, 4, "repeat ", &number)?;
                 }
-                failing_turn(page, telling)?;
-                evidence(page, 4, &telling.execution, Excerpt::Beginning)?;
+                failing_turn(page, explaining)?;
+                evidence(page, 4, &explaining.execution, Excerpt::Beginning)?;
                 field(page, 4, "again  ", &rerun::of_case(report, case))?;
             } else if let Some(curtailed) = case.curtailed() {
                 notes(page, 4, &curtailed.execution, false)?;
@@ -226,9 +226,9 @@ fn doubtful(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 fn errors(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     for finding in case.errors() {
         // The results of an execution that was not run already show the reason.
-        let told = matches!(finding.error, ExecutionError::NotRun { .. })
+        let is_shown = matches!(finding.error, ExecutionError::NotRun { .. })
             && case.executions.iter().all(|it| it.error.is_none() || !it.results.is_empty());
-        if case.repeat_counts().executed() > 0 && !told {
+        if case.repeat_counts().executed() > 0 && !is_shown {
             error(page, 4, finding.error, &repeats(&finding.repeats, case.executions.len()))?;
         }
     }
@@ -305,8 +305,8 @@ fn evidence(
         field(page, indent, "input  ", &asked.content)?;
     }
     for turn in execution.turns.iter().filter(|_| whole) {
-        let said = format!("{}: {}", turn.label, turn.text);
-        field(page, indent, "turn   ", &said)?;
+        let answer = format!("{}: {}", turn.label, turn.text);
+        field(page, indent, "turn   ", &answer)?;
         // The JSON of the last turn is the JSON of the output below, so skip it here.
         if let Some(json) =
             turn.output_json.as_ref().filter(|_| turn.output_json != execution.output_json)
@@ -337,11 +337,9 @@ fn evidence(
     notes(page, indent, execution, whole)
 }
 
-/// Writes the note about evidence that the suite declared.
+/// Writes the note about evidence that the suite declared, unless the case failed or is errored.
 ///
-/// It is written only for a case that did not fail.
-///
-/// Failing cases show this note with their execution.
+/// Such a case shows this note with its execution.
 fn declared(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     if matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
         return Ok(());

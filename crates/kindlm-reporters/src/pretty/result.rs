@@ -92,9 +92,9 @@ pub(super) fn result_lines(
         if is_side && is_compared {
             continue;
         }
-        let tells = is_side && !result.verdict.held();
-        let said_above = THRESHOLDS.contains(&key.as_str()) || key == panel::CHOICES;
-        if tells || (verbose && !said_above) {
+        let explains = is_side && !result.verdict.held();
+        let is_shown_above = THRESHOLDS.contains(&key.as_str()) || key == panel::CHOICES;
+        if explains || (verbose && !is_shown_above) {
             field(page, indent + 2, &format!("{:8} ", one_line(key)), &compact(value))?;
         }
     }

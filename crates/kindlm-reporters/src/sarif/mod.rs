@@ -218,7 +218,7 @@ fn identity(names: [&str; 3]) -> String {
     HEXLOWER.encode(&hash.finalize())
 }
 
-/// Returns a path as a relative URI, or as a `file` URI if it is absolute.
+/// Returns a path as a relative URI, or as a `file` URI if the path begins with `/`.
 fn uri(path: &str) -> String {
     let scheme = if path.starts_with('/') { "file://" } else { "" };
     format!("{scheme}{}", path_in_url(path))
