@@ -44,14 +44,14 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     );
     if peers.is_empty() {
         page.push_str(
-            "No other tool was measured; `cargo xtask bench --peer promptfoo=<path>` does.\n",
+            "No other tool was measured; to compare, run `cargo xtask bench --peer promptfoo=<path>`.\n",
         );
     }
     for peer in peers {
         let Some((name, path)) = peer.split_once('=') else { continue };
         let version = cmd!(sh, "{path} --version").ignore_stderr().read();
         let version = version.with_context(|| format!("run `{path} --version`"))?;
-        writeln!(page, "Beside it: {name} {}.", version.trim())?;
+        writeln!(page, "Compared with {name} {}.", version.trim())?;
     }
     for (title, about, bench) in BENCHES {
         let of_process = if bench == "process" { peers } else { &[] };
@@ -76,6 +76,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     }
     sh.write_file(root.join(PAGE), page).context("write the page")
 }
+
 /// Returns the properties of the machine that affect the results. An unknown memory size is omitted.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);

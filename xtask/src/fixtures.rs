@@ -27,7 +27,7 @@ pub(crate) fn bring_in(from: &Path, to: &Path) -> Result<String> {
         }
         copy_folder(&from.join(folder), &target, &mut files, &mut lines)?;
     }
-    Ok(format!("{files} files with {lines} vectors brought into {}", to.display()))
+    Ok(format!("{files} files with {lines} vectors copied to {}", to.display()))
 }
 
 fn copy_folder(from: &Path, to: &Path, files: &mut usize, lines: &mut usize) -> Result<()> {
@@ -76,15 +76,15 @@ mod tests {
         std::fs::create_dir_all(to.path().join("kindlm")).unwrap();
         std::fs::write(to.path().join("kindlm/stale.jsonl"), "{}").unwrap();
 
-        let said = bring_in(from.path(), to.path()).unwrap();
+        let summary = bring_in(from.path(), to.path()).unwrap();
 
-        assert!(said.starts_with("3 files with 6 vectors"), "{said}");
+        assert!(summary.starts_with("3 files with 6 vectors"), "{summary}");
         assert!(to.path().join("kindlm-core/a.jsonl").is_file());
         assert!(!to.path().join("kindlm/stale.jsonl").exists());
     }
 
     #[test]
-    fn refuses_a_folder_that_holds_no_vectors() {
+    fn refuses_a_folder_without_vectors() {
         let from = tempfile::tempdir().unwrap();
         let err = bring_in(from.path(), from.path()).unwrap_err();
         assert!(err.to_string().contains("has no folder `kindlm`"), "{err}");

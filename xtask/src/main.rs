@@ -1,8 +1,8 @@
 //! Developer tasks of the KindLM workspace: `cargo xtask <task>`.
 //!
 //! `cargo xtask ci` runs the main checks of CI, so that developers can run them in the same way.
-#![expect(clippy::print_stdout, reason = "a task tells its developer what it did")]
-#![expect(clippy::print_stderr, reason = "a task tells its developer what went wrong")]
+#![expect(clippy::print_stdout, reason = "a task prints its results")]
+#![expect(clippy::print_stderr, reason = "a task prints its errors")]
 
 mod bench;
 mod bless;
@@ -31,7 +31,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Creates the folder of a new registry entry, and its two lines.
+    /// Creates the folder of a new registry entry, and adds its `mod` line and its line in `REGISTRY`.
     New {
         /// The registry.
         kind: registries::Kind,
@@ -62,7 +62,7 @@ enum Task {
         #[arg(long)]
         date: String,
     },
-    /// Checks rules that the compiler does not, such as pages, module docs, names in documents and dependencies.
+    /// Checks rules that the compiler does not check, such as pages, module docs, names in documents and dependencies.
     Tidy,
     /// Runs the benches, prints the results, and writes them to `docs/benchmarks.md`.
     Bench {

@@ -76,7 +76,7 @@ struct LongPrompt {
 
 /// Replaces the prices of the vendors in the table by the prices of a file, and returns a summary.
 ///
-/// Entries with a note, of models that the file does not have, and of other providers stay.
+/// Entries stay if they have a note, if the file lacks their model, or if [`VENDORS`] lacks their provider.
 ///
 /// # Errors
 ///
@@ -147,10 +147,12 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
             || (key == "output_cost_per_reasoning_token"
                 && *value != facts["output_cost_per_token"])
     });
-    // A colon stands in names of fine-tuned models, except at Bedrock, where a version follows it. A slash stands in
-    // names that another vendor uses, except at Vertex AI. Models that search also charge for each search. A name
-    // without a number denotes another model each year, but its price would be
-    // used for dated names too.
+    // These models are left out:
+    // - names with a colon, which are fine-tuned models; at Bedrock, the colon is part of a version;
+    // - names with a slash, which belong to another vendor, except at Vertex AI;
+    // - models that search, because they also charge for each search;
+    // - aliases, which are names without a number: they denote another model each year, but their price would be used
+    //   for dated names too.
     let vendor = facts["litellm_provider"].as_str().unwrap_or_default();
     let has_colon = !embeds && model.contains(':') && !vendor.starts_with("bedrock");
     let has_slash = model.contains('/') && !vendor.starts_with("vertex_ai");
@@ -205,8 +207,8 @@ fn per_million(price: f64) -> f64 {
     (price * 1e12).round() / 1e6
 }
 
-/// Returns true if an entry is a dated version of another entry with the same price, or the same model in the regions of
-/// Bedrock.
+/// Returns true if another entry with the same price is the same model: without the date of its version, or without the
+/// region of Bedrock.
 fn is_repeated(entry: &Entry, all: &BTreeMap<&str, Entry>) -> bool {
     let is_same = |name: &str| {
         let same = all.get(name).map(|it| Entry { model: entry.model.clone(), ..it.clone() });

@@ -1,4 +1,4 @@
-//! Creates the folder of a new registry entry, and its two lines.
+//! Creates the folder of a new registry entry, and adds its `mod` line and its line in `REGISTRY`.
 
 use std::path::{Path, PathBuf};
 
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spells_names_in_every_way() {
+    fn names_have_a_form_for_modules_types_and_codes() {
         let names = Names::of("word-count", Kind::Assertion).unwrap();
         assert_eq!((names.module.as_str(), names.type_name.as_str()), ("word_count", "WordCount"));
         assert_eq!(names.code, "WORD_COUNT");

@@ -1,4 +1,4 @@
-//! Checks rules that the compiler does not.
+//! Checks rules of this repository that the compiler does not check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
