@@ -185,7 +185,7 @@ impl Shape {
         problem
     }
 
-    /// Returns help with the required keys if a scalar stands in place of an object.
+    /// Returns help with the required keys if a scalar is written in place of an object.
     ///
     /// The required keys help more than the description of the object. Returns `None` for other errors, and if no key
     /// is required.
