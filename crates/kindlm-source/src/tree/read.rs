@@ -82,8 +82,8 @@ pub(super) struct Reader<'s> {
     base: usize,
     parser: Parser<'s, StrInput<'s>>,
     anchors: HashMap<usize, (Node, Size)>,
-    /// The anchors of the lists and mappings whose end was not read yet; 0 without an anchor. An alias of an open
-    /// anchor is inside of its own value, which is an error.
+    /// The anchors of the lists and mappings whose end was not read yet; 0 without an anchor. An alias of such an
+    /// anchor is an error, because its value would contain itself.
     open: Vec<usize>,
     nodes: usize,
     aliased: u64,

@@ -70,7 +70,7 @@ impl Reader<'_> {
 
     fn unknown_tag(&mut self, tag: &Tag, span: Span) {
         let name = tag.original();
-        // Mark the tag, which stands shortly before its value.
+        // Mark the tag, which is shortly before its value.
         let before = self.source.text().get(..span.start as usize).unwrap_or_default();
         let span = match before.rfind(&name) {
             Some(at) if before.len() - at < 200 => Span::new(at, at + name.len()),
