@@ -20,7 +20,7 @@ pub(crate) struct InitArgs {
     #[arg(short, long, value_enum)]
     pub(crate) provider: Option<Provider>,
 
-    /// Also write a CI job; without `--template` and `--provider`, an existing suite stays
+    /// Also write a CI job; without `--template` and `--provider`, an existing suite is not changed
     #[arg(long, value_enum)]
     pub(crate) ci: Option<Ci>,
 

@@ -36,7 +36,7 @@ pub(crate) struct MutateArgs {
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) min: Option<f64>,
 
-    /// Evaluate the checks that ask models, too; each answer is stored, unless `--responses` says otherwise
+    /// Evaluate the checks that ask models, too; each answer is stored, unless `--responses` selects another mode
     #[arg(long, requires = "budget_usd")]
     pub(crate) judges: bool,
 

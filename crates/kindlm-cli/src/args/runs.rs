@@ -55,7 +55,7 @@ pub(crate) enum RunsAction {
 
 /// Removes the runs and the stored answers of a folder
 ///
-/// Lists them first, and asks on a terminal. Baselines and calibrations stay.
+/// Lists the runs and answers first, and asks on a terminal. Baselines and calibrations are not removed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kindlm clean\n  kindlm clean -c suites/refunds.yaml --yes")]
 pub(crate) struct CleanArgs {
