@@ -17,7 +17,7 @@ pub(crate) fn named(judges: &JudgeInfo) -> String {
 /// Describes the agreement of judges with people, as `κ 0.71 (95% CI 0.55 to 0.87); 87.0% of 120 labels agree
 /// (2026-10-02)`.
 ///
-/// Without a calibration, the text says so.
+/// Without a calibration, the text is `no calibration known`.
 pub(crate) fn agreement(judges: &JudgeInfo) -> String {
     let Some(it) = &judges.calibration else { return "no calibration known".to_owned() };
     let JudgeCalibration { kappa, low, high, agreement, labels, calibrated_at, alarm } = it;

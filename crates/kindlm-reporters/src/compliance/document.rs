@@ -36,7 +36,7 @@ pub(crate) enum Block<'a> {
     Heading(u8, &'a str),
     /// A paragraph.
     Paragraph(&'a str),
-    /// A paragraph that stands out.
+    /// An emphasised paragraph.
     Strong(&'a str),
     /// The articles of a law for which a section has evidence.
     Law(&'a str),
@@ -54,7 +54,7 @@ pub(crate) enum Block<'a> {
     TableEnd,
     /// The start of a list.
     ListBegin,
-    /// An item of a list: a word that stands out, and a text.
+    /// An item of a list: an emphasised word, and a text.
     Item(&'a str, &'a str),
     /// The end of a list.
     ListEnd,

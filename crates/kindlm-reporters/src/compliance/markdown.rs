@@ -9,7 +9,7 @@ use crate::plain;
 
 /// The Markdown format of the document, and an escaper that makes Markdown show a text literally, on one line.
 ///
-/// An escaped text can also stand in a table cell.
+/// An escaped text is also safe in a table cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Markdown;
 

@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The first and the last line of the hashed content.
 ///
 /// No text of users and models can contain these lines: `<` is escaped, except in blocks of code, where no line begins
-/// with such a text.
+/// with text of users or models.
 const BEGIN: &str = "<!-- kindlm:content:begin -->";
 const END: &str = "<!-- kindlm:content:end -->";
 

@@ -1,4 +1,4 @@
-//! The sections about the run, the system, and what was tested.
+//! The sections about the run, the system, and the tests.
 
 use kindlm_types::{
     AnyReport, CheckInfo, Class, ComplianceInfo, ModelInfo, Params, Severity, TestInfo, ecma,
@@ -70,7 +70,7 @@ pub(super) fn system(
     doc.fields(rows.into_iter().map(|(name, value)| (name, value.into())))
 }
 
-/// Writes the section about what was tested, and how.
+/// Writes the section about the tests: files, prompts, models, inputs, checks and judges.
 pub(super) fn tests(
     doc: &mut Document<'_>,
     report: &AnyReport<'_>,

@@ -6,9 +6,9 @@ use super::digest_text::is_sha256;
 use super::integrity::{VERIFY, is_plain_name};
 use super::{BEGIN, CONTENT_ROW, ContentHash, END, FILES, JSON_ROW, RUN, SUITE_ROW};
 
-/// A compliance document: what it states, and the digest of its content.
+/// The statements of a compliance document, and the digest of its content.
 ///
-/// It is read from the text of `compliance` or `compliance-html`.
+/// The document has the format of the reporter `compliance` or `compliance-html`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComplianceDocument {

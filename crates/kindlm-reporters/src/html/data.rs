@@ -203,8 +203,8 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Converts a case to JSON data, without its task digest and cluster, and without parts of checks that lie deeper than
-/// [`DEEPEST`].
+/// Converts a case to JSON data, without its task digest and cluster, and without parts of checks that are nested deeper
+/// than [`DEEPEST`].
 ///
 /// A script may nest parts arbitrarily deep, and cloning and serializing them is recursive.
 fn wire_case(case: &CaseResult) -> v1::Case {

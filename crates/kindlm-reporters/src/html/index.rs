@@ -198,7 +198,7 @@ fn mean_score(case: &CaseResult) -> Option<f64> {
     mean.value()
 }
 
-/// Returns the mean score with two digits; empty if it says no more than the outcome or the share of repeats that held.
+/// Returns the mean score with two digits; empty if the outcome or the share of repeats that held already shows it.
 fn shown_mean(case: &CaseResult) -> String {
     let counts = case.repeat_counts();
     let held = f64::from(counts.held()) / f64::from(counts.executed().max(1));

@@ -54,7 +54,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 pub(crate) const STYLE: &str = include_str!("style.css");
 /// The embedded script, made from `app.js` by `npm run build` in `tests/browser`.
 const SCRIPT: &str = include_str!("app.min.js");
-/// The script for pages with a comparison, and for served pages. It stands before [`SCRIPT`].
+/// The script for pages with a comparison, and for served pages. The page runs it before [`SCRIPT`].
 const MORE: &str = include_str!("more.min.js");
 /// The maximum size of a note about cut texts, in bytes.
 const NOTE: usize = 1_000;

@@ -35,7 +35,7 @@ const MATCHES: usize = 20;
 /// - `answer`: the title of the responses of tools.
 /// - `rows`: entries by `repeat/result`.
 /// - `diffs`: differences by `repeat/result/evidence`, with the index of the evidence or `metadata`.
-/// - `found`: the first places of matches by the same keys: what was found, and the text before, in and after it.
+/// - `found`: the first matches by the same keys: a description, and the text before, in and after the match.
 /// - `place` and `spent`: the place of the test in the suite, and its time and cost.
 /// - `calls`: the index of the tool call that the evidence is about, by the same keys as `diffs`.
 /// - `errors`: a title, a code and a message by repeat.
@@ -269,7 +269,7 @@ pub(super) fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
     lines.into_iter().take(LINES).map(|it| diff::elided(it, LINE)).collect()
 }
 
-/// Returns true if the table of schema errors has everything that the message says.
+/// Returns true if the table of schema errors shows the whole message.
 fn is_in_table(result: &AssertionResult) -> bool {
     let message = result.verdict.message().unwrap_or_default();
     result.evidence.iter().any(|it| match it {

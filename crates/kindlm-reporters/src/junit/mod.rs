@@ -252,7 +252,7 @@ impl Document<'_> {
 
 /// Returns the first half of a SHA-256 digest.
 ///
-/// It takes less memory than the names of a large run.
+/// Digests take less memory than the names of a large run.
 fn digest(class: &str, name: &str) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(class);

@@ -189,7 +189,7 @@ fn page(report: &MutationReport) -> Page {
 
 /// Describes how many harmful mutants survived, and how many harmless mutants failed.
 ///
-/// `shown` is a sentence that says where the survivors are shown.
+/// `shown` is a sentence about the place where the page shows the survivors.
 fn strength(report: &MutationReport, shown: &str) -> String {
     let (harmful, harmless) = (&report.harmful, &report.harmless);
     let decided = harmful.killed + harmful.survived;
