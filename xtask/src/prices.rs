@@ -34,7 +34,7 @@ const VENDORS: [(&str, &str, &str); 12] = [
     ("vertex_ai-llama_models", "vertex", "vertex_ai/"),
 ];
 
-/// The regions that stand in front of a model's name at Bedrock.
+/// The prefixes of model names at Bedrock that denote a region.
 const REGIONS: [&str; 6] = ["apac", "au", "eu", "global", "jp", "us"];
 
 #[derive(Deserialize, Serialize)]
