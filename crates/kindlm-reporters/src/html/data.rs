@@ -203,7 +203,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Converts a case to JSON data, without its task digest and cluster, and without parts of checks that are nested deeper
+/// Converts a case to JSON data, without its task digest, its cluster, and the parts of checks that are nested deeper
 /// than [`DEEPEST`].
 ///
 /// A script may nest parts arbitrarily deep, and cloning and serializing them is recursive.
