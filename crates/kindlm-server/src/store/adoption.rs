@@ -28,10 +28,10 @@ impl Page {
     }
 }
 
-/// The numbers of evaluations, by their duration in seconds, which is rounded up.
+/// The number of evaluations by duration, in seconds and rounded up.
 pub type Durations = BTreeMap<u64, u64>;
 
-/// The use of assertion sets in a time.
+/// The use of assertion sets in a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adoption {
     /// The number of agents with samples in this time, or with a set.
@@ -42,11 +42,11 @@ pub struct Adoption {
     pub sets_edited: u64,
     /// The number of new versions of sets.
     pub edits: u64,
-    /// The number of authors of these versions that are known.
+    /// The number of different authors of these versions. Versions without an author do not count.
     pub authors: u64,
     /// The times from a new version to the first verdict with it.
     pub edit_to_verdict: Durations,
-    /// The durations of the evaluations on each page.
+    /// The durations of the evaluations on each page: `playground`, `set` or `panel`.
     pub pages: BTreeMap<String, Durations>,
 }
 

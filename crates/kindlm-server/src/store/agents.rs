@@ -9,7 +9,7 @@ use super::alerts::{self, AGENT_REMOVED};
 use super::sampling::{Share, Strata, share_of, strata_of};
 use super::{Store, StoreError, now, time_text};
 
-/// The stored number of evaluations of an agent without this limit.
+/// The stored limit of the evaluations of an agent without a limit.
 pub(super) const UNLIMITED: i64 = -1;
 
 /// The columns of an agent.
@@ -54,7 +54,7 @@ pub struct Agent {
 pub struct AgentSettings {
     /// The assertion set: `name` for its newest version, or `name@version`.
     pub set: String,
-    /// The share of the samples that is evaluated, from 0 to 1.
+    /// The share of the samples that is evaluated, from 0 to 1. It is rounded to a millionth.
     pub rate: f64,
     /// The rates of groups of samples.
     pub strata: Option<Strata>,
@@ -130,7 +130,7 @@ impl Store {
     /// Fails if the database fails.
     pub async fn remove_agent(&self, name: &str) -> Result<bool, StoreError> {
         let mut transaction = self.write().await?;
-        // The storage of results locks a sample before the agent. The same order here prevents a deadlock.
+        // A transaction that stores results locks the sample before the agent. The same order here prevents a deadlock.
         let sql = "UPDATE samples SET state = 'skipped' WHERE agent = $1 AND state = 'pending'";
         sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
         let removed = sqlx::query("DELETE FROM agents WHERE name = $1")

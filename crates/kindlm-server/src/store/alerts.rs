@@ -10,10 +10,10 @@ use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 
 use super::{Store, StoreError, now, random};
 
-/// The evidence of an alarm: without a fall, the mean number of results until a false alarm is at least this.
+/// The evidence that raises an alarm. Without a fall, the mean number of results until a false alarm is at least this.
 pub const MEAN: f64 = 10_000.0;
 
-/// The number of results since the alarm that must have recovered.
+/// The number of newest results since the alarm whose pass rate must have recovered before the alert ends.
 const RECENT: usize = 100;
 
 /// The highest number of alerts in a list.
@@ -45,18 +45,18 @@ pub struct StoredAlert {
     pub judged: String,
     /// The time of the alarm, in milliseconds since 1970.
     pub since: i64,
-    /// The reference.
+    /// The reference: the first results under this version of the set.
     pub from: Tally,
     /// The results from the most likely start of the fall to the alarm.
     pub to: Tally,
-    /// The newest results since the alarm; `None` without results, or if the alert has ended.
+    /// The newest results since the alarm, at most 100; `None` without results, or if the alert has ended.
     pub latest: Option<Tally>,
     /// The evidence at the alarm.
     pub evidence: f64,
     /// The time of the end, in milliseconds since 1970; `None` while the alert stands.
     pub ended: Option<i64>,
-    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; empty while the alert
-    /// stands.
+    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; empty while the
+    /// alert stands.
     pub end_reason: String,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct DecidedResult<'a> {
     pub(super) judged: &'a str,
 }
 
-/// A stored detector, its newest results, and the alert of its assertion that stands.
+/// A stored detector, its newest results, and the id of the standing alert of its assertion.
 struct Watched {
     detector: Detector,
     recent: Vec<bool>,
@@ -316,8 +316,8 @@ async fn end(
     Ok(())
 }
 
-/// Ends all alerts of an agent, and restarts its detectors. Otherwise the old evidence would start an alert if the agent
-/// is added again.
+/// Ends all alerts of an agent, and restarts its detectors. Otherwise, the old evidence would start an alert if the
+/// agent is added again.
 pub(super) async fn end_all(
     transaction: &mut Transaction<'_, Any>,
     agent: &str,

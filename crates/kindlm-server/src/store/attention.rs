@@ -51,9 +51,9 @@ pub struct AttentionSample {
 pub struct SampleCounts {
     /// The number of all samples.
     pub samples: i64,
-    /// The number of those with an evaluation.
+    /// The number of samples with an evaluation.
     pub evaluated: i64,
-    /// The number of those that were not evaluated, because the budget was spent.
+    /// The number of samples that were not evaluated, because the budget was spent.
     pub over_budget: i64,
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Store, StoreError};
 
-/// Why a backup was not made.
+/// The reason why a backup was not made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
@@ -40,13 +40,13 @@ impl Store {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let failed = |err| BackupError::File(file.display().to_string(), err);
         options.open(file).map_err(failed)?;
-        // SQLite fills an empty file.
-        // SQLite reads a name that begins with `file:` as a URL.
+        // `VACUUM INTO` accepts the new file, because it is empty. SQLite reads a name that begins with `file:` as a
+        // URL, so a relative path gets a `./`.
         let path = if file.is_absolute() { file.to_owned() } else { Path::new(".").join(file) };
         let name = path.to_string_lossy().into_owned();
         let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(&self.pool).await;
         if let Err(err) = copied {
-            // Half a copy would look like a backup. The first error is the one to report.
+            // An incomplete copy would look like a backup. The error of the copy matters, not one of the removal.
             let _ = remove_file(file);
             return Err(StoreError::from(err).into());
         }

@@ -1,4 +1,4 @@
-//! The messages about alerts that are sent to other services.
+//! The messages about alerts that are sent to other services and people.
 //!
 //! Any number of processes can deliver to the same address. Each message has a lease, and is sent again only if it
 //! was not delivered.
@@ -10,7 +10,8 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::alerts::{SELECT, StoredAlert, alert};
 use super::{Store, StoreError, milliseconds, now};
 
-/// The time after which another process may send a message. It is longer than the time limit of a request.
+/// The time after which another process may send a message. It is longer than the time limits of a request and of an
+/// e-mail.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// A message that this process sends.
@@ -29,8 +30,8 @@ pub struct Delivery {
 impl Store {
     /// Takes the next message for an address; `None` if there is none. Until its lease ends, no other call returns it.
     ///
-    /// An alert that ended before it was delivered is not delivered. Its end is delivered if the alert was sent at least
-    /// once, because the service may have received it.
+    /// An alert that ended before it was delivered is not delivered. Its end is delivered if there was an attempt to
+    /// send the alert, because the receiver may have it.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ impl Store {
         .bind(destination)
         .execute(&mut *transaction)
         .await?;
-        // PostgreSQL would wait for the rows of other processes.
+        // Without SKIP LOCKED, PostgreSQL would wait for the rows of other processes.
         let lock = if self.is_sqlite { "" } else { " FOR UPDATE SKIP LOCKED" };
         let sql = format!(
             "UPDATE deliveries SET due_at = $1, attempts = attempts + 1 WHERE id = (\

@@ -1,4 +1,4 @@
-//! The scores of samples beside the opinions of users.
+//! The opinions of users about samples, and their correlation with the scores of the samples.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ pub struct FeedbackFilter {
 
 /// The opinions of users, and how they correlate with the scores of the same samples.
 ///
-/// The opinion about a sample is the share of thumbs up. Only samples count that the sampling rate chose.
+/// The opinion about a sample is the share of thumbs up. The correlations count only samples that the sampling rate
+/// chose; the numbers of thumbs count all samples.
 #[derive(Clone, Debug, Default)]
 pub struct FeedbackRates {
     /// The number of thumbs up.
@@ -39,7 +40,7 @@ pub struct FeedbackRates {
     pub assertions: BTreeMap<(String, String), Correlation>,
 }
 
-/// The opinion about each sample.
+/// The opinion about each sample: the share of thumbs up.
 const OPINIONS: &str = "SELECT sample_id, CAST(avg(CASE WHEN value = 'up' THEN 1.0 ELSE 0.0 END) AS DOUBLE PRECISION) \
     AS opinion FROM feedback GROUP BY sample_id";
 

@@ -40,7 +40,7 @@ use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Transaction};
 /// The maximum number of open connections to the database.
 const CONNECTIONS: u32 = 8;
 
-/// The time limit for a free connection.
+/// The time limit for a new connection, and for the wait until a connection is free.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes SQLite wait for the lock of another writer.
@@ -61,7 +61,7 @@ pub enum StoreError {
         "cannot open the database: {0}; check the address in `--database`, and that the database runs"
     )]
     Open(#[source] sqlx::Error),
-    /// Each connection would open another, empty database.
+    /// The database is in memory. Each connection would open its own, empty database.
     #[error("`--database`: a database in memory is not supported; use `sqlite://<file>`")]
     InMemory,
     /// There is no file of the database.
@@ -124,7 +124,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a database, and creates or migrates its tables. A missing SQLite file is created.
+    /// Opens a database, and creates or migrates its tables. A missing SQLite file is created, unless the URL has
+    /// options without `mode=rwc`.
     ///
     /// # Errors
     ///
@@ -137,7 +138,8 @@ impl Store {
                 url = Cow::Owned(format!("{url}?mode=rwc"));
             }
             prepare_file(&url["sqlite:".len()..])?;
-            // Readers do not wait for the writer. FULL is the default: a commit is on disk.
+            // With WAL, readers do not wait for the writer. `synchronous = FULL` is the default, so a commit is on
+            // disk.
             pragmas = &["PRAGMA journal_mode = WAL", BUSY];
         }
         let store = Self::connect(&url, pragmas).await?;
@@ -162,7 +164,7 @@ impl Store {
         Self::connect(&format!("{address}?{}", options.join("&")), &[BUSY]).await
     }
 
-    /// Connects to a database. Each connection begins with these statements.
+    /// Connects to a database. Each new connection runs the statements `pragmas` first.
     async fn connect(url: &str, pragmas: &'static [&'static str]) -> Result<Self, StoreError> {
         static DRIVERS: Once = Once::new();
         DRIVERS.call_once(sqlx::any::install_default_drivers);
@@ -207,7 +209,7 @@ impl Store {
         self.pool.close().await;
     }
 
-    /// Starts a transaction that writes.
+    /// Begins a transaction that writes.
     async fn write(&self) -> Result<Transaction<'static, Any>, StoreError> {
         // Without IMMEDIATE, SQLite takes the lock at the first write, and fails if another writer came first.
         let begin = if self.is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
@@ -235,8 +237,8 @@ fn split_file(file: &str) -> Result<(Cow<'_, str>, &str), StoreError> {
     Ok((path, options))
 }
 
-/// Creates the file of a SQLite database, if its URL permits this. Only the user of the server can read a new file, and
-/// SQLite gives the files beside it the same permissions.
+/// Creates the file of a SQLite database, if its URL permits this. Only the user of the server can read a new file.
+/// SQLite gives its other files, such as the WAL, the same permissions.
 fn prepare_file(file: &str) -> Result<(), StoreError> {
     let (path, options) = split_file(file)?;
     if options.split('&').any(|it| it == "mode=rwc") {
@@ -244,7 +246,7 @@ fn prepare_file(file: &str) -> Result<(), StoreError> {
         options.append(true).create(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        // SQLite reports the error of a file that cannot be created.
+        // If the file cannot be created, SQLite reports the error later.
         drop(options.open(&*path));
     }
     Ok(())
@@ -298,7 +300,7 @@ fn random(bytes: usize) -> Result<String, StoreError> {
     Ok(HEXLOWER.encode(&buffer))
 }
 
-/// Returns true if a statement failed because a row with this key exists.
+/// Returns true if a statement failed because a row with the same key exists.
 fn exists_already(err: &StoreError) -> bool {
     matches!(err, StoreError::Database(sqlx::Error::Database(it)) if it.is_unique_violation())
 }

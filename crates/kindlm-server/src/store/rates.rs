@@ -43,7 +43,7 @@ impl Period {
         (time - self.offset()).div_euclid(width) * width + self.offset()
     }
 
-    /// Returns the start of the first period after 1970 began.
+    /// Returns the start of the first period that begins in 1970, in milliseconds since 1970.
     fn offset(self) -> i64 {
         // 1970 began on a Thursday, so the first Monday was the fifth day.
         if self == Self::Week { 4 * Self::Day.milliseconds() } else { 0 }
@@ -126,7 +126,7 @@ impl Counts {
 pub struct PeriodResults {
     /// The results of the samples that the rate chose.
     pub counts: Counts,
-    /// The passed and failed ones of these results, weighted by the share of samples that was chosen.
+    /// The passed and failed results. Each counts as often as the number of samples that it stands for.
     pub tally: WeightedTally,
     /// The results of the samples that were evaluated only because of their `error`.
     pub of_errors: Counts,

@@ -21,7 +21,7 @@ pub struct Release {
 }
 
 impl Store {
-    /// Returns the newest releases in a time, from the oldest to the newest, at most 1,000.
+    /// Returns the newest releases since `after` and before `before`, from the oldest to the newest, at most 1,000.
     ///
     /// An empty `agent` matches all. The times are in milliseconds since 1970.
     ///

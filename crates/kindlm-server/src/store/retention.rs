@@ -12,8 +12,9 @@ const PORTION: i64 = 1_000;
 impl Store {
     /// Deletes the samples that are older than `days` in portions, the oldest first. Returns the number of portions.
     ///
-    /// Other writers have their turn between two portions. The alerts and detectors without results are deleted with the
-    /// last portion. Then the ended alerts, the costs, and the numbers about pages of that age are deleted too.
+    /// Other writers can write between two portions. The alerts and detectors without results are deleted with the last
+    /// portion. Then the ended alerts, the costs, the numbers about pages, and the releases without samples of that age
+    /// are deleted too.
     ///
     /// # Errors
     ///
@@ -57,8 +58,8 @@ impl Store {
             let sql = "SELECT 1 FROM samples WHERE received_at < $1 LIMIT 1";
             let rest = sqlx::query(sql).bind(before).fetch_optional(&mut *transaction).await?;
             if rest.is_none() {
-                // Each detector is compared with the results, so this is done once for all portions. It is a part of the
-                // last transaction, because a server that stops after it would not do it later.
+                // This compares each detector with the results, so it runs once for all portions. It is a part of the
+                // last transaction: after a crash, the server would find no old samples, and would not do it.
                 self.delete_ended_series(&mut transaction).await?;
             }
         }
@@ -66,7 +67,7 @@ impl Store {
         Ok(deleted > 0)
     }
 
-    /// Deletes the idempotency keys that are older than a day. Their responses have the ids of samples.
+    /// Deletes the idempotency keys that are older than a day, because their responses contain ids of samples.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub struct NewSample {
     pub subject: String,
     /// The version of the agent; empty if it is not known.
     pub version: String,
-    /// True if the sample has an error, so that it is evaluated at any rate.
+    /// True if the sample has an error. It is then evaluated even if the sampling rate does not choose it.
     pub has_error: bool,
     /// The whole sample.
     pub body: Map<String, Value>,
@@ -103,7 +103,7 @@ pub struct SampleFilter {
     pub before: Option<i64>,
 }
 
-/// A place between two samples in the order of the list.
+/// A position between two samples in the list, which goes from the newest to the oldest.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     received_at: i64,
@@ -269,7 +269,7 @@ impl Store {
 
     /// Deletes the samples that match, with their feedback, results and traces. Returns their number.
     ///
-    /// The alerts and detectors of assertions that have no result any more are deleted too.
+    /// The alerts and detectors of assertions without any remaining result are deleted too.
     ///
     /// # Errors
     ///
@@ -310,13 +310,14 @@ impl Store {
         Ok(deleted.rows_affected())
     }
 
-    /// Deletes the alerts and detectors of assertions that have no result any more.
+    /// Deletes the alerts and detectors of assertions without any remaining result.
     pub(super) async fn delete_ended_series(
         &self,
         transaction: &mut Transaction<'_, Any>,
     ) -> Result<(), StoreError> {
         if !self.is_sqlite {
-            // A result that is being stored would not be seen. The storage of results locks a sample before the agent.
+            // This transaction does not see results that another one is storing, so it waits for the other one. Both
+            // lock samples before agents, so there is no deadlock.
             let sql = "SELECT name FROM agents ORDER BY name FOR UPDATE";
             sqlx::query(sql).fetch_all(&mut **transaction).await?;
         }
@@ -406,13 +407,13 @@ impl Store {
 /// The decision about the evaluation of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
-    /// The share of samples of which the rate chose this one; none if the rate did not choose it.
+    /// The rate with which the sample was chosen; [`Share::NONE`] if it was not chosen.
     pub(super) share: Share,
     is_evaluated: bool,
 }
 
 impl Choice {
-    /// Decides about a sample of an agent with this sampling. Without sampling, no sample is evaluated.
+    /// Decides whether a sample is evaluated. Without `sampling`, the agent has no set, and no sample is evaluated.
     pub(super) fn of(sampling: Option<&Sampling>, id: &str, sample: &NewSample) -> Self {
         let share = sampling.map_or(Share::NONE, |it| it.choose(id, &sample.version, &sample.body));
         let is_evaluated = sampling.is_some() && (sample.has_error || share != Share::NONE);
@@ -432,7 +433,7 @@ async fn is_stored(
     id: &str,
 ) -> Result<bool, StoreError> {
     let sql = "SELECT agent, body FROM samples WHERE id = $1";
-    // Another request may have deleted the stored sample in between.
+    // Another request may have deleted the stored sample since the attempt to insert this one.
     let Some(row) = sqlx::query(sql).bind(id).fetch_optional(&mut **transaction).await? else {
         return Ok(true);
     };
@@ -478,7 +479,7 @@ fn written_tags(body: &Map<String, Value>) -> String {
     if tags.is_empty() { String::new() } else { format!("\n{}\n", tags.join("\n\n")) }
 }
 
-/// Returns the text that the stored tags of a sample contain if it has a tag. It is empty for the empty tag, which all
+/// Returns the text that stored tags contain if the sample has this tag. The text is empty for an empty tag, which all
 /// samples match.
 pub(super) fn tag_mark(tag: &str) -> String {
     if tag.is_empty() { String::new() } else { format!("\n{tag}\n") }

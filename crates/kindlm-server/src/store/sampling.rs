@@ -65,7 +65,7 @@ pub(super) fn share_of(row: &AnyRow) -> Result<Share, StoreError> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Strata {
-    /// The property of a sample that has the group: `version`, or `metadata.<key>`.
+    /// The property of a sample that names its group: `version`, or `metadata.<key>`.
     pub by: String,
     /// The rate of each group, from 0 to 1, by the value of the property. Other samples have the `rate` of the agent.
     pub rates: BTreeMap<String, f64>,
@@ -99,7 +99,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// Returns the share with which a sample is chosen, and none if it is not. `body` is the whole sample.
+    /// Returns the rate of a sample if it is chosen, and [`Share::NONE`] if it is not. `body` is the whole sample.
     pub(super) fn choose(&self, id: &str, version: &str, body: &Map<String, Value>) -> Share {
         let own = self.strata.as_ref().and_then(|it| it.rate(version, body)).map(Share::new);
         let share = own.unwrap_or(self.rate);
@@ -131,14 +131,15 @@ pub(super) async fn lock(
     agent: &str,
     is_sqlite: bool,
 ) -> Result<bool, StoreError> {
-    // A transaction of SQLite that writes is the only one.
+    // SQLite permits only one writing transaction at a time.
     let lock = if is_sqlite { "" } else { " FOR UPDATE" };
     let sql = format!("SELECT name FROM agents WHERE name = $1{lock}");
     let row = sqlx::query(AssertSqlSafe(sql)).bind(agent).fetch_optional(&mut **transaction);
     Ok(row.await?.is_some())
 }
 
-/// Returns true if a sample is among the share `rate` (0 to 1) that is evaluated. The id alone decides.
+/// Returns true if a sample is in the share `rate` (0 to 1) that is evaluated. Only the id decides, so a sample that is
+/// sent again gets the same decision.
 pub fn is_sampled(id: &str, rate: f64) -> bool {
     let digest = Sha256::digest(id.as_bytes());
     let start = [digest[0], digest[1], digest[2], digest[3]];

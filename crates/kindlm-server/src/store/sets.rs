@@ -55,15 +55,15 @@ pub struct SetSummary {
     pub created_at: String,
 }
 
-/// The newest version that a set must have, so that a new version is stored.
+/// The condition on the newest version of a set under which a new version is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ExpectedVersion {
-    /// Any version, or none.
+    /// Any version, or no set.
     #[default]
     Any,
-    /// Any version, but not none.
+    /// Any version. The set must exist.
     Exists,
-    /// The version with one of these digests.
+    /// The newest version has one of these digests.
     Digest(Vec<String>),
 }
 
@@ -169,7 +169,7 @@ impl Store {
     /// Fails if an agent has the set, or if the database fails.
     pub async fn delete_set(&self, name: &str) -> Result<bool, StoreError> {
         let mut transaction = self.write().await?;
-        // An agent that is given the set now comes before this transaction, or after it.
+        // With the lock, no request can give the set to an agent between the check and the deletion.
         self.lock_set(&mut transaction, name).await?;
         let sql = "SELECT name, assertion_set FROM agents ORDER BY name";
         let mut agents = Vec::new();
@@ -198,7 +198,7 @@ impl Store {
         transaction: &mut Transaction<'_, Any>,
         name: &str,
     ) -> Result<Vec<i64>, StoreError> {
-        // A transaction of SQLite that writes excludes all others.
+        // SQLite permits only one writing transaction at a time.
         let lock = if self.is_sqlite { "" } else { " FOR UPDATE" };
         let sql =
             format!("SELECT version FROM assertion_sets WHERE name = $1 ORDER BY version{lock}");

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::sets::{ATTEMPTS, line_diff};
 use super::{Store, StoreError, digest, exists_already, now, time_text};
 
-/// The author of a version that no token ran or changed.
+/// The author of a version that was stored without a token.
 const FILE: &str = "file";
 
 /// One version of the file of a suite.

@@ -10,13 +10,13 @@ use super::{Store, StoreError, digest, now, random, time_text};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Evaluate records.
+    /// Evaluate records, and start and cancel runs.
     Evaluate,
-    /// Store samples and feedback.
+    /// Store samples, traces and feedback.
     Ingest,
-    /// Read samples, assertion sets and metrics.
+    /// Read stored data, such as samples, assertion sets, runs, alerts and metrics.
     Read,
-    /// Everything, with changing assertion sets and deleting samples.
+    /// All of the others, and change assertion sets, agents, suites and baselines, and delete samples and runs.
     Admin,
 }
 
@@ -127,7 +127,7 @@ impl Store {
         let Some((id, _)) = text.strip_prefix("kindlm_").and_then(|it| it.split_once('_')) else {
             return Ok(None);
         };
-        // PostgreSQL refuses some characters.
+        // An id has only such digits. PostgreSQL refuses NUL characters in a query.
         if !id.bytes().all(|it| it.is_ascii_hexdigit()) {
             return Ok(None);
         }

@@ -50,16 +50,17 @@ pub struct TraceParts {
     pub lost: Option<String>,
 }
 
-/// The meaning of the parts of a trace.
+/// The result of reading the parts of a trace.
 #[derive(Clone, Debug)]
 pub enum TraceReading {
     /// The last part has only spans of the earlier parts.
     Repeated,
     /// The root span did not arrive yet.
     Unfinished,
-    /// No span is a step of an agent. The parts are deleted.
+    /// No span is a step of an agent, as the text says. A trace without a sample is deleted.
     NoAgent(String),
-    /// The trace is of no use, for this reason. Its parts are deleted, and a later sample of it is incomplete.
+    /// The parts cannot become a sample, for this reason. If the trace has no sample yet, the parts are deleted, and a
+    /// later sample of it is incomplete.
     Unusable(String),
     /// The trace as a sample, whose id is that of the trace.
     Sample(Box<NewSample>),
@@ -120,7 +121,7 @@ impl Store {
         let mut transaction = self.write().await?;
         let (mut stored, mut versions) = (StoredTraces::default(), BTreeSet::new());
         let mut left = BTreeSet::new();
-        // The order of the ids is that of all requests, so two of them cannot wait for each other.
+        // All requests lock traces in the order of their ids, so two requests cannot wait for each other.
         for (id, part) in parts {
             match add_part(&mut transaction, &id, part, delay, read).await? {
                 Effect::None => {}
@@ -140,7 +141,7 @@ impl Store {
 
     /// Deletes the traces whose last part was received at least `age` ago. Their samples stay.
     ///
-    /// A trace without a sample stays marked for a day more, because a later sample of it is incomplete.
+    /// A trace without a sample stays marked for one more day, because a later sample of it is incomplete.
     ///
     /// # Errors
     ///
@@ -187,7 +188,7 @@ async fn add_part(
     let mut reading = TraceReading::Unfinished;
     if has_root {
         (parts, reading) = read_parts(read, parts).await?;
-        // A part that is not used must not hide that spans are missing.
+        // Read the trace without the new part, so that its sample becomes incomplete although the part is not used.
         let is_read_again = match &reading {
             TraceReading::Repeated => loses_more,
             TraceReading::Unusable(why) | TraceReading::NoAgent(why) if row.has_sample => {
@@ -263,7 +264,7 @@ async fn read_parts(
     parts: TraceParts,
 ) -> Result<(TraceParts, TraceReading), StoreError> {
     let read = Arc::clone(read);
-    // Reading a large trace would stop other requests for too long.
+    // Reading a large trace here would block other requests for too long.
     let reading = tokio::task::spawn_blocking(move || {
         let reading = read(&parts);
         (parts, reading)
