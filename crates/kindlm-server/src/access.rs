@@ -114,7 +114,7 @@ pub(crate) async fn caller(
     Ok(caller)
 }
 
-/// Returns the token of a request; an empty text if its `Authorization` is not one `Bearer <token>`.
+/// Returns the token of a request; an empty text if its `Authorization` is not exactly one `Bearer <token>`.
 ///
 /// Returns `None` without the header `Authorization`.
 fn bearer(headers: &HeaderMap) -> Option<&str> {

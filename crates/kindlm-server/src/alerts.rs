@@ -117,8 +117,8 @@ pub(crate) struct Alert {
     /// The time of the end (RFC 3339); absent while the alert stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<String>,
-    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; absent while the alert
-    /// stands.
+    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; absent while the
+    /// alert stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) end_reason: Option<String>,
 }
@@ -139,7 +139,7 @@ pub(crate) struct PassRate {
     pub(crate) high: f64,
 }
 
-/// The state of the default judge of the config, by its stored watches.
+/// The state of the default judge of the config, according to its stored watches.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub(crate) enum AlertJudge {
@@ -150,7 +150,7 @@ pub(crate) enum AlertJudge {
     },
     /// The watches found no change.
     Unchanged,
-    /// The judge is not calibrated with its present settings, or there is no watch since.
+    /// The judge is not calibrated with its present settings, or no watch has run since the calibration.
     NotWatched,
     /// The stored watches cannot be read.
     Unreadable,

@@ -14,7 +14,8 @@ use crate::metrics::Metrics;
 use crate::runs::RunService;
 use crate::store::Store;
 
-/// The default time after which the sample of a trace is evaluated. SDKs send the spans of a trace within 5 seconds.
+/// The default time after which the sample of a trace is evaluated. By default, OpenTelemetry SDKs send a span within 5
+/// seconds after its end.
 pub const TRACE_DELAY: Duration = Duration::from_secs(10);
 
 /// The default number of samples that are evaluated at once.
@@ -39,7 +40,7 @@ pub struct App {
     pub(crate) trace_delay: Duration,
     /// The prices of the models in traces.
     pub(crate) trace_prices: Arc<TracePrices>,
-    /// The age in days at which samples are deleted; `None` keeps them.
+    /// The age in days at which samples are deleted; `None` if they are never deleted.
     pub(crate) keep_days: Option<u32>,
     /// The number of samples that are evaluated at once; at least 1.
     pub(crate) workers: usize,
@@ -47,12 +48,13 @@ pub struct App {
     pub(crate) metrics: Metrics,
     /// Wakes a worker of the monitor after samples were stored.
     pub(crate) wake: Arc<Notify>,
-    /// Held while the file of a suite is changed and its versions are stored.
+    /// Locked while a request changes the file of a suite and stores its versions.
     pub(crate) suite_edits: Arc<Mutex<()>>,
 }
 
 impl App {
-    /// Creates the services.
+    /// Creates the services with the default settings. `redactor` masks personal data in samples; `None` stores them as
+    /// they are.
     pub fn new(
         records: RecordService,
         runs: RunService,
@@ -94,7 +96,7 @@ impl App {
         Self { workers: workers.max(1), ..self }
     }
 
-    /// Deletes samples, with what belongs to them, this number of days after they were received.
+    /// Sets the age in days at which samples are deleted, with their results and feedback; `None` to delete none.
     #[must_use]
     pub fn with_keep_days(self, keep_days: Option<u32>) -> Self {
         Self { keep_days, ..self }

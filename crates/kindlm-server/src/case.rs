@@ -12,7 +12,7 @@ use crate::records;
 use crate::store::samples::Sample;
 use crate::store::sets::SetVersion;
 
-/// The keys of a sample that a transcript takes as they are.
+/// The keys of a sample that are copied into the transcript without a change.
 const OF_TRANSCRIPT: [&str; 5] = ["usage", "latency_ms", "cost_usd", "finish_reason", "tools"];
 
 /// The keys of a sample that a test case has in another form, or that only identify the sample.
@@ -123,7 +123,8 @@ fn test<'s>(
 
 /// Returns the recorded conversation of a sample.
 ///
-/// Fails if a part of the conversation cannot be in a transcript. Without it, a check could pass by mistake.
+/// Fails if a transcript cannot have a part of the conversation. If the part were left out, a check could pass by
+/// mistake.
 fn transcript(body: &Map<String, Value>) -> Result<Value, Problem> {
     if body.get("events").is_some_and(|it| !it.is_null()) {
         return Err(refused(
@@ -142,7 +143,8 @@ fn transcript(body: &Map<String, Value>) -> Result<Value, Problem> {
             transcript.insert(key.to_owned(), value.clone());
         }
     }
-    // A record is complete for what it has, and a transcript for all messages and actions.
+    // Without `complete_for`, a record is complete only for the keys that it has, but a transcript is complete for all
+    // messages and actions. So name the channels of the keys.
     let is_given = |key: &str| body.get(key).is_some_and(|it| !it.is_null());
     let channels = [("agent_output", "messages"), ("tool_calls", "actions"), ("usage", "usage")];
     let complete = match body.get("complete_for").filter(|it| !it.is_null()) {
@@ -175,8 +177,8 @@ fn messages(body: &Map<String, Value>) -> Result<Vec<Value>, Problem> {
         let id = call["id"].as_str().map_or_else(|| format!("call_{index}"), str::to_owned);
         let arguments = call.get("arguments").map_or_else(|| "{}".to_owned(), text);
         let function = json!({"name": call["name"], "arguments": arguments});
-        let asked = json!([{"id": id, "type": "function", "function": function}]);
-        messages.push(json!({"role": "assistant", "tool_calls": asked}));
+        let tool_calls = json!([{"id": id, "type": "function", "function": function}]);
+        messages.push(json!({"role": "assistant", "tool_calls": tool_calls}));
         messages.push(json!({"role": "tool", "tool_call_id": id, "content": text(response)}));
     }
     let Some(output) = body.get("agent_output").filter(|it| !it.is_null()) else {
@@ -221,7 +223,7 @@ fn yaml<T: Serialize + ?Sized>(value: &T) -> Result<String, Problem> {
 mod tests {
     use super::*;
 
-    /// A value that YAML cannot have.
+    /// A value that `serde_yaml` cannot serialize.
     struct Bytes;
 
     impl Serialize for Bytes {

@@ -147,7 +147,8 @@ impl Activity {
         self.change(|it| it.reads = reads);
     }
 
-    /// Notes if a write must wait. A write that does not wait is progress, so the wait begins anew.
+    /// Records whether a write must wait for the client. A write that does not wait is progress, so the waiting time
+    /// starts again at 0.
     fn set_writes(&self, writes: bool) {
         self.change(|it| {
             it.writes = writes;
@@ -174,7 +175,7 @@ impl Drop for Busy {
     }
 }
 
-/// The stream of a connection, which notes when writes must wait for the client.
+/// The stream of a connection. It records when a write must wait for the client.
 pub(crate) struct WatchedStream {
     pub(crate) stream: TcpStream,
     pub(crate) activity: Activity,
@@ -224,7 +225,7 @@ impl AsyncWrite for WatchedStream {
     }
 }
 
-/// The body of a request, which notes when the server waits for it.
+/// The body of a request. It records when the server waits for the client to send more.
 pub(crate) struct RequestBody<B> {
     pub(crate) body: B,
     pub(crate) activity: Activity,

@@ -18,7 +18,7 @@ use crate::problem::Problem;
 use crate::store::deliveries::Delivery;
 use crate::store::{StoreError, digest, pause_after};
 
-/// The pause between two looks for new alerts.
+/// The pause between two queries for new messages.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The pause before the second attempt. Each later pause is four times as long, at most [`LONGEST_PAUSE`].
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, PartialEq, Eq)]
 pub struct AlertUrl(Url);
 
-/// The text is not the address of a service.
+/// The text is not an `http://` or `https://` URL with a host.
 #[derive(Debug, thiserror::Error)]
 #[error("expected an `http://` or `https://` address, such as `https://hooks.example.com/alerts`")]
 pub struct NotAnAddress;
@@ -67,7 +67,7 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Returns the key of its messages in the database. It does not show the address.
+    /// Returns the key of the messages to this destination in the database. The key does not reveal the address.
     fn key(&self) -> String {
         match self {
             Self::Webhook(AlertUrl(url)) => digest(format!("webhook {url}").as_bytes()),
@@ -76,7 +76,7 @@ impl Destination {
         }
     }
 
-    /// Returns its option and its host, for messages to the operator.
+    /// Returns the option and the host of the destination, for messages to the operator.
     fn name(&self) -> String {
         let named = |option: &str, AlertUrl(url): &AlertUrl| {
             format!("`{option}` to {}", url.host_str().unwrap_or_default())
@@ -89,7 +89,7 @@ impl Destination {
     }
 }
 
-/// The JSON of a webhook.
+/// The JSON that a webhook receives.
 #[derive(Serialize)]
 struct Message<'a> {
     /// `alert` or `end`.
@@ -100,7 +100,7 @@ struct Message<'a> {
     link: Option<String>,
 }
 
-/// Sends alerts to these services until the future is dropped.
+/// Sends alerts to these destinations until the future is dropped. Errors are reported to the operator.
 pub async fn deliver(app: App, destinations: Vec<Destination>) {
     let options = TransportOptions::new(Arc::clone(&app.runs.world().env));
     let transport = match HttpTransport::new(options) {
@@ -176,7 +176,7 @@ async fn send(transport: &HttpTransport, url: &Url, body: Vec<u8>) -> Result<(),
     }
 }
 
-/// Returns the page with the charts of an agent.
+/// Returns the URL of the page with the charts of an agent.
 fn link(server: &Url, agent: &str) -> String {
     let mut url = server.clone();
     if let Ok(mut path) = url.path_segments_mut() {
@@ -191,7 +191,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Returns the text of a message for people. `plain` makes plain text of a name.
+/// Returns the text of a message for people. `plain` makes a name harmless: it escapes markup or removes line breaks.
 fn text(message: &Message<'_>, plain: fn(&str) -> String) -> String {
     let Message { alert, link, .. } = message;
     let Alert { agent, assertion, set, version, since, from, to, judge, .. } = alert;

@@ -108,20 +108,20 @@ impl Email {
         Ok(Self { to, from, host, server: server.build(), limit: LONGEST_SEND })
     }
 
-    /// Returns the key of its messages in the database. It does not show the address.
+    /// Returns the key of the messages to this recipient in the database. The key does not reveal the address.
     pub(crate) fn key(&self) -> String {
         digest(format!("email {}", self.to).as_bytes())
     }
 
-    /// Returns its option and the mail server, for messages to the operator.
+    /// Returns the option and the mail server, for messages to the operator.
     pub(crate) fn name(&self) -> String {
         format!("`--alert-email` by {}", self.host)
     }
 
-    /// Sends a message once. `id` identifies it, also if it is sent again.
+    /// Sends a message once. `id` becomes a part of its `Message-ID`, so the recipient can detect a repeated message.
     pub(crate) async fn send(&self, id: &str, text: &str) -> Result<(), String> {
         let message = self.message(id, text)?;
-        // The time limit of the mail server is only about the connection.
+        // The time limit of `mail_server` covers only the connection.
         let sent = tokio::time::timeout(self.limit, self.server.send(message)).await;
         let sent = sent.map_err(|_| "the mail server did not answer in time".to_owned())?;
         sent.map(drop).map_err(|err| one_line(&err.to_string()))
@@ -216,7 +216,7 @@ mod tests {
     }
 
     /// Starts a mail server for one connection. `hello` is its answer to EHLO before TLS. Returns its port and the
-    /// commands that it receives; those after TLS begin with `tls `.
+    /// commands that it receives. Commands inside TLS begin with `tls `.
     fn serve(hello: &'static str) -> (u16, mpsc::Receiver<String>) {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_sent_without_trusted_tls() {
+    async fn no_message_is_sent_without_trusted_tls() {
         for (hello, trusts) in [("250 mail", true), ("250-mail\r\n250 STARTTLS", false)] {
             let (port, commands) = serve(hello);
             send_with_tls(port, trusts).await.unwrap_err();

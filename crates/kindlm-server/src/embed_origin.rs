@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use url::Url;
 
-/// The origin of a site: a scheme and a host, with a port unless it is the scheme's own.
+/// The origin of a site: a scheme and a host, with a port unless it is the default port of the scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbedOrigin(String);
 

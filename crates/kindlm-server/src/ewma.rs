@@ -19,7 +19,8 @@ impl WeightedRate {
         Self { half_life, passed: 0.0, decided: 0.0, last: i64::MIN }
     }
 
-    /// Adds a period, which is not earlier than the periods before, and returns the rate at its start.
+    /// Adds the results of a period, and returns the rate with them. `start` is in milliseconds since 1970, and not
+    /// earlier than that of the last period.
     ///
     /// Returns `None` while no result was decided.
     #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52")]
@@ -60,11 +61,11 @@ mod tests {
         for (start, counts, expected) in [
             (0, counts(0, 0), None),
             (5, counts(8, 0), Some(1.0)),
-            // 8 of 8 count half: 4 of 4. With 0 of 4, these are 4 of 8.
+            // The earlier 8 of 8 count half: 4 of 4. With the new 0 of 4, the sum is 4 of 8.
             (15, counts(0, 4), Some(0.5)),
             // Without new results, the rate stays.
             (25, counts(0, 0), Some(0.5)),
-            // 2 of 4 are left of these. With 4 of 4, these are 6 of 8.
+            // Of the 4 of 8, half is left: 2 of 4. With the new 4 of 4, the sum is 6 of 8.
             (25, counts(4, 0), Some(6.0 / 8.0)),
         ] {
             let found = rate.add(start, counts);

@@ -1,4 +1,4 @@
-//! Checks outputs over HTTP.
+//! The server of KindLM: checks outputs, runs suites, and evaluates samples of agents in production, all over HTTP.
 //!
 //! [`app`] makes the routes, and [`serve`] serves them. The senders of records are not trusted: see
 //! [`kindlm_run::evaluate::service`].

@@ -83,7 +83,7 @@ struct Args {
     /// The number of results of an assertion with which the later ones are compared
     #[arg(long, value_name = "RESULTS", default_value_t = REFERENCE, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
     alert_reference: u64,
-    /// The address of the server in alerts; by default, the address it listens on, unless that is all addresses
+    /// The URL of the server in alerts; by default, `http://` and the address of `--listen`, unless it is all addresses
     #[arg(long, value_name = "URL")]
     public_url: Option<Url>,
 }
@@ -151,7 +151,7 @@ fn run(args: &Args) -> Result<(), String> {
         let address = listener.local_addr().map_err(|err| err.to_string())?;
         let _ = writeln!(std::io::stderr(), "listening on http://{address}");
         let runs = RunService::new(world(), suites, models, args.runs.into());
-        // An unspecified address, such as 0.0.0.0, is no address of this server for people.
+        // A link to an unspecified address, such as 0.0.0.0, does not open this server.
         let own = Some(address).filter(|it| !it.ip().is_unspecified());
         let own = own.and_then(|it| format!("http://{it}").parse().ok());
         let link = args.public_url.clone().or(own);
@@ -195,7 +195,9 @@ fn suites(folder: &PathBuf) -> Result<PathBuf, String> {
     if absolute.is_dir() { Ok(absolute) } else { Err(failed("it is not a folder")) }
 }
 
-/// Reads the addresses of services. They may contain secrets, so the errors do not show them, unlike errors of clap.
+/// Returns the receivers of alerts.
+///
+/// The URLs of services may contain secrets, so clap does not parse them: its errors would show them.
 fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     let read = |option, texts: &[String], make: fn(AlertUrl) -> Destination| {
         let words = texts.iter().flat_map(|it| it.split_whitespace());
@@ -215,7 +217,7 @@ fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     Ok([webhooks, slack, emails?].concat())
 }
 
-/// The service for records, and what other services need of the config.
+/// The service for records, and the parts of the config that other services need.
 struct Opened {
     records: RecordService,
     judge: Option<JudgeWatches>,
@@ -223,7 +225,7 @@ struct Opened {
     prices: TracePrices,
 }
 
-/// Opens the config, and starts the service for records.
+/// Opens the config, if there is one, and starts the service for records.
 fn records(world: &World, args: &Args) -> Result<Opened, String> {
     let shown = |failure: kindlm_run::Failure| {
         [failure.message, failure.help].into_iter().flatten().collect::<Vec<_>>().join("; ")

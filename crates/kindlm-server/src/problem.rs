@@ -19,13 +19,13 @@ use crate::store::StoreError;
 /// The media type of an error.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// The header with the id of a request, which its response has too.
+/// The header with the id of a request. The response has the same header.
 const REQUEST_ID: &str = "x-request-id";
 
 /// The maximum size of an error text that a library wrote, in bytes.
 const LONGEST_TEXT: usize = 4096;
 
-/// The detail of an error that is a bug.
+/// The `detail` of an error that a bug of the server caused.
 pub(crate) const BUG: &str =
     "the server has a bug; the standard error of the server has the details";
 
@@ -48,7 +48,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates an error of a named kind.
+    /// Creates an error of a named kind, such as `unknown-set`.
     pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
         Self { kind: format!("urn:kindlm:problem:{kind}"), ..Self::of_status(status, detail) }
     }
@@ -58,7 +58,7 @@ impl Problem {
         self.kind.strip_prefix("urn:kindlm:problem:") == Some(kind)
     }
 
-    /// Creates an error of no named kind.
+    /// Creates an error without a named kind: its `type` is `about:blank`.
     pub fn of_status(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
         let (kind, detail) = ("about:blank".to_owned(), detail.into());
@@ -144,7 +144,7 @@ pub(crate) async fn everywhere(
     next: Next,
 ) -> Response {
     let path = request.uri().path().to_owned();
-    // PostgreSQL stores no NUL characters, so nothing in the database can have this name.
+    // PostgreSQL cannot store NUL characters, and would report an error of the database.
     let has_nul = request.uri().path_and_query().is_some_and(|it| it.as_str().contains("%00"));
     if has_nul {
         let detail = "the URL has a NUL character (`%00`); remove it";

@@ -1,4 +1,4 @@
-//! An evaluation as it goes on: each result as soon as its check is evaluated, then the end.
+//! The progress of an evaluation: results while other checks wait for their judges, then the end.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -23,9 +23,10 @@ pub(crate) enum Progress {
     End(Result<Box<Evaluated>, Box<Unevaluated>>),
 }
 
-/// Evaluates a record, and counts the evaluation under `source`, and the page on which a person started it. It ends early if the receiver is dropped.
+/// Evaluates a record in a task, and returns its progress. The evaluation ends early if the receiver is dropped.
 ///
-/// A record whose checks ask no judge has no [`Progress::Result`].
+/// The evaluation is counted under `source`, and under the page on which a person started it. A record whose checks ask
+/// no judge has no [`Progress::Result`].
 pub(crate) fn evaluate(
     app: App,
     json: Vec<u8>,

@@ -56,7 +56,7 @@ pub(crate) struct Unevaluated {
 #[derive(Debug)]
 enum Cost {
     Paid(JudgeCost),
-    /// The cost that is known when the evaluation ends.
+    /// The evaluation still runs. Its cost is known when it ends.
     Pending(PendingRecord),
 }
 
@@ -89,7 +89,7 @@ impl Unevaluated {
 /// The kind of the error of a record that needs a judge, if the server has none.
 const NO_JUDGE: &str = "no-judge";
 
-/// The keys of a record that decide about its checks.
+/// The id of a record, and the keys that decide about its checks.
 #[derive(Deserialize)]
 struct Rules<'a> {
     #[serde(borrow)]
@@ -104,8 +104,9 @@ struct Rules<'a> {
 ///
 /// # Errors
 ///
-/// Fails if the record is invalid, names an unknown set, or has a check that is not permitted. Fails too if a check needs
-/// a judge model and the config has none, if the time limit is exceeded, or if the database or the evaluation fails.
+/// Fails if the record is invalid, names an unknown set, or has a check that is not permitted. Fails too if a check
+/// needs a judge model and the config has none, if the time limit is exceeded, or if the database or the evaluation
+/// fails.
 pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
     evaluate_watched(app, json, None).await
 }
@@ -135,7 +136,7 @@ pub(crate) async fn evaluate_watched(
     if let Some(set) = set.as_ref().filter(|it| !it.has_verdict)
         && let Err(err) = app.store.note_verdict(&set.name, set.version).await
     {
-        // The verdict is worth more than its time.
+        // The results are valid without the time of the verdict, so this error does not discard them.
         Problem::from(err).report_cause(app.runs.world());
     }
     let set = set.map(|it| format!("{}@{}", it.name, it.version));
@@ -144,7 +145,7 @@ pub(crate) async fn evaluate_watched(
 
 /// Counts an evaluation that a person started on a page, and that began at `start`.
 pub(crate) async fn add_page_evaluation(app: &App, page: Page, start: Instant) {
-    // A lost count must not replace the verdict.
+    // The results are valid without the count, so this error does not discard them.
     if let Err(err) = app.store.add_page_evaluation(page, start.elapsed()).await {
         Problem::from(err).report_cause(app.runs.world());
     }
@@ -221,7 +222,7 @@ async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<SetVersio
     }
 }
 
-/// Adds the content of a set to the text of an object.
+/// Adds the content of a set to the text of a JSON object that has at least one key.
 fn joined(mut json: Vec<u8>, set: &SetVersion) -> Vec<u8> {
     json.truncate(json.trim_ascii_end().len() - 1);
     for (key, value) in &set.content {

@@ -12,7 +12,8 @@ use crate::routes::body::is_short;
 use crate::store::samples::NewSample;
 use crate::store::traces::{ReadTrace, TracePart, TraceParts, TraceReading};
 
-/// The maximum size of all traces of a request, in bytes. Each trace repeats the attributes of its processes.
+/// The maximum size of all traces of a request as they are stored, in bytes. It is larger than the limit of a request,
+/// because each stored trace repeats the attributes of its processes.
 const LARGEST: usize = 32 << 20;
 
 /// The reason why spans are missing that could not be decoded.
@@ -86,7 +87,7 @@ pub(crate) fn parts(decoded: Decoded, redactor: Option<&Redactor>) -> Parts {
     if rejected_traces.contains(&None) {
         parts.by_trace.values_mut().for_each(|it| it.lose(REJECTED));
     }
-    // No sample can have such an id.
+    // A trace whose id cannot be the id of a sample is not stored.
     parts.by_trace.retain(|id, _| is_short(id));
     parts
 }
@@ -173,8 +174,8 @@ fn sample_of_record(id: String, found: TraceRecord) -> Result<NewSample, String>
     Ok(NewSample { id: Some(id), agent, subject, version, has_error: error.is_some(), body })
 }
 
-/// The attributes of processes, as they were sent and masked, by the address of the former. Spans of a process share
-/// them.
+/// The attributes of each process, as sent and as masked, by the address of the sent ones. All spans of a process share
+/// the sent ones, so they are masked only once.
 type Resources = HashMap<*const Map<String, Value>, [Arc<Map<String, Value>>; 2]>;
 
 fn redact(redactor: &Redactor, spans: &mut [OtlpSpan], resources: &mut Resources) {
@@ -190,7 +191,7 @@ fn redact(redactor: &Redactor, spans: &mut [OtlpSpan], resources: &mut Resources
         let [_, masked] = resources.entry(Arc::as_ptr(&span.resource)).or_insert_with(|| {
             let mut attributes = Map::clone(&span.resource);
             redact_attributes(redactor, &mut attributes);
-            // The address is not used for other attributes while the sent ones exist.
+            // This clone keeps the sent attributes in memory, so no other attributes can get the same address.
             [Arc::clone(&span.resource), Arc::new(attributes)]
         });
         span.resource = Arc::clone(masked);
@@ -202,7 +203,8 @@ fn redact_attributes(redactor: &Redactor, attributes: &mut Map<String, Value>) {
     others.for_each(|(_, value)| redact_value(redactor, value, DEPTH));
 }
 
-/// Masks a value. JSON in a text is masked part by part, because a masked number in it would not be JSON any more.
+/// Masks a value. JSON inside a text is parsed and masked part by part: masked as text, a number would make the JSON
+/// invalid.
 fn redact_value(redactor: &Redactor, value: &mut Value, depth: usize) {
     match value {
         Value::String(text) if depth > 0 && text.trim_start().starts_with(['{', '[']) => {
@@ -217,7 +219,7 @@ fn redact_value(redactor: &Redactor, value: &mut Value, depth: usize) {
         Value::Array(items) => items.iter_mut().for_each(|it| redact_value(redactor, it, depth)),
         Value::Object(members) => {
             members.iter_mut().for_each(|(_, it)| redact_value(redactor, it, depth));
-            // Only the keys are left to mask, so the values are taken out meanwhile.
+            // The values are masked already. Take them out while `redact_value` masks the keys.
             let values: Vec<Value> = members.iter_mut().map(|(_, it)| it.take()).collect();
             redactor.redact_value(value);
             if let Value::Object(members) = value {

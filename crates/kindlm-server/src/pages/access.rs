@@ -1,4 +1,4 @@
-//! Who may open a page: a visitor whose cookie has a token, or anyone on this machine while the server has no token.
+//! Access to pages: visitors need a cookie with a token. A server without tokens permits all visitors on its machine.
 //!
 //! A request that changes something must come from a page of this server: its `Origin` is compared with its `Host`.
 
@@ -42,7 +42,8 @@ async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Nex
 }
 
 async fn visitor(guard: &Guard, headers: &HeaderMap) -> Result<Caller, Problem> {
-    // Browsers send a cookie to all servers of a machine, so a server without tokens ignores it.
+    // Browsers send a cookie to all ports of a host, so it may be of another server. A server without tokens ignores
+    // it.
     let text = if guard.app.store.has_tokens().await? { cookie(headers) } else { None };
     caller(guard, headers, text).await
 }

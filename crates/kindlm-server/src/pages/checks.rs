@@ -32,7 +32,7 @@ impl Fields {
             Some(Value::Array(more)) => rules.extend(more),
             Some(_) => return Err("Checks: `assertions` must be a list".to_owned()),
         }
-        // Always in this order, so that the same checks have the same digest.
+        // The order of the keys is always the same, so that the same checks have the same digest.
         let mut checks = Map::new();
         if !rules.is_empty() {
             checks.insert("assertions".to_owned(), rules.into());
@@ -86,16 +86,17 @@ fn block(yaml: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Makes a prompt assertion of each sentence. Its id comes from its words, so it stays the same if lines are added.
+/// Makes a prompt assertion of each sentence. The id consists of the words, so it stays the same if other sentences are
+/// added. If words are left out, or an earlier sentence has the same id, a digest makes the id unique.
 ///
-/// A sentence that is repeated is one rule.
+/// Repeated sentences make one rule.
 fn rules(text: &str) -> Vec<Value> {
     let (mut lines, mut ids) = (BTreeSet::new(), BTreeSet::new());
     let all = text.lines().map(str::trim).filter(|it| !it.is_empty());
     all.filter(|line| lines.insert(*line))
         .map(|line| {
             let (mut id, is_cut) = id(line);
-            // Other sentences have the same words, or begin with them.
+            // Another sentence may have the same words, or begin with them.
             if is_cut || ids.contains(&id) {
                 id = format!("{id}_{}", &digest(line.as_bytes())[..6]);
             }

@@ -91,7 +91,7 @@ pub(super) struct PageError(Problem);
 struct ErrorPage {
     frame: Frame,
     detail: String,
-    /// True if another token may open the page.
+    /// True if the token lacks a scope, so that another token could open the page.
     needs_scope: bool,
 }
 

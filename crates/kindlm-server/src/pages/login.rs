@@ -40,7 +40,7 @@ impl LoginPage {
     }
 }
 
-/// Asks for a token, in place of the page with this path.
+/// Makes a response with the login form in place of the page with this path.
 ///
 /// A browser does not send the cookie if the visitor follows a link from another site. So the login page has a link to
 /// the requested page.
@@ -90,7 +90,7 @@ async fn log_out(headers: HeaderMap) -> Result<Response, PageError> {
     Ok(([(SET_COOKIE, ended)], Redirect::to("/login")).into_response())
 }
 
-/// Returns the value of the header `set-cookie`. The cookie ends with the browser.
+/// Returns the value of the header `set-cookie`. Browsers delete the cookie when they are closed.
 fn cookie(token: &str, headers: &HeaderMap) -> String {
     let origin = headers.get(ORIGIN).map_or(&[][..], HeaderValue::as_bytes);
     let secure = if origin.starts_with(b"https://") { "; Secure" } else { "" };

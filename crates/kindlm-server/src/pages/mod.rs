@@ -1,7 +1,7 @@
 //! Pages for people: the playground, assertion sets, runs, and the quality of production.
 //!
-//! The server renders each page, and each page works without its script. No page has a script or a style of its own:
-//! the policy permits only the files of this server.
+//! The server renders each page, and each page works without its script. No page has an inline script or style, because
+//! the content security policy permits only files of this server.
 
 mod access;
 mod assets;

@@ -41,13 +41,13 @@ const CHARTS: usize = 100;
 /// The maximum number of releases in a chart.
 const MARKS: usize = 20;
 
-/// The width of a chart.
+/// The width of a chart, in the units of its SVG.
 const WIDTH: f64 = 640.0;
 
-/// The height of the rates.
+/// The height of the part with the rates.
 const HEIGHT: f64 = 100.0;
 
-/// The height of the numbers of results, below the rates.
+/// The height of the bars with the numbers of results, below the rates.
 const COUNTS: f64 = 26.0;
 
 /// The space for the labels of the axis, left of the rates.
@@ -191,7 +191,7 @@ struct Chart {
     tone: &'static str,
     rate: f64,
     points: Vec<Point>,
-    /// The points of the lines. A period without a rate ends a line.
+    /// The points of the lines. A period without a rate ends a line, and the next rate begins another one.
     curves: Vec<String>,
     /// The points of the weighted rate.
     weighted: String,

@@ -197,7 +197,7 @@ fn record(shown: &Playground, checks: Map<String, Value>) -> Result<Vec<u8>, Str
     let text = |it: &str| Value::from(it.replace("\r\n", "\n"));
     let mut record = checks;
     record.insert("agent_output".to_owned(), text(&shown.output));
-    // Rules need an input. An empty field means that there was no input.
+    // Rules need the key `agent_input`, so an empty field is sent as an empty input.
     record.insert("agent_input".to_owned(), text(&shown.input));
     serde_json::to_vec(&record).map_err(|err| err.to_string())
 }
@@ -234,7 +234,7 @@ fn stream_results(app: App, json: Result<Vec<u8>, String>) -> Response {
 }
 
 fn problem(error: &str) -> sse::Event {
-    // The data of an event cannot have this line break.
+    // The data of an event cannot contain CR.
     sse::Event::default().event("problem").data(error.replace('\r', ""))
 }
 
@@ -243,6 +243,6 @@ fn part(name: &str, template: &impl Template) -> sse::Event {
         Ok(html) => (name, html),
         Err(_) => ("problem", "The server cannot show the result. Evaluate again.".to_owned()),
     };
-    // The data of an event cannot have other line breaks.
+    // The data of an event cannot contain CR.
     sse::Event::default().event(name).data(data.replace('\r', ""))
 }

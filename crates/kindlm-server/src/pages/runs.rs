@@ -86,7 +86,7 @@ impl Row {
     }
 }
 
-/// Returns the version of a suite as it stands behind its name.
+/// Returns the text about the version that follows the name of a suite.
 fn version_text(version: Option<i64>) -> String {
     version.map(|it| format!(", version {it}")).unwrap_or_default()
 }
@@ -140,7 +140,7 @@ async fn start(
         Ok(run) => Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response()),
         Err(why) => {
             let problem = Problem::from(why);
-            // The list needs another scope than the form.
+            // The page with the list of runs needs the scope `read`, and the form needs `evaluate`.
             if caller.require(Scope::Read).is_err() {
                 return Err(problem.into());
             }
@@ -180,7 +180,7 @@ struct RunPart {
     facts: String,
     started: Option<Moment>,
     error: String,
-    /// The finished executions in thousandths of all.
+    /// The share of finished executions, in thousandths.
     done: u64,
     failures: Vec<Failure>,
     more: usize,

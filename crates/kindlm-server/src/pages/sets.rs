@@ -126,7 +126,7 @@ async fn save(
         Err(error) => error,
         Ok(_) if name.is_empty() => "Write the name of the set.".to_owned(),
         Ok(checks) => {
-            // The version is that of the set with the old name.
+            // `base` is a version of the set with the old name, so it does not apply to a new name.
             let is_renamed = !form.base_of.is_empty() && name != form.base_of.trim();
             let expected = match form.base.as_str() {
                 _ if is_renamed => ExpectedVersion::Any,
@@ -228,7 +228,7 @@ async fn set_page(
     })
 }
 
-/// Splits a line of a unified diff. Returns `None` for lines that are not part of a text, such as those with positions.
+/// Splits a line of a unified diff. Returns `None` for lines that are not part of a text, such as the header of a hunk.
 fn diff_line(line: &str) -> Option<DiffLine> {
     let (class, sign) = match line.chars().next() {
         Some('+') => ("added", '+'),

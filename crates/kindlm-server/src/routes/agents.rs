@@ -32,7 +32,8 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 struct AgentBody {
     /// The assertion set: `name` for its newest version, or `name@version`.
     set: String,
-    /// The share of the samples that is evaluated: 0, or from 0.000001 to 1; 1 by default. It is rounded to a millionth.
+    /// The share of the samples that is evaluated: 0, or from 0.000001 to 1; 1 by default. It is rounded to a
+    /// millionth.
     #[serde(default = "all")]
     #[schema(minimum = 0, maximum = 1)]
     rate: f64,

@@ -1,10 +1,10 @@
-//! Work that would stop other requests for too long: [`blocking`].
+//! Work that would block other requests for too long: [`blocking`].
 
 use axum::http::StatusCode;
 
 use crate::problem::{BUG, Problem};
 
-/// Runs work that would stop other requests for too long.
+/// Runs work that would block other requests for too long, in a thread of its own.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ pub(super) const JSON: &str = "application/json";
 /// The media type of JSON values, one per line.
 pub(super) const NDJSON: &str = "application/x-ndjson";
 
-/// The header that makes a repeated request change nothing.
+/// The header with the key of a request. A repeated request with the same key changes nothing.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The maximum length of a name or an id, in characters.
@@ -87,13 +87,13 @@ pub(super) fn not_json(detail: String) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "not-json", detail)
 }
 
-/// Returns true if a text can be the name of a set.
+/// Returns true if a text can be the name of a set: 1 to 100 ASCII letters, digits, `-`, `_` and `.`.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
     is_short(text) && text.chars().all(is_plain)
 }
 
-/// Returns true if a text can be an id: 1 to 100 characters, without control characters.
+/// Returns true if a text can be an id or a name: 1 to 100 characters, without control characters.
 pub(crate) fn is_short(text: &str) -> bool {
     (1..=LONGEST_NAME).contains(&text.chars().count()) && !text.chars().any(char::is_control)
 }

@@ -43,11 +43,11 @@ async fn evaluate_events(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let IgnoredAny = json(&headers, &body, "invalid-record")?;
-    // Browsers send this header. On this server, only the panel makes such requests by a script.
+    // Browsers send this header. Of the pages of this server, only the panel sends this request.
     let is_panel = headers.get("sec-fetch-site").is_some_and(|it| it == "same-origin");
     let source = ("request", is_panel.then_some(Page::Panel));
     let mut progress = progress::evaluate(app.clone(), body.into(), source);
-    // Clients see the status of an error that comes before the first result.
+    // An error before the first result becomes the status of the response.
     let first = match progress.recv().await {
         Some(Progress::End(Err(error))) => return Err(error.problem),
         Some(first) => first,

@@ -1,4 +1,4 @@
-//! `/v1/metrics/feedback` and `/v1/metrics/adoption`: scores beside the opinions of users, and the use of sets.
+//! `/v1/metrics/feedback` and `/v1/metrics/adoption`: the correlation of scores with opinions, and the use of sets.
 
 use std::collections::BTreeMap;
 
@@ -94,8 +94,8 @@ struct FeedbackMetrics {
 
 /// Returns the correlation of scores with thumbs.
 ///
-/// The opinion about a sample is the share of thumbs up. Samples that were evaluated only because of their `error` do
-/// not count.
+/// The opinion about a sample is the share of thumbs up. The correlations do not count samples that were evaluated only
+/// because of their `error`.
 #[utoipa::path(get, path = "/v1/metrics/feedback", params(FeedbackQuery),
     responses(
         (status = 200, description = "the correlations with 95% confidence intervals", body = FeedbackMetrics),

@@ -39,7 +39,7 @@ use crate::openapi::{Info, document};
 use crate::pages;
 use crate::problem::{Problem, everywhere, of_panic};
 
-/// The time limit of a request, with the answers of its judges.
+/// The time in which the response of a request must begin, with the answers of its judges.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Makes all routes: those of the API (`access` checks their tokens), and the pages.

@@ -76,8 +76,8 @@ struct AssertionRate {
     errored: u64,
     /// The number of results of assertions that did not apply.
     skipped: u64,
-    /// The share of passes among passes and failures; `null` without passes and failures. If the samples were chosen with
-    /// different rates, each result counts as often as the number of samples that it stands for.
+    /// The share of passes among passes and failures; `null` without passes and failures. If the samples were chosen
+    /// with different rates, each result counts as often as the number of samples that it stands for.
     pass_rate: Option<f64>,
     /// The number of samples that the passes and failures stand for. To join rates, weight each `pass_rate` with it.
     weight: f64,
@@ -85,11 +85,12 @@ struct AssertionRate {
     low: Option<f64>,
     /// The upper end of the interval.
     high: Option<f64>,
-    /// The exponentially weighted pass rate of this and the earlier periods since `after`, of the same agent, assertion,
-    /// version and set; `null` without passes and failures. The half-life is 12 hours, 7 days or 4 weeks, by `period`.
+    /// The exponentially weighted pass rate of this and the earlier periods since `after`, of the same agent,
+    /// assertion, version and set; `null` without passes and failures. The half-life is 12 hours, 7 days or 4 weeks, by
+    /// `period`.
     weighted_pass_rate: Option<f64>,
-    /// The results of the samples that were evaluated only because of their `error`; absent if there are none. The other
-    /// numbers do not count them.
+    /// The results of the samples that were evaluated only because of their `error`; absent if there are none. The
+    /// other numbers do not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_samples: Option<ErrorSamples>,
 }
@@ -161,7 +162,7 @@ struct AssertionRates {
     releases: Vec<AgentRelease>,
 }
 
-/// Adds the exponentially weighted rate to the rates of each series, whose periods are in order.
+/// Adds the exponentially weighted rate to the rates of each series. The order of `rates` is by series, then by time.
 fn weighted(rates: BTreeMap<RateKey, PeriodResults>, period: Period) -> Vec<AssertionRate> {
     let mut series: Option<(RateKey, WeightedRate)> = None;
     let mut items = Vec::new();

@@ -99,7 +99,7 @@ async fn start(
 ) -> Result<Response, Problem> {
     let new: NewRun = read_json(&headers, &body, "invalid-run")?;
     let key = request_key(&headers, &caller, "POST /v1/runs", &body)?;
-    // The task goes on if the client leaves, so that the run is stored with its key.
+    // The task continues if the client leaves, so that the response is stored with its key.
     let author = caller.name().to_owned();
     let started = tokio::spawn(async move { start_once(&app, new, key, &author).await }).await;
     let run = started.map_err(|err| NotStarted::Internal(err.to_string()))??;
@@ -142,7 +142,7 @@ pub(crate) async fn start_run(
             Ok(version) => {
                 let _ = run.suite_version.set(version);
             }
-            // The run goes on, so the request must not be repeated.
+            // The run has started, so this error must not make the client repeat the request.
             Err(err) => Problem::from(err).report_cause(app.runs.world()),
         }
     }
@@ -247,9 +247,9 @@ async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run
 /// Follows a run as server-sent events: `progress`, `case`, `gate`, and `done` at the end.
 ///
 /// A client that reconnects with the header `last-event-id` gets only the events after that one, but all events if the
-/// run was resumed or the server was restarted. Of past `progress` events, only the last one is sent. A run that did not
-/// run in this process has no `progress` events, and its cases are in the order of the report. The event `omitted` stands
-/// for older events that the server does not keep; the report has their cases.
+/// run was resumed or the server was restarted. Of past `progress` events, only the last one is sent. A run that did
+/// not run in this process has no `progress` events, and its cases are in the order of the report. The event `omitted`
+/// stands for older events that the server does not keep; the report has their cases.
 #[utoipa::path(get, path = "/v1/runs/{id}/events",
     params(("id" = String, Path, description = "the id of the run"), ("last-event-id" = Option<String>, Header, description = "the id of the last event that was received")),
     responses(
@@ -323,7 +323,8 @@ impl PastRun {
     }
 
     /// Returns the events after the first `seen` ones. They are read in portions, so that a long run needs no more
-    /// memory. If a case cannot be read, the operator gets a notice, and the last event is `done` with the error.
+    /// memory than a short one. If a case cannot be read, the operator gets a notice, and the last event is `done` with
+    /// the error.
     fn events(
         self,
         seen: usize,
@@ -492,7 +493,7 @@ async fn compare(
     Ok(Json(comparison).into_response())
 }
 
-/// Reads runs in another thread, because files block.
+/// Reads runs in another thread, because reading files would block other requests.
 pub(crate) async fn blocking<T: Send + 'static>(
     app: App,
     read: impl FnOnce(&RunService) -> Result<T, NotRead> + Send + 'static,

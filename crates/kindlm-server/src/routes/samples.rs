@@ -1,4 +1,4 @@
-//! `/v1/samples` and `/v1/feedback`: outputs of agents in production, and what their users think.
+//! `/v1/samples` and `/v1/feedback`: outputs of agents in production, and the opinions of their users.
 
 use std::collections::HashMap;
 
@@ -92,7 +92,7 @@ async fn add(
     }
     let key = request_key(&headers, &caller, "POST /v1/samples", &body)?;
     let redactor = app.redactor.clone();
-    // Parsing and masking 8 MiB would stop other requests for too long.
+    // Parsing and masking 8 MiB here would block other requests for too long.
     let samples = blocking(move || parse(redactor.as_deref(), &body, is_lines)).await??;
     let stored = app.store.add_samples(&samples, key.as_ref()).await?;
     if !stored.is_repetition {
@@ -120,7 +120,7 @@ fn parse(
     lines.map(|(at, line)| sample(redactor, line, &format!("line {}: ", at + 1))).collect()
 }
 
-/// Reads one sample. `place` is the start of error messages.
+/// Reads one sample. Error messages begin with `place`, such as `line 2: `.
 fn sample(redactor: Option<&Redactor>, json: &[u8], place: &str) -> Result<NewSample, Problem> {
     let body: Value = serde_json::from_slice(json)
         .map_err(|err| not_json(format!("{place}the sample is not JSON: {err}")))?;
@@ -161,8 +161,8 @@ fn check_tags(body: &Map<String, Value>, place: &str) -> Result<(), Problem> {
     }
 }
 
-/// Replaces numbers of identifiers that are not whole, or larger than 64 bits, by their texts. As floating-point numbers,
-/// different ids could become equal.
+/// Replaces identifiers that are numbers with a fraction, or larger than 64 bits, by their texts. As floating-point
+/// numbers, different ids could become equal.
 fn keep_digits(body: &mut Map<String, Value>, json: &[u8]) -> serde_json::Result<()> {
     let is_rounded = |it: &Value| it.as_number().is_some_and(Number::is_f64);
     if !IDENTIFIERS.iter().any(|key| body.get(*key).is_some_and(is_rounded)) {
@@ -302,11 +302,12 @@ async fn make_case(
         let (name, item) = (case_name(&id), yaml.clone());
         let path = suite.clone();
         let add = move |runs: &RunService| runs.append_test(&path, &name, &item);
-        // The versions of two requests are stored in the order of their changes.
+        // With the lock, the versions of two requests are stored in the order of their changes.
         let _edits = app.suite_edits.lock().await;
         let texts = read_runs(app.clone(), add).await?;
         for (text, author) in [(texts.old, ""), (texts.new, caller.name())] {
-            // The case is added, so a request that is repeated would fail.
+            // The file has the case already. After an error, the client would repeat the request, which would then
+            // fail.
             if let Err(err) = app.store.put_suite(&suite, &text, author).await {
                 Problem::from(err).report_cause(app.runs.world());
             }

@@ -42,7 +42,7 @@ async fn add(State(app): State<App>, headers: HeaderMap, body: Bytes) -> Result<
     };
     let is_gzipped = is_gzipped(&headers)?;
     let redactor = app.redactor.clone();
-    // Decoding and masking 8 MiB would stop other requests for too long.
+    // Decoding and masking 8 MiB here would block other requests for too long.
     let divided = blocking(move || {
         decode(&body, encoding, is_gzipped).map(|it| parts(it, redactor.as_deref()))
     });

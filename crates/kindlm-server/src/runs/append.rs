@@ -15,15 +15,15 @@ pub(crate) struct Appended {
 }
 
 impl RunService {
-    /// Adds a test case to the end of the list `tests` of a suite, and returns the texts of the file before and after. The rest
-    /// of the file is unchanged.
+    /// Adds a test case to the end of the list `tests` of a suite, and returns the texts of the file before and after.
+    /// Of the other lines, only mixed line ends are changed.
     ///
     /// `item` is an item of a YAML list, which may begin with comments.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such suite, if it has a case with this name, if the file cannot be extended, or if it cannot be
-    /// written.
+    /// Fails if there is no such suite, if it has a case with this name, if the file cannot be extended, or if it
+    /// cannot be written.
     pub(crate) fn append_test(
         &self,
         suite: &str,
@@ -34,7 +34,7 @@ impl RunService {
             return Err(NotRead::NoSuite(suite.to_owned()));
         }
         let path = SuiteFolder::new(self.world(), Path::new(suite)).path;
-        // Two requests must not replace the same text.
+        // Without the lock, two requests could extend the same text, and one case would be lost.
         let _edits = self.lock_edits();
         let failed =
             |err: std::io::Error| NotRead::Failed(format!("cannot change `{suite}`: {err}"));
@@ -61,7 +61,7 @@ fn has_test(suite: &str, name: &str) -> bool {
     tests.into_iter().flatten().any(|it| it.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// Inserts an item after the last item of the block list `tests`. Returns `None` if there is no such list.
+/// Inserts an item after the last item of the YAML block list `tests`. Returns `None` if `tests` is no block list.
 fn insert_item(suite: &str, item: &str) -> Option<String> {
     let lines: Vec<&str> = suite.lines().collect();
     let is_blank = |line: &str| {

@@ -118,7 +118,7 @@ impl RunService {
         Ok((SuiteFolder::new(world, path), key))
     }
 
-    /// Finds a side. Unlike on the command line, no word names a file.
+    /// Finds a side. Unlike on the command line, `word` cannot be the path of a file.
     fn side(&self, of: (&SuiteFolder, &SuiteKey), word: &str) -> Result<Side, NotRead> {
         let (place, key) = of;
         let unknown = || NotRead::NoSide(word.to_owned());
@@ -150,7 +150,7 @@ impl RunService {
     }
 }
 
-/// Converts the failure of a run that a key of the request accepts.
+/// Converts the failure of a run that the request could accept with `key`.
 fn accepted_by(key: &str, failure: Failure) -> NotRead {
     let message = failure.message.unwrap_or_default();
     NotRead::Refused(format!("{message}; send `\"{key}\": true` to accept this"))

@@ -130,7 +130,7 @@ pub(crate) struct Known {
     events: VecDeque<(usize, Event)>,
     /// The size of these events, in bytes.
     bytes: usize,
-    /// The number of the last event that is not kept any more.
+    /// The number of the last event that was removed; 0 if none was removed.
     omitted: usize,
     /// The last `progress` event. It replaces the earlier `progress` events.
     progress: Option<(usize, Event)>,
@@ -252,7 +252,7 @@ impl LiveRun {
     /// Waits until the run has ended.
     pub(super) async fn ended(&self) {
         let mut count = self.count.subscribe();
-        // The sender is a field of this value, so it cannot be closed.
+        // This cannot fail, because the sender is a field of this value.
         let _ = count.wait_for(|_| self.has_ended()).await;
     }
 
@@ -288,12 +288,12 @@ impl LiveRun {
         self.add([], |it| it.state = RunState::Running);
     }
 
-    /// Adds the events of the gates.
+    /// Adds the events of the gates of the report.
     pub(super) fn judged(&self, report: &AnyReport<'_>) {
         self.add(Event::of_gates(&RunHead::of(report)), |_| {});
     }
 
-    /// Marks the run as ended, and adds the last event. The error has no secrets.
+    /// Marks the run as ended, and adds the last event. Clients see `error`, so it must not contain secrets.
     pub(super) fn end(&self, state: RunState, error: Option<String>) {
         let done = Event::done(&self.id, state, error.as_deref());
         self.add([done], |it| {
@@ -377,7 +377,7 @@ impl Progress for Watcher {
                 let progress = json!({"finished": finished, "total": total});
                 self.0.add([Event::new(PROGRESS, &progress)], |it| it.finished = finished);
             }
-            // `case_failed` gets the other cases, with their reasons.
+            // `case_failed` receives failed and errored cases, with their reasons.
             RunProgress::CaseFinished(case)
                 if !matches!(case.outcome, Outcome::Failed | Outcome::Errored) =>
             {

@@ -1,7 +1,8 @@
 //! Runs of the suites in a folder: starts them, follows them, and reads their reports.
 //!
 //! Runs are stored beside their suites, in `.kindlm/runs`, as `kindlm test` stores them. So both see the same runs. The
-//! store does not have the selection of a run that a server started, so a server must resume it.
+//! store does not have the selection (`tests`, `tags`, `models`, `repeat`) of a run that a server started. Only a
+//! server can resume such a run, because its request repeats the selection.
 
 mod append;
 mod baselines;
@@ -28,10 +29,10 @@ pub(crate) use stored::{NotRead, PastCases, RunInfo};
 /// The maximum number of runs that wait or run at once.
 const MAX_OPEN: usize = 100;
 
-/// The number of ended runs whose events are kept.
+/// The number of ended runs whose events stay in memory.
 const ENDED_KEPT: usize = 100;
 
-/// The number of runs whose page data is kept, in compressed form.
+/// The number of runs whose page data stays in memory, in compressed form.
 const PAGES_KEPT: std::num::NonZeroUsize = std::num::NonZeroUsize::new(4).unwrap();
 
 /// Runs the suites of a folder. Clones share the runs.
@@ -52,7 +53,7 @@ struct Inner {
     runtime: Handle,
     live: Mutex<Vec<Arc<LiveRun>>>,
     pages: Mutex<LruCache<String, KeptPage>>,
-    /// Held while the file of a suite is changed.
+    /// Locked while a request changes the file of a suite.
     edits: Mutex<()>,
 }
 
@@ -69,7 +70,8 @@ impl std::fmt::Debug for RunService {
 }
 
 impl RunService {
-    /// Creates the service for the suites below `suites`; `None` for no suites. Inline suites name `models`.
+    /// Creates the service for the suites below `suites`; `None` for no suites. Inline suites can name only `models`;
+    /// with `None`, the service refuses them.
     ///
     /// At most `at_once` runs run at the same time; further runs wait. It must be called in a tokio runtime, in which
     /// runs wait for their turn.
@@ -100,12 +102,13 @@ impl RunService {
         &self.inner.world
     }
 
-    /// Waits until no other request changes the file of a suite.
+    /// Waits until no other request changes the file of a suite, and locks the files for this one.
     fn lock_edits(&self) -> MutexGuard<'_, ()> {
         self.inner.edits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a run that this process started; `None` if it did not, or if the run ended long ago.
+    /// Returns a run that this process started; `None` if there is none, or if the run ended and was removed for newer
+    /// ones.
     pub(crate) fn live(&self, id: &str) -> Option<Arc<LiveRun>> {
         self.inner.all_live().into_iter().find(|it| it.id == id)
     }
@@ -113,7 +116,8 @@ impl RunService {
     /// Stops all runs, and waits until they have written their reports.
     pub async fn stop(&self) {
         let runs = self.inner.all_live();
-        // A run that waits for its turn must not start when another one ends.
+        // Cancel all runs first, so that no waiting run starts when another one ends. The second cancellation aborts
+        // running executions.
         for run in &runs {
             run.cancel();
             run.cancel();

@@ -32,7 +32,8 @@ pub(crate) struct NewRun {
     /// The names of test cases: a part of the name, a glob, or `/a regular expression/`. Without names, all run.
     #[serde(default)]
     tests: Vec<String>,
-    /// The tags to select by: a test case must have at least one of them. `!tag` leaves out the test cases with this tag.
+    /// The tags to select by: a test case must have at least one of them. `!tag` leaves out the test cases with this
+    /// tag.
     #[serde(default)]
     tags: Vec<String>,
     /// The ids of the models. Without ids, all run.
@@ -80,7 +81,7 @@ impl<'de> Deserialize<'de> for SuiteChoice {
 }
 
 impl NewRun {
-    /// Plans a run of the test cases with these names; of all test cases without names.
+    /// Plans a run of the test cases with these names; of all test cases if `tests` is empty.
     pub(crate) fn new(suite: String, tests: Vec<String>) -> Self {
         let (tags, models) = (Vec::new(), Vec::new());
         let suite = SuiteChoice::Named(suite);
@@ -93,11 +94,11 @@ impl NewRun {
 pub(crate) enum NotStarted {
     /// There is no such suite.
     NoSuite(String),
-    /// The server runs no inline suites, because this option is missing.
+    /// The server runs no inline suites, because it was started without this option.
     NoInline(&'static str),
     /// The suite or the selection is invalid.
     Invalid(Failure),
-    /// This number of runs wait or run already.
+    /// So many runs wait or run already that no other one is accepted. The value is the limit.
     TooMany(usize),
     /// The run with this id has not ended yet.
     Running(String),
@@ -112,14 +113,13 @@ impl From<Failure> for NotStarted {
 }
 
 impl RunService {
-    /// Plans a run, and starts it when it is its turn.
+    /// Plans a run, and starts it as soon as fewer runs than permitted are running. Returns the run, and the text of
+    /// the suite's file; `None` for an inline suite.
     ///
     /// # Errors
     ///
     /// Fails if the options are invalid, the suite cannot be opened, no test case is selected, the run to resume is not
-    /// found or has not ended, or too many runs wait.
-    ///
-    /// Returns the run, and the text of the suite's file; `None` for an inline suite.
+    /// found or has not ended, or too many runs wait or run.
     pub(crate) async fn start(
         &self,
         new: NewRun,
@@ -174,8 +174,8 @@ impl RunService {
         Ok((prepared, run, text))
     }
 
-    /// Opens a suite, and returns its name: the path, or the name in the text of an inline suite. Returns the text of the
-    /// file too; `None` for an inline suite.
+    /// Opens a suite, and returns it with its name: the path, or the name in the text of an inline suite. Returns the
+    /// text of the file too; `None` for an inline suite.
     fn open_suite(
         &self,
         suite: &SuiteChoice,
@@ -233,7 +233,7 @@ fn tag(text: &str) -> Tag {
     }
 }
 
-/// Ends a run also if its thread panics.
+/// Marks a run as ended when this value is dropped, so that the run ends even if its thread panics.
 struct Ends<'a>(&'a LiveRun);
 
 impl Drop for Ends<'_> {
@@ -246,7 +246,7 @@ impl Drop for Ends<'_> {
 }
 
 impl Inner {
-    /// Waits for the run's turn, and runs it.
+    /// Waits for a permit, and performs the run. A run that is cancelled while it waits does not start.
     fn perform(&self, prepared: Prepared, run: &Arc<LiveRun>) {
         let _ends = Ends(run);
         let turn = self.runtime.block_on(async {

@@ -269,7 +269,7 @@ impl RunService {
             return Ok(Arc::clone(found));
         }
         let (place, saved) = self.open(id)?;
-        // A report that is replaced while it is read is read again.
+        // The cases are read from the file below. If the report is replaced meanwhile, the next request reads it again.
         let version = page_version(&place, id);
         let mutation = saved.mutation(&self.inner.world);
         let served = serve_run(&saved.report, mutation.as_ref());

@@ -11,20 +11,20 @@ use kindlm_run::{Failure, SuiteFolder};
 
 use super::RunService;
 
-/// The maximum depth of a suite below the folder of suites.
+/// The maximum depth of a suite below the folder of suites; 1 is the folder itself. Deeper suites are ignored.
 const MAX_DEPTH: usize = 4;
 
 /// The folder of the runs of inline suites, below the folder of suites.
 const INLINE: &str = ".inline";
 
-/// The maximum number of suites.
+/// The maximum number of suites. Further suites are ignored.
 const MAX_SUITES: usize = 1000;
 
-/// The paths of all suites: below the folder of suites, and as the operating system knows them.
+/// The paths of all suites: the path below the folder of suites, and the full path of the file.
 pub(super) struct Suites(Vec<(String, PathBuf)>);
 
 impl Suites {
-    /// Returns the path below the folder of suites; `None` if the file is no suite.
+    /// Returns the path of a file below the folder of suites; `None` if the file is no suite.
     pub(super) fn path(&self, file: &Path) -> Option<String> {
         self.0.iter().find(|(_, it)| it == file).map(|(name, _)| name.clone())
     }
@@ -33,7 +33,7 @@ impl Suites {
 impl RunService {
     /// Returns the names of all suites, sorted: their paths below the folder of suites.
     ///
-    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`, or one with the ending `.yml`. Without a folder of
+    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`, or the same with the ending `.yml`. Without a folder of
     /// suites, the list is empty.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ fn search(folder: &Path, before: &str, depth: usize, found: &mut Vec<String>) ->
         if name.starts_with('.') || found.len() >= MAX_SUITES {
             continue;
         }
-        // The type of a link is the link, so neither folders nor files outside are followed.
+        // `file_type` does not follow links, so a link cannot add files from outside the folder.
         let kind = entry.file_type()?;
         if kind.is_file() && is_suite(&name) {
             found.push(format!("{before}{name}"));
