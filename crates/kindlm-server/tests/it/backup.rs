@@ -39,7 +39,7 @@ fn sqlite_is_copied_while_the_server_runs() {
         let copy = folder.path().join("copy.db").metadata().unwrap();
         assert_eq!(copy.permissions().mode() & 0o777, 0o600);
     }
-    // A file that exists is kept.
+    // A backup does not replace a file.
     let again = back_up(folder.path(), "sqlite://kindlm.db", "copy.db");
     assert_eq!(again.status.code(), Some(2), "{again:?}");
     let restored = Server::start(folder.path(), &["--database", "sqlite://copy.db"]);

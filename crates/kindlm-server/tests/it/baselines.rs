@@ -95,7 +95,7 @@ fn baselines_are_set_from_runs_and_compared() {
     assert_eq!(compared["schemaVersion"], 1, "{compared}");
     assert_eq!(compared["comparison"]["before"]["name"], "baseline `main`", "{compared}");
     assert_eq!(compare("main", "last").json()["comparison"]["after"]["runId"], json!(good));
-    // The interval of two cases excludes only the largest fall.
+    // With two cases, the confidence interval excludes only a fall of 100 percentage points.
     let verdict = |margin: &str| {
         let path = format!("/v1/compare?suite=kindlm.yaml&before={all}&after={all}{margin}");
         server.get(&path).json()["comparison"]["verdict"]["kind"].clone()

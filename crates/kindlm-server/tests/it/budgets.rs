@@ -12,7 +12,8 @@ use sqlx::{ConnectOptions as _, Connection as _};
 
 use crate::server::Server;
 
-/// Runs a test in which a budget must not begin again. A test during which the day (UTC) has changed is repeated.
+/// Runs a test that must end on the day (UTC) on which it began, because a new day has a new budget. Repeats the test
+/// if the day has changed.
 fn within_a_day(test: impl Fn()) {
     loop {
         let day = today();
@@ -25,7 +26,7 @@ fn within_a_day(test: impl Fn()) {
     }
 }
 
-/// Stores a sample, and returns its state after its turn in the queue.
+/// Stores a sample, waits until it is not pending any more, and returns its state.
 fn state(server: &Server, id: &str) -> Value {
     let sample = json!({"id": id, "agent": "shop", "agent_input": "q", "agent_output": "a refund"});
     assert_eq!(server.json("POST /v1/samples", &sample).status, 200);
@@ -91,7 +92,8 @@ fn spend_evaluations() {
     }
 }
 
-/// Starts a server whose judge has this price.
+/// Starts a server with a judge and an assertion set that asks the judge. `price` is YAML that is added to the model of
+/// the judge.
 fn judged(folder: &Path, judge: &MockServer, price: &str) -> Server {
     let config = format!(
         "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
@@ -122,7 +124,7 @@ fn polite() -> MockServer {
 }
 
 #[test]
-fn evaluation_is_stored_if_its_cost_cannot_be() {
+fn results_are_stored_if_their_cost_cannot_be_stored() {
     within_a_day(lose_the_cost);
 }
 

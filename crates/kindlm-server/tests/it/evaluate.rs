@@ -11,7 +11,7 @@ use crate::server::Server;
 const JSON: &str = "content-type: application/json";
 const HOST: &str = "host: localhost";
 
-/// A text that only files have which no request may read.
+/// The text of files that no request may read. A response that contains it shows that a file was read.
 pub(crate) const CANARY: &str = "canary-7f3a";
 
 #[test]
@@ -50,7 +50,8 @@ pub(crate) fn write_canaries(folder: &Path) {
     }
 }
 
-/// Returns checks whose scripts read the files of [`write_canaries`]. Each would pass, or show what it has read.
+/// Returns checks whose scripts try to read the files of [`write_canaries`]. A check that could read a file would pass,
+/// or show its text.
 pub(crate) fn checks_that_load_files() -> Vec<Value> {
     let mut checks = Vec::new();
     for path in ["./canary.json", "./canary.txt", "./canary.js"] {
@@ -160,7 +161,7 @@ fn checks_that_leave_the_sandbox_are_refused() {
         let detail = reply.json()["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains(field), "{expect}: {detail}");
     }
-    // A script in the sandbox finds neither files, nor variables, nor the network.
+    // A script in the sandbox has neither the network nor environment variables.
     let request =
         format!("const reply = await fetch('{}');\nreturn reply.status > 0", target.url());
     for code in [request.as_str(), "process.env.MOCK_KEY === 'k'"] {

@@ -29,7 +29,7 @@ fn wait(mut has_happened: impl FnMut() -> bool, shown: impl Fn() -> String) {
     }
 }
 
-/// Returns the sum of a number of `/metrics` over all its labels that contain `label`.
+/// Returns the sum of the values of a metric in `/metrics` whose labels contain `label`.
 fn metric(server: &Server, name: &str, label: &str) -> u64 {
     let body = server.get("/metrics").body;
     let lines = body.lines().filter_map(|it| it.strip_prefix(name)?.strip_prefix('{'));
@@ -146,7 +146,7 @@ fn occupy(servers: &[&Server], judge: &MockServer, sent: &mut usize) {
         send(
             server,
             ids.map(|it| {
-                // Equal questions would be asked once.
+                // The outputs differ, because equal questions are sent to the judge only once.
                 let mut sample = sample(it, "shop", &format!("sorry {it}"));
                 sample["agent_input"] = Value::from("q");
                 sample
@@ -241,7 +241,7 @@ fn evaluation_ends_when_its_client_leaves() {
 }
 
 #[test]
-fn clients_that_do_not_read_free_their_places() {
+fn connections_whose_clients_do_not_read_are_closed() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
     // Together, these responses are larger than the buffers of a connection.

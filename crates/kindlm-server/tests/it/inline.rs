@@ -177,7 +177,7 @@ fn inline_suite_has_only_permitted_keys() {
     let head = ["host: localhost", "content-type: application/json"];
     let reply = server.send("POST /v1/runs", &head, body.as_bytes());
     assert!(reply.json()["detail"].as_str().unwrap().starts_with("suite:3:1: "), "{}", reply.body);
-    // The page of the server lists the permitted keys.
+    // The page `docs/server.md` lists the permitted keys.
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
     let page = std::fs::read_to_string(page).unwrap();
     for suite in [with("zzzzz: 1"), within("zzzzz: 1"), with("defaults: { zzzzz: 1 }")] {
@@ -191,7 +191,7 @@ fn inline_suite_has_only_permitted_keys() {
     assert!(!folder.path().join("written").exists());
 }
 
-/// A text of the suite, what replaces it, and a part of the message that refuses it.
+/// A text of [`SUITE`], its replacement, and a part of the message that refuses the changed suite.
 const OUTSIDE: &[(&str, &str, &str)] = &[
     (
         "tests:\n",
@@ -272,7 +272,7 @@ fn checks_of_inline_suites_stay_in_the_sandbox_when_they_run() {
     let mock = MockServer::start().unwrap();
     let folder = folder(&mock);
     let server = start(folder.path());
-    // A check from templates finds neither files, nor variables, nor the network when it runs.
+    // Templates build the path of a file only when the check runs. Scripts try an environment variable and the network.
     for check in [
         "{ type: equals, value: \"{{ a }}{{ b }}\" }",
         "{ type: javascript, value: \"process.env.MOCK_KEY === 'k'\" }",
@@ -351,7 +351,7 @@ fn old_runs_of_inline_suites_are_deleted() {
     for file in std::fs::read_dir(runs.join(&old)).unwrap() {
         let path = file.unwrap().path();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        // A thousand years ago.
+        // Move the start of the run to a thousand years ago.
         let text = text.replace("\"startedAt\":\"20", "\"startedAt\":\"10");
         std::fs::write(&path, text).unwrap();
     }

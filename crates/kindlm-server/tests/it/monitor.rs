@@ -204,7 +204,7 @@ fn series_of_a_check_is_the_same_for_all_results() {
     let alerts = server.get("/v1/alerts").json();
     assert_eq!(alerts["items"].as_array().unwrap().len(), 1, "{alerts}");
     assert_eq!(alerts["items"][0]["assertion"], "keywords", "{alerts}");
-    // After the deletion, neither a name nor an alert is left.
+    // The deletion also deletes the alerts and the detectors, which contain names of checks.
     assert_eq!(server.send("DELETE /v1/samples?agent=shop", &["host: localhost"], b"").status, 200);
     assert_eq!(server.get("/v1/alerts").json()["items"], json!([]));
     assert_eq!(count(folder.path(), "SELECT count(*) AS n FROM detectors"), 0);
@@ -319,7 +319,7 @@ fn scores_and_edits_are_measured_for_people() {
         server.send("POST /v1/evaluate/events", &head, record.to_string().as_bytes()).status,
         200
     );
-    // A program is not a page.
+    // Without `sec-fetch-site`, the request comes from a program, and is not counted for a page.
     assert_eq!(server.evaluate(&record).status, 200);
     let metrics = server.get("/v1/metrics/adoption").json();
     assert_eq!([&metrics["agents"], &metrics["agents_with_set"]], [1, 1], "{metrics}");
@@ -428,7 +428,7 @@ fn sample_waits_until_its_judge_answers() {
 
 #[test]
 fn as_many_samples_are_evaluated_at_once_as_there_are_workers() {
-    /// More than the default.
+    /// This is more than the default.
     const WORKERS: usize = 7;
     let folder = tempfile::tempdir().unwrap();
     let judge = MockServer::answering(says_polite).unwrap();
@@ -438,7 +438,7 @@ fn as_many_samples_are_evaluated_at_once_as_there_are_workers() {
     judge_shop(&server);
     judge.hold();
     let samples = (0..WORKERS).map(|it| {
-        // Equal questions would be asked once.
+        // The outputs differ, because equal questions are sent to the judge only once.
         let mut sample = sample(it, "shop", &format!("sorry {it}"));
         sample["agent_input"] = json!("q");
         sample

@@ -76,7 +76,7 @@ fn playground_shows_a_card_for_each_check() {
     for part in ["1 of 2 passed", "✗ failed", "✓ passed", "&#60;b&#62;money", "score 0.50"] {
         assert!(reply.body.contains(part), "{part}: {}", reply.body);
     }
-    // The form keeps what was written.
+    // The page shows the submitted fields again.
     assert!(reply.body.contains("&#60;script&#62;alert(1)"), "{}", reply.body);
     for (fields, expected) in [
         (vec![("output", "x"), ("rules", "It is polite.")], "`models`"),
@@ -121,7 +121,7 @@ fn playground_streams_results_while_the_judge_works() {
     let fields = [("output", "sorry <b>"), ("rules", "It is polite."), ("checks", checks)];
     judge.hold();
     let mut stream = server.begin("POST /", &head, encoded(&fields).as_bytes());
-    // The check by rules is shown before the judge answers.
+    // The deterministic check is shown before the judge answers.
     let mut early = String::new();
     while !early.contains("</li>") {
         let mut part = [0; 4096];
@@ -569,7 +569,8 @@ fn senders_without_a_token_cannot_send_large_forms() {
     }
 }
 
-/// Starts a judge that fails rules about a coupon or a voucher. It answers records with a slow agent after a second.
+/// Starts a judge that fails rules about a coupon or a voucher. If a question contains `slow agent`, the judge answers
+/// after a second.
 fn judge() -> MockServer {
     MockServer::answering(|request| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
@@ -625,7 +626,7 @@ fn pages_work_in_chromium() {
     );
     std::fs::write(folder.path().join("judge.yaml"), config).unwrap();
     let builder = format!("http://localhost:{}", free_port());
-    // The test answers for this model, when it wants to.
+    // The browser test is the server of this model, so it decides when the model answers.
     let model = format!("http://127.0.0.1:{}", free_port());
     std::fs::write(folder.path().join("suites/held.kindlm.yaml"), held(folder.path(), &model))
         .unwrap();

@@ -60,7 +60,8 @@ fn joined(mut body: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the head and the body of a response. Returns `None` if the connection ended before the head.
+/// Returns the head in lower case, and the body of a response. Returns `None` if the connection ended before the
+/// end of the head.
 fn received(mut stream: TcpStream) -> Option<(String, Vec<u8>)> {
     let mut reply = Vec::new();
     let _ = stream.read_to_end(&mut reply);
@@ -129,12 +130,12 @@ impl Server {
         drop(self);
     }
 
-    /// Sends a request with these lines of the head after its first line.
+    /// Sends a request: its first line without the HTTP version, further lines of its head, and its body.
     pub(crate) fn send(&self, first: &str, head: &[&str], body: &[u8]) -> Reply {
         Reply::new(self.exchange(first, head, body))
     }
 
-    /// Returns the head and the body of a response whose body is not text.
+    /// Sends a GET request that accepts gzip, and returns the head and the body of the response.
     pub(crate) fn bytes(&self, path: &str) -> (String, Vec<u8>) {
         let head = ["host: localhost", "accept-encoding: gzip"];
         self.exchange(&format!("GET {path}"), &head, b"")
@@ -167,7 +168,7 @@ impl Server {
         TcpStream::connect(&self.address).unwrap()
     }
 
-    /// Sends JSON, on behalf of this machine.
+    /// Sends JSON with a `Host` that a server without tokens accepts.
     pub(crate) fn json(&self, first: &str, body: &Value) -> Reply {
         let head = ["host: localhost", "content-type: application/json"];
         self.send(first, &head, body.to_string().as_bytes())

@@ -53,7 +53,7 @@ fn each_change_of_a_set_is_a_version() {
 }
 
 #[test]
-fn sets_of_no_agent_can_be_deleted() {
+fn only_sets_without_an_agent_can_be_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let (_, admin) = token(folder.path(), &["create", "Ann", "--scopes", "admin"]);
     let (_, reader) = token(folder.path(), &["create", "page", "--scopes", "read,evaluate"]);
@@ -76,7 +76,7 @@ fn sets_of_no_agent_can_be_deleted() {
     assert_eq!(send(&admin, delete, &Value::Null).status, 404);
     let record = json!({"agent_output": "x", "set": "support"});
     assert_eq!(send(&reader, "POST /v1/evaluate", &record).status, 422);
-    // Results of the deleted versions are never those of a later one.
+    // A later set has other version numbers, so the results of the deleted versions cannot count for it.
     assert_eq!(send(&admin, set, &contains("money")).json()["version"], 2);
 }
 

@@ -99,7 +99,7 @@ async fn each_change_of_a_set_is_a_version(store: &Store) {
         store.set_versions("b").await.unwrap().iter().map(|it| it.version).collect();
     assert_eq!(versions, [4, 3, 2, 1]);
     assert_eq!(store.sets().await.unwrap().len(), 2);
-    // The sets of the agents in the other tests.
+    // The agents in the other tests use these sets.
     for name in ["set", "t"] {
         store.put_set(name, &first, "", &ExpectedVersion::Any).await.unwrap();
     }
@@ -562,7 +562,7 @@ async fn rates_count_only_what_the_rate_chose(store: &Store) {
     store.rates(&filter).await.unwrap().unwrap().values().for_each(|it| all.add_all(*it));
     assert_eq!(all.counts, Counts { passed: 3, failed: 11, ..Counts::default() });
     assert_eq!(all.of_errors, Counts { failed: 2, ..Counts::default() });
-    // Each result of `free` stands for 10 samples: 30 of 40 passed, and none of the 10 of `pro`.
+    // Each result of `free` stands for 10 samples: 30 of 40 passed. None of the 10 samples of `pro` passed.
     assert!((all.tally.rate().unwrap() - 30.0 / 50.0).abs() < 1e-9, "{all:?}");
     let of_agent = SampleFilter { agent: Some("mixed".to_owned()), ..SampleFilter::default() };
     assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 16);
@@ -694,7 +694,7 @@ async fn old_samples_are_deleted_in_portions(store: &Store) {
     assert_eq!(store.releases("", 0, i64::MAX).await.unwrap(), []);
 }
 
-async fn deleted_set_leaves_its_numbers(store: &Store) {
+async fn version_numbers_of_deleted_sets_are_not_reused(store: &Store) {
     let content = object(&json!({"threshold": 0.5}));
     let put = async || store.put_set("gone", &content, "", &ExpectedVersion::Any).await.unwrap().0;
     assert_eq!(put().await.version, 1);
@@ -753,7 +753,7 @@ async fn keys_in_versions_of_a_suite_are_masked(store: &Store) {
     }
 }
 
-async fn rates_of_a_tag_and_a_set_are_apart(store: &Store) {
+async fn rates_and_samples_are_filtered_by_tag_and_set(store: &Store) {
     store.put_agent("tagged", &settings("t@1", 1.0), "").await.unwrap();
     let of = |id: &str, tags: &Value| NewSample {
         body: object(&json!({"agent_output": "x", "tags": tags})),
@@ -802,7 +802,7 @@ pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
     each_change_of_a_set_is_a_version(&store).await;
-    deleted_set_leaves_its_numbers(&store).await;
+    version_numbers_of_deleted_sets_are_not_reused(&store).await;
     each_change_of_a_suite_is_a_version(&store).await;
     keys_in_versions_of_a_suite_are_masked(&store).await;
     samples_are_stored_once(&store).await;
@@ -816,14 +816,14 @@ pub(crate) async fn all(url: &str) {
     first_sample_of_a_version_is_its_release(&store).await;
     another_sample_with_the_same_id_is_refused(&store).await;
     rates_count_only_what_the_rate_chose(&store).await;
-    rates_of_a_tag_and_a_set_are_apart(&store).await;
+    rates_and_samples_are_filtered_by_tag_and_set(&store).await;
     deletion_leaves_no_alert_and_no_detector(&store).await;
     removed_agent_has_no_evaluations_and_no_alerts(&store).await;
     scores_are_correlated_with_thumbs(&store).await;
     edits_and_verdicts_are_counted(&store).await;
     old_samples_are_deleted_in_portions(&store).await;
     store.close().await;
-    // The tables exist now, and their content is kept.
+    // Opening an existing database keeps its content.
     let store = Store::open(url).await.unwrap();
     assert_eq!(store.sets().await.unwrap().len(), 4);
     store.close().await;
@@ -838,7 +838,7 @@ async fn sqlite_keeps_everything() {
         let refused = Store::open(memory).await.unwrap_err();
         assert!(refused.to_string().contains("a database in memory is not supported"), "{refused}");
     }
-    // Only the name of this file says memory.
+    // A file may be named `memory.db`.
     let named = format!("sqlite://{}", folder.path().join("memory.db").display());
     Store::open(&named).await.unwrap().close().await;
 }

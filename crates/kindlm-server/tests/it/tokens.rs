@@ -6,10 +6,11 @@ use crate::server::{Reply, Server, command};
 
 const RECORD: &[u8] = br#"{"agent_output": "x", "expect": {"output": {"contains": ["x"]}}}"#;
 
+/// Runs `kindlm-server token`. Returns true if it succeeded, and its output or its error message.
 pub(crate) fn token(folder: &Path, args: &[&str]) -> (bool, String) {
     let output = command(folder).arg("token").args(args).output().unwrap();
-    let said = if output.status.success() { output.stdout } else { output.stderr };
-    (output.status.success(), String::from_utf8(said).unwrap().trim().to_owned())
+    let text = if output.status.success() { output.stdout } else { output.stderr };
+    (output.status.success(), String::from_utf8(text).unwrap().trim().to_owned())
 }
 
 fn evaluate(server: &Server, authorization: &[&str]) -> Reply {
@@ -46,12 +47,12 @@ fn requests_need_a_valid_token_with_the_scope() {
     assert_eq!(reply.status, 403, "{}", reply.body);
     assert!(reply.json()["detail"].as_str().unwrap().contains("`evaluate`"), "{}", reply.body);
     assert_eq!(server.get("/healthz").status, 200);
-    // A revoked token is refused by a server that runs.
+    // A running server refuses a revoked token.
     let id = good.split('_').nth(1).unwrap();
     assert!(token(folder.path(), &["revoke", id]).0);
     assert_eq!(evaluate(&server, &[&good_line]).status, 401);
-    let (is_done, said) = token(folder.path(), &["revoke", id]);
-    assert!(!is_done && said.contains("no valid token"), "{said}");
+    let (is_done, error) = token(folder.path(), &["revoke", id]);
+    assert!(!is_done && error.contains("no valid token"), "{error}");
     let (_, listed) = token(folder.path(), &["list"]);
     assert_eq!(listed.lines().count(), 3, "{listed}");
     let shown = listed.lines().find(|it| it.starts_with(id)).unwrap();
@@ -79,7 +80,7 @@ fn first_token_closes_a_running_server() {
         server.send("POST /v1/evaluate", &head, RECORD).status
     };
     assert_eq!(send(&[]), 200);
-    // A token that the server does not know is never ignored.
+    // A server without tokens refuses a request with a token, and does not ignore the token.
     assert_eq!(send(&["authorization: Bearer kindlm_0_0"]), 401);
     let (_, good) = token(folder.path(), &["create", "ci", "--scopes", "evaluate"]);
     assert_eq!(send(&[]), 401);
@@ -105,8 +106,8 @@ fn description_names_the_scope_of_each_request() {
 #[test]
 fn unknown_scopes_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (is_done, said) = token(folder.path(), &["create", "ci", "--scopes", "root"]);
-    assert!(!is_done && said.contains("evaluate, ingest, read or admin"), "{said}");
+    let (is_done, error) = token(folder.path(), &["create", "ci", "--scopes", "root"]);
+    assert!(!is_done && error.contains("evaluate, ingest, read or admin"), "{error}");
 }
 
 #[test]
@@ -115,8 +116,8 @@ fn other_machines_are_served_with_tokens_only() {
     let listen = ["--listen", "0.0.0.0:0"];
     let output = command(folder.path()).args(listen).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("`kindlm-server token create`"), "{said}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("`kindlm-server token create`"), "{error}");
     let (_, good) = token(folder.path(), &["create", "ci", "--scopes", "evaluate"]);
     let server = Server::start_on(folder.path(), "0.0.0.0:0", &[]);
     let reply = evaluate(&server, &[&format!("authorization: Bearer {good}")]);

@@ -126,7 +126,7 @@ fn finished_trace_is_an_evaluated_sample() {
     let partial = send(&server, &request("shop", &[late])).json()["partialSuccess"].clone();
     assert_eq!(partial["rejectedSpans"], "1");
     assert!(partial["errorMessage"].as_str().unwrap().contains("evaluated before"), "{partial}");
-    // The spans that are stored already are no late spans, whatever request has them.
+    // A stored span that arrives again is not late, even if another request has it.
     let again = agent(TRACE, "Here is your refund.");
     assert_eq!(send(&server, &request("shop", &again[1..2])).json(), json!({}));
 }
@@ -196,7 +196,7 @@ fn lost_spans_make_samples_incomplete() {
         ["a", "b", "c", "d"].map(|it| all[it].clone()),
         [json!([invalid]), json!([invalid]), json!([invalid]), Value::Null]
     );
-    // A span without an id of a trace counts for all traces of its request.
+    // An invalid span without a trace id makes all traces of its request incomplete.
     let spans = [whole("e"), whole("f"), vec![json!({"spanId": "1"})]].concat();
     send(&server, &request("shop", &spans));
     let all = samples();
@@ -211,7 +211,7 @@ fn lost_spans_make_samples_incomplete() {
     assert_eq!(samples()["h"], Value::Null);
 }
 
-/// Returns a field of a protobuf message whose value has a length.
+/// Returns a length-delimited field of a protobuf message.
 fn field(number: u8, value: &[u8]) -> Vec<u8> {
     let mut length = value.len();
     let mut bytes = vec![number << 3 | 2];
@@ -223,7 +223,7 @@ fn field(number: u8, value: &[u8]) -> Vec<u8> {
     [bytes.as_slice(), value].concat()
 }
 
-/// Returns a request in protobuf: a model request of the service `shop` that answers "a refund".
+/// Returns an OTLP request in protobuf with one span: a model request of the service `shop`, answered with "a refund".
 fn protobuf(id: u8) -> Vec<u8> {
     let attribute = |number: u8, key: &str, text: &str| {
         let value = field(1, text.as_bytes());
@@ -293,10 +293,10 @@ fn unused_spans_are_counted_with_a_reason() {
     let spans = [other("a"), other("b"), json!({"traceId": "c"}), other(&long)];
     let partial = send(&server, &request("shop", &spans)).json()["partialSuccess"].clone();
     assert_eq!(partial["rejectedSpans"], "4", "{partial}");
-    let said = partial["errorMessage"].as_str().unwrap();
+    let message = partial["errorMessage"].as_str().unwrap();
     for part in ["`spanId` is not a text", "trace id has 1 to 100", "no span is a step of an agent"]
     {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     for unnamed in ["", "unknown_service:python"] {
         let partial = send(&server, &request(unnamed, &agent(TRACE, "x"))).json();
@@ -316,8 +316,8 @@ fn unused_spans_are_counted_with_a_reason() {
     let body = json!({"id": "d", "agent": "shop", "agent_output": "x"});
     assert_eq!(server.json("POST /v1/samples", &body).status, 200);
     let partial = send(&server, &request("shop", &agent("d", "x"))).json();
-    let said = partial["partialSuccess"]["errorMessage"].as_str().unwrap();
-    assert!(said.contains("stored already"), "{said}");
+    let message = partial["partialSuccess"]["errorMessage"].as_str().unwrap();
+    assert!(message.contains("stored already"), "{message}");
 }
 
 #[test]
