@@ -9,7 +9,7 @@ const button = (text, act) => {
   return made;
 };
 
-/** Returns the passages of an output that a reason quotes word by word, by the rule of the HTML report. */
+/** Returns the passages of an output that a reason quotes word by word. The HTML report finds them in the same way. */
 export const quotesOf = (reason, output) => {
   const isQuote = (it) => [...it].length >= 6 && it.length <= 300 && it.length < reason.length && output.includes(it);
   return [...new Set(reason.split(/["“”‘’'`]/).filter(isQuote))];
@@ -84,7 +84,7 @@ export class Card {
 
 /** Returns the words and criteria of a rule, without repetitions. */
 const linesOf = (rule) => [...new Set([rule?.instruction, ...(rule?.criteria ?? [])].filter(Boolean))];
-/** Returns true if the judge decides by the words of the rule alone. */
+/** Returns true if no criterion differs from the words of the rule, so the judge decides by the words. */
 const hasOnlyWords = ({ instruction = '', criteria = [] }) => criteria.every((it) => it === instruction);
 
 /** A rule, and the result of it. `host` has `readOnly`, `highlight`, `changed` and `removed`. */
@@ -112,7 +112,7 @@ export class RuleCard extends Card {
     else this.#showFields(host);
   }
 
-  /** The rule is the same as the stored one now. */
+  /** Records that the rule was saved, so that it does not differ from the stored one. */
   save() {
     this.#saved = structuredClone(this.rule);
     this.#compare();
@@ -129,7 +129,7 @@ export class RuleCard extends Card {
     this.mark('none', '… evaluating');
   }
 
-  /** The evaluation has ended, also without a result of this rule. */
+  /** Ends the evaluation, also if this rule has no result. */
   end() {
     if (this.#isPending) this.mark('none', '… not evaluated');
     this.#isPending = false;
@@ -171,7 +171,7 @@ export class RuleCard extends Card {
       host.changed();
     };
     words.addEventListener('input', () => {
-      // Criteria that only repeat the words follow them.
+      // If the criteria only repeat the words, they change with the words.
       if (rule.criteria?.length && hasOnlyWords(rule)) {
         rule.criteria = [words.value];
         criteria.value = words.value;

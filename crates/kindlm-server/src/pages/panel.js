@@ -137,12 +137,12 @@ const loadRates = async () => {
   try {
     const { items } = await request(`/v1/metrics/assertions?agent=${encodeURIComponent(state.agent)}&period=week&after=${after}`);
     for (const { assertion, passed, failed, pass_rate: rate, weight } of items) {
-      // Results of samples that were chosen with a lower rate stand for more samples.
+      // A result of a sample that was chosen with a low rate stands for more samples, so each rate has a weight.
       const sum = state.rates.get(assertion) ?? { decided: 0, passed: 0, weight: 0 };
       state.rates.set(assertion, { decided: sum.decided + passed + failed, passed: sum.passed + rate * weight, weight: sum.weight + weight });
     }
   } catch {
-    // The rates are an addition: the panel works without them, and shows none.
+    // The panel works without the rates, so this error is not shown.
   }
 };
 

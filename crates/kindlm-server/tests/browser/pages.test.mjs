@@ -11,7 +11,7 @@ const { KINDLM_SERVER: home, KINDLM_CLOSED_SERVER: closed, KINDLM_TOKEN: token, 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 const axe = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
-/** Opens a page. What it logs, violates, or requests from elsewhere than `origin` is collected in `page.trouble`. */
+/** Opens a page. `page.trouble` collects its console messages, errors, dialogs, and requests to origins other than `origin` and `others`. */
 const open = async (path, options = {}, origin = home, others = []) => {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
@@ -83,7 +83,7 @@ const walk = async (options, set) => {
   assert.match(first, /✓ passed/, first);
   await shot(page, `2-evaluated-${set}`);
 
-  // Break a rule, and see which one fell.
+  // Evaluate rules that hold, then a rule that is violated. The page must name the violated one.
   await page.getByLabel('Rules').fill('The answer names the amount.\nThe answer is polite.');
   await page.getByRole('button', { name: 'Evaluate' }).click();
   await page.locator('.result', { hasText: 'It says sorry.' }).waitFor();
@@ -142,7 +142,7 @@ const tests = {
   },
 
   async 'the page of a run follows it'() {
-    // The model answers when the test says so.
+    // The model answers only when the test calls `answer`.
     const waiting = [];
     const held = createServer((request, response) => (request.resume(), waiting.push(response)));
     await new Promise((done) => held.listen(new URL(model).port, '127.0.0.1', done));
@@ -237,7 +237,7 @@ const tests = {
     await panel.getByRole('button', { name: 'Write criteria' }).nth(0).click();
     await panel.getByLabel('Criteria of the_answer_is_polite').fill('Does it say please?\n\nDoes it say thanks?');
 
-    // Other words with the old criteria need a look at them.
+    // After a change of the words, a hint says that the criteria are still the old ones.
     const hint = panel.getByText('The criteria have not changed.').nth(0);
     assert.ok(await hint.isHidden());
     await panel.getByLabel('Rule sources').fill('Never cite sources.');
@@ -410,7 +410,7 @@ const tests = {
   },
 
   async 'a wrong origin gets no panel'() {
-    // The same files on another host name: another origin.
+    // Under another host name, the same site has another origin.
     const wrong = builder.replace('localhost', '127.0.0.1');
     const site = await serve(builder);
     const page = await open('/', {}, wrong, [home]);
