@@ -85,8 +85,12 @@ async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Nex
 ///
 /// # Errors
 ///
-/// Fails if the token is invalid or does not have the scope, if a request that needs a token has none, if a request
-/// to a server without tokens does not come from this machine, or if the database fails.
+/// Fails if:
+///
+/// - the token is invalid, or does not have the scope
+/// - the server has tokens, and the request has none
+/// - the server and the request have no token, and the request does not come from this machine
+/// - the database fails
 pub(crate) async fn caller(
     guard: &Guard,
     headers: &HeaderMap,

@@ -1,7 +1,7 @@
 //! `/embed/…`: a panel that an agent builder on another origin shows in a frame.
 //!
-//! `--embed-origin` permits the origins. The panel and its host exchange messages with `postMessage`; the panel sends
-//! requests to `/v1` with the token that its host gives it, so it needs no cookie.
+//! `--embed-origin` permits the origins. The panel and its host exchange messages with `postMessage`. The host gives a
+//! token to the panel, which sends it with its requests to `/v1`. So the panel needs no cookie.
 
 use askama::Template;
 use axum::Router;

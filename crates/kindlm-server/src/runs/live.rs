@@ -67,7 +67,7 @@ const EVENT_SIZE: usize = 64;
 /// An event of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
-    /// `progress`, `case`, `gate`, `done`, or `omitted` in place of events that are not kept.
+    /// `progress`, `case`, `gate`, `done`, or `omitted` in place of events that were removed from memory.
     pub(crate) name: &'static str,
     /// A JSON object.
     pub(crate) data: Arc<str>,

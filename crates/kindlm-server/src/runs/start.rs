@@ -118,8 +118,11 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// Fails if the options are invalid, the suite cannot be opened, no test case is selected, the run to resume is not
-    /// found or has not ended, or too many runs wait or run.
+    /// Fails if:
+    ///
+    /// - the options are invalid, the suite cannot be opened, or no test case is selected
+    /// - the run to resume is not found or has not ended
+    /// - too many runs wait or run
     pub(crate) async fn start(
         &self,
         new: NewRun,
