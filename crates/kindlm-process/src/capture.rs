@@ -218,7 +218,7 @@ pub fn prepare(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Returns the reason why a program could not be started in its folder. `what` names the program.
+/// Returns the reason why a program could not be started in its folder. `what` names the program, such as `command`.
 pub fn not_started(folder: &Path, what: &str, err: &io::Error) -> String {
     if folder.is_dir() {
         format!("the shell cannot be started: {err}")

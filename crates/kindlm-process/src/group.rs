@@ -13,11 +13,14 @@ use crate::leftovers::end_marked;
 /// The time between `SIGTERM` and `SIGKILL`. Reading the pipes of an ended command is limited to the same time.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// The environment variable that identifies processes outside of the group. Its value is different for each started
-/// program.
+/// The environment variable that identifies a started program and its descendants, even if they have left the group. Its
+/// value is different for each started program.
 pub const MARK: &str = "KINDLM_PROCESS";
 
-/// A program and all processes that it started. All are killed when the group is dropped, or when KindLM is killed.
+/// A program and the processes that it started. They are killed when the group is dropped, or when KindLM is killed.
+///
+/// This covers the process group on Unix, and also processes that have left the group on Linux. On other systems, only
+/// the program itself is killed.
 #[derive(Debug)]
 pub struct Group {
     #[cfg(unix)]

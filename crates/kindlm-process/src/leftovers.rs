@@ -92,7 +92,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_process_that_is_taking_up_another_program_is_found() {
+    fn a_process_during_exec_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("again.sh");
         std::fs::write(&script, "#!/bin/sh\nexec \"$0\"\n").unwrap();
@@ -117,7 +117,7 @@ mod tests {
             }
             drop(child.kill());
             child.wait().unwrap();
-            assert_eq!(ended.and_then(|it| it.signal()), Some(9), "it still runs");
+            assert_eq!(ended.and_then(|it| it.signal()), Some(9), "the process still runs");
         }
     }
 }

@@ -14,13 +14,14 @@ pub(super) fn explain(
     err: &ProviderError,
     response: &HttpResponse,
 ) -> String {
-    let said = refusal_advice(host, err, response.status);
+    let message = refusal_advice(host, err, response.status);
     match advice(key, err, response) {
-        Some(advice) => format!("{}; {advice}", said.trim_end_matches(['.', ' '])),
-        None => said,
+        Some(advice) => format!("{}; {advice}", message.trim_end_matches(['.', ' '])),
+        None => message,
     }
 }
 
+/// Returns the error message without advice. It names the host, and the status unless the answer is unreadable.
 fn refusal_advice(host: &str, err: &ProviderError, status: u16) -> String {
     let message = &err.message;
     match (message.strip_prefix("the answer "), err.kind) {

@@ -190,8 +190,8 @@ impl HttpTransport {
         }
     }
 
-    /// Returns the look-up of variables for a request, with the signature of this request if the provider signs. Fails if
-    /// the key cannot sign.
+    /// Returns the look-up of variables for a request. It includes a new signature if the provider signs its requests.
+    /// Fails if the key cannot sign.
     pub(crate) fn env_of(&self, provider: &str) -> Result<Env, ProviderError> {
         match self.own.get(provider).and_then(|it| it.signed(&self.options.env)) {
             None => Ok(Arc::clone(&self.options.env)),

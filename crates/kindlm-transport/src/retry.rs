@@ -247,8 +247,8 @@ fn stopped_after(err: ProviderError, queued: &QueuedCall<'_>) -> ProviderError {
     ProviderError { message, ..err }
 }
 
-/// Returns true if the same request may succeed later. Some error kinds are never worth a retry. For other kinds an
-/// error status decides, or else the mark `retryable`.
+/// Returns true if the same request may succeed later. Some error kinds are never worth a retry. For other kinds, an
+/// error status decides, or else the field `retryable`.
 pub fn is_worth_it(err: &ProviderError) -> bool {
     let hopeless = matches!(
         err.kind,

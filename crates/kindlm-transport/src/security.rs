@@ -34,8 +34,9 @@ pub struct RequestSigner {
 }
 
 impl RequestSigner {
-    /// Reads a private key in PEM: RSA or EC, as PKCS#8, PKCS#1 or SEC1. In `data`, `{{signatureTimestamp}}` stands for the
-    /// time of the request. Fails with the reason if the key cannot sign with this hash function.
+    /// Reads a private key in PEM: RSA or EC, as PKCS#8, PKCS#1 or SEC1. In `data`, `{{signatureTimestamp}}` stands for
+    /// the time of the request, in milliseconds since 1970. Fails with the reason if the key is invalid, or cannot sign
+    /// with this hash function.
     pub fn new(
         key_pem: &[u8],
         hash: SignatureHash,
@@ -104,7 +105,7 @@ impl ProviderSecurity {
         Some(self.client.get_or_init(|| own_tls::build(options, tls)))
     }
 
-    /// Returns a look-up of variables that also has the signature of a request, made now. Returns `None` without a signing
+    /// Returns a look-up of variables that also resolves a new signature and its time. Returns `None` without a signing
     /// key. Fails if the key cannot sign.
     pub(crate) fn signed(&self, env: &Env) -> Option<Result<Env, String>> {
         let signer = self.signer.as_ref()?;

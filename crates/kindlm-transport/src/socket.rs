@@ -22,7 +22,7 @@ use crate::fault::Fault;
 use crate::prepared::Prepared;
 use crate::secret::{Secrets, filled};
 
-/// The beginning of a refusal that an error shows, in characters.
+/// The maximum number of characters of a server's refusal that an error message shows.
 const SHOWN: usize = 200;
 
 /// An open websocket of a provider.
@@ -103,8 +103,8 @@ impl Socket {
         })
     }
 
-    /// Returns the next text message, without secrets. Fails if the server closes the websocket before, or sends
-    /// another kind of message.
+    /// Returns the next text message, without secrets. Fails if the server closes the websocket first, or sends another
+    /// kind of message.
     pub async fn next_text(&mut self) -> Result<String, ProviderError> {
         let message = self.next().await?;
         let Message::Text(text) = message else {
@@ -114,7 +114,7 @@ impl Socket {
     }
 
     /// Returns the text of the next message, without secrets. Some servers send texts as binary messages. Fails if the
-    /// server closes the websocket before, or if the message is not UTF-8.
+    /// server closes the websocket first, or if the message is not UTF-8.
     pub async fn next_message(&mut self) -> Result<String, ProviderError> {
         let message = self.next().await?;
         let text = String::from_utf8(message.into_data().to_vec())
@@ -122,7 +122,7 @@ impl Socket {
         Ok(self.cleaned(text))
     }
 
-    /// Returns the next message with content. Fails if the server closes the websocket before, or sends too much.
+    /// Returns the next message with content. Fails if the server closes the websocket first, or exceeds the size limit.
     async fn next(&mut self) -> Result<Message, ProviderError> {
         loop {
             match self.stream.next().await {
@@ -177,7 +177,7 @@ impl Socket {
     /// Closes the websocket, and returns the time since it was opened, in milliseconds.
     pub async fn close(mut self) -> f64 {
         let latency_ms = self.opened.elapsed().as_secs_f64() * 1000.0;
-        // The answer is complete, so a failure to say goodbye changes nothing.
+        // The answer is complete, so a failure to close the websocket has no effect.
         let _ = self.stream.close(None).await;
         latency_ms
     }

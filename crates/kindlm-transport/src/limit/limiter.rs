@@ -213,13 +213,13 @@ impl QueuedCall<'_> {
         self.budget.reserve()
     }
 
-    /// Releases the reservation of [`reserve`](Self::reserve) for an unmade attempt.
+    /// Releases the reservation of [`reserve`](Self::reserve), because its attempt is not sent.
     pub fn release(&self) {
         self.budget.release();
     }
 
-    /// Returns the position of a request for the unfinished answer of this call. The request takes no tokens and no
-    /// budget, because the call has taken them.
+    /// Returns the queue position of a request that polls for the unfinished answer of this call. The request takes no
+    /// tokens and no budget, because the call has taken them.
     pub fn poll(&self) -> QueuedCall<'_> {
         let used = AtomicU64::new(0);
         QueuedCall {

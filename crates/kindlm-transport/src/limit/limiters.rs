@@ -33,15 +33,15 @@ struct Open {
     opened: Option<Instant>,
 }
 
-/// The number of failed calls that opens the circuit after a refusal. The last call did not reach the provider, did not
-/// find the model, or had a status from 403 to 405.
+/// The number of failed calls that opens the circuit if the last call did not reach the provider, did not find the model,
+/// or had a status from 403 to 405.
 const REFUSED: u32 = 3;
 
 /// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// The number of failed calls that opens the circuit to a model without an answer. The last call ended with a server
-/// error, a timeout or an unreadable answer.
+/// The number of failed calls that opens the circuit to a model that has never answered, if the last call ended with a
+/// server error, a timeout or an unreadable answer.
 const FAILED: u32 = 10;
 
 impl RateLimiters {
@@ -52,7 +52,7 @@ impl RateLimiters {
 
     /// Closes open circuits after this time, so that requests are tried again. By default, they stay open.
     ///
-    /// This time starts when the first circuit of the provider opens. The limits of rates are not affected.
+    /// This time starts when the first circuit of the provider opens. Rate limits are not affected.
     pub fn close_circuits_after(&mut self, time: Duration) {
         self.closes_after = Some(time);
     }

@@ -6,7 +6,7 @@
 //!
 //! If the provider refuses the key (except with the status 403) or the account has no credit left, the circuit opens
 //! for all its models. Later requests then fail with the same error. Repeated failures also open the circuit. It stays
-//! open, unless [`RateLimiters::close_circuits_after`] says otherwise.
+//! open, or closes after the time of [`RateLimiters::close_circuits_after`].
 
 #[cfg(feature = "http")]
 mod bucket;

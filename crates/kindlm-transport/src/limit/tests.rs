@@ -161,7 +161,7 @@ async fn polls_take_no_tokens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_keeps_its_place() {
+async fn a_retry_keeps_its_queue_position() {
     let limiter = RateLimiter::new(limits(0, 0, 1));
     let order = RefCell::new(Vec::new());
     let calls = (0..4).map(|call| {
@@ -250,13 +250,13 @@ async fn only_overload_narrows_the_window() {
         (hopeless(Kind::InvalidRequest, 400), false),
     ] {
         let limiter = RateLimiter::new(limits(0, 0, 4));
-        let tickets: Vec<QueuedCall<'_>> = (0..5).map(|_| limiter.enqueue(0)).collect();
+        let calls: Vec<QueuedCall<'_>> = (0..5).map(|_| limiter.enqueue(0)).collect();
         let mut permits = Vec::new();
-        for queued in &tickets[..4] {
+        for queued in &calls[..4] {
             permits.push(queued.enter(0).await.unwrap());
         }
         permits.pop().unwrap().failed(&err, |_| ms(0));
-        let mut fifth = pin!(tickets[4].enter(0));
+        let mut fifth = pin!(calls[4].enter(0));
         let enters = std::future::poll_fn(|ctx| Poll::Ready(fifth.as_mut().poll(ctx).is_ready()));
         assert_eq!(!enters.await, narrows, "{err:?}");
     }
@@ -276,12 +276,12 @@ async fn account_errors_open_the_circuit_of_the_provider() {
         let limiters = RateLimiters::default();
         let (this, before) = (limiters.to("this"), limiters.to("before"));
         limiters.record_failure(&this, &err);
-        for (limiter, shut) in
+        for (limiter, is_open) in
             [(this, this_model), (before, other_model), (limiters.to("after"), other_model)]
         {
             let queued = limiter.enqueue(0);
             let refused = queued.enter(0).await.err();
-            assert_eq!(refused.is_some(), shut, "{err:?}");
+            assert_eq!(refused.is_some(), is_open, "{err:?}");
             if let Some(refused) = refused {
                 assert_eq!((refused.kind, refused.status), (err.kind, err.status));
                 assert_eq!((refused.attempts, refused.retryable), (0, false));
@@ -397,11 +397,11 @@ async fn waiting_requests_fail_when_the_circuit_opens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_given_up_leaves_no_gap() {
+async fn dropped_calls_do_not_block_later_calls() {
     let limiter = RateLimiter::new(limits(60, 600, 1));
-    let tickets: Vec<QueuedCall<'_>> = (0..5).map(|_| limiter.enqueue(10)).collect();
-    let first = tickets[0].enter(0).await.unwrap();
-    let mut waiting: Vec<_> = tickets[1..].iter().map(|it| Box::pin(it.enter(0))).collect();
+    let calls: Vec<QueuedCall<'_>> = (0..5).map(|_| limiter.enqueue(10)).collect();
+    let first = calls[0].enter(0).await.unwrap();
+    let mut waiting: Vec<_> = calls[1..].iter().map(|it| Box::pin(it.enter(0))).collect();
     for it in &mut waiting {
         assert!(tokio::time::timeout(ms(1), it).await.is_err());
     }
@@ -416,7 +416,7 @@ async fn a_call_that_is_given_up_leaves_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_is_sleeping() {
+async fn waiting_requests_are_not_polled() {
     let limiter = RateLimiter::new(limits(1, 0, 0));
     limiter.enqueue(0).enter(0).await.unwrap().answered();
     let polls = Cell::new(0);
@@ -484,7 +484,7 @@ async fn the_limiter_learns_the_capacity_of_a_provider() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_are_read_as_they_are_written() {
+async fn limits_are_positive_integers_with_known_keys() {
     let read = serde_json::from_str::<Limits>;
     assert_eq!(
         read(r#"{"rpm": 60, "tpm": 1000, "concurrency": 8}"#).unwrap(),
@@ -521,7 +521,7 @@ async fn a_stop_ends_only_waiting_requests() {
         sleep(ms(100)).await;
         stop.stop();
     });
-    assert_eq!(under_way, (Ok(((), 1)), ms(500)), "it is finished");
+    assert_eq!(under_way, (Ok(((), 1)), ms(500)), "a call in flight finishes");
     let (waiting, waited) = waiting;
     assert_eq!(
         waiting.unwrap_err(),
@@ -574,11 +574,11 @@ async fn requested_waits_are_shared() {
         assert_eq!(sent.get(), wanted + concurrency.min(wanted), "{concurrency}");
         // All requests share one wait of three seconds, because the clock advances only while all tasks wait.
         assert!(start.elapsed() < ms(3_400 + 11 * u64::from(wanted)), "{:?}", start.elapsed());
-        let Notice::Wait(told) = waits.next().await else { panic!() };
-        assert_eq!((told.target.as_str(), told.why), ("p:m", WaitReason::Requested));
-        assert_eq!(told.in_words().split(": ").last(), Some("requests to it wait"));
+        let Notice::Wait(back_off) = waits.next().await else { panic!() };
+        assert_eq!((back_off.target.as_str(), back_off.why), ("p:m", WaitReason::Requested));
+        assert_eq!(back_off.in_words().split(": ").last(), Some("requests to it wait"));
         let again = tokio::time::timeout(ms(1), waits.next()).await;
-        assert!(again.is_err(), "it is told once");
+        assert!(again.is_err(), "the wait is reported once");
     }
 }
 
@@ -645,16 +645,16 @@ async fn constant_refusals_fail_all_requests() {
     let last = ended.last().unwrap();
     assert_eq!((last.attempts, last.retryable), (0, false));
     assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; it has refused every request for "), "{}", last.message);
-    let mut told = Vec::new();
+    let mut reasons = Vec::new();
     while let Some(Notice::Wait(it)) = waits.try_next() {
-        told.push(it.why);
+        reasons.push(it.why);
     }
-    assert!(told.contains(&WaitReason::Refused), "{told:?}");
-    assert_eq!(told.last(), Some(&WaitReason::GivenUp));
+    assert!(reasons.contains(&WaitReason::Refused), "{reasons:?}");
+    assert_eq!(reasons.last(), Some(&WaitReason::GivenUp));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_without_requests_and_another_failure_are_no_refusals() {
+async fn pauses_and_other_failures_end_a_series_of_refusals() {
     let policy = RetryPolicy::default();
     let broken = || hopeless(Kind::Server, 500);
     for (pause, between) in [(Duration::from_mins(4), None), (ms(100_000), Some(broken()))] {
@@ -683,7 +683,7 @@ async fn a_time_without_requests_and_another_failure_are_no_refusals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_refusals_without_a_wait_are_given_up() {
+async fn refusals_with_accepted_waits_are_given_up() {
     let limiter = RateLimiter::new(limits(0, 0, 1)).named("p:m".to_owned());
     let (waits, policy) = (Waits::default(), RetryPolicy { max_retries: 9, ..policy() });
     let ask = || {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_burst_narrows_the_window_to_the_accepted() {
+    fn a_refused_burst_narrows_the_window_to_the_capacity() {
         for (most, capacity) in [(64, 8), (256, 8), (64, 40), (10, 1), (2, 1)] {
             let mut window = window(most);
             assert_eq!(round(&mut window, capacity), most - capacity);
@@ -165,12 +165,12 @@ mod tests {
             let refused: u32 = (0..400).map(|_| round(&mut window, capacity)).sum();
             let sent = 400 * capacity;
             assert!(refused * 20 < sent, "{capacity}: {refused} of about {sent}");
-            assert!(refused > 0, "{capacity}: it never probes");
+            assert!(refused > 0, "{capacity}: the window never probes");
         }
     }
 
     #[test]
-    fn follows_a_provider_that_can_take_more() {
+    fn follows_a_provider_whose_capacity_grows() {
         let mut window = window(64);
         for _ in 0..20 {
             round(&mut window, 4);
