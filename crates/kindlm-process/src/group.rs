@@ -13,8 +13,8 @@ use crate::leftovers::end_marked;
 /// The time between `SIGTERM` and `SIGKILL`. Reading the pipes of an ended command is limited to the same time.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// The environment variable that identifies a started program and its descendants, even if they have left the group. Its
-/// value is different for each started program.
+/// The environment variable that identifies a started program and its descendants, even if they have left the group.
+/// Its value is different for each started program.
 pub const MARK: &str = "KINDLM_PROCESS";
 
 /// A program and the processes that it started. They are killed when the group is dropped, or when KindLM is killed.

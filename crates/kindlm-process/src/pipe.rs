@@ -170,8 +170,8 @@ impl Pipe {
         Ok(())
     }
 
-    /// Closes stdin, and waits until the process ends. Discards unwritten input and the rest of stdout. Stops the process
-    /// at the deadline.
+    /// Closes stdin, and waits until the process ends. Discards unwritten input and the rest of stdout. Stops the
+    /// process at the deadline.
     pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {

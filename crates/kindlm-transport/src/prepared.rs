@@ -56,8 +56,8 @@ impl Prepared {
             && self.aws.as_ref().map(|(auth, _)| auth) == request.aws.as_ref()
     }
 
-    /// Builds the HTTP request to `url`. This is the prepared address, or the target of a redirect. Fails if the request
-    /// cannot be signed.
+    /// Builds the HTTP request to `url`. This is the prepared address, or the target of a redirect. Fails if the
+    /// request cannot be signed.
     pub(super) fn request(
         &self,
         provider: &str,

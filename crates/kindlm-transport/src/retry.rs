@@ -89,9 +89,9 @@ impl RetryPolicy {
     /// Returns the wait before a retry. A requested wait takes precedence, with a little jitter; otherwise the back-off
     /// is exponential. `chance` is a random number from 0 to 1.
     fn delay(&self, retry: u32, retry_after: Option<Duration>, chance: f64) -> Duration {
-        if let Some(asked) = retry_after {
+        if let Some(requested) = retry_after {
             // The jitter spreads requests that were refused together.
-            return asked + (asked / 10).min(self.min_delay).mul_f64(chance);
+            return requested + (requested / 10).min(self.min_delay).mul_f64(chance);
         }
         let factor = 2_u32.saturating_pow(retry);
         let ceiling = self.base_delay.saturating_mul(factor).min(self.max_delay);

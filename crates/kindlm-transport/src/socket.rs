@@ -76,10 +76,10 @@ impl HttpTransport {
     ) -> Result<Upgraded, ProviderError> {
         let fault = Fault::new(provider, request.address_key(), &prepared.url);
         let key = generate_key();
-        let mut asked = Request::new(Method::GET, prepared.url.clone());
-        *asked.headers_mut() = upgrade_headers(prepared.headers(), &key);
+        let mut handshake = Request::new(Method::GET, prepared.url.clone());
+        *handshake.headers_mut() = upgrade_headers(prepared.headers(), &key);
         let client = self.socket_client(provider)?;
-        let response = client.execute(asked).await.map_err(|err| fault.connection(&err))?;
+        let response = client.execute(handshake).await.map_err(|err| fault.connection(&err))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(refused(provider, response).await);
         }
@@ -122,7 +122,8 @@ impl Socket {
         Ok(self.cleaned(text))
     }
 
-    /// Returns the next message with content. Fails if the server closes the websocket first, or exceeds the size limit.
+    /// Returns the next message with content. Fails if the server closes the websocket first, or exceeds the size
+    /// limit.
     async fn next(&mut self) -> Result<Message, ProviderError> {
         loop {
             match self.stream.next().await {

@@ -89,9 +89,9 @@ impl Waits {
     }
 
     /// Reports a wait, unless it is short.
-    pub fn report_wait(&self, asked: BackOff) {
-        if asked.wait >= SHORT {
-            self.report(Notice::Wait(asked));
+    pub fn report_wait(&self, back_off: BackOff) {
+        if back_off.wait >= SHORT {
+            self.report(Notice::Wait(back_off));
         }
     }
 
@@ -125,7 +125,7 @@ impl Notice {
     /// Returns the notice as text.
     pub fn in_words(&self) -> String {
         match self {
-            Self::Wait(asked) => asked.in_words(),
+            Self::Wait(back_off) => back_off.in_words(),
             Self::Form { target, form, why } => {
                 let (now, word) = match form {
                     StructuredOutput::Schema => ("with a JSON Schema", "schema"),

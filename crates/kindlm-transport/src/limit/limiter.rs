@@ -34,7 +34,7 @@ struct State {
     tokens: Option<Bucket>,
     /// The end of the current back-off; no request is sent before it. The field is `None` without a back-off.
     closed: Option<Instant>,
-    /// True if the provider requested the current back-off. An answer then ends the back-off.
+    /// True if the provider requested the current back-off. An answer then ends this back-off.
     is_asked: bool,
     /// The time before which requests fail immediately, and their error; `None` without such a time. The reason is a
     /// requested wait that is too long, or a provider that has refused every request for too long.

@@ -33,8 +33,8 @@ struct Open {
     opened: Option<Instant>,
 }
 
-/// The number of failed calls that opens the circuit if the last call did not reach the provider, did not find the model,
-/// or had a status from 403 to 405.
+/// The number of failed calls that opens the circuit if the last call did not reach the provider, did not find the
+/// model, or had a status from 403 to 405.
 const REFUSED: u32 = 3;
 
 /// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.

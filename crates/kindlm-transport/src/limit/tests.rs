@@ -190,10 +190,10 @@ async fn retry_after_delays_the_request_that_it_came_with() {
     let limiter = RateLimiter::new(limits(0, 0, 4));
     let start = Instant::now();
     let calls = (0..8).map(|call| {
-        let (queued, asked) = (limiter.enqueue(0), Cell::new(false));
+        let (queued, was_refused) = (limiter.enqueue(0), Cell::new(false));
         async move {
             let attempt = || {
-                let refuse = call == 0 && !asked.replace(true);
+                let refuse = call == 0 && !was_refused.replace(true);
                 async move {
                     sleep(ms(if refuse { 1 } else { 100 })).await;
                     if refuse { Err(refusal(Some(ms(10_000)))) } else { Ok(()) }
