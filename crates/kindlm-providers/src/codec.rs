@@ -53,7 +53,7 @@ pub trait Codec: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Encodes a request for the embedding of a text. Fails by default.
+    /// Encodes a request for the embedding of a text. Fails if the provider has no embeddings, which is the default.
     fn encode_embedding(&self, model: &str, text: &str) -> Result<HttpRequest, ProviderError> {
         let _ = text;
         Err(ProviderError::new(
@@ -63,12 +63,13 @@ pub trait Codec: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// Returns the model that embeds texts instead of a model without embeddings. By default, `model` embeds them itself.
+    /// Returns the model that embeds texts: `model`, or another model if `model` has no embeddings. By default, this is
+    /// `model`.
     fn embedding_model<'m>(&self, model: &'m str) -> &'m str {
         model
     }
 
-    /// Decodes an embedding. Fails by default.
+    /// Decodes an embedding. Fails if the response has no valid vector; always fails by default.
     fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
         let _ = response;
         Err(ProviderError::new(

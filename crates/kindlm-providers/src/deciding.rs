@@ -17,8 +17,8 @@ const PLACE: [&str; 5] = ["baseUrl", "region", "project", "organization", "file"
 pub enum Deciding {
     /// The configuration of `scripted`, without credentials and rate limits. It identifies the prepared answers.
     Prepared(Map<String, Value>),
-    /// The configuration of `http`, `command`, `mcp` or `websocket`, without credentials, rate limits and declared evidence. It
-    /// identifies the server or program.
+    /// The configuration of `http`, `command`, `mcp` or `websocket`, without credentials, rate limits and declared
+    /// evidence. It identifies the server or program.
     Setup(Map<String, Value>),
     /// The settings of any other provider: a vendor's API, `script`, `echo`, or a provider outside this crate.
     Settings(Map<String, Value>),

@@ -191,8 +191,8 @@ pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
     })
 }
 
-/// Returns the test variables in a provider's requests; only `http` and `websocket` have any. Each has the problem to report if no test
-/// defines it.
+/// Returns the test variables in a provider's requests, which only `http` and `websocket` have. Each has the problem to
+/// report if no test defines it.
 pub fn named_vars(
     known: &Providers,
     name: &str,

@@ -108,7 +108,8 @@ impl Bedrock {
         }
     }
 
-    /// Returns the reader. The error of the transport names the variables of the credentials.
+    /// Returns the reader of answers. It has no key, because the error of the transport names the variables of the
+    /// credentials.
     fn reader() -> Reader<'static> {
         Reader { provider: "bedrock", key: None, rule }
     }
@@ -131,7 +132,7 @@ impl Codec for Bedrock {
         chat::put(&mut body, "inferenceConfig", inference_config(prompt));
         chat::put(&mut body, "toolConfig", tool_config(prompt)?);
         settings::add_body(&mut body, &self.body, prompt);
-        // A choice in the configuration is for requests with tools.
+        // The configured `body` may have `toolConfig/toolChoice`, which the API rejects in a request without tools.
         if body.get("toolConfig").is_some_and(|it| it["tools"].is_null()) {
             body.shift_remove("toolConfig");
         }
@@ -223,8 +224,8 @@ fn content(message: &Message) -> Vec<Value> {
             "content": [{"text": message.content}],
         }})];
     }
-    let says = !message.content.is_empty() || message.tool_calls.is_empty();
-    let text = says.then(|| json!({"text": message.content}));
+    let has_text = !message.content.is_empty() || message.tool_calls.is_empty();
+    let text = has_text.then(|| json!({"text": message.content}));
     let calls = message.tool_calls.iter().map(|call| {
         let input = chat::arguments_object(call);
         json!({"toolUse": {"toolUseId": call.id, "name": call.name, "input": input}})
@@ -248,8 +249,8 @@ fn answer_tool(prompt: &Prompt) -> Option<String> {
     prompt.response_format.as_ref().map(|format| chat::schema_name(&format.name))
 }
 
-/// Returns the tools and the choice among them; `None` without tools. Fails if the model may call none of the tools of
-/// the conversation, which the API cannot express.
+/// Returns the tools and the choice among them; `None` without tools. Fails for `toolChoice: none` after a tool call,
+/// because the API requires the tools of earlier calls.
 fn tool_config(prompt: &Prompt) -> Result<Option<Value>, ProviderError> {
     let forbidden = prompt.tool_choice == Some(ToolChoice::None);
     let spec = |name: &str, description: &str, schema: Value| json!({"toolSpec": {"name": name, "description": description, "inputSchema": {"json": schema}}});
@@ -290,7 +291,8 @@ fn tool_config(prompt: &Prompt) -> Result<Option<Value>, ProviderError> {
     Ok(Some(Value::Object(config)))
 }
 
-/// The blocks that hold neither text of the answer nor calls. `citationsContent` is not among them: its text is text.
+/// The blocks that hold neither text of the answer nor calls. `citationsContent` is not in the list, because its text
+/// belongs to the answer.
 const SILENT: [&str; 5] = ["reasoningContent", "image", "video", "audio", "document"];
 
 /// Returns the text and the tool calls of content blocks. Fails at the first malformed or unsupported block.
@@ -339,7 +341,7 @@ fn usage(usage: &Value) -> Usage {
 
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
     match facts.status {
-        // Credentials that are unknown, expired or without permission. A missing permission for one model is one too.
+        // The credentials are unknown, expired or without permission. The permission may be missing for one model only.
         403 => Some(ProviderErrorKind::Auth),
         400 if facts
             .message_contains(&["model identifier is invalid", "model id is not valid"]) =>

@@ -123,7 +123,8 @@ impl ClientOptions {
 /// - the model has never answered, ten of its calls failed, and the last one ended with a server error, a timeout or an
 ///   unreadable answer.
 ///
-/// To try again, create a new client.
+/// To try again, create a new client. [`with_circuits_closed_after`](Self::with_circuits_closed_after) sets a time
+/// after which circuits close.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -167,8 +168,8 @@ struct Unfinished {
 }
 
 impl Client {
-    /// Makes the client send requests again, this long after a provider's circuit has opened. By default, it sends no
-    /// more requests to that provider.
+    /// Closes the circuits of a provider this long after the first of them has opened, so that requests are sent again.
+    /// By default, circuits stay open.
     #[must_use]
     pub fn with_circuits_closed_after(mut self, time: Duration) -> Self {
         self.providers.values_mut().for_each(|it| it.limiters.close_circuits_after(time));
@@ -259,9 +260,9 @@ impl Client {
         let limiter = provider.limiters.to(&prompt.model);
         let tokens = if limiter.counts_tokens() { limit::estimate(prompt) } else { 0 };
         let queued = limiter.enqueue(tokens).paid_by(budget);
-        let asked = self.ask_in_form(name, provider, prompt, timeout, &queued).await;
-        provider.record_result(&limiter, &asked);
-        let mut reply = provider.vouched(asked?);
+        let result = self.ask_in_form(name, provider, prompt, timeout, &queued).await;
+        provider.record_result(&limiter, &result);
+        let mut reply = provider.vouched(result?);
         make_ids_unique(&mut reply.tool_calls);
         Ok(reply)
     }
@@ -280,8 +281,8 @@ impl Client {
         loop {
             let choice = provider.form(&prompt.model);
             let form = provider.forms.of(choice, &prompt.model);
-            let asked = form.asked(prompt);
-            let err = match self.ask(name, &provider.via, &asked, timeout, queued).await {
+            let in_form = form.asked(prompt);
+            let err = match self.ask(name, &provider.via, &in_form, timeout, queued).await {
                 Ok(reply) => {
                     let attempts = reply.attempts.saturating_add(refused);
                     return Ok(form.read(prompt, Reply { attempts, ..reply }));
@@ -328,8 +329,8 @@ impl Client {
                 };
                 let called = self.transport.call(name, &request, timeout, queued, accept).await?;
                 let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
-                let asked = crate::http::ScriptRead { name, source, prompt, timeout };
-                let reply = Box::pin(asked.read(scripts, &called)).await?;
+                let script = crate::http::ScriptRead { name, source, prompt, timeout };
+                let reply = Box::pin(script.read(scripts, &called)).await?;
                 // The request has ended, so its tokens are corrected afterwards.
                 queued.used_after_all(reply.usage.total_tokens);
                 return Ok(reply);
@@ -356,7 +357,8 @@ impl Client {
     }
 
     /// Asks for an unfinished answer again, after pauses, until it is finished. Fails at the timeout, which covers the
-    /// successful attempt of the first request and everything after it. The provider may charge for every error.
+    /// successful attempt of the first request and everything after it. Every error counts as a lost answer, because
+    /// the provider may charge for the answer.
     async fn finish(
         &self,
         name: &str,

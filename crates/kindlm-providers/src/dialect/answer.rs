@@ -80,14 +80,14 @@ impl Reader<'_> {
         response: &HttpResponse,
     ) -> Result<String, ProviderError> {
         let is_cut = matches!(finish, FinishReason::Length | FinishReason::ContentFilter);
-        let says = |key: &str| match &message[key] {
+        let has_value = |key: &str| match &message[key] {
             Value::Null => false,
             Value::String(text) => !text.is_empty(),
             Value::Array(items) => !items.is_empty(),
             _ => true,
         };
         let others = ["tool_calls", "function_call", "refusal", "audio"];
-        if message["content"].is_null() && !is_cut && !others.into_iter().any(says) {
+        if message["content"].is_null() && !is_cut && !others.into_iter().any(has_value) {
             return Err(self.malformed("the message of the model has no content", response));
         }
         self.read(part::text(&message["content"]), response)
@@ -114,8 +114,8 @@ impl Reader<'_> {
         self.read(part::tool_calls(prompt, &message["tool_calls"], made_up), response)
     }
 
-    /// Reads an embedding from its vector and the tokens of its text, if they are reported. Fails unless the vector is a
-    /// non-empty list of finite numbers.
+    /// Reads an embedding from its vector and the tokens of its text, if they are reported. Fails unless the vector is
+    /// a non-empty list of finite numbers.
     pub(crate) fn embedding(
         &self,
         value: &Value,
@@ -161,9 +161,9 @@ const SAID: [&str; 19] = [
 pub(crate) fn parse(body: &[u8]) -> Result<Value, String> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;
-    let twice =
+    let duplicate =
         str::from_utf8(body).ok().and_then(|it| duplicate_key_among(it, |key| SAID.contains(&key)));
-    match twice {
+    match duplicate {
         Some(key) => Err(format!("the answer has the duplicate key \"{key}\" in one object")),
         None => Ok(value),
     }

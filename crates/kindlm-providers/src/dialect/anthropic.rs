@@ -128,13 +128,13 @@ impl Codec for Anthropic {
 /// Returns the system messages as one text; `None` without system messages. The API takes them outside of the
 /// conversation.
 fn system(prompt: &Prompt) -> Option<String> {
-    let said: Vec<&str> = prompt
+    let texts: Vec<&str> = prompt
         .messages
         .iter()
         .filter(|it| it.role == Role::System)
         .map(|it| it.content.as_str())
         .collect();
-    (!said.is_empty()).then(|| said.join("\n\n"))
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
 /// Returns the conversation in Anthropic's form, without system messages. Consecutive tool results share one message,

@@ -34,7 +34,8 @@ pub(crate) fn trimmed(code: &str) -> &str {
     code.trim().trim_end_matches(';')
 }
 
-/// Returns code as the body of a function with these parameters.
+/// Returns code as the body of a function with these parameters. A function is called with them, and the value of an
+/// expression is returned.
 pub(crate) fn body(code: &str, parameters: &[&str]) -> String {
     let code = trimmed(code);
     if is_function(code) {

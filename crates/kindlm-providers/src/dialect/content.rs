@@ -19,7 +19,7 @@ pub(crate) struct PartForms {
     pub(crate) provider: &'static str,
     pub(crate) text: fn(&str) -> Value,
     pub(crate) media: MediaForm,
-    /// The form of a part that is written in the form of an API.
+    /// The form of a raw part, which the suite writes in the form of an API.
     pub(crate) raw: fn(&Value) -> Value,
 }
 
@@ -80,7 +80,7 @@ fn check_texts(provider: &str, messages: &[Message], why: &str) -> Result<(), Pr
     }
 }
 
-/// Returns the data in Base64. Fails for an address, and for a media from a record.
+/// Returns the data in Base64. Fails for an address, and for a media whose data was not recorded.
 pub(crate) fn data(media: &Media) -> Result<&str, Refused> {
     media.data().ok_or_else(|| match media.url {
         Some(_) => Refused(
@@ -90,7 +90,7 @@ pub(crate) fn data(media: &Media) -> Result<&str, Refused> {
     })
 }
 
-/// Returns the data as a `data:` URL, or the address. Fails for a media from a record.
+/// Returns the data as a `data:` URL, or the address. Fails for a media whose data was not recorded.
 pub(crate) fn address(media: &Media) -> Result<String, Refused> {
     media.address().ok_or_else(unrecorded)
 }
@@ -102,7 +102,7 @@ pub(crate) fn media_type(media: &Media) -> Result<&str, Refused> {
     })
 }
 
-/// Returns the reason for a kind that an API does not know.
+/// Returns the reason for a kind of media that an API does not support. `known` lists the supported kinds.
 pub(crate) fn unknown_kind(media: &Media, known: &str) -> Refused {
     Refused(format!("this API has no input for {}; it takes {known}", plural(media.kind)))
 }

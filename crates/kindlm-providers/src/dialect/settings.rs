@@ -102,7 +102,8 @@ pub(crate) fn headers(
     found
 }
 
-/// Returns the headers of a vendor and of a configuration. Fails with their problems. A secret in the file is one.
+/// Returns the headers of a vendor and of a configuration. Fails with their problems. A secret in the file is a
+/// problem.
 pub(crate) fn literal_headers(
     own: Vec<(String, HeaderValue)>,
     written: &BTreeMap<String, String>,
@@ -130,7 +131,7 @@ pub(crate) fn openai_headers(
 /// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
 fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
     let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
-    // Portkey holds the key of this name, and the other one is the name of a conversation.
+    // The first header is the name of a key that Portkey stores. The second header identifies a conversation.
     let is_name = ["x-portkey-virtual-key", "x-openclaw-session-key"]
         .iter()
         .any(|it| name.eq_ignore_ascii_case(it));
@@ -234,7 +235,7 @@ fn secret_in(parent: &str, name: &str, value: &Value) -> Option<String> {
 /// The objects of settings in a body. Unlike a schema, they are also merged in a judge's request.
 const GROUPS: [&str; 3] = ["generationConfig", "options", "output_config"];
 
-/// The keys that request a form of the answer. A judge's request has its own.
+/// The keys that request a form of the answer. A judge's request sets its own form.
 const FORMS: [&str; 8] = [
     "response_format",
     "format",
@@ -248,7 +249,7 @@ const FORMS: [&str; 8] = [
 
 /// Adds the additional keys of the configuration to the body of a request. Objects in both are merged.
 ///
-/// A judge's request keeps its own keys, because its answer must have their form.
+/// A judge's request keeps its own keys, because they determine the form of the judge's answer.
 pub(crate) fn add_body(body: &mut Map<String, Value>, more: &Map<String, Value>, prompt: &Prompt) {
     let is_judge = prompt.response_format.is_some();
     let more = more.iter().filter(|(key, _)| !is_judge || !FORMS.contains(&key.as_str()));

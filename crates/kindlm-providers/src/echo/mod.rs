@@ -44,13 +44,13 @@ impl Config {
 
     /// Returns the reply: the prefix, and the last user message or the whole prompt. Each word counts as one token.
     pub fn reply(&self, prompt: &Prompt) -> Reply {
-        let said = if self.whole {
+        let message = if self.whole {
             crate::script::recorded_text(prompt)
         } else {
             let last = prompt.messages.iter().rfind(|it| it.role == Role::User);
             last.map(|it| it.content.clone()).unwrap_or_default()
         };
-        let text = format!("{}{said}", self.prefix);
+        let text = format!("{}{message}", self.prefix);
         let input = prompt.messages.iter().map(|it| words(&it.content)).sum();
         let output = words(&text);
         Reply {

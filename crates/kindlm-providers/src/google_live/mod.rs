@@ -42,7 +42,8 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     base_url: Option<String>,
-    /// The version of the API: `v1alpha` or `v1beta`. By default, `v1beta` for models that speak, else `v1alpha`.
+    /// The version of the API: `v1alpha` or `v1beta`. By default, `v1beta` for models that answer with audio,
+    /// else `v1alpha`.
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_version: Option<String>,
@@ -62,8 +63,8 @@ struct Config {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     system_instruction: Vec<String>,
-    /// A script that answers tool calls within the exchange: a function of `name` and `args`. By default, an answer ends
-    /// with its calls.
+    /// A script that answers tool calls within the exchange: a function of `name` and `args`. By default, an answer
+    /// ends with its calls.
     #[serde(default)]
     #[schemars(length(min = 1))]
     answer_calls: Option<String>,
@@ -235,7 +236,7 @@ fn is_gemini_3(model: &str) -> bool {
     name.starts_with("gemini-3") && name.contains("live")
 }
 
-/// Returns true if the answer is to be audio.
+/// Returns true if the setup requests an answer in audio.
 fn asks_audio(setup: &Map<String, Value>) -> bool {
     let config = setup.get("generationConfig");
     let modalities = ["responseModalities", "response_modalities"];
@@ -267,7 +268,7 @@ fn turns(
     // Gemini 3 answers the live input after the end of the history. Other models would answer a complete history.
     let history = (!history.is_empty()).then(|| client(history, is_gemini_3));
     let turn = |content: &Value| {
-        // Models that speak take new turns as live input.
+        // Models that answer with audio take new turns as live input.
         if speaks(&prompt.model)
             && let Some(text) = only_text(content)
         {
@@ -308,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_model_says_if_it_speaks() {
+    fn model_names_show_whether_the_answer_is_audio() {
         for (model, expected) in [
             ("gemini-2.0-flash-exp", false),
             ("models/gemini-2.5-flash-native-audio-preview-12-2025", true),

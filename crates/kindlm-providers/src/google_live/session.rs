@@ -118,9 +118,9 @@ impl<'c> Session<'c> {
                 return Err(malformed(why));
             };
             if members.contains_key("text") {
-                let said = part::text_at(written, "text").map_err(malformed)?;
+                let text = part::text_at(written, "text").map_err(malformed)?;
                 if written["thought"] != true {
-                    self.text.push_str(said);
+                    self.text.push_str(text);
                 }
             } else if let Some(kind) =
                 members.keys().find(|it| !gemini::SILENT.contains(&it.as_str()))
@@ -139,17 +139,17 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// Returns the text of the answer. The words of an audio answer are its transcript.
+    /// Returns the text of the answer. The text of an audio answer is its transcript.
     fn said(&self) -> &str {
         if self.transcript.is_empty() { &self.text } else { &self.transcript }
     }
 
     fn done(&mut self, finish_reason: FinishReason) -> Step {
-        let said = self.said().to_owned();
-        let mut reply = Reply::text(said.as_str());
+        let text = self.said().to_owned();
+        let mut reply = Reply::text(text.as_str());
         if self.codec.output == Output::Object {
             let mut output = json!({
-                "text": said, "toolCall": {"functionCalls": std::mem::take(&mut self.written_calls)},
+                "text": text, "toolCall": {"functionCalls": std::mem::take(&mut self.written_calls)},
             });
             if !self.transcript.is_empty() && !self.text.is_empty() {
                 output["thinking"] = json!(self.text);
@@ -222,21 +222,21 @@ fn finish(content: &Value) -> FinishReason {
     }
 }
 
-/// Returns the token usage of a turn. The API counts the thoughts and the results of tools apart.
+/// Returns the token usage of a turn. The API counts the thoughts and the results of tools separately.
 fn usage(usage: &Value) -> Usage {
     let count = |keys: &[&str]| keys.iter().find_map(|key| counted(&usage[*key]));
     let input = count(&["promptTokenCount"]);
     let tools = count(&["toolUsePromptTokenCount"]).unwrap_or(0);
-    let said = count(&["responseTokenCount", "candidatesTokenCount"]);
+    let response = count(&["responseTokenCount", "candidatesTokenCount"]);
     let total = count(&["totalTokenCount"]);
     let thoughts = count(&["thoughtsTokenCount"]).unwrap_or(0);
     let input = input.map(|it| it.saturating_add(tools));
     // Some answers count their thoughts within the response.
-    let is_within = match (input, said, total) {
-        (Some(input), Some(said), Some(total)) => input.saturating_add(said) == total,
+    let is_within = match (input, response, total) {
+        (Some(input), Some(response), Some(total)) => input.saturating_add(response) == total,
         _ => false,
     };
-    let output = said.map(|it| if is_within { it } else { it.saturating_add(thoughts) });
+    let output = response.map(|it| if is_within { it } else { it.saturating_add(thoughts) });
     Usage::counted(input, output, total, count(&["cachedContentTokenCount"]))
 }
 

@@ -55,9 +55,9 @@ impl ScriptRead<'_> {
         let mut response = if let Some(Value::Object(response)) = reply.response.take() {
             response
         } else {
-            let said = reply.output_json.clone();
-            let said = said.unwrap_or_else(|| reply.text.as_str().into());
-            Map::from_iter([("output".to_owned(), said)])
+            let output = reply.output_json.clone();
+            let output = output.unwrap_or_else(|| reply.text.as_str().into());
+            Map::from_iter([("output".to_owned(), output)])
         };
         let raw = || String::from_utf8_lossy(&called.value.body).into_owned().into();
         response.entry("raw").or_insert_with(raw);

@@ -79,8 +79,7 @@ pub(crate) struct Filler {
 
 impl Filler {
     /// Creates a renderer for a prompt. It knows the built-in placeholders, the test variables, and marks for the
-    /// environment variables in `names`.
-    /// If the request is signed, it also knows marks for the signature and its time.
+    /// environment variables in `names`. If the request is signed, it also knows marks for the signature and its time.
     pub(crate) fn new(prompt: &Prompt, names: &BTreeSet<String>, signs: bool) -> Self {
         let mut vars: Map<String, Value> =
             template::OWN.iter().map(|&it| (it.to_owned(), template::value(it, prompt))).collect();
@@ -151,7 +150,7 @@ impl Filler {
     }
 }
 
-/// The variables of a signed request, and the variables of their marks.
+/// The template variables of a signed request, each with the variable of its [`EnvMark`].
 pub(super) const SIGNED: [(&str, &str); 2] =
     [("signature", SIGNATURE), ("signatureTimestamp", SIGNATURE_TIMESTAMP)];
 

@@ -1,9 +1,10 @@
-//! Images and sounds in answers: a report and a journal keep their name and digest, not their data.
+//! Images and sounds in answers. Reports and journals store their name and digest, not their data.
 
 use kindlm_types::{Media, MediaKind, Reply};
 use serde_json::Value;
 
-/// Replaces each `data:` URL of an image or a sound in a reply by its label. The images become those of the reply.
+/// Replaces each `data:` URL of an image or a sound in a reply by its label. Adds the images to the images of the
+/// reply.
 pub(crate) fn label_media(reply: &mut Reply) {
     let mut images = std::mem::take(&mut reply.images);
     if let Some(media) = media_of(&reply.text) {

@@ -99,8 +99,8 @@ struct Config {
     /// The paths of the token counts.
     #[serde(default)]
     usage_paths: UsagePaths,
-    /// The path of the vector in the answer to a request for an embedding. The text is `{{prompt}}` in the body. An empty
-    /// path is the whole answer.
+    /// The path of the vector in the answer to a request for an embedding. The text is `{{prompt}}` in the body. An
+    /// empty path is the whole answer.
     #[serde(default)]
     embedding_path: Option<String>,
     /// The path of the name of the model that answered; `model` by default.
@@ -571,8 +571,8 @@ fn is_text(response: &HttpResponse) -> bool {
     (200..300).contains(&response.status) && !response.body.is_empty()
 }
 
-/// Returns true if a request may use test variables. Its address, headers, query or body then has a template, or the
-/// configuration sets `template: jinja`.
+/// Returns true if a request may use test variables. Its address, headers or query then has a template, its body names
+/// a test variable, or the configuration has a session or sets `template: jinja`.
 pub(crate) fn wants_vars(config: &Value) -> bool {
     let is_in = |value: &Value| value.as_str().is_some_and(is_template);
     let body = &config["body"];

@@ -98,7 +98,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn finds_its_way() {
+    fn selects_values_by_key_and_position() {
         let answer = json!({"a": [{"b": "x", "c.d": 1}, {"b": "y"}], "0": "zero", "n": null});
         for (path, expected) in [
             ("", Some(answer.clone())),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_one_list_or_all_that_it_finds() {
+    fn list_returns_one_list_or_all_matches() {
         let answer = json!({"a": [{"b": 1}, {"b": 2}]});
         for (path, expected) in [
             ("a", Some(json!([{"b": 1}, {"b": 2}]))),

@@ -123,8 +123,8 @@ fn statuses(written: &[String]) -> Result<Statuses, Problem> {
     written.iter().enumerate().map(range).collect()
 }
 
-/// Reads the files of a configuration's TLS settings and signature. Returns `None` without both. Fails with the problems
-/// of the files.
+/// Reads the files of a configuration's TLS settings and signature. Returns `None` without both. Fails with the
+/// problems of the files.
 #[cfg(feature = "http")]
 pub(crate) fn load(
     config: &Value,

@@ -25,7 +25,7 @@ pub(super) struct SessionConfig {
     /// The HTTP method; `POST` by default.
     #[serde(default)]
     method: Verb,
-    /// The headers, as those of the provider.
+    /// The headers, in the form of the provider's `headers`.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// The body, in which each text is a Jinja template; empty by default.
@@ -78,7 +78,7 @@ impl Session {
             serde_json::from_value(own).map_err(|err| vec![Problem::new("", err.to_string())])?;
         let mut request = Http::new(&own)?;
         request.method = config.method.into();
-        // Without a body, the request is not one in OpenAI's format.
+        // Without this value, the request would have a body in OpenAI's format.
         request.body.get_or_insert(Body::Jinja(Value::Null));
         Ok(Self { request, id })
     }

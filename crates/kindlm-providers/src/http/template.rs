@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_in_values_where_they_stand() {
+    fn fills_in_values_with_and_without_quotes() {
         for (template, expected) in [
             (r#"{"a":"<{{user}}>"}"#, json!({"a": "<hi>"})),
             (r#"{"a":{{user}}}"#, json!({"a": "hi"})),

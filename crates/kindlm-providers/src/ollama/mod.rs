@@ -146,8 +146,8 @@ impl Codec for Ollama {
     }
 }
 
-/// Returns one message. Ollama's calls have no ids, and their arguments are objects. Images stand beside the text. Fails
-/// for other media.
+/// Returns one message. Ollama's calls have no ids, and their arguments are objects. Images stand beside the text.
+/// Fails for other media.
 fn message(message: &Message) -> Result<Value, ProviderError> {
     let mut out = chat::role_and_content(message);
     if message.parts.iter().any(|it| matches!(it, ContentPart::Raw(_))) {

@@ -51,8 +51,8 @@ struct Config {
     /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
-    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that holds
-    /// the value.
+    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that
+    /// holds the value.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not

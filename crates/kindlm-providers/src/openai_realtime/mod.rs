@@ -50,11 +50,12 @@ struct Config {
     /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
-    /// More headers of the handshake. A value that starts with `env:` names an environment variable that holds the value.
+    /// More headers of the handshake. A value that starts with `env:` names an environment variable that holds the
+    /// value.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// Additional keys of the session, as in the API: `audio`, `reasoning`, … Objects that KindLM also sends are merged.
-    /// `null` removes a key.
+    /// Additional keys of the session, as in the API: `audio`, `reasoning`, … Objects that KindLM also sends are
+    /// merged. `null` removes a key.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     session: Map<String, Value>,
@@ -66,8 +67,8 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     instructions: Option<String>,
-    /// A script that answers tool calls within the exchange: a function of `name` and `args`. By default, an answer ends
-    /// with its calls.
+    /// A script that answers tool calls within the exchange: a function of `name` and `args`. By default, an answer
+    /// ends with its calls.
     #[serde(default)]
     #[schemars(length(min = 1))]
     answer_calls: Option<String>,

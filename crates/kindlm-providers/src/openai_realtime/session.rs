@@ -18,9 +18,9 @@ const NOTE: &str = "\n\n[Function calls were made during processing]";
 pub(super) struct Session<'c> {
     codec: &'c Realtime,
     prompt: &'c Prompt,
-    /// The text of the current answer, as its events told it.
+    /// The text of the current answer, from the events before its end.
     heard: String,
-    /// The calls of the current answer, as its events told them.
+    /// The calls of the current answer, from the events before its end.
     heard_calls: Vec<Value>,
     has_audio: bool,
     /// The calls of all answers.
@@ -28,7 +28,7 @@ pub(super) struct Session<'c> {
     usage: UsageSum,
 }
 
-/// A part of a finished answer.
+/// The text and the calls of a finished answer.
 #[derive(Default)]
 struct Found {
     text: String,
@@ -115,7 +115,7 @@ impl<'c> Session<'c> {
     fn reply(&mut self, text: String, finish_reason: FinishReason) -> Reply {
         let calls = std::mem::take(&mut self.calls);
         let has_answered = calls.iter().any(|it| it.response.is_some());
-        let said = match self.codec.output {
+        let base = match self.codec.output {
             Output::Note if has_answered => Reply::text(format!("{text}{NOTE}")),
             Output::Calls if !calls.is_empty() => {
                 let calls: Vec<Value> = calls.iter().map(shown).collect();
@@ -130,11 +130,11 @@ impl<'c> Session<'c> {
             usage: self.usage.total(),
             finish_reason,
             model: self.prompt.model.clone(),
-            ..said
+            ..base
         }
     }
 
-    /// Returns the error of an event. An event has no status of HTTP.
+    /// Returns the error of an event. An event has no HTTP status, so the error has none.
     fn failure(&self, event: &Value) -> ProviderError {
         let word = |key: &str| event["error"][key].as_str().unwrap_or_default();
         let is_fault = [word("type"), word("code")].contains(&"server_error");
@@ -203,7 +203,7 @@ fn text(content: &Value) -> Result<String, Malformed> {
     Ok(text)
 }
 
-/// Returns a call in the output of `calls`.
+/// Returns a call in the form of the output `calls`.
 fn shown(call: &ToolCall) -> Value {
     let mut shown = json!({"name": call.name, "arguments": call.arguments});
     if let Some(response) = &call.response {

@@ -71,7 +71,7 @@ impl HostedTools {
     }
 }
 
-/// Renders all texts in a value. They stay texts, also if they are JSON.
+/// Renders all texts in a value. They stay texts, even if they are JSON.
 fn filled(filler: &Filler, value: &Value) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => Value::String(filler.text(text)?),

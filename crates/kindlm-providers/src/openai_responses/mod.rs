@@ -54,8 +54,8 @@ struct Config {
     /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
-    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that holds
-    /// the value.
+    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that
+    /// holds the value.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
@@ -379,7 +379,7 @@ impl Found {
 
 /// Returns the call of a tool that OpenAI ran, with its response. Returns `None` for an unknown type.
 ///
-/// Pictures are left out of responses, because they are large and no check reads them.
+/// Images are left out of responses, because they are large and no check reads them.
 fn hosted(kind: &str, item: &Value) -> Option<ToolCall> {
     let (name, arguments, result) = match kind {
         "web_search_call" => ("web_search", item["action"].clone(), Value::Null),

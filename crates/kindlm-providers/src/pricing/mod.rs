@@ -85,7 +85,7 @@ fn price_in(prices: &[(String, Price)], model: &str) -> Option<Price> {
         .map(|(_, price)| *price)
 }
 
-/// The regions that stand in front of a model's name at Bedrock.
+/// The region prefixes of model names at Bedrock.
 const REGIONS: [&str; 6] = ["apac", "au", "eu", "global", "jp", "us"];
 
 /// Returns the names in the price table of a provider; `*` stands for every model.
@@ -133,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn every_price_is_a_price_and_every_model_is_named_once() {
+    fn prices_are_valid_and_models_are_unique() {
         for (provider, prices) in PRICES.iter() {
-            assert!(crate::find(provider).is_some(), "`{provider}` is no provider");
+            assert!(crate::find(provider).is_some(), "unknown provider `{provider}`");
             let mut seen = std::collections::HashSet::new();
             for (model, price) in prices {
-                assert!(seen.insert(model), "{provider}: `{model}` twice");
+                assert!(seen.insert(model), "{provider}: duplicate model `{model}`");
                 let cached = price.cached_input.unwrap_or(price.input);
                 let embeds = model.contains("embed") && price.output <= 0.0;
                 assert!(price.input >= 0.0, "{provider}: `{model}`");

@@ -45,7 +45,7 @@ struct Config {
     /// The text before each prompt, such as `[INST] ` of a model without a chat template.
     #[serde(default)]
     prefix: String,
-    /// The text behind each prompt.
+    /// The text after each prompt.
     #[serde(default)]
     suffix: String,
     /// True for a model that makes images. The text of an answer is then the first image in Markdown, by its address.
@@ -152,7 +152,8 @@ impl Codec for Replicate {
         if !matches!(answer["status"].as_str(), Some("starting" | "processing")) {
             return None;
         }
-        // The answer has the address too. The own address makes sure that the key is sent to no other server.
+        // The answer also has this address. The client does not use it, so that the key is only sent to the configured
+        // server.
         let id = segment(non_empty(&answer["id"])?);
         Some(HttpRequest {
             method: Method::Get,

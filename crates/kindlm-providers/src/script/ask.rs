@@ -1,4 +1,4 @@
-//! The call of a program as a model: the question, and the reading of its answer.
+//! Runs a program as a model, once for each prompt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Config {
     /// Returns the script call that answers a prompt.
     fn question(&self, prompt: &Prompt, scripts: &Scripts) -> ScriptQuestion {
         let options = json!({"id": format!("file://{}", self.file), "config": self.config});
-        let said = json!(prompt_text(prompt));
+        let text = json!(prompt_text(prompt));
         let context = context(prompt, &self.config);
         let interpreter = match self.ending().as_str() {
             "py" => Some(ScriptRuntime::Python),
@@ -63,12 +63,12 @@ impl Config {
         let (runtime, source, args) = if let Some(runtime) = interpreter {
             let function = self.function.clone().or_else(|| Some("call_api".to_owned()));
             let source = ScriptSource::File { path: self.file.clone(), function };
-            (runtime, source, vec![said, options, context])
+            (runtime, source, vec![text, options, context])
         } else {
             let (path, name) = (self.file.clone(), self.function.clone());
             let source = ScriptSource::Export { path, name, usage: ExportUse::Provider };
             let call = json!({"includeLogProbs": false});
-            (scripts.runtime, source, vec![options, said, context, call])
+            (scripts.runtime, source, vec![options, text, context, call])
         };
         ScriptQuestion {
             runtime,

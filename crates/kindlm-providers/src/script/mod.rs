@@ -40,18 +40,25 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[schemars(rename = "ScriptConfig")]
 #[expect(clippy::struct_field_names, reason = "the keys of the configuration")]
 pub(crate) struct Config {
-    /// The file, relative to the folder of the config file: `.js`, `.mjs`, `.cjs`, `.ts`, `.mts`, `.cts`, `.py` or `.rb`.
+    /// The file, relative to the folder of the config file: `.js`, `.mjs`, `.cjs`, `.ts`, `.mts`, `.cts`, `.py` or
+    /// `.rb`.
     #[schemars(length(min = 1))]
     file: String,
     /// The export to call: a class or an object with `callApi`, or a function. By default the default export; in
     /// Python and Ruby the function `call_api`.
     #[serde(default)]
     #[schemars(length(min = 1))]
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(dead_code, reason = "only read with the feature `http`")
+    )]
     function: Option<String>,
     /// Additional configuration, passed to the program unchanged.
     #[serde(default)]
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "nobody asks"))]
+    #[cfg_attr(
+        not(feature = "http"),
+        expect(dead_code, reason = "only read with the feature `http`")
+    )]
     config: Map<String, Value>,
     /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
     #[serde(default)]
@@ -87,7 +94,7 @@ pub(crate) fn prompt_text(prompt: &Prompt) -> String {
     text_of(prompt, content_of)
 }
 
-/// Returns the same text without the data of parts, for a reply that is recorded.
+/// Returns the text of [`prompt_text`] without the data of parts, for a reply that is recorded.
 pub(crate) fn recorded_text(prompt: &Prompt) -> String {
     text_of(prompt, |message| {
         if message.parts.is_empty() { json!(message.content) } else { json!(message.parts) }
@@ -137,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_of_a_kind_that_is_known() {
+    fn unsupported_file_extensions_are_problems() {
         let read = Config::read(&json!({"file": "p.exe"}));
         assert_eq!(read.unwrap_err()[0].pointer, "/file");
         for file in ["p.js", "p.mts", "p.py", "p.rb"] {
@@ -146,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_a_text_unless_it_is_written_as_a_chat() {
+    fn a_prompt_becomes_text_or_json() {
         for (messages, is_chat, expected) in [
             (json!([{"role": "user", "content": "hi"}]), false, "hi"),
             (

@@ -44,7 +44,7 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
         None | Some(Value::Null) => {}
         Some(error) => return Err(format!("`{file}`: {}", text(error))),
     }
-    let Some(said) = answer.get("output").filter(|it| !it.is_null()) else {
+    let Some(written) = answer.get("output").filter(|it| !it.is_null()) else {
         return Err(format!("`{file}` returned no `output`"));
     };
     let tokens = |key: &str| {
@@ -61,15 +61,15 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
     if let Some(flags) = answer.get("guardrails") {
         metadata.insert("guardrails".to_owned(), flags.clone());
     }
-    let (asked, answered) = (tokens("prompt"), tokens("completion"));
-    let parts = asked.unwrap_or(0).saturating_add(answered.unwrap_or(0));
+    let (input, generated) = (tokens("prompt"), tokens("completion"));
+    let parts = input.unwrap_or(0).saturating_add(generated.unwrap_or(0));
     let total = tokens("total").map(|it| it.max(parts));
     let log_probs = answer.get("logProbs").and_then(Value::as_array);
     let finish_reason = answer.get("finishReason").and_then(Value::as_str);
     let cost = answer.get("cost").and_then(Value::as_f64);
-    let says_more = answer.keys().any(|it| !KNOWN.contains(&it.as_str()));
+    let has_other_keys = answer.keys().any(|it| !KNOWN.contains(&it.as_str()));
     Ok(Reply {
-        usage: Usage::counted(asked, answered, total, tokens("cached")),
+        usage: Usage::counted(input, generated, total, tokens("cached")),
         finish_reason: finish_reason
             .map_or(FinishReason::Stop, |it| FinishReason::from(it.to_owned())),
         log_probs: log_probs.and_then(|it| it.iter().map(Value::as_f64).collect()),
@@ -77,8 +77,8 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
         metadata,
         cost_usd: cost.filter(|it| it.is_finite() && *it >= 0.0),
         cached: answer.get("cached") == Some(&Value::Bool(true)),
-        response: says_more.then(|| Value::Object(answer.clone())),
-        ..output(said)
+        response: has_other_keys.then(|| Value::Object(answer.clone())),
+        ..output(written)
     })
 }
 

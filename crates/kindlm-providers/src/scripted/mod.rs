@@ -156,7 +156,7 @@ pub struct ScriptedError {
     /// True if the request is retried; by default, the status and the kind decide.
     #[serde(default)]
     pub retryable: Option<bool>,
-    /// The wait before a retry that the provider demands, in milliseconds.
+    /// The wait before a retry that the provider requests, in milliseconds.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }
@@ -179,7 +179,7 @@ fn check(replies: &[ScriptedReply]) -> Vec<Problem> {
 }
 
 fn check_one(reply: &ScriptedReply) -> Option<Problem> {
-    let says = [
+    let kinds = [
         ("text", reply.text.is_some()),
         ("json", reply.json.is_some()),
         ("refusal", reply.refusal.is_some()),
@@ -187,7 +187,8 @@ fn check_one(reply: &ScriptedReply) -> Option<Problem> {
         ("embedding", reply.embedding.is_some()),
         ("error", reply.error.is_some()),
     ];
-    let given: Vec<&str> = says.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+    let given: Vec<&str> =
+        kinds.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
     // Text or JSON may be combined with tool calls. All other kinds exclude each other.
     match given[..] {
         [] => Some(Problem::new("", "the reply is empty").with_help(

@@ -101,7 +101,7 @@ fn accumulated(answer: ScriptAnswer) -> Result<(Value, bool), String> {
     }
 }
 
-/// True if a value counts as true in JavaScript.
+/// Returns true if a value counts as true in JavaScript.
 fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -43,8 +43,8 @@ struct Config {
     /// The address, as a template. It begins with `ws://` or `wss://`.
     #[schemars(length(min = 1))]
     url: String,
-    /// The headers of the handshake. A value that starts with `env:` names an environment variable that holds the value.
-    /// Other values are templates.
+    /// The headers of the handshake. A value that starts with `env:` names an environment variable that holds the
+    /// value. Other values are templates.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// The message, as a template.
@@ -54,8 +54,8 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     transform_response: Option<String>,
-    /// A script that reads each message of the server: a function of `accumulator`, `event` and `context`, which returns
-    /// the new accumulator, and true when the answer is complete.
+    /// A script that reads each message of the server: a function of `accumulator`, `event` and `context`, which
+    /// returns the new accumulator, and true when the answer is complete.
     #[serde(default)]
     #[schemars(length(min = 1))]
     stream_response: Option<String>,
@@ -77,7 +77,7 @@ pub(crate) struct WebSocket {
     reading: Script,
 }
 
-/// The script that reads the messages of the server, as code of a function.
+/// The script that reads the messages of the server, as the body of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "websocket"), expect(dead_code, reason = "only `ask` reads it"))]
 pub(crate) enum Script {
@@ -183,7 +183,7 @@ fn each(code: &str) -> String {
 
 /// Returns the test variables in the templates. Each has the problem to report if no test defines it.
 pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
-    // The message is a template as the body of `http`.
+    // The message is a template, like the body of `http` with `template: jinja`.
     let as_http = json!({
         "url": config["url"], "headers": config["headers"], "body": config["message"], "template": "jinja",
     });

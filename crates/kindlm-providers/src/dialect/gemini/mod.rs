@@ -146,7 +146,7 @@ impl Codec for Gemini {
     }
 }
 
-/// Checks that tools that Google runs hold no secret.
+/// Checks that the configuration of the tools that Google runs contains no secret. Fails with the first problem.
 pub(crate) fn check_hosted(tools: &[Map<String, Value>]) -> Result<(), Vec<Problem>> {
     let help = "requests are stored, and the key with them: use a tool that needs none";
     let check = |(at, tool)| settings::check_secrets(&format!("/hostedTools/{at}"), tool, help);
@@ -163,7 +163,8 @@ pub(crate) fn tools(prompt: &Prompt, hosted: &[Map<String, Value>]) -> Vec<Value
     tools
 }
 
-/// Returns the instructions of the provider and the system messages of the prompt; `None` without both.
+/// Returns the instructions of the provider and the system messages of the prompt; `None` without both. Fails if a
+/// system message has a part that is not text.
 pub(crate) fn system(prompt: &Prompt, own: &[String]) -> Result<Option<Value>, ProviderError> {
     let mut parts: Vec<Value> = own.iter().map(|it| json!({"text": it})).collect();
     for message in prompt.messages.iter().filter(|it| it.role == Role::System) {
@@ -230,7 +231,7 @@ fn result(message: &Message) -> Value {
 fn turn(message: &Message, thinks: bool) -> Result<Value, ProviderError> {
     let role = if message.role == Role::Assistant { "model" } else { "user" };
     let has_text = !message.content.is_empty() || message.tool_calls.is_empty();
-    let said = match message.parts.as_slice() {
+    let texts = match message.parts.as_slice() {
         [] if has_text => vec![json!({"text": message.content})],
         [] => Vec::new(),
         _ => FORMS.of(message)?,
@@ -243,7 +244,7 @@ fn turn(message: &Message, thinks: bool) -> Result<Value, ProviderError> {
         }
         part
     });
-    Ok(json!({"role": role, "parts": said.into_iter().chain(calls).collect::<Vec<_>>()}))
+    Ok(json!({"role": role, "parts": texts.into_iter().chain(calls).collect::<Vec<_>>()}))
 }
 
 /// Returns true if the model requires thought signatures: Gemini 3 and later.
@@ -272,7 +273,7 @@ pub(crate) fn generation_config(prompt: &Prompt) -> Map<String, Value> {
     config
 }
 
-/// Returns the choice in calling tools.
+/// Returns the tool choice in Gemini's form.
 pub(crate) fn tool_config(choice: &ToolChoice) -> Value {
     let mode = match choice {
         ToolChoice::Auto => "AUTO",
@@ -289,9 +290,9 @@ pub(crate) const SILENT: [&str; 6] =
 /// The text, the calls, and the first image of an answer, as a data URL.
 type Parts = (String, Vec<ToolCall>, Option<String>);
 
-/// Returns the text, the calls and the image of the parts of an answer, without thoughts. The text of an answer with an
-/// image only is that image. Calls get generated ids, because Gemini need not send ids. Fails at the first malformed or
-/// unsupported part.
+/// Returns the text, the calls and the image of the parts of an answer, without thoughts. If the answer has only an
+/// image, its data URL is the text. Calls get generated ids, because Gemini need not send ids. Fails at the first
+/// malformed or unsupported part.
 fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
     let mut texts: Vec<&str> = Vec::new();
     let mut image = None;
@@ -314,8 +315,8 @@ fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
             calls.push(part::called(call, "args", &Value::Null, &made_up)?);
         }
         if members.contains_key("text") {
-            let said = part::text_at(written, "text")?;
-            texts.extend(Some(said).filter(|_| written["thought"] != true));
+            let text_part = part::text_at(written, "text")?;
+            texts.extend(Some(text_part).filter(|_| written["thought"] != true));
         } else if call.is_null()
             && let Some(kind) = members.keys().find(|it| !SILENT.contains(&it.as_str()))
         {
@@ -353,13 +354,15 @@ fn finish(word: &Value) -> FinishReason {
 
 /// Returns the token usage. Thoughts count as output, because Google bills them as output.
 fn usage(usage: &Value) -> Usage {
-    let [input, said, thought, total] =
+    let [input, candidates, thoughts, total] =
         ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"]
             .map(|key| counted(&usage[key]));
-    let output = match (said, thought) {
+    let output = match (candidates, thoughts) {
         // Gemini omits counts of 0, but not the total.
         (None, None) => total.filter(|it| Some(*it) == input).map(|_| 0),
-        (said, thought) => Some(said.unwrap_or(0).saturating_add(thought.unwrap_or(0))),
+        (candidates, thoughts) => {
+            Some(candidates.unwrap_or(0).saturating_add(thoughts.unwrap_or(0)))
+        }
     };
     Usage::counted(input, output, total, counted(&usage["cachedContentTokenCount"]))
 }
