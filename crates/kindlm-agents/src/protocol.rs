@@ -45,9 +45,9 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     let mut unnamed = 0;
     let mut events = Vec::new();
     let mut complete = BTreeSet::new();
-    let mut tells_events = false;
+    let mut has_events = false;
     let mut text_ends = 0;
-    let (mut says_itself, mut is_doubtful) = (false, false);
+    let (mut declares_evidence, mut is_doubtful) = (false, false);
     for (index, line) in stdout.split('\n').enumerate() {
         match Declaration::read(line) {
             Ok(Declaration::ToolCall(mut call)) => {
@@ -61,12 +61,12 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
             }
             Ok(Declaration::OutputJson(data)) => output.output_json = data,
             Ok(Declaration::Event(event)) => {
-                tells_events = true;
+                has_events = true;
                 events.push(event);
             }
             // The last declaration counts, because the program may discover later that its evidence is incomplete.
             Ok(Declaration::Evidence(channels)) => {
-                says_itself = true;
+                declares_evidence = true;
                 complete = channels.into_iter().collect();
             }
             Ok(Declaration::Unreadable(why)) => {
@@ -82,18 +82,18 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
         }
     }
     text.join("\n").trim().clone_into(&mut output.text);
-    if !says_itself {
+    if !declares_evidence {
         // Without a declaration, a kind of evidence is complete if any evidence of this kind was reported.
         complete.extend(events.iter().map(Event::channel));
     }
-    if tells_events {
-        let is_said = |event: &Event| {
+    if has_events {
+        let has_text = |event: &Event| {
             matches!(event, Event::Message { role: Speaker::Assistant, text }
                 if text.contains(output.text.as_str()))
         };
         if output.text.is_empty() {
             Event::last_words(&events).unwrap_or_default().clone_into(&mut output.text);
-        } else if !events.iter().any(is_said) {
+        } else if !events.iter().any(has_text) {
             // The text outside of the protocol is a message, too, unless a message event contains it.
             let text = output.text.clone();
             // The message is placed after the last text line, so that a later question stays the last message.
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_may_be_written_in_another_way() {
+    fn evidence_lines_accept_other_spellings() {
         for line in [
             r#"{"kindlm" : "event", "type": "compaction"}"#,
             r#"{"type":"compaction","kindlm":"event"}"#,
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_that_cannot_be_read_is_not_lost_silently() {
+    fn unreadable_evidence_is_reported() {
         for (line, why) in [
             (
                 r#"{"kindlm":"event","type":"action.call","name":"f"}"#,
@@ -469,7 +469,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_without_protocol_comes_back(text in "[^{]{0,80}") {
+        fn text_without_protocol_is_returned(text in "[^{]{0,80}") {
             let output = parse(&text);
             prop_assert_eq!(output.text.as_str(), text.trim());
             prop_assert!(output.tool_calls.is_empty());

@@ -552,10 +552,10 @@ impl Claude {
             if !self.reported.contains(&id) {
                 let call = json!({"id": id, "name": name, "input": input});
                 let result = json!({"tool_use_id": id, "is_error": true});
-                let is_told = self
+                let recorded = self
                     .call(&call, reported)
                     .and_then(|()| self.result_block(&result, false, reported));
-                if is_told.is_err() {
+                if recorded.is_err() {
                     self.unknown("result/permission_denials".to_owned(), reported);
                 }
             }

@@ -354,14 +354,14 @@ impl Codex {
 /// Describes a contradiction between the thread's file and the lines. Returns `None` if they agree. After a
 /// contradiction, the file is not trusted, because the agent may have changed it.
 fn difference(reported: &[Event], recorded: &Recorded) -> Option<String> {
-    let mut said: Vec<&str> = messages(&recorded.events).collect();
+    let mut unmatched: Vec<&str> = messages(&recorded.events).collect();
     for text in messages(reported) {
-        let Some(at) = said.iter().position(|it| *it == text) else {
+        let Some(at) = unmatched.iter().position(|it| *it == text) else {
             return Some("it lacks a message that Codex reported".to_owned());
         };
-        said.swap_remove(at);
+        unmatched.swap_remove(at);
     }
-    if !said.is_empty() {
+    if !unmatched.is_empty() {
         return Some("it contains a message that Codex did not report".to_owned());
     }
     let mut calls: BTreeMap<&str, usize> = BTreeMap::new();
@@ -422,6 +422,7 @@ fn read_line(line: &str) -> Result<Map<String, Value>, String> {
     Ok(map)
 }
 
+/// A line with an item, for the items of web searches.
 #[derive(serde::Deserialize)]
 struct Searched {
     item: FirstId,

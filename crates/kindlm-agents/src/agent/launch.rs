@@ -68,8 +68,8 @@ impl Surroundings<'_> {
         for name in own.into_iter().flat_map(|it| &it.without) {
             command.env_remove(name);
         }
-        let all_get_through = !own.is_some_and(|it| it.names_env);
-        if let Some(names) = start.agent.env.as_ref().filter(|_| all_get_through) {
+        let inherits_env = !own.is_some_and(|it| it.names_env);
+        if let Some(names) = start.agent.env.as_ref().filter(|_| inherits_env) {
             command.env_clear();
             for name in COMMON.into_iter().chain(names.iter().map(String::as_str)) {
                 if let Some(value) = (self.env)(name) {
@@ -115,9 +115,9 @@ impl Surroundings<'_> {
     }
 }
 
-/// Returns the command line of an agent, and what the shell does before and after it.
+/// Returns the shell line of an agent: its command line, with the setup before it and the cleanup after it.
 ///
-/// The shell makes the temporary folder and the file of the schema, so that both are in the container of the agent.
+/// The shell creates the temporary folder and the file of the schema, so that both are in the container of the agent.
 fn shell_line(start: &AgentStart, thread: Option<&str>) -> String {
     let spec = &start.agent;
     let (mut before, mut after) = (String::new(), String::new());
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn arguments_reach_the_agent_as_they_are() {
+    fn arguments_reach_the_agent_unchanged() {
         let start = |kind, command: Option<&str>| AgentStart {
             agent: Arc::new(AgentSpec {
                 kind,
@@ -265,7 +265,7 @@ mod tests {
     /// Runs the line of an agent in a real shell. The agent is a program that shows what it gets.
     #[test]
     #[cfg(unix)]
-    fn the_shell_makes_the_folder_and_the_schema() {
+    fn the_shell_creates_the_folder_and_the_schema() {
         let schema = json!({"type": "object", "title": "it's"});
         let start = |kind, command: &str, empty_folder| AgentStart {
             agent: Arc::new(AgentSpec {

@@ -41,7 +41,7 @@ pub(crate) trait Dialect: Send {
 
     /// Handles the timeout of a turn. Returns true if the agent has answered and the turn can end although tasks still
     /// run.
-    fn ends_late(&mut self, _told: &mut Reported) -> bool {
+    fn ends_late(&mut self, _reported: &mut Reported) -> bool {
         false
     }
 
@@ -52,7 +52,7 @@ pub(crate) trait Dialect: Send {
 
     /// Adds the evidence of the thread files to the turn that has just ended. `_files` may be the reason why the files
     /// cannot be read.
-    fn settle(&mut self, _files: Result<rollout::Files, String>, _told: &mut Reported) {}
+    fn settle(&mut self, _files: Result<rollout::Files, String>, _reported: &mut Reported) {}
 }
 
 /// The progress of a turn after a line.

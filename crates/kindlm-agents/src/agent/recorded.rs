@@ -139,7 +139,7 @@ fn recordings_of_codex_become_evidence() {
 
 /// Checks that the lines alone are no evidence that a call was *not* made. Only the thread's file is such evidence.
 #[test]
-fn lines_of_codex_alone_are_complete_for_no_calls() {
+fn codex_lines_alone_are_incomplete_for_calls() {
     for (name, channels) in [
         ("tools", vec!["messages", "inputRequests", "errors", "usage"]),
         ("read-only", vec!["messages", "inputRequests", "errors", "usage"]),
@@ -157,7 +157,7 @@ fn lines_of_codex_alone_are_complete_for_no_calls() {
 /// Checks that unreported actions count as lost. A declaration of the suite must not override evidence that is known to
 /// be missing.
 #[test]
-fn unreported_acts_of_other_agents_are_lost() {
+fn unreported_actions_of_subagents_are_lost() {
     const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::Skills];
     for (kind, name, channels) in [
         (AgentKind::Codex, "codex/tools/lines.jsonl", &[][..]),
@@ -179,9 +179,9 @@ fn unreported_acts_of_other_agents_are_lost() {
     }
 }
 
-/// Checks that a file that contradicts the lines is not trusted. The agent can write to the file.
+/// Checks that KindLM does not trust a file that contradicts the lines. The agent can write to the file.
 #[test]
-fn a_changed_file_is_not_believed() {
+fn a_file_that_contradicts_the_lines_is_not_used() {
     let folder = recordings("codex").into_iter().find(|it| it.ends_with("spawn")).unwrap();
     let lines = fs::read_to_string(folder.join("lines.jsonl")).unwrap();
     let whole = files(&folder, 1).unwrap();

@@ -90,7 +90,7 @@ impl Reported {
         self.not_understood(what);
     }
 
-    /// Records the reason why the current message is incomplete. The first reason is kept.
+    /// Records the reason why the current message is incomplete. A later reason does not replace the first one.
     pub(crate) fn mark_incomplete(&mut self, why: String) {
         self.unread.get_or_insert(why);
     }
@@ -144,9 +144,9 @@ impl Reported {
         let events = std::mem::take(&mut self.events);
         let tool_calls = calls(std::mem::take(&mut self.declared), &events);
         let (usage, cost_usd) = Event::usage(&events);
-        let said = Event::last_words(&events).unwrap_or_default().to_owned();
+        let last_words = Event::last_words(&events).unwrap_or_default().to_owned();
         ReportedTurn {
-            text: self.text.take().unwrap_or(said),
+            text: self.text.take().unwrap_or(last_words),
             unread: self.unread.take(),
             output_json: self.output_json.take(),
             events,

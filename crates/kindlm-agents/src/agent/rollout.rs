@@ -91,8 +91,8 @@ impl Reader {
         if !has_ended {
             return Err("it lacks the end of the turn".to_owned());
         }
-        let at_work = self.spawned.keys().next();
-        recorded.gap = at_work.map(|it| {
+        let running = self.spawned.keys().next();
+        recorded.gap = running.map(|it| {
             let why = if files.iter().any(|file| file.thread == *it) {
                 "a spawned agent was still at work at the end of the turn"
             } else {
@@ -361,7 +361,7 @@ fn patched(patch: &str) -> Vec<Value> {
 /// Records the result of a call. Does nothing if the status is unknown, or if Codex stopped the call at the end of the
 /// turn.
 fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &mut Recorded) {
-    let said = match output {
+    let output_text = match output {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(_)) => texts(output, "text"),
         Some(other) => text(other, "content").to_owned(),
@@ -370,7 +370,7 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
     let noted = detail.map_or("", |it| text(it, "type"));
     let exit_code = match noted {
         "CommandExecution" => detail.and_then(|it| it.get("exit_code")).and_then(Value::as_i64),
-        _ => exit_code(&said),
+        _ => exit_code(&output_text),
     };
     let status = match detail.map_or("", |it| text(it, "status")) {
         // The command was still running at the end of the turn, and Codex stopped it.
@@ -378,7 +378,7 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
         "completed" => Some(ActionStatus::Completed),
         "failed" => Some(ActionStatus::Failed),
         "declined" => Some(ActionStatus::Rejected),
-        _ => outcome(output, &said, exit_code),
+        _ => outcome(output, &output_text, exit_code),
     };
     let Some(status) = status else { return };
     let output = match noted {
@@ -392,14 +392,18 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
         }
         _ => Some(exit_code.map_or_else(
             || output.cloned().unwrap_or_default(),
-            |code| json!({"output": said, "exitCode": code}),
+            |code| json!({"output": output_text, "exitCode": code}),
         )),
     };
     end(id, output, status, recorded);
 }
 
 /// Returns the status of a call without a record of Codex. Returns `None` if the output does not show the status.
-fn outcome(output: Option<&Value>, said: &str, exit_code: Option<i64>) -> Option<ActionStatus> {
+fn outcome(
+    output: Option<&Value>,
+    output_text: &str,
+    exit_code: Option<i64>,
+) -> Option<ActionStatus> {
     const FAILED: [&str; 6] = [
         "unsupported call",
         "unsupported custom tool call",
@@ -411,21 +415,23 @@ fn outcome(output: Option<&Value>, said: &str, exit_code: Option<i64>) -> Option
     if let Some(code) = exit_code {
         return Some(if code == 0 { ActionStatus::Completed } else { ActionStatus::Failed });
     }
-    if said.starts_with("patch rejected") || said.contains("rejected by user") {
+    if output_text.starts_with("patch rejected") || output_text.contains("rejected by user") {
         return Some(ActionStatus::Rejected);
     }
-    if FAILED.iter().any(|it| said.starts_with(it)) || said.contains(" is unavailable") {
+    if FAILED.iter().any(|it| output_text.starts_with(it))
+        || output_text.contains(" is unavailable")
+    {
         return Some(ActionStatus::Failed);
     }
     let is_structured = output.is_some_and(Value::is_array)
-        || serde_json::from_str::<Map<String, Value>>(said).is_ok();
+        || serde_json::from_str::<Map<String, Value>>(output_text).is_ok();
     is_structured.then_some(ActionStatus::Completed)
 }
 
 /// Returns the exit code in the text that the model receives for a command. Returns `None` without an exit code.
-fn exit_code(said: &str) -> Option<i64> {
-    let head = said.lines().take(8);
-    let code = head.into_iter().find_map(|line| {
+fn exit_code(output_text: &str) -> Option<i64> {
+    let first_lines = output_text.lines().take(8);
+    let code = first_lines.into_iter().find_map(|line| {
         line.strip_prefix("Process exited with code ").or_else(|| line.strip_prefix("Exit code: "))
     });
     code?.trim().parse().ok()

@@ -90,7 +90,7 @@ impl AgentSession for Session<'_> {
             }
             self.broken = false;
             let mut reported = self.reported.take_turn();
-            // With a schema, the structured output is the answer, and the text may be words about it.
+            // With a schema, the structured output is the answer, and the text may only describe it.
             if self.start.agent.output_schema.is_some() && reported.output_json.is_some() {
                 reported.text = String::new();
             }

@@ -160,23 +160,23 @@ fn the_last_declaration_of_completeness_counts() {
 
 #[test]
 fn a_refusal_of_claude_is_evidence() {
-    let said = r#"{"type":"assistant","message":{"stop_reason":"refusal","content":[{"type":"text","text":"No."}]}}"#;
-    let silent = said.replace(r#""refusal""#, "null");
+    let refusal = r#"{"type":"assistant","message":{"stop_reason":"refusal","content":[{"type":"text","text":"No."}]}}"#;
+    let answer = refusal.replace(r#""refusal""#, "null");
     let result = r#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"No.","stop_reason":null}"#;
     let refused = result.replace(r#""stop_reason":null"#, r#""stop_reason":"refusal""#);
-    for output in [[said, result], [&silent, &refused]] {
+    for output in [[refusal, result], [&answer, &refused]] {
         let (turns, _) = turns(AgentKind::ClaudeCode, &output.join("\n"));
         assert_eq!(turns[0].finish_reason, Some(FinishReason::Refusal), "{output:?}");
         assert_eq!(turns[0].text, "No.");
     }
     let ended = result.replace("true", "false").replace("null", r#""end_turn""#);
-    let (turns, _) = turns(AgentKind::ClaudeCode, &[said, &ended, &silent, &ended].join("\n"));
+    let (turns, _) = turns(AgentKind::ClaudeCode, &[refusal, &ended, &answer, &ended].join("\n"));
     let reasons: Vec<_> = turns.iter().map(|it| it.finish_reason.clone()).collect();
     assert_eq!(reasons, [Some(FinishReason::Stop), Some(FinishReason::Stop)]);
 }
 
 #[test]
-fn an_agent_in_the_background_has_not_ended_when_it_begins() {
+fn background_agents_end_only_when_reported() {
     let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Task","input":{"subagent_type":"Explore","run_in_background":true}}]}}"#;
     let began = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":"Async agent launched"}]}}"#;
     let ended = |status: &str| {
@@ -186,14 +186,14 @@ fn an_agent_in_the_background_has_not_ended_when_it_begins() {
     };
     let result =
         r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"Hi"}"#;
-    for (told_of, states) in [
+    for (notified, states) in [
         (None, vec![]),
         (Some("completed"), vec![("S", ActionStatus::Completed)]),
         (Some("failed"), vec![("S", ActionStatus::Failed)]),
     ] {
         let mut lines = vec![r#"{"type":"system","subtype":"init"}"#.to_owned()];
         lines.extend([call.to_owned(), began.to_owned()]);
-        lines.extend(told_of.map(ended));
+        lines.extend(notified.map(ended));
         lines.push(result.to_owned());
         let (turns, reported) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
         let seen: Vec<_> = turns[0]
@@ -214,7 +214,7 @@ fn an_agent_in_the_background_has_not_ended_when_it_begins() {
 }
 
 #[test]
-fn a_command_in_the_background_has_no_result_before_it_ends() {
+fn background_commands_have_no_result_before_their_end() {
     let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"c","name":"Bash","input":{"command":"npm test","run_in_background":true}}]}}"#;
     let begun = r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"running"}]},"tool_use_result":{"backgroundTaskId":"t"}}"#;
     let started = r#"{"type":"system","subtype":"task_started","task_id":"t","tool_use_id":"c","task_type":"local_bash"}"#;
@@ -271,7 +271,7 @@ fn unsupported_parts_of_the_last_message_are_reported() {
     let result =
         r#"{"type":"result","subtype":"success","num_turns":1,"result":"fine"}"#.to_owned();
     let item = |rest: &str| format!(r#"{{"type":"item.completed","item":{{"id":"i",{rest}}}}}"#);
-    let said = item(r#""type":"agent_message","text":"fine""#);
+    let message = item(r#""type":"agent_message","text":"fine""#);
     let (wobble, call) = (item(r#""type":"wobble""#), item(r#""type":"odd_call""#));
     let done = r#"{"type":"turn.completed"}"#.to_owned();
     let both = format!("{text},{odd}");
@@ -279,9 +279,9 @@ fn unsupported_parts_of_the_last_message_are_reported() {
         (AgentKind::ClaudeCode, [claude("a", &both), result.clone(), String::new()], true),
         (AgentKind::ClaudeCode, [claude("a", odd), claude("a", text), result.clone()], true),
         (AgentKind::ClaudeCode, [claude("a", odd), claude("b", text), result.clone()], false),
-        (AgentKind::Codex, [said.clone(), wobble.clone(), done.clone()], true),
-        (AgentKind::Codex, [wobble, said.clone(), done.clone()], false),
-        (AgentKind::Codex, [said, call, done], false),
+        (AgentKind::Codex, [message.clone(), wobble.clone(), done.clone()], true),
+        (AgentKind::Codex, [wobble, message.clone(), done.clone()], false),
+        (AgentKind::Codex, [message, call, done], false),
     ] {
         let lines: Vec<String> = lines.into_iter().filter(|it| !it.is_empty()).collect();
         let (turns, reported) = turns(kind, &lines.join("\n"));
@@ -360,7 +360,7 @@ fn uncompleted_codex_items_are_recorded() {
 }
 
 #[test]
-fn codex_is_taken_at_its_word() {
+fn codex_statuses_are_used_as_reported() {
     let item = |rest: &str| format!(r#"{{"type":"item.completed","item":{{"id":"i",{rest}}}}}"#);
     for (rest, state, unknown) in [
         (r#""type":"command_execution","status":"completed","exit_code":0"#, "completed", None),
@@ -390,7 +390,7 @@ fn codex_is_taken_at_its_word() {
 }
 
 #[test]
-fn an_agent_that_could_not_work_is_no_evidence() {
+fn failed_agents_give_errors_not_evidence() {
     for (kind, lines, why) in [
         (
             AgentKind::ClaudeCode,
@@ -450,8 +450,8 @@ fn unreadable_lines_name_the_problem() {
         let mut reader = dialect(&spec(AgentKind::Kindlm));
         let mut reported = Reported::default();
         let last = lines.iter().map(|line| reader.read(line, &mut reported)).last().unwrap();
-        let said = last.unwrap_err();
-        assert!(said.contains(why), "{lines:?}: {said}");
+        let message = last.unwrap_err();
+        assert!(message.contains(why), "{lines:?}: {message}");
     }
     for (kind, line, why) in [
         (AgentKind::ClaudeCode, "oops", "it is not JSON"),
@@ -469,16 +469,16 @@ fn unreadable_lines_name_the_problem() {
         ),
         (AgentKind::Codex, r#"{"type":"thread.started"}"#, "has no `thread_id`"),
     ] {
-        let said = dialect(&spec(kind)).read(line, &mut Reported::default()).unwrap_err();
-        assert!(said.contains(why), "{line}: {said}");
+        let message = dialect(&spec(kind)).read(line, &mut Reported::default()).unwrap_err();
+        assert!(message.contains(why), "{line}: {message}");
     }
 }
 
 #[test]
-fn the_answer_is_a_message_once() {
+fn the_answer_is_recorded_as_one_message() {
     const HELLO: &str = r#"{"kindlm":"hello","version":1,"name":"mine","complete":"all"}"#;
     let message = r#"{"kindlm":"event","type":"message","role":"assistant","text":"Done."}"#;
-    for (lines, said) in [
+    for (lines, messages) in [
         (vec![message, r#"{"kindlm":"result"}"#], vec!["Done."]),
         (vec![message, r#"{"kindlm":"result","text":"Done."}"#], vec!["Done."]),
         (vec![message, r#"{"kindlm":"result","text":"Bye."}"#], vec!["Done.", "Bye."]),
@@ -487,8 +487,8 @@ fn the_answer_is_a_message_once() {
     ] {
         let output = format!("{HELLO}\n{}", lines.join("\n"));
         let (turns, reported) = turns(AgentKind::Kindlm, &output);
-        assert_eq!(Facts::of(&turns[0].events).said, said, "{lines:?}");
-        assert_eq!(turns[0].text, said.last().copied().unwrap_or_default());
+        assert_eq!(Facts::of(&turns[0].events).said, messages, "{lines:?}");
+        assert_eq!(turns[0].text, messages.last().copied().unwrap_or_default());
         assert_eq!(reported.metadata(), json!({"name": "mine"}).as_object().unwrap().clone());
         assert!(Channel::ALL.into_iter().all(|it| reported.coverage().includes(it)));
     }
@@ -497,7 +497,7 @@ fn the_answer_is_a_message_once() {
 proptest! {
     /// Any line is either read or refused with a reason; the reader never panics.
     #[test]
-    fn no_line_is_too_odd(line in r#"[\[\]{}:,"a-z0-9 ]{0,60}|\{"type":"[a-z._]{1,16}"(,"[a-z]{1,8}":(1|null|"x"|\[\]|\{\}))*\}"#) {
+    fn no_line_causes_a_panic(line in r#"[\[\]{}:,"a-z0-9 ]{0,60}|\{"type":"[a-z._]{1,16}"(,"[a-z]{1,8}":(1|null|"x"|\[\]|\{\}))*\}"#) {
         for kind in [AgentKind::Kindlm, AgentKind::ClaudeCode, AgentKind::Codex] {
             let _ = dialect(&spec(kind)).read(&line, &mut Reported::default());
         }

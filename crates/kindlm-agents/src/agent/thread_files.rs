@@ -36,16 +36,17 @@ pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
     let own = own.ok_or("Codex's `CODEX_HOME` has no file of this thread")?;
     let mut room = MAX_BYTES;
     let mut found = vec![ThreadFile { thread: thread.to_owned(), lines: lines(&own, &mut room)? }];
-    let mut family = BTreeSet::from([thread.to_owned()]);
-    let heads: Vec<(PathBuf, Head)> =
+    let mut threads = BTreeSet::from([thread.to_owned()]);
+    let first_lines: Vec<(PathBuf, Head)> =
         others.into_iter().filter_map(|path| head(&path).map(|it| (path, it))).collect();
     // A subagent may start further subagents.
     loop {
-        let next = heads.iter().find(|(_, it)| {
-            !family.contains(&it.thread) && it.parent.as_ref().is_some_and(|id| family.contains(id))
+        let next = first_lines.iter().find(|(_, it)| {
+            !threads.contains(&it.thread)
+                && it.parent.as_ref().is_some_and(|id| threads.contains(id))
         });
         let Some((path, head)) = next else { return Ok(found) };
-        family.insert(head.thread.clone());
+        threads.insert(head.thread.clone());
         found.push(ThreadFile { thread: head.thread.clone(), lines: lines(path, &mut room)? });
     }
 }
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_found_with_all_that_it_spawned() {
+    fn a_thread_is_found_with_its_subagents() {
         let home = tempfile::tempdir().unwrap();
         let of = |parent: &str| format!(r#","parent_thread_id":"{parent}""#);
         let older = r#","source":{"subagent":{"thread_spawn":{"parent_thread_id":"child"}}}"#;
@@ -156,7 +157,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_pipe_is_not_waited_for() {
+    fn named_pipes_do_not_block_reading() {
         let home = tempfile::tempdir().unwrap();
         write(home.path(), "2026/11/23", "main", "", "");
         let pipe = |thread: &str| {
@@ -177,7 +178,7 @@ mod tests {
         write(home.path(), "2026/11/20", "main", "", "");
         write(home.path(), "2026/11/22", "one", "", "");
         write(home.path(), "2026/11/23", "two", "", "");
-        assert!(read(home.path(), "main").is_err(), "it is older than this run can be");
+        assert!(read(home.path(), "main").is_err(), "the file is older than the searched days");
         assert!(read(home.path(), "..").is_err());
     }
 }

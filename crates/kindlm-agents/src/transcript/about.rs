@@ -73,15 +73,15 @@ fn earlier(value: &Value, transcript: &mut Transcript) {
 
 /// Records the final state of a response, and an error that the log reports. Only the Responses API has a state.
 fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
-    let said = |at: &str| value.pointer(at).and_then(Value::as_str);
+    let text_of = |at: &str| value.pointer(at).and_then(Value::as_str);
     let error = value.get("error").filter(|it| !it.is_null() && **it != Value::Bool(false));
     let mut message = error.map(|error| {
-        let message = said("/error/message").or(error.as_str());
+        let message = text_of("/error/message").or(error.as_str());
         message.map_or_else(|| error.to_string(), str::to_owned)
     });
     match text_at(value, "status", "")? {
         None | Some("completed") => {}
-        Some("incomplete") => match said("/incomplete_details/reason") {
+        Some("incomplete") => match text_of("/incomplete_details/reason") {
             Some("max_output_tokens") => transcript.finish_reason = Some(FinishReason::Length),
             Some("content_filter") => transcript.finish_reason = Some(FinishReason::ContentFilter),
             _ => transcript.gaps.push("its `status` is `incomplete`".to_owned()),

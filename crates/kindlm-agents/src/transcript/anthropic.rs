@@ -16,20 +16,20 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
     keys::foreign(message, &CHAT, at)?;
     match text(message, "role", at)? {
         "system" => {
-            let said = content(message, at, reading)?;
-            reading.system(&said);
+            let instructions = content(message, at, reading)?;
+            reading.system(&instructions);
         }
         "user" => {
-            let mut said: Vec<&str> = Vec::new();
+            let mut texts: Vec<&str> = Vec::new();
             for (block, at) in blocks(message, at)? {
                 match block {
-                    Block::Text(text) => said.push(text),
+                    Block::Text(text) => texts.push(text),
                     Block::Other(block) => other(block, &at, reading)?,
                 }
             }
             // Tool results belong to the previous turn; the user's text begins a new turn.
-            if !said.is_empty() {
-                reading.user(&said.join("\n"));
+            if !texts.is_empty() {
+                reading.user(&texts.join("\n"));
             }
         }
         "assistant" => {
@@ -48,17 +48,17 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
 /// Reads the blocks of an answer. Consecutive texts are one message, because Anthropic splits texts at citations, not
 /// at pauses.
 fn answer(blocks: Vec<(Block<'_>, String)>, reading: &mut Reading) -> Result<(), Problem> {
-    let mut said = String::new();
+    let mut message = String::new();
     for (block, at) in blocks {
         match block {
-            Block::Text(text) => said.push_str(text),
+            Block::Text(text) => message.push_str(text),
             Block::Other(block) => {
-                reading.add_message(&std::mem::take(&mut said));
+                reading.add_message(&std::mem::take(&mut message));
                 other(block, &at, reading)?;
             }
         }
     }
-    reading.add_message(&said);
+    reading.add_message(&message);
     Ok(())
 }
 

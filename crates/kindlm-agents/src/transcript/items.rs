@@ -148,20 +148,20 @@ fn message(item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem>
     }
     match role {
         "user" => {
-            let said = content(item, at, reading)?;
-            reading.user(&said);
+            let user_text = content(item, at, reading)?;
+            reading.user(&user_text);
         }
         "assistant" => {
             reading.goes_on();
             if value_at(item, "content").is_none() {
                 reading.without_content(at);
             }
-            let said = parts::answer(item, at, reading)?;
-            reading.add_message(&said);
+            let answer = parts::answer(item, at, reading)?;
+            reading.add_message(&answer);
         }
         _ => {
-            let said = content(item, at, reading)?;
-            reading.system(&said);
+            let instructions = content(item, at, reading)?;
+            reading.system(&instructions);
         }
     }
     Ok(())

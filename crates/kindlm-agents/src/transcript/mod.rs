@@ -66,8 +66,8 @@ pub fn read(value: &Value) -> Result<Transcript, Problem> {
     let format = format_of(value, &list);
     if let Some(key) = only_one(value, &["system", "instructions"], "contain the instructions")? {
         let system = value.get(key).unwrap_or(&Value::Null);
-        let said = parts::text_of(system, &format!("/{key}"), &mut reading)?;
-        reading.system(&said);
+        let instructions = parts::text_of(system, &format!("/{key}"), &mut reading)?;
+        reading.system(&instructions);
     }
     if let Some(asked) = asked {
         reading.user(asked);

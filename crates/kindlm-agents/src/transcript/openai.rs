@@ -14,12 +14,12 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
     keys::MESSAGE.check(message, at)?;
     match text(message, "role", at)? {
         "system" | "developer" => {
-            let said = content(message, at, reading)?;
-            reading.system(&said);
+            let instructions = content(message, at, reading)?;
+            reading.system(&instructions);
         }
         "user" => {
-            let said = content(message, at, reading)?;
-            reading.user(&said);
+            let user_text = content(message, at, reading)?;
+            reading.user(&user_text);
         }
         "assistant" => answer(message, at, reading)?,
         role @ ("tool" | "function") => {
@@ -39,14 +39,14 @@ pub(super) fn message(message: &Value, at: &str, reading: &mut Reading) -> Resul
 fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     reading.answer();
     reading.stopped(message, at)?;
-    let said = parts::answer(message, at, reading)?;
-    reading.add_message(&said);
+    let content = parts::answer(message, at, reading)?;
+    reading.add_message(&content);
     if let Some(refusal) = text_at(message, "refusal", at)?.filter(|it| !it.is_empty()) {
         reading.refused();
         reading.add_message(refusal);
     }
-    if let Some(said) = message.pointer("/audio/transcript").and_then(Value::as_str) {
-        reading.add_message(said);
+    if let Some(transcript) = message.pointer("/audio/transcript").and_then(Value::as_str) {
+        reading.add_message(transcript);
     }
     let calls = match value_at(message, "tool_calls") {
         None => &[][..],

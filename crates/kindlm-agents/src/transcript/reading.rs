@@ -57,7 +57,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads instructions. Instructions after the first answer are ignored, because they stand within the conversation.
+    /// Reads instructions. Instructions after the first answer are ignored, because they are not part of the first
+    /// input.
     pub(super) fn system(&mut self, text: &str) {
         if self.transcript.requests == 0 && !text.is_empty() {
             self.transcript.input.push(Message::new(Role::System, text));
@@ -74,9 +75,9 @@ impl Reading {
         let is_waiting = self.transcript.turns.last().is_some_and(|it| it.requests == 0);
         match self.transcript.turns.last_mut().filter(|_| is_waiting) {
             Some(turn) => {
-                let said = turn.user.get_or_insert_default();
-                said.push('\n');
-                said.push_str(text);
+                let user = turn.user.get_or_insert_default();
+                user.push('\n');
+                user.push_str(text);
             }
             None => self.begin_turn(Some(text.to_owned())),
         }
@@ -282,12 +283,12 @@ impl Reading {
             ("partsNotUnderstood", map(self.not_understood)),
             ("partsWithoutText", map(self.no_text)),
         ];
-        let told = metadata.into_iter().filter(|(_, parts)| !parts.is_empty());
-        self.transcript.metadata.extend(told.map(|(key, parts)| (key.to_owned(), parts.into())));
+        let found = metadata.into_iter().filter(|(_, parts)| !parts.is_empty());
+        self.transcript.metadata.extend(found.map(|(key, parts)| (key.to_owned(), parts.into())));
         (self.transcript, self.calls)
     }
 }
 
 fn map(parts: BTreeMap<String, impl Into<Value>>) -> Map<String, Value> {
-    parts.into_iter().map(|(what, told)| (what, told.into())).collect()
+    parts.into_iter().map(|(what, value)| (what, value.into())).collect()
 }

@@ -12,8 +12,8 @@ fn all_texts_of_the_last_answer_are_the_output() {
         json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
         json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []}),
     ];
-    let said = |text: &str| json!({"type": "text", "text": text});
-    let (one, two) = (said("You fool. "), said("Gladly."));
+    let block = |text: &str| json!({"type": "text", "text": text});
+    let (one, two) = (block("You fool. "), block("Gladly."));
     let output = |text: &str| json!({"type": "output_text", "text": text});
     let item = |content: Value| json!({"type": "message", "role": "assistant", "content": content});
     let search = json!({"type": "web_search_call", "id": "w", "status": "completed", "action": {}});
@@ -57,9 +57,9 @@ fn all_texts_of_the_last_answer_are_the_output() {
         assert_eq!(it.output, "You fool. Gladly.", "{value}");
         assert_eq!(it.turns[0].text, "You fool. Gladly.", "{value}");
         let lines = event_lines(&it);
-        let said: Vec<&str> =
+        let found: Vec<&str> =
             lines.iter().filter_map(|it| it.strip_prefix("Assistant: ")).collect();
-        assert_eq!(said, messages, "{value}");
+        assert_eq!(found, messages, "{value}");
     }
 }
 
@@ -78,7 +78,7 @@ fn earlier_messages_are_not_the_last_answer() {
 }
 
 #[test]
-fn an_answer_without_content_is_not_an_empty_one() {
+fn answers_without_content_are_missing_evidence() {
     let user = json!({"role": "user", "content": "Where is it?"});
     let blocks = json!([{"type": "text", "text": "Hm."}]);
     for (value, at) in [
@@ -127,36 +127,41 @@ fn refusals_count_with_any_finish_reason() {
 }
 
 #[test]
-fn results_within_an_answer_are_spoken_of_in_it() {
+fn a_text_after_results_answers_them() {
     let user = json!({"role": "user", "content": "x"});
     let called =
         |id: &str, kind: &str| json!({"type": kind, "id": id, "name": "look_up", "input": {}});
     let found =
         |id: &str| json!({"type": "web_search_tool_result", "tool_use_id": id, "content": []});
-    let said = json!({"type": "text", "text": "Found."});
+    let text_block = json!({"type": "text", "text": "Found."});
     let ends = |what: &str| format!("the transcript ends with {what}");
     for (blocks, gaps) in [
-        (json!([called("1", "server_tool_use"), found("1"), said]), vec![]),
+        (json!([called("1", "server_tool_use"), found("1"), text_block]), vec![]),
         (
             json!([
                 called("1", "server_tool_use"),
                 called("2", "server_tool_use"),
                 found("2"),
                 found("1"),
-                said
+                text_block
             ]),
             vec![],
         ),
         (
-            json!([said, called("1", "server_tool_use"), found("1")]),
+            json!([text_block, called("1", "server_tool_use"), found("1")]),
             vec![ends("the result of `look_up` without an answer")],
         ),
         (
-            json!([called("1", "tool_use"), said]),
+            json!([called("1", "tool_use"), text_block]),
             vec![ends("a call of `look_up`, which has no result")],
         ),
         (
-            json!([called("1", "tool_use"), called("2", "server_tool_use"), found("2"), said]),
+            json!([
+                called("1", "tool_use"),
+                called("2", "server_tool_use"),
+                found("2"),
+                text_block
+            ]),
             vec!["a call of `look_up` has no result".to_owned()],
         ),
     ] {

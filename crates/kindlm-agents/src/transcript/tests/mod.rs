@@ -97,8 +97,8 @@ fn three_apis_give_the_same_transcript() {
             .collect();
         let first = ("Where is order 7?", "It was sent.", 0..1, 0..4, 2);
         assert_eq!(turns, [first, ("Thanks.", "Bye.", 1..1, 4..6, 1)], "{value}");
-        let told: Coverage = [Channel::Messages, Channel::Actions].into_iter().collect();
-        assert_eq!(it.coverage, told);
+        let expected: Coverage = [Channel::Messages, Channel::Actions].into_iter().collect();
+        assert_eq!(it.coverage, expected);
     }
 }
 
@@ -195,7 +195,7 @@ fn tool_failures_are_recorded_if_the_format_has_them() {
         event_lines(&it),
         ["a f({})", r#"a Failed "no such file""#, "User: Try again.", "Assistant: Done."]
     );
-    assert_eq!(it.turns.len(), 2, "what the user says beside a result begins a turn");
+    assert_eq!(it.turns.len(), 2, "a user text beside a result begins a turn");
 }
 
 #[test]
@@ -218,14 +218,17 @@ fn unsupported_parts_make_all_evidence_incomplete() {
         assert_eq!(places.len(), 1);
         assert!(places[0].as_str().unwrap().starts_with("/0/content/"), "{places:?}");
     }
-    let picture = json!({"type": "image_url", "image_url": {"url": "data:"}});
+    let image = json!({"type": "image_url", "image_url": {"url": "data:"}});
     let it = text(&json!([
-        {"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]},
+        {"role": "user", "content": [image, {"type": "text", "text": "What is this?"}]},
         {"role": "assistant", "content": "A cat."},
     ]));
     assert_eq!(event_lines(&it)[0], "User: What is this?");
     assert_eq!(it.metadata["partsWithoutText"], json!({"image_url": 1}));
-    assert!(it.coverage.includes(Channel::Actions), "what the user sends is nothing the agent did");
+    assert!(
+        it.coverage.includes(Channel::Actions),
+        "parts of user messages are not actions of the agent"
+    );
 }
 
 #[test]
@@ -252,13 +255,13 @@ fn unsupported_parts_of_the_last_answer_are_reported() {
         (json!([asks(), fine()]), None),
     ] {
         let it = text(&messages);
-        let told = it.unread.as_deref();
+        let found = it.unread.as_deref();
         let expected = unread.map(|it| format!("{it} has an unsupported type"));
-        assert_eq!(told, expected.as_deref(), "{messages}");
-        assert_eq!(it.turns.last().unwrap().unread.as_deref(), told, "{messages}");
+        assert_eq!(found, expected.as_deref(), "{messages}");
+        assert_eq!(it.turns.last().unwrap().unread.as_deref(), found, "{messages}");
     }
     let it = text(&json!([asks(), half(), asks(), fine()]));
-    assert!(it.turns[0].unread.is_some(), "the turn before is not all read");
+    assert!(it.turns[0].unread.is_some(), "the earlier turn is incomplete");
 }
 
 #[test]
@@ -313,7 +316,7 @@ fn fields_beside_the_messages_are_read() {
 #[test]
 fn problems_are_reported_at_their_place() {
     let user = json!({"role": "user", "content": "x"});
-    let said = json!({"role": "assistant", "content": "x"});
+    let answer = json!({"role": "assistant", "content": "x"});
     for (value, pointer, message) in [
         (json!("x"), "", "the messages are a text, not a list"),
         (json!({}), "", "there are no `messages`"),
@@ -330,7 +333,7 @@ fn problems_are_reported_at_their_place() {
         ),
         (json!([user]), "", "the transcript has no assistant message"),
         (
-            json!([said, {"role": "tool", "tool_call_id": "9", "content": ""}]),
+            json!([answer, {"role": "tool", "tool_call_id": "9", "content": ""}]),
             "/1/tool_call_id",
             "`9` answers no call: no earlier open call has this id",
         ),
@@ -340,17 +343,17 @@ fn problems_are_reported_at_their_place() {
             "`name` is missing",
         ),
         (
-            json!({"messages": [said], "usage": {"total_tokens": 3}}),
+            json!({"messages": [answer], "usage": {"total_tokens": 3}}),
             "/usage",
             "`usage` has neither `prompt_tokens` nor `input_tokens`",
         ),
         (
-            json!({"messages": [said], "complete_for": ["everything"]}),
+            json!({"messages": [answer], "complete_for": ["everything"]}),
             "/complete_for",
             "`complete_for` is a list of kinds of evidence",
         ),
         (
-            json!({"messages": [said], "cost_usd": -1}),
+            json!({"messages": [answer], "cost_usd": -1}),
             "/cost_usd",
             "`cost_usd` is not a number from 0",
         ),
@@ -425,7 +428,7 @@ fn unfinished_conversations_are_reported() {
         json!({"type": "message", "role": "assistant", "status": status,
         "content": [{"type": "output_text", "text": "It"}]})
     };
-    let wish = json!({"type": "mcp_approval_request", "id": "a", "name": "pay", "arguments": "{\"sum\":1}"});
+    let request = json!({"type": "mcp_approval_request", "id": "a", "name": "pay", "arguments": "{\"sum\":1}"});
     let approved =
         json!({"type": "mcp_approval_response", "approval_request_id": "a", "approve": true});
     for (value, expected) in [
@@ -445,9 +448,9 @@ fn unfinished_conversations_are_reported() {
         ),
         (json!([user, item("completed")]), vec![]),
         (json!([user, item("incomplete")]), vec!["`message` at /1 has the status `incomplete`"]),
-        (json!([user, wish]), vec![]),
+        (json!([user, request]), vec![]),
         (
-            json!([user, wish, approved]),
+            json!([user, request, approved]),
             vec!["the transcript ends with the answer to a request for approval"],
         ),
         (
@@ -457,7 +460,7 @@ fn unfinished_conversations_are_reported() {
     ] {
         assert_eq!(text(&value).gaps, expected, "{value}");
     }
-    let parked = text(&json!([user, wish]));
+    let parked = text(&json!([user, request]));
     assert!(matches!(parked.events.last(), Some(Event::InputRequested { request })
         if request.action.as_deref() == Some("pay") && request.input == Some(json!({"sum": 1}))));
     let cut = json!({"messages": [user, answer], "status": "incomplete",

@@ -14,7 +14,7 @@ fn assistant_message() -> Value {
 }
 
 #[test]
-fn a_key_that_is_nearly_one_that_is_read_is_a_mistake() {
+fn unknown_keys_similar_to_known_keys_are_problems() {
     let call = json!({"id": "1", "function": {"name": "pay", "arguments": "{}"}});
     let block = |more: Value| {
         let mut block = json!({"type": "tool_result", "tool_use_id": "t", "content": "no"});
@@ -92,7 +92,7 @@ fn a_key_that_is_nearly_one_that_is_read_is_a_mistake() {
 }
 
 #[test]
-fn calls_are_read_also_beside_a_system_prompt() {
+fn calls_beside_a_system_prompt_are_read() {
     let call = json!({"id": "1", "function": {"name": "pay", "arguments": "{}"}});
     let answer = json!({"role": "assistant", "content": "Done.", "tool_calls": [call]});
     let it = text(&json!({"system": "Help.", "messages": [user(), answer]}));
@@ -167,7 +167,7 @@ fn references_to_earlier_conversations_are_gaps() {
 }
 
 #[test]
-fn an_answer_that_stopped_to_call_has_a_call() {
+fn answers_that_stop_for_tools_need_a_call() {
     let lost = |at: &str| format!("the answer at {at} stopped to call tools, but has no call");
     let called = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "pay", "input": {}}], "stop_reason": "tool_use"});
     let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]});
@@ -187,7 +187,7 @@ fn an_answer_that_stopped_to_call_has_a_call() {
 }
 
 #[test]
-fn a_picture_is_an_answer() {
-    let picture = json!({"type": "image_generation_call", "id": "i", "status": "completed", "result": "aGk="});
-    assert!(text(&json!([user(), picture])).gaps.is_empty());
+fn an_image_is_a_complete_answer() {
+    let image = json!({"type": "image_generation_call", "id": "i", "status": "completed", "result": "aGk="});
+    assert!(text(&json!([user(), image])).gaps.is_empty());
 }

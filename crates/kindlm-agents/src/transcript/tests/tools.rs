@@ -65,7 +65,7 @@ fn tools_of_openai_are_calls_with_their_results() {
 }
 
 #[test]
-fn a_command_that_went_wrong_has_failed() {
+fn failed_commands_have_the_status_failed() {
     let local = json!({"type": "local_shell_call", "id": "x", "call_id": "c", "status": "completed", "action": {}});
     let shell = json!({"type": "shell_call", "id": "x", "call_id": "c", "status": "completed", "action": {}});
     let claude = |kind: &str, code: u8| {
@@ -123,7 +123,7 @@ fn tool_results_are_unknown_if_the_item_lacks_them() {
 }
 
 #[test]
-fn a_call_that_is_under_way_is_open() {
+fn calls_in_progress_are_open() {
     let call = json!({"type": "web_search_call", "id": "w", "status": "searching", "action": {}});
     let it = text(&json!([call]));
     assert_eq!(
