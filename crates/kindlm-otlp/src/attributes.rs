@@ -34,7 +34,7 @@ impl OtlpSpan {
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
-                    reason = "the cast saturates, and what is below 0 was turned away"
+                    reason = "the cast saturates, and negative numbers are excluded"
                 )]
                 value => value
                     .as_u64()

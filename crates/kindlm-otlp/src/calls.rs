@@ -39,20 +39,20 @@ struct Tool {
 
 /// Finds all calls.
 ///
-/// `said` are the models' answers by step. `answered` are the results of calls by call id.
+/// `answers` are the models' answers by step. `results` are the results of calls by call id.
 pub(crate) fn find(
     tree: &Tree<'_>,
-    said: &[(usize, Vec<RecordedMessage>)],
-    answered: &HashMap<String, Value>,
+    answers: &[(usize, Vec<RecordedMessage>)],
+    results: &HashMap<String, Value>,
 ) -> Vec<Call> {
     let mut tools = tools(tree);
     let mut open = Open::new(&tools);
     let mut calls = Vec::new();
-    for (at, messages) in said {
+    for (at, messages) in answers {
         for asked in messages.iter().flat_map(|it| &it.calls) {
             match open.take(asked).and_then(|it| tools.get_mut(it)) {
                 Some(tool) => tool.by_model = Some(asked.clone()),
-                None => calls.push(asked_only(asked, *at, calls.len(), answered)),
+                None => calls.push(asked_only(asked, *at, calls.len(), results)),
             }
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn find(
         let written = asked.arguments.as_ref().or(by_model.and_then(|it| it.arguments.as_ref()));
         let (arguments, malformed) = arguments(written);
         let explicit = asked.id.clone().or_else(|| by_model.and_then(|it| it.id.clone()));
-        let answered = explicit.as_deref().and_then(|it| answered.get(it));
+        let result = explicit.as_deref().and_then(|it| results.get(it));
         let own_id = tree.steps.get(at).map(|it| it.span.span_id.clone());
         calls.push(Call {
             id: explicit.or(own_id).unwrap_or_default(),
@@ -70,7 +70,7 @@ pub(crate) fn find(
             shows_arguments: written.is_some(),
             arguments,
             malformed,
-            output: output.or_else(|| answered.cloned()),
+            output: output.or_else(|| result.cloned()),
             step: at,
             has_span: true,
             failed,
@@ -90,11 +90,11 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
     let names: HashMap<usize, &str> =
         all.iter().map(|it| (it.step, it.asked.name.as_str())).collect();
     // A tool span inside a span of the same tool belongs to the same call, recorded by a second instrumentation.
-    let is_framed = |it: &Tool| {
+    let is_nested = |it: &Tool| {
         tree.ancestors(it.step).any(|above| names.get(&above) == Some(&it.asked.name.as_str()))
     };
-    let framed: Vec<bool> = all.iter().map(is_framed).collect();
-    all.into_iter().zip(framed).filter(|(_, is_framed)| !is_framed).map(|(it, _)| it).collect()
+    let nested: Vec<bool> = all.iter().map(is_nested).collect();
+    all.into_iter().zip(nested).filter(|(_, is_nested)| !is_nested).map(|(it, _)| it).collect()
 }
 
 /// The key by which two records of a call are matched.
@@ -196,10 +196,10 @@ fn asked_only(
     asked: &RequestedCall,
     step: usize,
     before: usize,
-    answered: &HashMap<String, Value>,
+    results: &HashMap<String, Value>,
 ) -> Call {
     let (arguments, malformed) = arguments(asked.arguments.as_ref());
-    let output = asked.id.as_deref().and_then(|it| answered.get(it)).cloned();
+    let output = asked.id.as_deref().and_then(|it| results.get(it)).cloned();
     Call {
         id: asked.id.clone().unwrap_or_else(|| format!("call_{before}")),
         name: asked.name.clone(),

@@ -73,24 +73,27 @@ pub(crate) struct Shown<'t, 's> {
 }
 
 impl Shown<'_, '_> {
+    /// Returns the kinds of evidence for which the trace is complete.
     pub(crate) fn coverage(&self, events: &[Event], mapping: &SpanMapping) -> Coverage {
-        let said = &self.conversation.said;
+        let answers = &self.conversation.said;
         // An unsupported part may contain any evidence.
         let is_understood = |it: &RecordedMessage| it.not_understood.is_empty();
-        if !self.is_whole || !said.iter().flat_map(|(_, it)| it).all(is_understood) {
+        if !self.is_whole || !answers.iter().flat_map(|(_, it)| it).all(is_understood) {
             return Coverage::default().losing(Channel::ALL);
         }
         let left_out = |kind: Kind| self.left_out.iter().any(|it| step::kind(it, mapping) == kind);
         // A completely recorded answer also contains the tool calls that it requests.
-        let shows_answers = !said.is_empty()
-            && said.iter().all(|(_, messages)| messages.iter().any(RecordedMessage::has_content))
+        let shows_answers = !answers.is_empty()
+            && answers
+                .iter()
+                .all(|(_, messages)| messages.iter().any(RecordedMessage::has_content))
             && !left_out(Kind::Inference);
         let counts = |at: usize| {
             let is_whole = |it: &Step<'_>| it.usage.is_some_and(|it| it.is_whole());
             self.tree.steps.get(at).is_some_and(is_whole) || self.tree.is_within(at, is_whole)
         };
-        let shows_usage = !said.is_empty()
-            && said.iter().all(|(at, _)| counts(*at))
+        let shows_usage = !answers.is_empty()
+            && answers.iter().all(|(at, _)| counts(*at))
             && !left_out(Kind::Inference);
         let agents = self.tree.of_kind(Kind::Agent).next().is_some() && !left_out(Kind::Agent);
         let thinks = events.iter().any(|it| matches!(it, Event::Thinking { .. }));

@@ -8,7 +8,7 @@ use crate::span::{OtlpSpan, SpanEvent};
 
 /// Encodes spans as the JSON of an export request. [`decode_json`](crate::decode_json) returns equal spans.
 ///
-/// An attribute without a value is left out.
+/// Attributes without a value and [`OtlpSpan::is_disputed`] are left out.
 pub fn encode_json(spans: &[OtlpSpan]) -> Value {
     let group = |spans: &[OtlpSpan]| {
         let resource = spans.first().map(|it| attributes(&it.resource));
@@ -35,7 +35,7 @@ fn span(span: &OtlpSpan) -> Value {
         put("parentSpanId", json!(parent));
     }
     if span.parent_is_remote {
-        // The flags say that the parent is known to be remote.
+        // These are the flags for a remote parent: bit 0x100 makes bit 0x200 valid.
         put("flags", json!(0x300));
     }
     if let Some(end) = span.end_ns {

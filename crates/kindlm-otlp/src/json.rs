@@ -192,7 +192,7 @@ fn nanos(value: &Value) -> Option<u64> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "the cast saturates, and what is below 0 was turned away"
+            reason = "the cast saturates, and negative numbers are excluded"
         )]
         Value::Number(number) => {
             number.as_u64().or_else(|| number.as_f64().filter(|it| *it >= 0.0).map(|it| it as u64))
@@ -212,7 +212,7 @@ fn attributes(list: Option<&Value>) -> Map<String, Value> {
 
 /// Decodes an attribute value; returns `None` if its type is unknown, or if the value does not have this type.
 ///
-/// The JSON parser has limited the nesting.
+/// A text instead of a number stays a text if it is not a valid number. The JSON parser has limited the nesting.
 fn any(value: &Value) -> Option<Value> {
     let (kind, value) = value.as_object()?.iter().next()?;
     Some(match (kind.as_str(), value) {

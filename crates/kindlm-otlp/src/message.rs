@@ -86,31 +86,31 @@ impl RecordedMessage {
         let inner = outer.get("message").and_then(unpacked);
         let object = inner.as_ref().and_then(Value::as_object).unwrap_or(outer);
         let role = word(object, &["role"]).map_or(default, role);
-        let mut said = Self::empty(role);
-        said.finish_reason = word(object, &["finish_reason"])
+        let mut message = Self::empty(role);
+        message.finish_reason = word(object, &["finish_reason"])
             .or_else(|| word(outer, &["finish_reason"]))
             .map(str::to_owned);
         for key in ["parts", "contents", "content"] {
             if let Some(content) = object.get(key) {
-                said.add_content(content);
+                message.add_content(content);
             }
         }
         if let Some(text) = word(object, &["refusal"]).filter(|it| !it.is_empty()) {
-            said.is_refusal = true;
-            said.add_text(text);
+            message.is_refusal = true;
+            message.add_text(text);
         }
         if let Some(calls) = object.get("tool_calls").and_then(unpacked) {
             for call in list(calls) {
-                said.add_call(&call);
+                message.add_call(&call);
             }
         }
-        if role == Role::Tool && said.answers.is_empty() {
+        if role == Role::Tool && message.answers.is_empty() {
             let id = word(object, &["tool_call_id", "id"]).map(str::to_owned);
-            if let Some(output) = said.text.take() {
-                said.answers.push(Answered { id, output: Value::String(output) });
+            if let Some(output) = message.text.take() {
+                message.answers.push(Answered { id, output: Value::String(output) });
             }
         }
-        (said.has_content() || !said.not_understood.is_empty()).then_some(said)
+        (message.has_content() || !message.not_understood.is_empty()).then_some(message)
     }
 
     fn add_content(&mut self, content: &Value) {

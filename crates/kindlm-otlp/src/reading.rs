@@ -129,8 +129,9 @@ pub fn read(
 
 /// Returns the results of tool calls that models received, by call id.
 fn answers(conversation: &Conversation) -> HashMap<String, Value> {
-    let told = conversation.told.iter().flat_map(|(_, messages)| messages);
-    told.flat_map(|it| &it.answers)
+    let inputs = conversation.told.iter().flat_map(|(_, messages)| messages);
+    inputs
+        .flat_map(|it| &it.answers)
         .filter_map(|it| {
             let output = crate::attributes::unpacked(&it.output);
             Some((it.id.clone()?, output.unwrap_or_else(|| it.output.clone())))
@@ -178,12 +179,12 @@ fn output(
     let by_agent = agents.last().and_then(|(_, step)| {
         let messages = step::output(step.span, mapping);
         let unread = unsupported_part(step, &messages);
-        let said = messages.into_iter().filter_map(|it| it.text).next_back();
-        let said = said.map(|it| (it, unread));
-        said.or_else(|| Some((step::whole_output(step.span)?.to_owned(), None)))
+        let last_text = messages.into_iter().filter_map(|it| it.text).next_back();
+        let last_text = last_text.map(|it| (it, unread));
+        last_text.or_else(|| Some((step::whole_output(step.span)?.to_owned(), None)))
     });
-    if let Some(told) = by_agent {
-        return told;
+    if let Some(output) = by_agent {
+        return output;
     }
     let by_model = conversation.said.iter().flat_map(|(_, messages)| messages);
     let by_model = by_model.filter_map(|it| it.text.as_deref()).rfind(|it| !it.is_empty());
@@ -284,19 +285,20 @@ fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanM
         let is = |it: &Event| matches!(it, Event::Message { role, .. } if *role == wanted);
         events.iter().any(is)
     };
-    let (asked, answered) = (has(Speaker::User), has(Speaker::Assistant));
-    if !asked {
+    let (has_user, has_answer) = (has(Speaker::User), has(Speaker::Assistant));
+    if !has_user {
         let first = tree.of_kind(Kind::Agent).next().map(|(_, step)| step.span);
         let span = first.or_else(|| tree.roots().first().copied());
-        let said = span.map(step::input).unwrap_or_default();
-        let said = said.into_iter().filter(|it| it.role == Role::User).find_map(|it| it.text);
-        let text = said.or_else(|| span.and_then(step::whole_input).map(str::to_owned));
+        let messages = span.map(step::input).unwrap_or_default();
+        let message =
+            messages.into_iter().filter(|it| it.role == Role::User).find_map(|it| it.text);
+        let text = message.or_else(|| span.and_then(step::whole_input).map(str::to_owned));
         if let Some(text) = text {
             events.insert(0, Event::Message { role: Speaker::User, text });
         }
     }
     let maps = |it: &OtlpSpan| it.attributes.contains_key(&mapping.output_text_attr);
-    if !answered && !output.is_empty() && !tree.steps.iter().any(|it| maps(it.span)) {
+    if !has_answer && !output.is_empty() && !tree.steps.iter().any(|it| maps(it.span)) {
         events.push(Event::Message { role: Speaker::Assistant, text: output.to_owned() });
     }
 }
@@ -307,11 +309,12 @@ fn in_order(events: &[Event], calls: &[Call]) -> Vec<ToolCall> {
     for call in calls {
         left.entry((&call.id, &call.name)).or_default().push_back(call);
     }
-    let told = events.iter().filter_map(|it| match it {
+    let called = events.iter().filter_map(|it| match it {
         Event::ActionCalled { call_id, name, .. } => Some((call_id.as_str(), name.as_str())),
         _ => None,
     });
-    told.filter_map(|key| left.get_mut(&key)?.pop_front())
+    called
+        .filter_map(|key| left.get_mut(&key)?.pop_front())
         .map(|call| ToolCall {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -337,10 +340,11 @@ fn shows_agent(tree: &Tree<'_>) -> bool {
 ///
 /// The sum is incomplete if a successful model span has no usage, while another model span records usage.
 fn usage(tree: &Tree<'_>) -> Usage {
-    let models_tell = tree.of_kind(Kind::Inference).any(|(_, it)| it.usage.is_some());
+    let models_record_usage = tree.of_kind(Kind::Inference).any(|(_, it)| it.usage.is_some());
     let mut sum = UsageSum::default();
     for it in &tree.steps {
-        let is_uncounted = it.kind == Kind::Inference && models_tell && !it.span.has_failed();
+        let is_uncounted =
+            it.kind == Kind::Inference && models_record_usage && !it.span.has_failed();
         if let Some(usage) = it.usage.or(is_uncounted.then(Usage::default)) {
             sum.add(usage);
         }
@@ -360,24 +364,25 @@ fn latency(tree: &Tree<'_>) -> Option<f64> {
 }
 
 fn finish_reason(span: &OtlpSpan, at: usize, conversation: &Conversation) -> Option<FinishReason> {
-    let said = conversation.said.iter().find(|(it, _)| *it == at);
+    let answer = conversation.said.iter().find(|(it, _)| *it == at);
     // A refusal takes precedence over the model's finish reason.
-    if said.is_some_and(|(_, messages)| messages.iter().any(|it| it.is_refusal)) {
+    if answer.is_some_and(|(_, messages)| messages.iter().any(|it| it.is_refusal)) {
         return Some(FinishReason::Refusal);
     }
-    let by_message = || said?.1.iter().rev().find_map(|it| it.finish_reason.clone());
+    let by_message = || answer?.1.iter().rev().find_map(|it| it.finish_reason.clone());
     let word = step::finish_reason(span).or_else(by_message)?;
     Some(FinishReason::of_vendor(&word))
 }
 
 fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
-    let told = tree.steps.iter().filter_map(|it| Some((it.span, it.usage?)));
-    told.map(|(span, usage)| Inference {
-        vendor: step::vendor(span, mapping).map(str::to_owned),
-        models: step::models(span, mapping),
-        usage,
-    })
-    .collect()
+    let counted = tree.steps.iter().filter_map(|it| Some((it.span, it.usage?)));
+    counted
+        .map(|(span, usage)| Inference {
+            vendor: step::vendor(span, mapping).map(str::to_owned),
+            models: step::models(span, mapping),
+            usage,
+        })
+        .collect()
 }
 
 /// Returns the metadata of the evidence, which reports show.

@@ -138,9 +138,9 @@ pub(crate) fn some_id(id: String) -> Option<String> {
     (!id.bytes().all(|it| it == b'0')).then_some(id)
 }
 
-/// The flag bit of a span that means: it is known if the parent ran in another process.
+/// The flag bit of a span that makes [`PARENT_IS_REMOTE`] valid. Without it, the place of the parent is unknown.
 const PARENT_IS_KNOWN: u32 = 0x100;
-/// The flag bit of a span that means: the parent ran in another process.
+/// The flag bit of a span whose parent ran in another process.
 const PARENT_IS_REMOTE: u32 = 0x200;
 
 /// Returns true if the flags mark the parent as running in another process.

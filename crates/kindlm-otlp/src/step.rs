@@ -48,6 +48,7 @@ const OUTPUT: [&str; 4] =
     ["output.value", "traceloop.entity.output", "ai.response.text", "final_result"];
 const OPERATION: &str = "gen_ai.operation.name";
 
+/// Returns the kind that the span declares, or else the kind that its attributes imply.
 pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {
     if let Some(kind) = declared(span) {
         return kind;
@@ -225,7 +226,7 @@ fn inputs(value: &Value) -> Value {
 /// The system instructions are first.
 pub(crate) fn input(span: &OtlpSpan) -> Vec<RecordedMessage> {
     let structured = structured(span, "gen_ai.input.messages", Role::User);
-    let mut said = if structured.is_empty() {
+    let mut messages = if structured.is_empty() {
         let lists = ["gen_ai.prompt", "llm.input_messages"];
         let indexed = lists.iter().map(|it| read_all(&indexed(&span.attributes, it), Role::User));
         indexed
@@ -239,9 +240,9 @@ pub(crate) fn input(span: &OtlpSpan) -> Vec<RecordedMessage> {
         structured
     };
     if let Some(system) = system_instructions(span) {
-        said.insert(0, system);
+        messages.insert(0, system);
     }
-    said
+    messages
 }
 
 fn system_instructions(span: &OtlpSpan) -> Option<RecordedMessage> {
@@ -261,14 +262,14 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<RecordedMess
         return structured;
     }
     for prefix in ["gen_ai.completion", "llm.output_messages"] {
-        let said = read_all(&indexed(&span.attributes, prefix), Role::Assistant);
-        if !said.is_empty() {
-            return said;
+        let messages = read_all(&indexed(&span.attributes, prefix), Role::Assistant);
+        if !messages.is_empty() {
+            return messages;
         }
     }
-    let said = events(span, Direction::Out);
-    if !said.is_empty() {
-        return said;
+    let messages = events(span, Direction::Out);
+    if !messages.is_empty() {
+        return messages;
     }
     let text = span.first_text(&[mapping.output_text_attr.as_str(), "ai.response.text"]);
     let calls = span.attributes.get("ai.response.toolCalls").and_then(unpacked);
@@ -277,10 +278,10 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<RecordedMess
     if text.is_none() && calls.is_empty() {
         return Vec::new();
     }
-    let mut said = RecordedMessage::text(Role::Assistant, text.unwrap_or_default());
-    said.text = text.map(str::to_owned);
-    said.calls = calls;
-    vec![said]
+    let mut message = RecordedMessage::text(Role::Assistant, text.unwrap_or_default());
+    message.text = text.map(str::to_owned);
+    message.calls = calls;
+    vec![message]
 }
 
 /// Returns the input that a span records as one text, if there is one.

@@ -25,11 +25,13 @@ struct Timeline<'t, 's> {
     events: Vec<(u64, Event)>,
 }
 
+/// Returns the events of an execution in the order of their times, or in order of arrival if the times are not
+/// reliable.
 pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Vec<Event> {
     let mut line = Timeline { tree, events: Vec::new() };
-    let mut heard: HashMap<&str, usize> = HashMap::new();
-    let told: HashMap<usize, &[RecordedMessage]> = by_step(&conversation.told);
-    let said: HashMap<usize, &[RecordedMessage]> = by_step(&conversation.said);
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    let inputs: HashMap<usize, &[RecordedMessage]> = by_step(&conversation.told);
+    let outputs: HashMap<usize, &[RecordedMessage]> = by_step(&conversation.said);
     let mut calls_of: HashMap<usize, Vec<&Call>> = HashMap::new();
     for call in calls {
         calls_of.entry(call.step).or_default().push(call);
@@ -37,13 +39,13 @@ pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -
     let failed = line.innermost_errors();
     for at in tree.in_time() {
         let Some(step) = tree.steps.get(at) else { continue };
-        if let Some(messages) = told.get(&at) {
-            line.users(at, messages, &mut heard);
+        if let Some(messages) = inputs.get(&at) {
+            line.users(at, messages, &mut known);
         }
         if step.kind == Kind::Agent {
             line.subagent(at, step);
         }
-        if let Some(messages) = said.get(&at) {
+        if let Some(messages) = outputs.get(&at) {
             line.answer(at, messages);
         }
         for call in calls_of.get(&at).into_iter().flatten() {
@@ -55,7 +57,7 @@ pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -
         if failed.contains(&at) {
             line.error(at, step);
         } else if step.kind == Kind::Inference {
-            line.bad_end(at, step, said.get(&at).copied().unwrap_or_default());
+            line.bad_end(at, step, outputs.get(&at).copied().unwrap_or_default());
         }
     }
     if tree.has_time {
@@ -82,20 +84,21 @@ impl Timeline<'_, '_> {
 
     /// Adds the new user messages of a model request.
     ///
-    /// Each request repeats the earlier messages, so only additional messages are new.
+    /// Each request repeats the earlier messages, so only additional messages are new. `known` counts the earlier
+    /// messages by text.
     fn users<'m>(
         &mut self,
         at: usize,
-        told: &'m [RecordedMessage],
-        heard: &mut HashMap<&'m str, usize>,
+        messages: &'m [RecordedMessage],
+        known: &mut HashMap<&'m str, usize>,
     ) {
         let mut here: HashMap<&str, usize> = HashMap::new();
         for text in
-            told.iter().filter(|it| it.role == Role::User).filter_map(|it| it.text.as_deref())
+            messages.iter().filter(|it| it.role == Role::User).filter_map(|it| it.text.as_deref())
         {
             let count = here.entry(text).or_default();
             *count += 1;
-            let before = heard.entry(text).or_default();
+            let before = known.entry(text).or_default();
             if *count > *before {
                 *before = *count;
                 self.at_start(at, Event::Message { role: Speaker::User, text: text.to_owned() });
@@ -104,11 +107,11 @@ impl Timeline<'_, '_> {
     }
 
     fn answer(&mut self, at: usize, messages: &[RecordedMessage]) {
-        for said in messages {
-            for text in &said.thoughts {
+        for message in messages {
+            for text in &message.thoughts {
                 self.at_end(at, Event::Thinking { text: text.clone() });
             }
-            if let Some(text) = said.text.clone().filter(|it| !it.is_empty()) {
+            if let Some(text) = message.text.clone().filter(|it| !it.is_empty()) {
                 self.at_end(at, Event::Message { role: Speaker::Assistant, text });
             }
         }

@@ -88,17 +88,17 @@ impl<'s> Tree<'s> {
         let all = |is: fn(&Step<'_>) -> bool| -> HashSet<usize> {
             (0..self.steps.len()).filter(|at| self.steps.get(*at).is_some_and(is)).collect()
         };
-        let half = all(|it| it.usage.is_some_and(|it| !it.is_whole()));
-        let whole = all(|it| it.usage.is_some_and(|it| it.is_whole()));
+        let partial = all(|it| it.usage.is_some_and(|it| !it.is_whole()));
+        let complete = all(|it| it.usage.is_some_and(|it| it.is_whole()));
         // These are the innermost spans with complete usage around a span with incomplete usage.
-        let mut telling: HashSet<usize> = HashSet::new();
-        for at in half {
-            telling.extend(self.ancestors(at).find(|it| whole.contains(it)));
+        let mut outer: HashSet<usize> = HashSet::new();
+        for at in partial {
+            outer.extend(self.ancestors(at).find(|it| complete.contains(it)));
         }
-        let around_telling = around(telling.clone());
-        telling.retain(|it| !around_telling.contains(it));
-        let told = |at: usize| self.ancestors(at).any(|it| telling.contains(&it));
-        let inside: HashSet<usize> = (0..self.steps.len()).filter(|at| told(*at)).collect();
+        let around_outer = around(outer.clone());
+        outer.retain(|it| !around_outer.contains(it));
+        let is_inside = |at: usize| self.ancestors(at).any(|it| outer.contains(&it));
+        let inside: HashSet<usize> = (0..self.steps.len()).filter(|at| is_inside(*at)).collect();
         let counted = all(|it| it.usage.is_some()).difference(&inside).copied().collect();
         let around_usage = around(counted);
         let around_inference = around(all(|it| it.kind == Kind::Inference));
