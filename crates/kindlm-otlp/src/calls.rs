@@ -99,8 +99,8 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
 
 /// The key by which two records of a call are matched.
 ///
-/// It is the name, the known arguments, and the presence of an id. If both records have an id, the ids must be equal
-/// too.
+/// The key consists of the name, the known arguments, and the presence of an id. If both records have an id, the ids
+/// must be equal too.
 #[derive(PartialEq, Eq, Hash)]
 struct CallKey {
     name: String,

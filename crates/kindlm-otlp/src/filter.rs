@@ -6,7 +6,7 @@ use crate::span::OtlpSpan;
 
 /// A function that returns true if a span name matches the filter's pattern.
 ///
-/// It returns an error if the match cannot be decided.
+/// The function returns an error if the match cannot be decided.
 pub type NameTest<'a> = &'a dyn Fn(&str) -> Result<bool, String>;
 
 /// A span filter with its name matcher.

@@ -19,7 +19,7 @@ use crate::tree::{Step, Tree};
 
 /// The key of the attribute with the name of the test case that the agent works on.
 ///
-/// It may be an attribute of a span or of its resource.
+/// The attribute belongs to a span or to its resource.
 pub const TEST: &str = "kindlm.test";
 
 /// The evidence in the spans of one execution.

@@ -89,7 +89,7 @@ impl Encoding {
 
     /// Encodes the response to a refused request.
     ///
-    /// It is a `google.rpc.Status` with this gRPC code.
+    /// The response is a `google.rpc.Status` with this gRPC code.
     pub fn refused(self, code: i32, message: &str) -> Vec<u8> {
         match self {
             Self::Json => json!({"code": code, "message": message}).to_string().into_bytes(),

@@ -12,7 +12,7 @@ pub struct OtlpSpan {
     pub trace_id: String,
     /// The id of the span in its trace.
     ///
-    /// It has 16 hex digits, if the sender follows the specification.
+    /// The id has 16 hex digits, if the sender follows the specification.
     pub span_id: String,
     /// The id of the parent span; `None` for a root span.
     pub parent_span_id: Option<String>,
@@ -96,7 +96,7 @@ impl OtlpSpan {
 
     /// Returns the duration in milliseconds; `None` if a time is not recorded.
     ///
-    /// It is negative if the span ended before it started.
+    /// The duration is negative if the span ended before it started.
     pub fn duration_ms(&self) -> Option<i64> {
         self.end_ms().filter(|_| self.start_ns > 0).map(|end| end - self.start_ms())
     }

@@ -20,7 +20,7 @@ pub const MARK: &str = "KINDLM_PROCESS";
 /// A program and the processes that it started. They are killed when the group is dropped, or when KindLM is killed.
 ///
 /// This covers the process group on Unix, and also processes that have left the group on Linux. On other systems, only
-/// the program itself is killed.
+/// the program itself is killed, and only when its [`Child`] is dropped.
 #[derive(Debug)]
 pub struct Group {
     #[cfg(unix)]

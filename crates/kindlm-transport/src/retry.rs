@@ -80,8 +80,8 @@ impl RetryPolicy {
         ProviderError { message, retryable: false, retry_after: None, ..err }
     }
 
-    /// Returns the longest gap between two refusals of one series. A refused request waits at most about half of this
-    /// gap.
+    /// Returns the longest time between two refusals of one series. A refused request waits at most about half of this
+    /// time.
     fn apart(&self) -> Duration {
         self.max_retry_after.max(self.max_delay).saturating_mul(2)
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{Dialect, FAREWELL, Reported, Step, object, shell, text};
 
 /// The types of lines that report progress but no events. The `streamlined_…` types are not listed, because such lines
-/// stand for tool calls that are not reported.
+/// replace tool calls that are not reported.
 const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",

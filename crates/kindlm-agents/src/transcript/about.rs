@@ -1,4 +1,4 @@
-//! The data of a transcript beside its messages.
+//! The data of a transcript other than its messages.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::keys::text_at;
 use super::parts::{kind, value_at};
 
-/// Adds the data beside the messages to a transcript.
+/// Adds the data other than the messages to a transcript.
 ///
 /// `calls_last` is true if the last answer calls a tool. Fails if the data is malformed.
 pub(super) fn add(

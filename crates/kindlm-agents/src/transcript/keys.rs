@@ -16,7 +16,7 @@ pub(super) struct Keys {
     other: &'static [&'static str],
 }
 
-/// The keys beside the messages.
+/// The keys of the object that contains the messages.
 pub(super) const AROUND: Keys = Keys {
     read: &[
         "messages",

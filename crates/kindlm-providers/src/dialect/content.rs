@@ -54,12 +54,12 @@ fn unsupported(provider: &str, label: &str, why: &str) -> ProviderError {
 
 const TEXTS_ALONE: &str = "this provider takes texts alone; use a model of another provider";
 
-/// Fails if a message has a part that is not text, for providers that take texts alone.
+/// Fails if a message has a part that is not text, for providers that take only texts.
 pub(crate) fn texts_only(provider: &str, prompt: &Prompt) -> Result<(), ProviderError> {
     check_texts(provider, &prompt.messages, TEXTS_ALONE)
 }
 
-/// Fails if a message has an image, a sound or a file, for providers that take texts and raw parts.
+/// Fails if a message has an image, a sound or a file, for providers that take only texts and raw parts.
 pub(crate) fn texts_or_raw(provider: &str, prompt: &Prompt) -> Result<(), ProviderError> {
     match prompt.messages.iter().flat_map(Message::media).next() {
         Some(media) => Err(unsupported(provider, &media.label(), TEXTS_ALONE)),
@@ -123,7 +123,7 @@ fn chat_text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Returns a media in OpenAI's chat form. Compatible servers know more formats of sounds than OpenAI.
+/// Returns a media in OpenAI's chat form. Compatible servers support more formats of sounds than OpenAI.
 pub(crate) fn openai(media: &Media) -> Result<Value, Refused> {
     Ok(match media.kind {
         MediaKind::Image => json!({"type": "image_url", "image_url": {"url": address(media)?}}),

@@ -225,7 +225,7 @@ impl SocketCodec for GoogleLive {
     }
 }
 
-/// Returns true if a model answers with audio alone.
+/// Returns true if a model answers only with audio.
 fn speaks(model: &str) -> bool {
     model.contains("native-audio") || is_gemini_3(model)
 }

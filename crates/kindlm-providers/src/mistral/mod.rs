@@ -164,7 +164,7 @@ fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     Ok(messages)
 }
 
-/// Returns a media in Mistral's form. Sounds are the data alone.
+/// Returns a media in Mistral's form. A sound is its data, or else its address.
 fn media(media: &Media) -> Result<Value, Refused> {
     Ok(match media.kind {
         MediaKind::Image => json!({"type": "image_url", "image_url": content::address(media)?}),

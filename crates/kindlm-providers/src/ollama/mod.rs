@@ -146,7 +146,7 @@ impl Codec for Ollama {
     }
 }
 
-/// Returns one message. Ollama's calls have no ids, and their arguments are objects. Images stand beside the text.
+/// Returns one message. Ollama's calls have no ids, and their arguments are objects. Images have their own key.
 /// Fails for other media.
 fn message(message: &Message) -> Result<Value, ProviderError> {
     let mut out = chat::role_and_content(message);
@@ -181,7 +181,7 @@ fn message(message: &Message) -> Result<Value, ProviderError> {
     Ok(Value::Object(out))
 }
 
-/// Returns the reason why a media cannot stand beside raw parts: Ollama's images are not in the content.
+/// Returns the reason why a message with raw parts cannot have this media. Ollama's images are not in the content.
 fn beside_raw(media: &Media) -> Result<Value, Refused> {
     Err(match media.kind {
         MediaKind::Image => Refused(

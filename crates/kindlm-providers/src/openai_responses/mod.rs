@@ -62,8 +62,8 @@ struct Config {
     /// support this.
     #[serde(default)]
     logprobs: bool,
-    /// The tools that OpenAI runs itself, as in the API: `[{ type: web_search }]`. The model may call them beside the
-    /// tools of a test. `{{env.NAME}}` in a text is the value of an environment variable.
+    /// The tools that OpenAI runs itself, as in the API: `[{ type: web_search }]`. The model may call them in
+    /// addition to the tools of a test. `{{env.NAME}}` in a text is the value of an environment variable.
     #[serde(default)]
     hosted_tools: Vec<Map<String, Value>>,
     /// True to show all items of an answer in its text, in promptfoo's form: also the calls of functions as JSON, the

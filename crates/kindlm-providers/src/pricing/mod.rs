@@ -51,8 +51,8 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
 /// several names match, the longest name counts. A name with any other suffix (`gpt-4o-audio-preview`,
 /// `claude-opus-4-9`) is another model.
 ///
-/// At Bedrock, a model with a region in front of its name has the price of that name, if there is one, else that of the
-/// name without the region.
+/// At Bedrock, the name of a model may begin with a region. Such a model has the price of its whole name, or else the
+/// price of the name without the region.
 ///
 /// ```
 /// use kindlm_providers::pricing::price;

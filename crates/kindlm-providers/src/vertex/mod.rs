@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         summary: "Gemini, Claude and open models on Vertex AI of Google Cloud.",
         since: "0.1.0",
         key_variable: Some("GOOGLE_ACCESS_TOKEN"),
-        // It needs a project.
+        // A shorthand cannot name the project, which is required.
         shorthand: false,
         wraps_agent: false,
         docs: include_str!("docs.md"),

@@ -33,15 +33,15 @@ struct Open {
     opened: Option<Instant>,
 }
 
-/// The number of failed calls that opens the circuit if the last call did not reach the provider, did not find the
-/// model, or had a status from 403 to 405.
+/// The number of failed calls that opens the circuit after a refusal: the last call did not reach the provider, did not
+/// find the model, or had a status from 403 to 405.
 const REFUSED: u32 = 3;
 
 /// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// The number of failed calls that opens the circuit to a model that has never answered, if the last call ended with a
-/// server error, a timeout or an unreadable answer.
+/// The number of failed calls that opens the circuit to a model that has never answered. The last call must have ended
+/// with a server error, a timeout or an unreadable answer.
 const FAILED: u32 = 10;
 
 impl RateLimiters {

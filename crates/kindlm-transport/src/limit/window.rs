@@ -55,7 +55,7 @@ impl Window {
         in_flight < size
     }
 
-    /// Returns the state to keep with a request that is sent now. `load` is the number in flight, including this
+    /// Returns the state to store with a request that is sent now. `load` is the number in flight, including this
     /// request.
     pub(super) fn send(&self, load: u32) -> Sent {
         Sent { load, epoch: self.epoch }
