@@ -23,7 +23,7 @@ use crate::store::tokens::Scope;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
     let reads = OpenApiRouter::new().routes(routes!(list)).routes(routes!(compare));
-    let writes = OpenApiRouter::new().routes(routes!(put));
+    let writes = OpenApiRouter::new().routes(routes!(put, delete));
     guarded(app, Scope::Read, reads).merge(guarded(app, Scope::Admin, writes))
 }
 
@@ -92,6 +92,24 @@ async fn put(
     let (baseline, is_new) = blocking(app, set).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(baseline)).into_response())
+}
+
+/// Deletes a baseline of a suite. The run that it was made of stays.
+#[utoipa::path(delete, path = "/v1/suites/{suite}/baselines/{label}",
+    params(
+        ("suite" = String, Path, description = "the path of the suite, with `%2F` for `/`"),
+        ("label" = String, Path, description = "the label"),
+    ),
+    responses(
+        (status = 204, description = "the baseline is deleted"),
+        (status = 404, description = "there is no such suite or baseline", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn delete(
+    State(app): State<App>,
+    Path((suite, label)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    blocking(app, move |runs| runs.delete_baseline(&suite, &label)).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The sides of a comparison.

@@ -30,7 +30,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 #[utoipa::path(post, path = "/v1/evaluate/events",
     request_body(content = ref("#/components/schemas/Record"), content_type = "application/json"),
     responses(
-        (status = 200, description = "the events", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "the events; the `data` of each is a JSON object", body = ref("#/components/schemas/EventText"), content_type = "text/event-stream"),
         (status = 400, description = "the body is not JSON", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "the body is larger than 8 MiB", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "the body is not `application/json`", body = Problem, content_type = "application/problem+json"),

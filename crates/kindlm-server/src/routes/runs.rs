@@ -601,6 +601,10 @@ impl From<NotRead> for Problem {
                 "unknown-side",
                 format!("the suite has no baseline and no finished run `{name}`"),
             ),
+            NotRead::NoBaseline(label) => Self::of_status(
+                StatusCode::NOT_FOUND,
+                format!("the suite has no baseline `{label}`"),
+            ),
             NotRead::HasCase(name) => Self::new(
                 StatusCode::CONFLICT,
                 "case-exists",

@@ -90,6 +90,22 @@ impl RunService {
         Ok((BaselineInfo::new(label, &baseline), is_new))
     }
 
+    /// Deletes a baseline of a suite. A baseline that cannot be read is deleted too.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such suite or baseline, or the file cannot be removed.
+    pub(crate) fn delete_baseline(&self, suite: &str, label: &str) -> Result<(), NotRead> {
+        let (place, key) = self.suite(suite)?;
+        let baselines = Baselines::new(place.state());
+        let labels = baselines.list().map_err(|err| refused(Failure::store(&err)))?;
+        let is_other = baselines.load(label).is_ok_and(|it| !key.has_baseline(&it));
+        if is_other || !labels.iter().any(|it| it == label) {
+            return Err(NotRead::NoBaseline(label.to_owned()));
+        }
+        baselines.remove(label).map_err(|err| refused(Failure::store(&err)))
+    }
+
     /// Compares two sides of a suite: each is the label of a baseline, the id of a run, or `last` for the newest run.
     ///
     /// # Errors

@@ -105,6 +105,8 @@ pub(crate) enum NotRead {
     NoSuite(String),
     /// The suite has no baseline and no run of this name.
     NoSide(String),
+    /// The suite has no baseline with this label.
+    NoBaseline(String),
     /// The suite has a case with this name already.
     HasCase(String),
     /// A case cannot be added to the suite.

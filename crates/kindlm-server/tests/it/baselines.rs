@@ -36,6 +36,24 @@ fn refuses_unsuitable_runs(server: &Server, [all, good, orders, strict]: [&str; 
     }
 }
 
+/// Deletes the baseline `smoke` of one suite, and none of the other suite.
+fn deletes_baselines(server: &Server) {
+    let delete = |path: &str| server.json(&format!("DELETE {path}"), &Value::Null).status;
+    for (path, status) in [
+        ("/v1/suites/orders.kindlm.yaml/baselines/smoke", 404),
+        (&format!("{BASELINES}/none"), 404),
+        (&format!("{BASELINES}/..%2F..%2Fkindlm.yaml"), 404),
+        (&format!("{BASELINES}/smoke"), 204),
+        (&format!("{BASELINES}/smoke"), 404),
+    ] {
+        assert_eq!(delete(path), status, "{path}");
+    }
+    let listed = server.get(BASELINES).json();
+    let labels: Vec<&Value> =
+        listed["items"].as_array().unwrap().iter().map(|it| &it["label"]).collect();
+    assert_eq!(labels, ["bad", "default", "main"]);
+}
+
 fn detail(reply: &Reply) -> String {
     reply.json()["detail"].as_str().unwrap().to_owned()
 }
@@ -129,6 +147,8 @@ fn baselines_are_set_from_runs_and_compared() {
     let next = finished(json!({"suite": "kindlm.yaml"}));
     let report = server.get(&format!("/v1/runs/{next}/report.json")).json();
     assert_eq!(report["comparison"]["before"]["runId"], json!(all), "{}", report["comparison"]);
+
+    deletes_baselines(&server);
 
     // The newest run exists, but its report cannot be read.
     let report = folder.path().join("suites/.kindlm/runs").join(&next).join("report.json");
