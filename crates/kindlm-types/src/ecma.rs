@@ -4,6 +4,7 @@
 
 use std::io;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -111,22 +112,23 @@ pub fn stringify_indented(value: &Value, indent: usize) -> String {
     }
 }
 
+/// The characters that `encodeURIComponent` encodes.
+const NOT_IN_COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'!')
+    .remove(b'~')
+    .remove(b'*')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')');
+
 /// Encodes a text like `encodeURIComponent(text)` of ECMAScript.
 ///
 /// The result can be used in a path segment or a query of a URL.
 pub fn encode_uri_component(text: &str) -> String {
-    use std::fmt::Write as _;
-
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail, so the result is ignored.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    utf8_percent_encode(text, NOT_IN_COMPONENT).to_string()
 }
 
 struct EcmaFormatter;
