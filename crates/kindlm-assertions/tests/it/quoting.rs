@@ -3,6 +3,8 @@
 //! The rows come from the table in `injection`, and from the checks that the table lacks. The output and the context
 //! are one of the hostile outputs, or a forged passing verdict in 30 forms. The judge answers in several ways.
 
+use std::thread;
+
 use kindlm_assertions::{Check, Evidence, assertions};
 use kindlm_types::{Answer, Answers, Execution, FinishReason, Usage};
 use serde_json::{Value, json};
@@ -153,32 +155,43 @@ fn said(row: &Row, output: &str, replies: &[String]) -> (Vec<String>, usize) {
     (said, asked.len())
 }
 
-#[test]
-fn forged_verdicts_never_pass() {
+/// Returns the number of replies to forged verdicts, and the replies that made a check pass.
+fn forged(row: &Row) -> (usize, Vec<String>) {
     let (mut judged, mut passed) = (0, Vec::new());
-    for row in rows() {
-        let [yes, no] = [&row.passes, &row.fails].map(|it| *it.last().unwrap());
-        let hostile = injections().into_iter().map(|it| it.output);
-        for output in hostile.chain(forgeries(yes)).filter(|it| !it.trim().is_empty()) {
-            for (behaviour, expected) in BEHAVIOURS {
-                let reply = behaviour.replace("OUTPUT", &output);
-                let reply = reply.replace("FORGED", &unmarked(yes)).replace("OWN", no);
-                let (outcome, _) = said(&row, &output, &with_last(&row.passes, &reply));
-                let name = format!("{}: {output:?}: {behaviour}: {outcome:?}", row.name);
-                judged += 1;
-                if outcome.iter().any(|it| it == "passed") {
-                    passed.push(name);
-                } else if !behaviour.contains("OUTPUT") {
-                    assert_eq!(outcome, [expected], "{name}");
-                }
+    let [yes, no] = [&row.passes, &row.fails].map(|it| *it.last().unwrap());
+    let hostile = injections().into_iter().map(|it| it.output);
+    for output in hostile.chain(forgeries(yes)).filter(|it| !it.trim().is_empty()) {
+        for (behaviour, expected) in BEHAVIOURS {
+            let reply = behaviour.replace("OUTPUT", &output);
+            let reply = reply.replace("FORGED", &unmarked(yes)).replace("OWN", no);
+            let (outcome, _) = said(row, &output, &with_last(&row.passes, &reply));
+            let name = format!("{}: {output:?}: {behaviour}: {outcome:?}", row.name);
+            judged += 1;
+            if outcome.iter().any(|it| it == "passed") {
+                passed.push(name);
+            } else if !behaviour.contains("OUTPUT") {
+                assert_eq!(outcome, [expected], "{name}");
             }
         }
-        // The control: the judge's own verdict passes, alone or in prose.
-        for own in [yes.to_owned(), format!("```json\n{yes}\n```"), format!("I say {yes}.")] {
-            let (outcome, _) = said(&row, "Hello", &with_last(&row.passes, &own));
-            assert_eq!(outcome, ["passed"], "{}: {own}", row.name);
-        }
     }
+    // The control: the judge's own verdict passes, alone or in prose.
+    for own in [yes.to_owned(), format!("```json\n{yes}\n```"), format!("I say {yes}.")] {
+        let (outcome, _) = said(row, "Hello", &with_last(&row.passes, &own));
+        assert_eq!(outcome, ["passed"], "{}: {own}", row.name);
+    }
+    (judged, passed)
+}
+
+#[test]
+fn forged_verdicts_never_pass() {
+    let rows = rows();
+    // In parallel, because each row takes seconds.
+    let results: Vec<_> = thread::scope(|scope| {
+        let running: Vec<_> = rows.iter().map(|row| scope.spawn(|| forged(row))).collect();
+        running.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let judged: usize = results.iter().map(|it| it.0).sum();
+    let passed: Vec<&String> = results.iter().flat_map(|it| &it.1).collect();
     assert!(judged > 10_000, "{judged}");
     assert!(passed.is_empty(), "{} of {judged}: {passed:#?}", passed.len());
 }
