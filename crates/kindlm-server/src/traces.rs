@@ -150,14 +150,21 @@ fn sample(spans: &[OtlpSpan], prices: &TracePrices, lost: Option<&str>) -> Trace
     }
 }
 
-/// Fails if the trace does not name its agent.
+/// Fails if the trace does not name its agent, or if a name in it is too long.
 fn sample_of_record(id: String, found: TraceRecord) -> Result<NewSample, String> {
     let TraceRecord { record, agent, version, subject, error } = found;
     let agent = agent.filter(|it| is_short(it)).ok_or_else(|| {
         format!("trace {id}: it names no agent; set `service.name` (`OTEL_SERVICE_NAME`) or `gen_ai.agent.name`")
     })?;
-    let short = |text: Option<String>| text.filter(|it| is_short(it)).unwrap_or_default();
-    let (version, subject) = (short(version), short(subject));
+    let short = |text: Option<String>, keys: &str| match text.unwrap_or_default() {
+        text if text.is_empty() || is_short(&text) => Ok(text),
+        _ => Err(format!(
+            "trace {id}: the value of {keys} is longer than 100 characters or has control characters; shorten it"
+        )),
+    };
+    let version = short(version, "`service.version` or `gen_ai.agent.version`")?;
+    // A sample without its subject would not be found when the data of the subject must be deleted.
+    let subject = short(subject, "`user.id` or `enduser.id`")?;
     let body = serde_json::to_value(record).map_err(|err| format!("trace {id}: {err}"))?;
     let Value::Object(record) = body else { return Err(format!("trace {id}: not an object")) };
     let named = [

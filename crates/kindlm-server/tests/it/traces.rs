@@ -304,6 +304,19 @@ fn unused_spans_are_counted_with_a_reason() {
         assert_eq!(partial["rejectedSpans"], "3", "{partial}");
         assert!(partial["errorMessage"].as_str().unwrap().contains("OTEL_SERVICE_NAME"));
     }
+    // Without its subject, the sample would stay when the samples of the subject are deleted.
+    for key in ["user.id", "enduser.id", "gen_ai.agent.version"] {
+        let mut spans = agent(TRACE, "x");
+        spans[0]["attributes"] = json!(attributes(&json!({
+            "gen_ai.operation.name": "invoke_agent", key: long,
+        })));
+        let partial = send(&server, &request("shop", &spans)).json();
+        let partial = &partial["partialSuccess"];
+        assert_eq!(partial["rejectedSpans"], "3", "{key}: {partial}");
+        let message = partial["errorMessage"].as_str().unwrap();
+        assert!(message.contains(&format!("`{key}`")), "{message}");
+        assert!(message.contains("longer than 100 characters"), "{message}");
+    }
     assert_eq!(server.get("/v1/samples").json()["total"], 0);
     // The name of the agent takes precedence over that of its process.
     let mut spans = agent(TRACE, "x");
