@@ -7,8 +7,7 @@ use kindlm_run::evaluate::service::{
     self, CheckOutcome, JudgeCost, PendingRecord, RecordError, WatchResults,
 };
 use kindlm_wire::evaluate::Evaluation;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
@@ -95,9 +94,29 @@ struct Rules<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     set: Option<Value>,
-    assertions: Option<IgnoredAny>,
-    expect: Option<IgnoredAny>,
-    threshold: Option<IgnoredAny>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    assertions: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    expect: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    threshold: Option<&'a RawValue>,
+}
+
+/// Reads a value as JSON text. An `Option` alone would not tell `null` from an absent key.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// The JSON of an absent value. A record may have it in place of a value.
+const NULL: &str = "null";
+
+/// A record with the checks of its set.
+struct Prepared {
+    json: Vec<u8>,
+    /// The record's id, if it could be read.
+    id: Option<Value>,
+    /// The version of the set, if the record names one.
+    set: Option<SetVersion>,
 }
 
 /// Evaluates a record. Only the judges of the server's config are asked.
@@ -121,18 +140,21 @@ pub(crate) async fn evaluate_watched(
     json: Vec<u8>,
     watch: Option<WatchResults>,
 ) -> Result<Evaluated, Unevaluated> {
-    let (json, set) = with_set(app, json).await?;
+    let Prepared { json, id, set } = with_set(app, json).await?;
     let end = Instant::now() + PATIENCE;
     let Ok(pending) = timeout_at(end, app.records.submit_watched(json, watch)).await else {
-        return Err(Unevaluated::free(None, too_slow()));
+        return Err(Unevaluated::free(id, too_slow()));
     };
-    let mut pending = pending.map_err(refused)?;
+    let mut pending = match pending {
+        Ok(pending) => pending,
+        Err(err) => return Err(refused(err, id)),
+    };
     let Ok(done) = timeout_at(end, pending.result()).await else {
         pending.abandon();
         let cost = Cost::Pending(pending);
-        return Err(Unevaluated { id: None, problem: too_slow(), cost });
+        return Err(Unevaluated { id, problem: too_slow(), cost });
     };
-    let service::Evaluated { evaluation, outcomes, cost } = done.map_err(refused)?;
+    let service::Evaluated { evaluation, outcomes, cost } = done.map_err(|err| refused(err, id))?;
     if let Some(set) = set.as_ref().filter(|it| !it.has_verdict)
         && let Err(err) = app.store.note_verdict(&set.name, set.version).await
     {
@@ -152,7 +174,10 @@ pub(crate) async fn add_page_evaluation(app: &App, page: Page, start: Instant) {
 }
 
 fn too_slow() -> Problem {
-    let detail = format!("the record took more than {} s", PATIENCE.as_secs());
+    let detail = format!(
+        "the record took more than {} s; use fewer judged checks, or send the record again",
+        PATIENCE.as_secs()
+    );
     Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail)
 }
 
@@ -162,7 +187,7 @@ fn too_slow() -> Problem {
 ///
 /// Fails if the checks are invalid, or need more than is permitted.
 async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
-    app.records.compile(json).await.map_err(|err| refused(err).problem)
+    app.records.compile(json).await.map_err(|err| refused(err, None).problem)
 }
 
 /// Stores a set. If the checks differ from those of the newest version, this makes a new version, and returns true.
@@ -196,39 +221,52 @@ pub(crate) async fn put_set(
     Ok(app.store.put_set(name, &content, author, expected).await?)
 }
 
-/// Adds the checks of the named set to a record that names one, and returns the version of the set too.
+/// Reads the id of a record, and adds the checks of the named set to a record that names one.
 ///
 /// Fails if the set cannot be found (see [`find`]), or if the record also has its own checks.
-async fn with_set(app: &App, json: Vec<u8>) -> Result<(Vec<u8>, Option<SetVersion>), Unevaluated> {
+async fn with_set(app: &App, json: Vec<u8>) -> Result<Prepared, Unevaluated> {
     // A record that cannot be parsed stays unchanged. The evaluation reports its error.
-    let Ok(Rules { set: Some(named), id, assertions, expect, threshold }) =
+    let Ok(Rules { set: named, id, assertions, expect, threshold }) =
         serde_json::from_slice::<Rules<'_>>(&json)
     else {
-        return Ok((json, None));
+        return Ok(Prepared { json, id: None, set: None });
     };
-    let id = id.and_then(|it| serde_json::from_str(it.get()).ok());
-    let own = [
-        ("assertions", assertions.is_some()),
-        ("expect", expect.is_some()),
-        ("threshold", threshold.is_some()),
-    ];
-    if let Some((key, _)) = own.into_iter().find(|(_, is_given)| *is_given) {
+    let id: Option<Value> = id.and_then(|it| serde_json::from_str(it.get()).ok());
+    let Some(named) = named else { return Ok(Prepared { json, id, set: None }) };
+    let own = [("assertions", assertions), ("expect", expect), ("threshold", threshold)];
+    let own = own.into_iter().filter_map(|(key, value)| Some((key, value?.get())));
+    let (nulls, own): (Vec<_>, Vec<_>) = own.partition(|(_, value)| *value == NULL);
+    if let Some((key, _)) = own.first() {
         let detail = format!("the record has `set` and `{key}`; remove one of them");
         return Err(Unevaluated::free(id, invalid(detail)));
     }
+    let start = json.as_ptr().addr();
+    let nulls: Vec<(usize, &str)> =
+        nulls.into_iter().map(|(key, value)| (value.as_ptr().addr() - start, key)).collect();
     match find(app, &named).await {
-        Ok(set) => Ok((joined(json, &set), Some(set))),
+        Ok(set) => Ok(Prepared { json: joined(json, nulls, &set), id, set: Some(set) }),
         Err(problem) => Err(Unevaluated::free(id, problem)),
     }
 }
 
 /// Adds the content of a set to the text of a JSON object that has at least one key.
-fn joined(mut json: Vec<u8>, set: &SetVersion) -> Vec<u8> {
+///
+/// `nulls` are the keys with the value `null`, and the places of these values. The value of the set replaces them.
+fn joined(mut json: Vec<u8>, mut nulls: Vec<(usize, &str)>, set: &SetVersion) -> Vec<u8> {
     json.truncate(json.trim_ascii_end().len() - 1);
-    for (key, value) in &set.content {
+    let added =
+        set.content.iter().filter(|(key, _)| nulls.iter().all(|(_, null)| *null != key.as_str()));
+    for (key, value) in added {
         json.extend_from_slice(format!(",{}:{value}", Value::from(key.as_str())).as_bytes());
     }
     json.push(b'}');
+    // The last one comes first, because a longer value moves the later places.
+    nulls.sort_unstable();
+    for (at, key) in nulls.into_iter().rev() {
+        if let Some(value) = set.content.get(key) {
+            drop(json.splice(at..at + NULL.len(), value.to_string().into_bytes()));
+        }
+    }
     json
 }
 
@@ -265,19 +303,19 @@ fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-record", detail)
 }
 
-/// Converts the error of a record into the error of its request.
-fn refused(error: RecordError) -> Unevaluated {
+/// Converts the error of a record into the error of its request. `known` is the record's id, if it could be read.
+fn refused(error: RecordError, known: Option<Value>) -> Unevaluated {
     let cost = Cost::Paid(error.cost());
     let (id, problem) = match error {
         RecordError::Invalid { id, message } => (id, invalid(message)),
         RecordError::NoJudge => {
             let detail =
                 "some checks need a judge model, but the config of the server has no `models`";
-            (None, Problem::new(StatusCode::UNPROCESSABLE_ENTITY, NO_JUDGE, detail))
+            (known, Problem::new(StatusCode::UNPROCESSABLE_ENTITY, NO_JUDGE, detail))
         }
         _ => {
             let detail = "the evaluation failed; the standard error of the server has the details";
-            (None, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
+            (known, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
         }
     };
     Unevaluated { id, problem, cost }

@@ -157,6 +157,39 @@ fn records_use_the_named_version() {
 }
 
 #[test]
+fn record_with_a_set_has_no_checks_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let mut set = contains("x");
+    set["threshold"] = json!(0.5);
+    assert_eq!(server.json("PUT /v1/assertion-sets/a", &set).status, 201);
+    let named = json!({"id": 7, "set": "a", "agent_output": "x"});
+    let mut all = named.clone();
+    for key in ["threshold", "assertions", "expect"] {
+        let with = |record: &Value, value: Value| {
+            let mut record = record.clone();
+            record[key] = value;
+            record
+        };
+        let reply = server.evaluate(&with(&named, json!([])));
+        assert_eq!(reply.status, 422, "{}", reply.body);
+        let expected = format!("the record has `set` and `{key}`; remove one of them");
+        assert_eq!(reply.json()["detail"], expected);
+        // `null` stands for an absent key.
+        all = with(&all, Value::Null);
+        for (output, outcome) in [("x", "passed"), ("y", "failed")] {
+            let mut record = with(&all, Value::Null);
+            record["agent_output"] = json!(output);
+            let reply = server.evaluate(&record);
+            assert_eq!(reply.status, 200, "{record}: {}", reply.body);
+            let found = reply.json();
+            assert_eq!([&found["outcome"], &found["set"]], [outcome, "a@1"], "{record}");
+        }
+        assert_eq!(server.evaluate(&with(&named, Value::Null)).status, 200, "{key}");
+    }
+}
+
+#[test]
 fn invalid_sets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), &[]);
