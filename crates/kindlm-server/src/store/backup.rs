@@ -14,6 +14,9 @@ pub enum BackupError {
         "PostgreSQL makes its own backups: `pg_dump --format=custom --file=kindlm.dump <database>`"
     )]
     Postgres,
+    /// The path of the file is not UTF-8, so SQLite cannot open it.
+    #[error("cannot create `{0}`: the path is not UTF-8; use another path")]
+    Path(String),
     /// The file cannot be created.
     #[error("cannot create `{0}`: {1}")]
     File(String, #[source] std::io::Error),
@@ -29,21 +32,24 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database is PostgreSQL, if the file exists or cannot be created, or if the database fails.
+    /// Fails if the database is PostgreSQL, if the path is not UTF-8, if the file exists or cannot be created, or if the
+    /// database fails.
     pub async fn back_up(&self, file: &Path) -> Result<(), BackupError> {
         if !self.is_sqlite {
             return Err(BackupError::Postgres);
         }
+        // SQLite reads a name that begins with `file:` as a URL, so a relative path gets a `./`.
+        let path = if file.is_absolute() { file.to_owned() } else { Path::new(".").join(file) };
+        let Some(name) = path.to_str() else {
+            return Err(BackupError::Path(file.display().to_string()));
+        };
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let failed = |err| BackupError::File(file.display().to_string(), err);
         options.open(file).map_err(failed)?;
-        // `VACUUM INTO` accepts the new file, because it is empty. SQLite reads a name that begins with `file:` as a
-        // URL, so a relative path gets a `./`.
-        let path = if file.is_absolute() { file.to_owned() } else { Path::new(".").join(file) };
-        let name = path.to_string_lossy().into_owned();
+        // `VACUUM INTO` accepts the new file, because it is empty.
         let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(&self.pool).await;
         if let Err(err) = copied {
             // An incomplete copy would look like a backup. The error of the copy matters, not one of the removal.

@@ -64,6 +64,25 @@ fn names_of_files_are_not_urls() {
     assert_eq!(ids(&restored), ["1"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_backup_with_a_name_that_is_not_utf_8_is_refused() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+    let mut backup = command(folder.path());
+    backup.args(["--database", "sqlite://kindlm.db", "backup"]);
+    let made = backup.arg(OsStr::from_bytes(b"copy\xff.db")).output().unwrap();
+    assert_eq!(made.status.code(), Some(2), "{made:?}");
+    let message = String::from_utf8_lossy(&made.stderr);
+    assert!(message.contains("the path is not UTF-8; use another path"), "{message}");
+    assert_eq!(files(), before);
+    drop(server);
+}
+
 #[test]
 fn a_backup_of_a_missing_database_makes_no_file() {
     let folder = tempfile::tempdir().unwrap();
