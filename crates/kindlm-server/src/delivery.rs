@@ -1,10 +1,13 @@
 //! Sends alerts to other services and people: [`deliver`].
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use kindlm_run::World;
 use kindlm_transport::{HttpTransport, TransportOptions};
 use serde::Serialize;
 use serde_json::json;
@@ -119,12 +122,32 @@ pub async fn deliver(app: App, destinations: Vec<Destination>) {
 
 async fn deliver_to(app: App, transport: Arc<HttpTransport>, destination: Destination) {
     loop {
-        let has_sent = deliver_next(&app, &transport, &destination).await.unwrap_or_else(|err| {
-            Problem::from(err).report_cause(app.runs.world());
-            false
-        });
-        if !has_sent {
+        let attempt = deliver_next(&app, &transport, &destination);
+        if !has_sent(attempt, &destination.name(), app.runs.world()).await {
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Waits for an attempt, and returns true if it sent a message. An error or a panic is reported to the operator, and
+/// does not end the sender.
+async fn has_sent(
+    attempt: impl Future<Output = Result<bool, StoreError>>,
+    destination: &str,
+    world: &World,
+) -> bool {
+    match AssertUnwindSafe(attempt).catch_unwind().await {
+        Ok(Ok(has_sent)) => has_sent,
+        Ok(Err(err)) => {
+            Problem::from(err).report_cause(world);
+            false
+        }
+        // Rust has written the text of the panic to the standard error.
+        Err(_) => {
+            world.notify(&format!(
+                "warning: {destination}: the server has a bug: it panicked when it sent an alert; it tries again later"
+            ));
+            false
         }
     }
 }
@@ -216,6 +239,10 @@ fn text(message: &Message<'_>, plain: fn(&str) -> String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::task::Poll;
+
     use kindlm_stats::Tally;
 
     use super::*;
@@ -284,6 +311,26 @@ mod tests {
         for text in ["", "hooks.example.com", "file:///etc/passwd", "ftp://a", "https://"] {
             assert!(text.parse::<AlertUrl>().is_err(), "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn panic_is_reported_and_does_not_end_the_sender() {
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&notices);
+        let world = World {
+            notices: Arc::new(move |it: &str| seen.lock().unwrap().push(it.to_owned())),
+            ..World::new(Path::new("."), Arc::new(|_| None))
+        };
+        let panics = std::future::poll_fn(|_| -> Poll<Result<bool, StoreError>> {
+            panic!("a bug of a sender")
+        });
+        assert!(!has_sent(panics, "`--alert-slack` to h", &world).await);
+        assert!(has_sent(std::future::ready(Ok(true)), "`--alert-slack` to h", &world).await);
+        let notices = notices.lock().unwrap();
+        assert!(
+            notices.len() == 1 && notices[0].starts_with("warning: `--alert-slack` to h: "),
+            "{notices:?}"
+        );
     }
 
     #[test]
