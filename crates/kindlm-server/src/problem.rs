@@ -120,6 +120,11 @@ impl From<StoreError> for Problem {
                 let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", BUG);
                 return Self { cause: Some(cause), ..problem };
             }
+            StoreError::Random(_) => {
+                let detail = "the server cannot make random numbers; the standard error of the server has the details";
+                let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+                return Self { cause: Some(cause), ..problem };
+            }
             StoreError::Invalid(_) | StoreError::Counts(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }
@@ -197,5 +202,13 @@ mod tests {
         let problem = Problem::from(StoreError::Panicked);
         assert_eq!((problem.status, problem.detail.as_str()), (500, BUG));
         assert_eq!(problem.cause.as_deref(), Some("the reading of a trace panicked"));
+    }
+
+    #[test]
+    fn missing_random_numbers_are_no_failure_of_the_database() {
+        let problem = Problem::from(StoreError::Random(getrandom::Error::UNSUPPORTED));
+        assert_eq!((problem.status, problem.is("internal")), (500, true));
+        assert!(problem.detail.contains("random numbers"), "{}", problem.detail);
+        assert!(problem.cause.is_some_and(|it| it.contains("cannot make random numbers")));
     }
 }
