@@ -16,7 +16,7 @@ pub(crate) struct Appended {
 
 impl RunService {
     /// Adds a test case to the end of the list `tests` of a suite, and returns the texts of the file before and after.
-    /// Of the other lines, only mixed line ends are changed.
+    /// The other lines stay as they are.
     ///
     /// `item` is an item of a YAML list, which may begin with comments.
     ///
@@ -81,16 +81,24 @@ fn insert_item(suite: &str, item: &str) -> Option<String> {
         end -= 1;
     }
     let margin = " ".repeat(indent);
-    let new: Vec<String> = item
-        .trim_end()
-        .lines()
-        .map(|it| if it.is_empty() { String::new() } else { format!("{margin}{it}") })
-        .collect();
-    let new = new.iter().map(String::as_str);
-    let (before, after) = lines.split_at(end);
-    let lines: Vec<&str> = before.iter().copied().chain(new).chain(after.iter().copied()).collect();
-    let line_end = if suite.contains("\r\n") { "\r\n" } else { "\n" };
-    Some(lines.join(line_end) + line_end)
+    let size = suite.split_inclusive('\n').take(end).map(str::len).sum::<usize>();
+    let (before, after) = suite.split_at(size);
+    // The new lines end like the line before them.
+    let last = before.split_inclusive('\n').rfind(|it| it.ends_with('\n'));
+    let line_end = if last.is_some_and(|it| it.ends_with("\r\n")) { "\r\n" } else { "\n" };
+    let mut text = before.to_owned();
+    if !before.ends_with('\n') {
+        text.push_str(line_end);
+    }
+    for line in item.trim_end().lines() {
+        if !line.is_empty() {
+            text.push_str(&margin);
+            text.push_str(line);
+        }
+        text.push_str(line_end);
+    }
+    text.push_str(after);
+    Some(text)
 }
 
 /// Returns true if the new text differs from the old one only by the item at the end of `tests`.
@@ -127,6 +135,16 @@ mod tests {
             assert_eq!(found, new);
             assert!(only_adds(old, &found, item));
             assert!(has_test(&found, "new") && !has_test(old, "new"));
+        }
+        for (old, new) in [
+            (
+                "a: 1\r\ntests:\n- name: a\nb: 2\r\n",
+                "a: 1\r\ntests:\n- name: a\n- name: b\nb: 2\r\n",
+            ),
+            ("a: 1\ntests:\r\n- name: a\r\nb: 2", "a: 1\ntests:\r\n- name: a\r\n- name: b\r\nb: 2"),
+            ("tests:\r\n- name: a", "tests:\r\n- name: a\r\n- name: b\r\n"),
+        ] {
+            assert_eq!(insert_item(old, "- name: b\n").as_deref(), Some(new));
         }
         for other in
             ["tests: [{ name: a }]\n", "tests: file://t.yaml\n", "a: 1\n", "tests:\n  file: a\n"]
