@@ -136,6 +136,16 @@ fn page_version(place: &SuiteFolder, id: &str) -> PageVersion {
     [time(Runs::REPORT), time(Runs::MUTATION)]
 }
 
+/// Returns data with its version. The version is read first: data that is replaced meanwhile then has an old version,
+/// and the next request reads it again.
+fn with_version<T>(
+    version: impl FnOnce() -> PageVersion,
+    read: impl FnOnce() -> Result<T, NotRead>,
+) -> Result<(PageVersion, T), NotRead> {
+    let version = version();
+    Ok((version, read()?))
+}
+
 /// Returns the reason why a run whose results are baselines cannot be deleted.
 fn kept_by(labels: &[String]) -> String {
     let names = labels.join("`, `");
@@ -213,11 +223,15 @@ impl RunService {
 
     pub(super) fn open(&self, id: &str) -> Result<(SuiteFolder, Saved), NotRead> {
         let (place, run) = self.stored(id)?;
+        let saved = self.open_stored(&place, run)?;
+        Ok((place, saved))
+    }
+
+    fn open_stored(&self, place: &SuiteFolder, run: StoredRun) -> Result<Saved, NotRead> {
         if run.duration_ms.is_none() {
             return Err(NotRead::NoReport(run.id));
         }
-        let saved = saved::find(&self.inner.world, &place, Some(&run.id), None)?;
-        Ok((place, saved))
+        Ok(saved::find(&self.inner.world, place, Some(&run.id), None)?)
     }
 
     /// Describes a run, with the head of its report if it has one. Fails if there is no such run, or the head cannot be
@@ -270,12 +284,14 @@ impl RunService {
         {
             return Ok(Arc::clone(found));
         }
-        let (place, saved) = self.open(id)?;
-        // The cases are read from the file below. If the report is replaced meanwhile, the next request reads it again.
-        let version = page_version(&place, id);
-        let mutation = saved.mutation(&self.inner.world);
-        let served = serve_run(&saved.report, mutation.as_ref());
-        let served = Arc::new(served.map_err(|err| NotRead::Failed(err.to_string()))?);
+        let (place, run) = self.stored(id)?;
+        let read = || {
+            let saved = self.open_stored(&place, run)?;
+            let mutation = saved.mutation(&self.inner.world);
+            let served = serve_run(&saved.report, mutation.as_ref());
+            served.map(Arc::new).map_err(|err| NotRead::Failed(err.to_string()))
+        };
+        let (version, served) = with_version(|| page_version(&place, id), read)?;
         pages().put(id.to_owned(), (place, version, Arc::clone(&served)));
         Ok(served)
     }
@@ -333,7 +349,24 @@ impl RunService {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::time::{Duration, SystemTime};
+
     use super::*;
+
+    #[test]
+    fn report_that_is_replaced_while_it_is_read_has_an_old_version() {
+        let written = Cell::new(SystemTime::UNIX_EPOCH);
+        let version = || [Some(written.get()), None];
+        let read = || {
+            let text = "old";
+            written.set(SystemTime::UNIX_EPOCH + Duration::from_secs(1));
+            Ok(text)
+        };
+        let (of_text, text) = with_version(version, read).unwrap();
+        assert_eq!(text, "old");
+        assert_ne!(of_text, version());
+    }
 
     #[test]
     fn kept_run_names_its_baselines_and_the_remedy() {
