@@ -100,7 +100,8 @@ pub(crate) async fn caller(
     let unauthorized = |detail| Problem::new(StatusCode::UNAUTHORIZED, UNAUTHORIZED, detail);
     let missing = "the request has no token; send the header `Authorization: Bearer <token>` once";
     if text.is_some_and(str::is_empty) {
-        return Err(unauthorized(missing));
+        let detail = "the request has no valid token; send exactly one header `Authorization: Bearer <token>`";
+        return Err(unauthorized(detail));
     }
     let Some(text) = text else {
         if store.has_tokens().await? {

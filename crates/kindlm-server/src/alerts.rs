@@ -79,7 +79,7 @@ impl Alerts {
             Ok(Ok(JudgeState::NotWatched)) => AlertJudge::NotWatched,
             Ok(Err(failure)) => {
                 let message = failure.message.unwrap_or_default();
-                world.notify(&format!("warning: the watches of the judge: {message}"));
+                world.notify(&format!("warning: cannot read the watches of the judge: {message}"));
                 AlertJudge::Unreadable
             }
             Err(_) => AlertJudge::Unreadable,

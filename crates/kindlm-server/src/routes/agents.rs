@@ -115,7 +115,7 @@ async fn put(
 #[utoipa::path(delete, path = "/v1/agents/{name}",
     params(("name" = String, Path, description = "the name of the agent")),
     responses(
-        (status = 204, description = "the agent has no set any more"),
+        (status = 204, description = "the agent is removed"),
         (status = 404, description = "the agent has no set", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn remove(State(app): State<App>, Path(name): Path<String>) -> Result<StatusCode, Problem> {

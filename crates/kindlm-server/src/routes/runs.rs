@@ -571,7 +571,7 @@ impl From<NotStarted> for Problem {
             NotStarted::TooMany(limit) => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "too-many-runs",
-                format!("{limit} runs wait already; send the request later"),
+                format!("{limit} runs wait or run already; send the request again later"),
             ),
             NotStarted::Running(id) => Self::new(
                 StatusCode::CONFLICT,

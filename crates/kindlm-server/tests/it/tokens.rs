@@ -42,6 +42,8 @@ fn requests_need_a_valid_token_with_the_scope() {
         assert!(reply.head.contains("www-authenticate: bearer"), "{}", reply.head);
         assert!(reply.head.contains("content-type: application/problem+json"), "{}", reply.head);
         assert!(!reply.body.contains(&good), "{}", reply.body);
+        let is_malformed = lines.contains(&&*basic) || lines.len() > 1;
+        assert_eq!(reply.body.contains("send exactly one header"), is_malformed, "{}", reply.body);
     }
     let reply = evaluate(&server, &[&bearer(&reader)]);
     assert_eq!(reply.status, 403, "{}", reply.body);
