@@ -516,12 +516,16 @@ fn gzip_or_json(headers: &HeaderMap, gzip: &[u8]) -> Result<Response, NotRead> {
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|it| it.to_str().ok());
-    values.flat_map(|it| it.split(',')).any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").and_then(|it| it.parse::<f64>().ok());
-        ["gzip", "*"].iter().any(|it| name.trim().eq_ignore_ascii_case(it)) && weight != Some(0.0)
-    })
+    let is_accepted = |expected: &str| {
+        let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|it| it.to_str().ok());
+        values.flat_map(|it| it.split(',')).find_map(|coding| {
+            let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+            let weight = weight.trim().strip_prefix("q=").and_then(|it| it.parse::<f64>().ok());
+            name.trim().eq_ignore_ascii_case(expected).then_some(weight != Some(0.0))
+        })
+    };
+    // `*` stands for the codings that the header does not name.
+    is_accepted("gzip").or_else(|| is_accepted("*")).unwrap_or(false)
 }
 
 /// Makes a response with the digest of its content; without the content if the client already has it.
