@@ -30,7 +30,8 @@ use crate::access::{Caller, guarded};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::runs::{
-    Event, Events, LiveRun, NewRun, NotRead, NotStarted, PastCases, RunInfo, RunService, RunState,
+    Event, Events, LiveRun, NewRun, NotRead, NotStarted, PastCases, PlannedRun, RunInfo,
+    RunService, RunState,
 };
 use crate::store::digest;
 use crate::store::idempotency::RequestKey;
@@ -119,15 +120,28 @@ async fn start_once(
     {
         return Ok(first);
     }
-    let started = start_run(app, new, author).await;
-    let run = started.map(|it| json!(RunInfo::of_live(&it)));
-    if let Some(key) = &key {
-        match &run {
-            Ok(run) => app.store.answer_request(key, run).await?,
-            Err(_) => app.store.release_request(key).await?,
+    let planned = match plan_run(app, new, author).await {
+        Ok(planned) => planned,
+        Err(why) => {
+            if let Some(key) = &key {
+                app.store.release_request(key).await?;
+            }
+            return Err(why.into());
         }
+    };
+    let run = json!(RunInfo::of_live(planned.run()));
+    // The run starts after its response is stored. Otherwise, a repeated request could start a second run.
+    if let Some(key) = &key
+        && let Err(err) = app.store.answer_request(key, &run).await
+    {
+        drop(planned);
+        if let Err(err) = app.store.release_request(key).await {
+            Problem::from(err).report_cause(app.runs.world());
+        }
+        return Err(err.into());
     }
-    Ok(run?)
+    planned.start();
+    Ok(run)
 }
 
 /// Starts a run, and stores the version of its suite.
@@ -136,9 +150,20 @@ pub(crate) async fn start_run(
     new: NewRun,
     author: &str,
 ) -> Result<Arc<LiveRun>, NotStarted> {
-    let (run, text) = app.runs.start(new).await?;
-    if let Some(text) = text {
-        match app.store.put_run_version(&run.id, &run.suite, &text, author).await {
+    let (app, author) = (app.clone(), author.to_owned());
+    let started = tokio::spawn(async move {
+        let planned = plan_run(&app, new, &author).await?;
+        Ok::<_, NotStarted>(planned.start())
+    });
+    started.await.map_err(|err| NotStarted::Internal(err.to_string()))?
+}
+
+/// Plans a run, and stores the version of its suite.
+async fn plan_run(app: &App, new: NewRun, author: &str) -> Result<PlannedRun, NotStarted> {
+    let planned = app.runs.plan(new).await?;
+    let run = planned.run();
+    if let Some(text) = planned.text() {
+        match app.store.put_run_version(&run.id, &run.suite, text, author).await {
             Ok(version) => {
                 let _ = run.suite_version.set(version);
             }
@@ -146,7 +171,7 @@ pub(crate) async fn start_run(
             Err(err) => Problem::from(err).report_cause(app.runs.world()),
         }
     }
-    Ok(run)
+    Ok(planned)
 }
 
 /// Cancels a run: running executions may end, and no further ones start. The second time, they are aborted.

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 
 pub(crate) use baselines::BaselineInfo;
 pub(crate) use live::{Event, Events, LiveRun, RunState};
-pub(crate) use start::{NewRun, NotStarted};
+pub(crate) use start::{NewRun, NotStarted, PlannedRun};
 pub(crate) use stored::{NotRead, PastCases, RunInfo};
 
 /// The maximum number of runs that wait or run at once.

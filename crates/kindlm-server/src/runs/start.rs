@@ -112,9 +112,48 @@ impl From<Failure> for NotStarted {
     }
 }
 
+/// A planned run. If it is dropped before its [`start`](Self::start), the run does not start, and no request finds it.
+pub(crate) struct PlannedRun {
+    run: Arc<LiveRun>,
+    /// The text of the suite's file; `None` for an inline suite.
+    text: Option<String>,
+    inner: Arc<Inner>,
+    /// Starts the run; `None` once it has started.
+    start: Option<oneshot::Sender<()>>,
+}
+
+impl PlannedRun {
+    pub(crate) fn run(&self) -> &Arc<LiveRun> {
+        &self.run
+    }
+
+    /// Returns the text of the suite's file; `None` for an inline suite.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// Starts the run as soon as fewer runs than permitted are running.
+    pub(crate) fn start(mut self) -> Arc<LiveRun> {
+        if let Some(start) = self.start.take() {
+            // The thread of the run waits for this.
+            let _ = start.send(());
+        }
+        Arc::clone(&self.run)
+    }
+}
+
+impl Drop for PlannedRun {
+    fn drop(&mut self) {
+        if self.start.take().is_some() {
+            let error = "the run did not start, because its request failed; send the request again";
+            self.run.end(RunState::Errored, Some(error.to_owned()));
+            self.inner.forget(&self.run.id);
+        }
+    }
+}
+
 impl RunService {
-    /// Plans a run, and starts it as soon as fewer runs than permitted are running. Returns the run, and the text of
-    /// the suite's file; `None` for an inline suite.
+    /// Plans a run, which waits for its [`start`](PlannedRun::start).
     ///
     /// # Errors
     ///
@@ -123,30 +162,32 @@ impl RunService {
     /// - the options are invalid, the suite cannot be opened, or no test case is selected
     /// - the run to resume is not found or has not ended
     /// - too many runs wait or run
-    pub(crate) async fn start(
-        &self,
-        new: NewRun,
-    ) -> Result<(Arc<LiveRun>, Option<String>), NotStarted> {
+    pub(crate) async fn plan(&self, new: NewRun) -> Result<PlannedRun, NotStarted> {
         let repeats = 1..=1000;
         if new.repeat.is_some_and(|it| !repeats.contains(&it)) {
             let message = "`repeat` must be from 1 to 1000";
             return Err(NotStarted::Invalid(Failure::input(message)));
         }
-        let (reported, started) = oneshot::channel();
+        let (reported, planned) = oneshot::channel();
         let inner = Arc::clone(&self.inner);
         let service = self.clone();
         let spawned = thread::Builder::new().name("run".to_owned()).spawn(move || {
             match service.prepare(&new) {
                 Ok((prepared, run, text)) => {
-                    // The client may have left. The run starts anyway.
-                    let _ = reported.send(Ok((Arc::clone(&run), text)));
-                    inner.perform(prepared, &run);
+                    let (start, has_started) = oneshot::channel();
+                    let (of_plan, start) = (Arc::clone(&inner), Some(start));
+                    let planned = PlannedRun { run: Arc::clone(&run), text, inner: of_plan, start };
+                    // If the caller has left, this drops the plan.
+                    drop(reported.send(Ok(planned)));
+                    if has_started.blocking_recv().is_ok() {
+                        inner.perform(prepared, &run);
+                    }
                 }
                 Err(why) => drop(reported.send(Err(why))),
             }
         });
         spawned.map_err(|err| NotStarted::Internal(format!("cannot start a thread: {err}")))?;
-        started.await.unwrap_or_else(|_| {
+        planned.await.unwrap_or_else(|_| {
             Err(NotStarted::Internal("the run ended before it started".to_owned()))
         })
     }

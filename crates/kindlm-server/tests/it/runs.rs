@@ -346,6 +346,38 @@ fn repeated_request_starts_one_run() {
     assert_eq!(send("r2", "kindlm.yaml").status, 202);
 }
 
+/// Executes a statement in the database of a running server.
+#[tokio::main(flavor = "current_thread")]
+async fn execute(folder: &Path, sql: &'static str) {
+    sqlx::any::install_default_drivers();
+    let database = format!("sqlite://{}", folder.join("kindlm.db").display());
+    let pool = sqlx::AnyPool::connect(&database).await.unwrap();
+    sqlx::query(sql).execute(&pool).await.unwrap();
+    pool.close().await;
+}
+
+#[test]
+fn run_starts_only_if_its_response_is_stored() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let send = || {
+        let head = ["host: localhost", "content-type: application/json", "idempotency-key: r1"];
+        server.send("POST /v1/runs", &head, json!({"suite": "kindlm.yaml"}).to_string().as_bytes())
+    };
+    execute(
+        folder.path(),
+        "CREATE TRIGGER refused BEFORE UPDATE ON idempotency_keys BEGIN SELECT RAISE(ABORT, 'no'); END",
+    );
+    let failed = send();
+    assert_eq!(failed.status, 503, "{}", failed.body);
+    assert_eq!(server.get("/v1/runs").json()["total"], 0);
+    execute(folder.path(), "DROP TRIGGER refused");
+    let (first, again) = (send(), send());
+    assert_eq!((first.status, &first.body), (202, &again.body));
+    events(&server, first.json()["id"].as_str().unwrap(), None);
+    assert_eq!(server.get("/v1/runs").json()["total"], 1);
+}
+
 #[test]
 fn stored_run_has_the_path_of_its_suite_and_all_cases() {
     let folder = suites();
