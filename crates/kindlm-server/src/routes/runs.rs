@@ -144,7 +144,7 @@ async fn start_once(
     Ok(run)
 }
 
-/// Starts a run, and stores the version of its suite.
+/// Starts a run, and stores the version of its suite. The run starts even if the client leaves.
 pub(crate) async fn start_run(
     app: &App,
     new: NewRun,
@@ -167,7 +167,7 @@ async fn plan_run(app: &App, new: NewRun, author: &str) -> Result<PlannedRun, No
             Ok(version) => {
                 let _ = run.suite_version.set(version);
             }
-            // The run has started, so this error must not make the client repeat the request.
+            // The run can start without the version, so this error must not make the client repeat the request.
             Err(err) => Problem::from(err).report_cause(app.runs.world()),
         }
     }
@@ -256,7 +256,11 @@ pub(crate) async fn described(app: App, id: String) -> Result<(RunInfo, Option<R
 async fn delete(State(app): State<App>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let run = id.clone();
     blocking(app.clone(), move |runs| runs.delete(&run)).await?;
-    app.store.delete_run_version(&id).await?;
+    // The run is deleted, so this error must not make the client repeat the request. A version without a run is not
+    // shown. A version cannot be deleted first, because a run that is not deleted keeps it.
+    if let Err(err) = app.store.delete_run_version(&id).await {
+        Problem::from(err).report_cause(app.runs.world());
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use kindlm_testing::{MockReply, MockServer};
 use serde_json::{Value, json};
@@ -356,6 +357,19 @@ async fn execute(folder: &Path, sql: &'static str) {
     pool.close().await;
 }
 
+/// Waits until the server has written a line with this text to its standard error, and returns the line.
+fn reported(server: &Server, text: &str) -> String {
+    let end = Instant::now() + Duration::from_mins(1);
+    loop {
+        let all = server.stderr();
+        if let Some(line) = all.lines().find(|it| it.contains(text)) {
+            return line.to_owned();
+        }
+        assert!(Instant::now() < end, "{all}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn run_starts_only_if_its_response_is_stored() {
     let folder = suites();
@@ -376,6 +390,21 @@ fn run_starts_only_if_its_response_is_stored() {
     assert_eq!((first.status, &first.body), (202, &again.body));
     events(&server, first.json()["id"].as_str().unwrap(), None);
     assert_eq!(server.get("/v1/runs").json()["total"], 1);
+}
+
+#[test]
+fn run_is_deleted_although_its_version_is_not() {
+    let folder = suites();
+    let server = start(folder.path(), &[]);
+    let id = run(&server, &json!({"suite": "kindlm.yaml"}));
+    events(&server, &id, None);
+    execute(
+        folder.path(),
+        "CREATE TRIGGER refused BEFORE DELETE ON run_versions BEGIN SELECT RAISE(ABORT, 'no'); END",
+    );
+    let delete = || server.send(&format!("DELETE /v1/runs/{id}"), &["host: localhost"], b"").status;
+    assert_eq!([delete(), delete()], [204, 404]);
+    reported(&server, "the database failed");
 }
 
 #[test]
