@@ -83,7 +83,7 @@ impl RunService {
     ) -> Self {
         let has_suites = suites.is_some();
         let working_dir = suites.unwrap_or_else(|| world.working_dir.clone());
-        Self {
+        let service = Self {
             inner: Arc::new(Inner {
                 world: World { working_dir, ..world },
                 has_suites,
@@ -94,7 +94,9 @@ impl RunService {
                 pages: Mutex::new(LruCache::new(PAGES_KEPT)),
                 edits: Mutex::default(),
             }),
-        }
+        };
+        service.look_for_ignored_suites();
+        service
     }
 
     /// Returns the environment of runs, which receives the notices of the server.

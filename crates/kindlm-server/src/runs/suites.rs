@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use kindlm_run::project::CONFIG;
@@ -11,14 +12,23 @@ use kindlm_run::{Failure, SuiteFolder};
 
 use super::RunService;
 
-/// The maximum depth of a suite below the folder of suites; 1 is the folder itself. Deeper suites are ignored.
-const MAX_DEPTH: usize = 4;
+/// The limits of the suites that can run. The depth of the folder of suites is 1.
+const LIMITS: Limits = Limits { depth: 4, count: 1000 };
+
+/// The limits of the search for suites that are ignored.
+const LIMITS_OF_IGNORED: Limits = Limits { depth: 64, count: 100_000 };
 
 /// The folder of the runs of inline suites, below the folder of suites.
 const INLINE: &str = ".inline";
 
-/// The maximum number of suites. Further suites are ignored.
-const MAX_SUITES: usize = 1000;
+/// The limits of a search for suites. Deeper and further suites are ignored.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The maximum depth of a folder.
+    depth: usize,
+    /// The maximum number of suites.
+    count: usize,
+}
 
 /// The paths of all suites: the path below the folder of suites, and the full path of the file.
 pub(super) struct Suites(Vec<(String, PathBuf)>);
@@ -42,10 +52,43 @@ impl RunService {
     pub(crate) fn suites(&self) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         if self.inner.has_suites {
-            search(&self.inner.world.working_dir, "", MAX_DEPTH, &mut found)?;
+            search(&self.inner.world.working_dir, "", LIMITS, &mut found)?;
         }
         found.sort_unstable();
         Ok(found)
+    }
+
+    /// Warns the operator if suites are ignored. The search has its own thread, so that it does not delay the start.
+    pub(super) fn look_for_ignored_suites(&self) {
+        if !self.inner.has_suites {
+            return;
+        }
+        let service = self.clone();
+        let look = move || {
+            if let Some(warning) = service.ignored_suites() {
+                service.world().notify(&warning);
+            }
+        };
+        if let Err(err) = thread::Builder::new().name("suites".to_owned()).spawn(look) {
+            self.world().notify(&format!("warning: cannot search for ignored suites: {err}"));
+        }
+    }
+
+    /// Returns the warning about ignored suites; `None` if no suite is ignored, or if the folder of suites cannot be
+    /// read, which is an error of each request for suites.
+    fn ignored_suites(&self) -> Option<String> {
+        let mut all = Vec::new();
+        search(&self.inner.world.working_dir, "", LIMITS_OF_IGNORED, &mut all).ok()?;
+        let used = self.suites().ok()?;
+        all.retain(|it| used.binary_search(it).is_err());
+        let first = all.iter().min()?;
+        Some(format!(
+            "warning: `--suites`: suites are ignored: {}, such as `{first}`; the server uses at most {} suites, in the \
+             folder or at most {} levels below it; move deeper suites up, or start another server for further ones",
+            all.len(),
+            LIMITS.count,
+            LIMITS.depth - 1
+        ))
     }
 
     /// Returns the paths of all suites. Fails if the folder of suites cannot be read.
@@ -99,20 +142,21 @@ impl RunService {
     }
 }
 
-fn search(folder: &Path, before: &str, depth: usize, found: &mut Vec<String>) -> io::Result<()> {
+fn search(folder: &Path, before: &str, limits: Limits, found: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if name.starts_with('.') || found.len() >= MAX_SUITES {
+        if name.starts_with('.') || found.len() >= limits.count {
             continue;
         }
         // `file_type` does not follow links, so a link cannot add files from outside the folder.
         let kind = entry.file_type()?;
         if kind.is_file() && is_suite(&name) {
             found.push(format!("{before}{name}"));
-        } else if kind.is_dir() && depth > 1 {
+        } else if kind.is_dir() && limits.depth > 1 {
+            let limits = Limits { depth: limits.depth - 1, ..limits };
             // A folder that cannot be read has no suites that could run.
-            let _ = search(&entry.path(), &format!("{before}{name}/"), depth - 1, found);
+            let _ = search(&entry.path(), &format!("{before}{name}/"), limits, found);
         }
     }
     Ok(())

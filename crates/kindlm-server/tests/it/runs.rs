@@ -175,6 +175,8 @@ fn suite_runs_and_its_reports_can_be_read() {
     let report = folder.path().join("suites/.kindlm/runs").join(&id).join("report.json");
     assert!(report.is_file());
 
+    assert!(!server.stderr().contains("are ignored"), "{}", server.stderr());
+
     // A server that starts later has the cases, the gates and the end of the run.
     drop(server);
     let server = start(folder.path(), &[]);
@@ -405,6 +407,27 @@ fn run_is_deleted_although_its_version_is_not() {
     let delete = || server.send(&format!("DELETE /v1/runs/{id}"), &["host: localhost"], b"").status;
     assert_eq!([delete(), delete()], [204, 404]);
     reported(&server, "the database failed");
+}
+
+#[test]
+fn ignored_suites_are_reported_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let suites = folder.path().join("suites");
+    std::fs::create_dir_all(suites.join("a/b/c/d")).unwrap();
+    for path in ["a/b/c/kindlm.yaml", "a/b/c/d/kindlm.yaml"] {
+        std::fs::write(suites.join(path), SUITE).unwrap();
+    }
+    let server = start(folder.path(), &[]);
+    let line = reported(&server, "suites are ignored");
+    assert!(line.contains("ignored: 1, such as `a/b/c/d/kindlm.yaml`; "), "{line}");
+    assert_eq!(server.get("/v1/suites").json(), json!({"items": ["a/b/c/kindlm.yaml"]}));
+    for number in 0..1000 {
+        std::fs::write(suites.join(format!("{number}.kindlm.yaml")), "").unwrap();
+    }
+    let server = start(folder.path(), &[]);
+    let line = reported(&server, "suites are ignored");
+    assert!(line.contains("ignored: 2, such as `"), "{line}");
+    assert_eq!(server.get("/v1/suites").json()["items"].as_array().unwrap().len(), 1000);
 }
 
 #[test]
