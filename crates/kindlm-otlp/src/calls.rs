@@ -1,6 +1,6 @@
 //! Finds tool calls: calls that have a span, and calls that only a model's answer requests.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
@@ -46,13 +46,17 @@ pub(crate) fn find(
     results: &HashMap<String, Value>,
 ) -> Vec<Call> {
     let mut tools = tools(tree);
+    let mut ids = Ids::new(tree, answers, &tools);
     let mut open = Open::new(&tools);
     let mut calls = Vec::new();
     for (at, messages) in answers {
         for asked in messages.iter().flat_map(|it| &it.calls) {
             match open.take(asked).and_then(|it| tools.get_mut(it)) {
                 Some(tool) => tool.by_model = Some(asked.clone()),
-                None => calls.push(asked_only(asked, *at, calls.len(), results)),
+                None => {
+                    let id = asked.id.clone().unwrap_or_else(|| ids.free(calls.len()));
+                    calls.push(asked_only(asked, id, *at, results));
+                }
             }
         }
     }
@@ -77,6 +81,31 @@ pub(crate) fn find(
         });
     }
     calls
+}
+
+/// The ids of all calls. The id of a span is the id of a call whose id is not recorded.
+struct Ids(HashSet<String>);
+
+impl Ids {
+    fn new(tree: &Tree<'_>, answers: &[(usize, Vec<RecordedMessage>)], tools: &[Tool]) -> Self {
+        let asked = answers.iter().flat_map(|(_, messages)| messages).flat_map(|it| &it.calls);
+        let recorded = asked.chain(tools.iter().map(|it| &it.asked)).filter_map(|it| it.id.clone());
+        let spans = tools.iter().filter_map(|it| tree.steps.get(it.step));
+        let spans = spans.map(|it| it.span.span_id.clone());
+        Self(recorded.chain(spans).collect())
+    }
+
+    /// Returns a new id: `call_<n>` with the first free number from `from`.
+    fn free(&mut self, from: usize) -> String {
+        let mut number = from;
+        loop {
+            let id = format!("call_{number}");
+            if self.0.insert(id.clone()) {
+                return id;
+            }
+            number += 1;
+        }
+    }
 }
 
 /// Returns the tool calls that have a span, in the order of their starts.
@@ -194,14 +223,14 @@ fn arguments_key(asked: &RequestedCall) -> ArgumentsKey {
 
 fn asked_only(
     asked: &RequestedCall,
+    id: String,
     step: usize,
-    before: usize,
     results: &HashMap<String, Value>,
 ) -> Call {
     let (arguments, malformed) = arguments(asked.arguments.as_ref());
     let output = asked.id.as_deref().and_then(|it| results.get(it)).cloned();
     Call {
-        id: asked.id.clone().unwrap_or_else(|| format!("call_{before}")),
+        id,
         name: asked.name.clone(),
         arguments,
         malformed,

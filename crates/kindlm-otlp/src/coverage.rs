@@ -29,13 +29,16 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     if let Some(cut) = spans.iter().find(|it| it.is_cut) {
         gaps.push(format!("`{}` has lost attributes or events on its way", cut.name));
     }
+    if let Some(event) = spans.iter().find_map(|it| it.lost_event.as_deref()) {
+        gaps.push(format!("the span of a log event `{event}` is missing"));
+    }
     if let Some(it) = spans.iter().find(|it| it.is_disputed) {
         let (name, id) = (&it.name, &it.span_id);
-        gaps.push(format!("`{name}` is one of several spans of the id {id} that say different things: give each span an id of its own"));
+        gaps.push(format!("`{name}` is one of several spans of the id {id} that have different content; give each span its own id"));
     }
     // A span is usually sent only after its end, so this span was sent early.
     if let Some(open) = spans.iter().find(|it| it.end_ns.is_none()) {
-        gaps.push(format!("`{}` has no end: it was still under way", open.name));
+        gaps.push(format!("`{}` has no end time: the span was still running", open.name));
     }
     if spans.iter().any(step::is_nameless_tool) {
         gaps.push("a span `execute_tool` does not name its tool (`gen_ai.tool.name`)".to_owned());

@@ -35,7 +35,7 @@ impl Received {
                 continue;
             }
             if self.known.len() >= MAX_SPANS {
-                rejected.push(format!("more than {MAX_SPANS} spans are not taken in"));
+                rejected.push(format!("rejected: the limit of {MAX_SPANS} spans is reached"));
                 continue;
             }
             if !self.traces.contains_key(&span.trace_id) {
@@ -47,7 +47,7 @@ impl Received {
         }
         for event in events {
             if self.events.len() >= MAX_SPANS {
-                rejected.push(format!("more than {MAX_SPANS} events are not taken in"));
+                rejected.push(format!("rejected: the limit of {MAX_SPANS} events is reached"));
             } else {
                 self.events.push(event);
             }
@@ -80,7 +80,8 @@ impl Received {
 
     /// Returns the spans of each trace in order of arrival.
     ///
-    /// Events that arrived separately are added to their spans.
+    /// Events that arrived separately are added to their spans. If the span of an event did not arrive, the first span
+    /// of the trace names the event, because the trace is incomplete.
     pub fn into_traces(mut self) -> Vec<Vec<OtlpSpan>> {
         let mut events: HashMap<(String, String), Vec<_>> = HashMap::new();
         for LooseEvent { trace_id, span_id, event } in self.events {
@@ -93,6 +94,19 @@ impl Received {
                 span.events.extend(more);
                 span.events.sort_by_key(|it| it.time_ns);
             }
+        }
+        // Several events may be lost. The least name makes the message the same in every run.
+        let mut lost: HashMap<String, String> = HashMap::new();
+        for ((trace_id, _), events) in events {
+            for event in events {
+                let name = lost.entry(trace_id.clone()).or_insert_with(|| event.name.clone());
+                if event.name < *name {
+                    *name = event.name;
+                }
+            }
+        }
+        for first in traces.iter_mut().filter_map(|it| it.first_mut()) {
+            first.lost_event = lost.remove(&first.trace_id);
         }
         traces
     }

@@ -100,7 +100,7 @@ fn span(span: &Value, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan, St
         Some(time) => {
             let time = nanos(time);
             time.map(Some)
-                .ok_or_else(|| format!("span `{name}`: `{key}` is no number of nanoseconds"))
+                .ok_or_else(|| format!("span `{name}`: `{key}` is not a number of nanoseconds"))
         }
     };
     let parent = field(span, "parentSpanId").and_then(Value::as_str).unwrap_or_default();
@@ -124,6 +124,7 @@ fn span(span: &Value, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan, St
         status_message: (!status_message.is_empty()).then(|| status_message.to_owned()),
         is_cut: cut("droppedAttributesCount") || cut("droppedEventsCount"),
         is_disputed: false,
+        lost_event: None,
     })
 }
 

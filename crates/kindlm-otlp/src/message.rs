@@ -80,7 +80,13 @@ impl RecordedMessage {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }
 
-    /// Parses a message; returns `None` if it is not an object, or has neither content nor unsupported parts.
+    /// Returns true if the message has reasoning or unsupported parts.
+    fn has_more(&self) -> bool {
+        !self.thoughts.is_empty() || !self.not_understood.is_empty()
+    }
+
+    /// Parses a message; returns `None` if it is not an object, or has neither content, reasoning nor unsupported
+    /// parts.
     pub(crate) fn read(value: &Value, default: Role) -> Option<Self> {
         let outer = value.as_object()?;
         let inner = outer.get("message").and_then(unpacked);
@@ -99,10 +105,8 @@ impl RecordedMessage {
             message.is_refusal = true;
             message.add_text(text);
         }
-        if let Some(calls) = object.get("tool_calls").and_then(unpacked) {
-            for call in list(calls) {
-                message.add_call(&call);
-            }
+        if let Some(calls) = object.get("tool_calls") {
+            message.add_calls(calls);
         }
         if role == Role::Tool && message.answers.is_empty() {
             let id = word(object, &["tool_call_id", "id"]).map(str::to_owned);
@@ -110,7 +114,7 @@ impl RecordedMessage {
                 message.answers.push(Answered { id, output: Value::String(output) });
             }
         }
-        (message.has_content() || !message.not_understood.is_empty()).then_some(message)
+        (message.has_content() || message.has_more()).then_some(message)
     }
 
     fn add_content(&mut self, content: &Value) {
@@ -146,6 +150,29 @@ impl RecordedMessage {
                 before.push_str(text);
             }
             None => self.text = Some(text.to_owned()),
+        }
+    }
+
+    /// Adds the tool calls of a list, which may be JSON text.
+    ///
+    /// A value that is no list counts as an unsupported part, such as JSON text that a length limit has cut.
+    pub(crate) fn add_calls(&mut self, written: &Value) {
+        let is_none = match written {
+            Value::Null => true,
+            Value::String(text) => matches!(text.trim(), "" | "null" | "[]" | "{}"),
+            Value::Array(calls) => calls.is_empty(),
+            Value::Object(calls) => calls.is_empty(),
+            _ => false,
+        };
+        if is_none {
+            return;
+        }
+        let calls = unpacked(written).map(list).unwrap_or_default();
+        if calls.is_empty() {
+            self.not_understood.push("a list of calls of another form".to_owned());
+        }
+        for call in &calls {
+            self.add_call(call);
         }
     }
 
@@ -205,7 +232,7 @@ fn is_part(value: &Value) -> bool {
 /// Parses a tool call; returns `None` if it has no name.
 ///
 /// The call may be inside a wrapper object.
-pub(crate) fn requested_call(value: &Value) -> Option<RequestedCall> {
+fn requested_call(value: &Value) -> Option<RequestedCall> {
     let outer = value.as_object()?;
     let object = outer.get("tool_call").and_then(Value::as_object).unwrap_or(outer);
     let function = object.get("function").and_then(Value::as_object).unwrap_or(object);

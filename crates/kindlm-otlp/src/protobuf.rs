@@ -94,6 +94,7 @@ fn span(span: wire::Span, resource: &Arc<Map<String, Value>>) -> Result<OtlpSpan
         status_message: (!status.message.is_empty()).then_some(status.message),
         is_cut: span.dropped_attributes_count > 0 || span.dropped_events_count > 0,
         is_disputed: false,
+        lost_event: None,
     })
 }
 

@@ -238,9 +238,7 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
         let asks = finish_reason(step.span, *at, conversation) == Some(FinishReason::ToolCalls);
         let is_followed = calls.iter().any(|it| it.has_span && begins_later(it.step));
         return (asks && !is_followed).then(|| {
-            format!(
-                "the trace ends with `{name}`, which asks for a tool, and no call of one follows"
-            )
+            format!("the trace ends with `{name}`, which requests a tool, but no tool call follows")
         });
     }
     // Instrumentations may use different ids. But a span with the id of another requested call belongs to that call.
@@ -252,7 +250,7 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
     let open = open.find(|open| !calls.iter().any(|it| runs(it, &open.name)))?;
     let tool = &open.name;
     Some(format!(
-        "the trace ends with `{name}`, which asks for `{tool}`, and no call of it follows"
+        "the trace ends with `{name}`, which requests `{tool}`, but no call of it follows"
     ))
 }
 

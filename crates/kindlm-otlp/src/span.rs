@@ -40,6 +40,10 @@ pub struct OtlpSpan {
     pub is_cut: bool,
     /// True if another span has the same id but different content.
     pub is_disputed: bool,
+    /// The name of a log event of the trace whose span did not arrive.
+    ///
+    /// Only the first span of a trace has it.
+    pub lost_event: Option<String>,
 }
 
 /// An event during a span.

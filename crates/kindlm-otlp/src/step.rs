@@ -7,7 +7,7 @@ use kindlm_types::{Role, SpanMapping, Usage};
 use serde_json::{Map, Value};
 
 use crate::attributes::{indexed, unpacked};
-use crate::message::{RecordedMessage, RequestedCall, requested_call};
+use crate::message::{RecordedMessage, RequestedCall};
 use crate::span::{OtlpSpan, SpanEvent};
 
 /// The kind of step that a span represents.
@@ -272,16 +272,13 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<RecordedMess
         return messages;
     }
     let text = span.first_text(&[mapping.output_text_attr.as_str(), "ai.response.text"]);
-    let calls = span.attributes.get("ai.response.toolCalls").and_then(unpacked);
-    let calls = calls.map(crate::attributes::list).unwrap_or_default();
-    let calls: Vec<RequestedCall> = calls.iter().filter_map(requested_call).collect();
-    if text.is_none() && calls.is_empty() {
-        return Vec::new();
-    }
     let mut message = RecordedMessage::text(Role::Assistant, text.unwrap_or_default());
     message.text = text.map(str::to_owned);
-    message.calls = calls;
-    vec![message]
+    if let Some(calls) = span.attributes.get("ai.response.toolCalls") {
+        message.add_calls(calls);
+    }
+    let is_empty = !message.has_content() && message.not_understood.is_empty();
+    if is_empty { Vec::new() } else { vec![message] }
 }
 
 /// Returns the input that a span records as one text, if there is one.

@@ -198,7 +198,7 @@ impl Timeline<'_, '_> {
         let by_message = || messages.iter().rev().find_map(|it| it.finish_reason.clone());
         let Some(word) = step::finish_reason(step.span).or_else(by_message) else { return };
         if FinishReason::of_vendor(&word).is_failure() {
-            let message = format!("{}: it stopped for the reason `{word}`", step.span.name);
+            let message = format!("{}: the model stopped for the reason `{word}`", step.span.name);
             self.at_end(at, Event::Error { message });
         }
     }

@@ -203,7 +203,7 @@ fn one_bad_span_does_not_cost_the_others() {
         decoded.rejected,
         [
             "span `without id`: `spanId` is not a text",
-            "span `late`: `startTimeUnixNano` is no number of nanoseconds",
+            "span `late`: `startTimeUnixNano` is not a number of nanoseconds",
             "span ``: `traceId` is not a text",
         ]
     );
@@ -254,7 +254,7 @@ fn two_spans_of_one_id_leave_nothing_complete() {
         read(&traces[0], &settings.mapping, filter).unwrap().execution.completeness.gaps
     };
     let disputed = [
-        "`pay` is one of several spans of the id 1 that say different things: give each span an id of its own",
+        "`pay` is one of several spans of the id 1 that have different content; give each span its own id",
     ];
     assert_eq!(gaps(&[body(json!([span("pay"), span("look")]))]), disputed);
     assert_eq!(
@@ -273,7 +273,7 @@ fn events_above_the_limit_are_reported() {
     let event = LooseEvent::default();
     let decoded = Decoded { events: vec![event; MAX_SPANS + 2], ..Decoded::default() };
     let rejected = Received::default().add(decoded);
-    assert_eq!(rejected, ["more than 100000 events are not taken in"; 2]);
+    assert_eq!(rejected, ["rejected: the limit of 100000 events is reached"; 2]);
 }
 
 #[test]

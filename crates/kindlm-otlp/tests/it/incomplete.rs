@@ -122,7 +122,7 @@ fn a_trace_that_ends_with_a_wish_for_a_tool_is_not_whole() {
 fn error_finish_reasons_are_errors() {
     let bad = json!({"gen_ai.response.finish_reasons": ["error"]});
     let reading = reading(&[chat(2, 0, &bad), (1, 0, "run", 0, 90, json!({}))]);
-    assert_eq!(story(&reading), ["! chat m: it stopped for the reason `error`"]);
+    assert_eq!(story(&reading), ["! chat m: the model stopped for the reason `error`"]);
 }
 
 #[test]
@@ -168,4 +168,95 @@ fn an_exception_that_goes_through_everything_is_an_error() {
     ] {
         assert_eq!(story(&reading(&rows)), expected, "{rows:?}");
     }
+}
+
+#[test]
+fn damaged_calls_of_the_ai_sdk_are_reported() {
+    let call = json!({"toolCallId": "c1", "toolName": "pay", "input": {}});
+    let nameless = json!([{"toolCallId": "c1", "input": {}}]).to_string();
+    let whole = json!([call]).to_string();
+    let cut = &whole[..whole.len() - 8];
+    for (calls, unread) in [
+        (json!(nameless), Some("a call without a name")),
+        (json!(cut), Some("a list of calls of another form")),
+        (json!(call.to_string()), Some("a list of calls of another form")),
+        (json!("[]"), None),
+        (json!(""), None),
+    ] {
+        let values = json!({"ai.response.text": "Fine.", "ai.response.toolCalls": calls});
+        let reading = reading(&[chat(2, 0, &values), (1, 0, "run", 0, 90, json!({}))]);
+        let completeness = &reading.execution.completeness;
+        let expected = unread.map(|it| format!("`{it}` at span `chat m` has an unsupported type"));
+        assert_eq!(completeness.unread, expected, "{calls}");
+        assert_eq!(completeness.coverage.includes(Channel::Actions), unread.is_none(), "{calls}");
+    }
+}
+
+#[test]
+fn cut_calls_of_a_message_are_reported() {
+    let cut = r#"[{"id": "c1", "function": {"na"#;
+    let choice = |calls: &str| json!({"events": [["gen_ai.choice", {"content": "Fine.", "tool_calls": calls}]]});
+    for (calls, is_whole) in [(cut, false), ("[]", true)] {
+        let reading = reading(&[chat(2, 0, &choice(calls)), (1, 0, "run", 0, 90, json!({}))]);
+        let completeness = &reading.execution.completeness;
+        assert_eq!(completeness.unread.is_none(), is_whole, "{calls}");
+        assert_eq!(completeness.coverage.includes(Channel::Actions), is_whole, "{calls}");
+    }
+}
+
+#[test]
+fn a_message_with_only_reasoning_counts() {
+    let said = |parts: Value, reason: &str| json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]).to_string()});
+    let thought = |text: &str| json!({"type": "reasoning", "content": text});
+    let first = said(json!([thought("Hm."), {"type": "text", "content": "One."}]), "stop");
+    let last = said(json!([thought("It is a secret.")]), "length");
+    let reading =
+        reading(&[chat(2, 0, &first), chat(3, 20, &last), (1, 0, "run", 0, 90, json!({}))]);
+    assert_eq!(story(&reading), ["(Hm.)", "One.", "(It is a secret.)"]);
+    assert_eq!(reading.execution.finish_reason, Some(FinishReason::Length));
+    // The text of an earlier answer is not the output.
+    assert_eq!(reading.execution.output, "");
+    assert!(!reading.execution.completeness.coverage.includes(Channel::Messages));
+}
+
+#[test]
+fn log_events_without_their_span_make_a_trace_incomplete() {
+    let values = json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": [
+        {"type": "text", "content": "Fine."}]}]).to_string()});
+    let spans = payload(&[chat(2, 0, &values), (1, 0, "run", 0, 90, json!({}))]);
+    let trace = &spans["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["traceId"];
+    for (trace, span, is_whole) in [
+        (trace, 2, true),
+        (trace, 9, false),
+        // The event of another trace says nothing about this trace.
+        (&json!("00000000000000000000000000000001"), 9, true),
+    ] {
+        let record = json!({
+            "traceId": trace, "spanId": format!("{span:016x}"), "eventName": "gen_ai.choice",
+            "body": {"kvlistValue": {"values": [{"key": "content", "value": {"stringValue": "Fine."}}]}},
+        });
+        let logs = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]});
+        let completeness = reading_of(&spans, Some(&logs)).execution.completeness;
+        let gaps = ["the span of a log event `gen_ai.choice` is missing"];
+        assert_eq!(completeness.gaps, gaps[usize::from(is_whole)..], "{trace} {span}");
+        assert_eq!(completeness.coverage.includes(Channel::Actions), is_whole, "{trace} {span}");
+    }
+}
+
+#[test]
+fn calls_without_an_id_get_a_free_one() {
+    let call = |id: Value, name: &str| json!({"type": "tool_call", "id": id, "name": name, "arguments": {}});
+    let parts = json!([
+        call(json!("call_1"), "pay"),
+        call(Value::Null, "look_up"),
+        call(Value::Null, "send"),
+        call(json!("call_3"), "end"),
+    ]);
+    let asks = json!({"gen_ai.output.messages": json!([{"role": "assistant", "parts": parts}]).to_string()});
+    let calls = reading(&[chat(2, 0, &asks)]).execution.tool_calls;
+    let found: Vec<_> = calls.iter().map(|it| (it.id.as_str(), it.name.as_str())).collect();
+    assert_eq!(
+        found,
+        [("call_1", "pay"), ("call_2", "look_up"), ("call_4", "send"), ("call_3", "end")]
+    );
 }
