@@ -117,6 +117,12 @@ impl<'c> Session<'c> {
                 let why = Malformed::not_a("an object", "a part of the answer", written);
                 return Err(malformed(why));
             };
+            let made_up =
+                format!("live_call_{}", part::calls_before(self.prompt) + self.calls.len());
+            let is_code = gemini::add_code_execution(written, &made_up, &mut self.calls);
+            if is_code.map_err(malformed)? {
+                continue;
+            }
             if members.contains_key("text") {
                 let text = part::text_at(written, "text").map_err(malformed)?;
                 if written["thought"] != true {

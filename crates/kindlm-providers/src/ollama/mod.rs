@@ -121,11 +121,7 @@ impl Codec for Ollama {
         })?;
         let message = self.reader().message_part(&answer["message"], response)?;
         let tool_calls = self.reader().tool_calls(prompt, message, "ollama_call_", response)?;
-        let finish_reason = if tool_calls.is_empty() {
-            finish(&answer["done_reason"])
-        } else {
-            FinishReason::ToolCalls
-        };
+        let finish_reason = finish(&answer["done_reason"], !tool_calls.is_empty());
         let text = self.reader().text_of(message, &finish_reason, response)?;
         Ok(Reply {
             tool_calls,
@@ -192,8 +188,10 @@ fn beside_raw(media: &Media) -> Result<Value, Refused> {
     })
 }
 
-fn finish(word: &Value) -> FinishReason {
+/// Returns the reason why the model stopped. The API has no reason of its own for calls.
+fn finish(word: &Value, has_calls: bool) -> FinishReason {
     match word.as_str() {
+        None | Some("stop") if has_calls => FinishReason::ToolCalls,
         Some("stop") => FinishReason::Stop,
         Some("length") => FinishReason::Length,
         other => FinishReason::Other(other.unwrap_or("unknown").to_owned()),

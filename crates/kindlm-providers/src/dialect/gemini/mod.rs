@@ -112,10 +112,10 @@ impl Codec for Gemini {
         if blocked.is_none() {
             self.reader().message_part(candidate, response)?;
         }
-        let finish_reason = match (blocked, tool_calls.is_empty()) {
-            (Some(_), _) => FinishReason::ContentFilter,
-            (None, false) => FinishReason::ToolCalls,
-            (None, true) => finish(&candidate["finishReason"]),
+        let has_calls = tool_calls.iter().any(|it| it.response.is_none());
+        let finish_reason = match blocked {
+            Some(_) => FinishReason::ContentFilter,
+            None => finish(&candidate["finishReason"], has_calls),
         };
         Ok(Reply {
             tool_calls,
@@ -309,9 +309,12 @@ fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
         let Value::Object(members) = written else {
             return Err(Malformed::not_a("an object", "a part of the answer", written));
         };
+        let made_up = format!("gemini_call_{}", before + calls.len());
+        if add_code_execution(written, &made_up, &mut calls)? {
+            continue;
+        }
         let call = &written["functionCall"];
         if !call.is_null() {
-            let made_up = format!("gemini_call_{}", before + calls.len());
             calls.push(part::called(call, "args", &Value::Null, &made_up)?);
         }
         if members.contains_key("text") {
@@ -335,14 +338,54 @@ fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
     Ok((text, calls, image))
 }
 
+/// The name of the calls of the tool `codeExecution`, which Google runs itself.
+const CODE_EXECUTION: &str = "code_execution";
+
+/// Adds the code that a part of an answer executes as a call, or the part's result as the response of its call. The id
+/// `made_up` replaces a missing id.
+///
+/// Returns false if the part has neither code nor a result. Fails for a result without its code.
+pub(crate) fn add_code_execution(
+    part: &Value,
+    made_up: &str,
+    calls: &mut Vec<ToolCall>,
+) -> Result<bool, Malformed> {
+    let (code, result) = (&part["executableCode"], &part["codeExecutionResult"]);
+    if code.is_object() {
+        calls.push(ToolCall {
+            id: non_empty(&code["id"]).unwrap_or(made_up).to_owned(),
+            name: CODE_EXECUTION.to_owned(),
+            arguments: json!({"language": code["language"], "code": code["code"]}),
+            malformed_arguments: None,
+            // A call with a response is not a call that the test answers.
+            response: Some(json!({"outcome": "OUTCOME_UNSPECIFIED"})),
+        });
+        return Ok(true);
+    }
+    if !result.is_object() {
+        return Ok(false);
+    }
+    let id = non_empty(&result["id"]);
+    let is_its_call = |it: &&mut ToolCall| {
+        it.name == CODE_EXECUTION && it.response.is_some() && id.is_none_or(|id| it.id == id)
+    };
+    let Some(call) = calls.iter_mut().rev().find(is_its_call) else {
+        return Err(Malformed("a `codeExecutionResult` has no `executableCode`".to_owned()));
+    };
+    call.response = Some(result.clone());
+    Ok(true)
+}
+
 /// Returns an image as a data URL; `None` for data of another kind.
 fn image_of(data: &Value) -> Option<String> {
     let (kind, bytes) = (data["mimeType"].as_str().unwrap_or("image/png"), data["data"].as_str()?);
     kind.starts_with("image/").then(|| format!("data:{kind};base64,{bytes}"))
 }
 
-fn finish(word: &Value) -> FinishReason {
+/// Returns the reason why the model stopped. The API has no reason of its own for calls.
+fn finish(word: &Value, has_calls: bool) -> FinishReason {
     match word.as_str() {
+        None | Some("STOP") if has_calls => FinishReason::ToolCalls,
         Some("STOP") => FinishReason::Stop,
         Some("MAX_TOKENS") => FinishReason::Length,
         Some(
@@ -377,6 +420,22 @@ pub(crate) fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_belongs_to_its_executed_code() {
+        let code = |id: &str| json!({"executableCode": {"id": id, "code": "1"}});
+        let result = |id: &str| json!({"codeExecutionResult": {"id": id, "output": id}});
+        let mut calls = vec![ToolCall { name: CODE_EXECUTION.to_owned(), ..ToolCall::default() }];
+        for part in [code("a"), code("b"), result("a"), result("b"), code("c")] {
+            assert_eq!(add_code_execution(&part, "made_up", &mut calls), Ok(true), "{part}");
+        }
+        let outputs: Vec<_> =
+            calls.iter().map(|call| Some(call.response.as_ref()?["output"].clone())).collect();
+        // A function of the test may have the name of the tool, and the last code has no result.
+        assert_eq!(outputs, [None, Some(json!("a")), Some(json!("b")), Some(Value::Null)]);
+        assert!(add_code_execution(&result("d"), "made_up", &mut calls).is_err());
+        assert_eq!(add_code_execution(&json!({"text": "x"}), "made_up", &mut calls), Ok(false));
+    }
 
     #[test]
     fn knows_the_models_that_sign_their_thoughts() {
