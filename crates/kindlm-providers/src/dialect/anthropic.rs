@@ -221,18 +221,19 @@ fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
 }
 
 fn turn(message: &Message) -> Result<Value, ProviderError> {
-    if !message.parts.is_empty() {
-        return Ok(json!({"role": message.role.as_str(), "content": FORMS.of(message)?}));
-    }
-    if message.tool_calls.is_empty() {
+    if message.parts.is_empty() && message.tool_calls.is_empty() {
         return Ok(Value::Object(chat::role_and_content(message)));
     }
-    let text =
-        (!message.content.is_empty()).then(|| json!({"type": "text", "text": message.content}));
+    let parts = match message.parts.as_slice() {
+        [] if message.content.is_empty() => Vec::new(),
+        [] => vec![json!({"type": "text", "text": message.content})],
+        _ => FORMS.of(message)?,
+    };
     let calls = message.tool_calls.iter().map(|call| {
         json!({"type": "tool_use", "id": call.id, "name": call.name, "input": chat::arguments_object(call)})
     });
-    Ok(json!({"role": "assistant", "content": text.into_iter().chain(calls).collect::<Vec<_>>()}))
+    let content: Vec<Value> = parts.into_iter().chain(calls).collect();
+    Ok(json!({"role": message.role.as_str(), "content": content}))
 }
 
 /// Returns the name of the tool whose input is the structured answer. Returns `None` if the prompt requests free text.

@@ -18,6 +18,8 @@ const NOTE: &str = "\n\n[Function calls were made during processing]";
 pub(super) struct Session<'c> {
     codec: &'c Realtime,
     prompt: &'c Prompt,
+    /// The texts of the answers whose calls the script answered.
+    earlier: Vec<String>,
     /// The text of the current answer, from the events before its end.
     heard: String,
     /// The calls of the current answer, from the events before its end.
@@ -40,6 +42,7 @@ impl<'c> Session<'c> {
         Self {
             codec,
             prompt,
+            earlier: Vec::new(),
             heard: String::new(),
             heard_calls: Vec::new(),
             has_audio: false,
@@ -64,6 +67,7 @@ impl<'c> Session<'c> {
             calls.push(call.map_err(malformed)?);
         }
         if !calls.is_empty() && self.codec.answer_calls.is_some() {
+            self.earlier.push(text);
             self.heard.clear();
             self.heard_calls.clear();
             self.has_audio = false;
@@ -112,7 +116,12 @@ impl<'c> Session<'c> {
         Ok(found)
     }
 
+    /// Returns the reply. The texts of several answers are separate lines.
     fn reply(&mut self, text: String, finish_reason: FinishReason) -> Reply {
+        let mut texts = std::mem::take(&mut self.earlier);
+        texts.push(text);
+        texts.retain(|it| !it.is_empty());
+        let text = texts.join("\n");
         let calls = std::mem::take(&mut self.calls);
         let has_answered = calls.iter().any(|it| it.response.is_some());
         let base = match self.codec.output {
