@@ -224,9 +224,17 @@ impl HttpTransport {
     /// Returns the HTTP client of a provider, which is built on first use. Providers without TLS settings of their own
     /// share one. Fails if the client cannot be built.
     pub fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
-        let own = self.own.get(provider).and_then(|it| it.client(&self.options));
-        let built = own.unwrap_or_else(|| self.client.get_or_init(|| tls::build(&self.options)));
-        built.as_ref().map_err(|message| not_set_up(provider, message))
+        match self.own.get(provider).and_then(|it| it.client(&self.options)) {
+            Some(built) => built.as_ref().map_err(|message| not_set_up(provider, message)),
+            None => self.shared_client(provider),
+        }
+    }
+
+    /// Returns the HTTP client without TLS settings of a provider, which is built on first use. Fails if it cannot be
+    /// built. `user` names the user of the client in the error.
+    pub(crate) fn shared_client(&self, user: &str) -> Result<&reqwest::Client, ProviderError> {
+        let built = self.client.get_or_init(|| tls::build(&self.options));
+        built.as_ref().map_err(|message| not_set_up(user, message))
     }
 
     /// Waits for a slot of the concurrency limit. Returns `None` if concurrency is unlimited.

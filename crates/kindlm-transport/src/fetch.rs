@@ -28,7 +28,7 @@ impl HttpTransport {
         });
         let headers = headers.collect();
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|err| in_words(&err))? {
+        while let Some(chunk) = response.chunk().await.map_err(in_words)? {
             if body.len() + chunk.len() > max_body {
                 return Err(format!("the answer has more than {max_body} bytes"));
             }
@@ -56,19 +56,53 @@ impl HttpTransport {
         body: Vec<u8>,
         timeout: Duration,
     ) -> Result<reqwest::Response, String> {
-        let client = self.client("scripts").map_err(|err| err.to_string())?;
+        // A provider may have the name `scripts`, but its certificates are not for scripts.
+        let client = self.shared_client("scripts").map_err(|err| err.to_string())?;
         let method = reqwest::Method::from_bytes(method.as_bytes())
             .map_err(|_| format!("`{method}` is not an HTTP method"))?;
         let mut request = client.request(method, url).timeout(timeout);
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        request.body(body).send().await.map_err(|err| in_words(&err.without_url()))
+        request.body(body).send().await.map_err(in_words)
     }
 }
 
-fn in_words(err: &reqwest::Error) -> String {
-    causes(std::error::Error::source(err))
+/// Returns the text of an error without the address, which may contain a key.
+fn in_words(err: reqwest::Error) -> String {
+    let err = err.without_url();
+    causes(std::error::Error::source(&err))
         .last()
         .map_or_else(|| err.to_string(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::options::TransportOptions;
+
+    #[tokio::test]
+    async fn errors_do_not_show_the_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/?key=secret", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").unwrap();
+        });
+        let env: crate::options::Env = Arc::new(|_| None);
+        let options = TransportOptions { system_proxy: false, ..TransportOptions::new(env) };
+        let transport = HttpTransport::new(options).unwrap();
+        let sent = transport.send_once(("GET", &url), &[], Vec::new(), Duration::from_mins(1));
+        // This error has no cause, so its own text is shown.
+        let err = sent.await.unwrap().error_for_status().unwrap_err();
+        assert!(err.to_string().contains("secret"), "{err}");
+        let words = in_words(err);
+        assert!(words.contains("404") && !words.contains("secret"), "{words}");
+        server.join().unwrap();
+    }
 }

@@ -101,6 +101,16 @@ async fn a_provider_has_its_own_certificates() {
 }
 
 #[tokio::test]
+async fn scripts_do_not_use_the_tls_settings_of_a_provider() {
+    let url = format!("https://{}/chat", super::tls::serve());
+    let tls = ProviderTls { accepts_any: true, ..ProviderTls::default() };
+    let security = ProviderSecurity::new(Some(tls), None).unwrap();
+    let transport = transport().with_security("scripts", security);
+    let fetched = transport.fetch(("GET", &url), &[], Vec::new(), LONG, 1024).await;
+    assert!(fetched.is_err(), "{fetched:?}");
+}
+
+#[tokio::test]
 async fn requests_have_a_new_signature() {
     let server = server();
     let config = json!({
