@@ -71,6 +71,42 @@ impl Config {
         if read.command.trim().is_empty() {
             return Err(vec![Problem::new("/command", "the command line is empty")]);
         }
-        Ok(read)
+        match input_problem(read.input, cfg!(unix)) {
+            Some(problem) => Err(vec![problem]),
+            None => Ok(read),
+        }
+    }
+}
+
+/// Returns the problem of a prompt in arguments where `cmd` runs the command line instead of `sh`. No quotes keep `cmd`
+/// from interpreting an argument, so the text of a prompt could run commands.
+fn input_problem(input: Input, has_sh: bool) -> Option<Problem> {
+    if has_sh || input == Input::Stdin {
+        return None;
+    }
+    let message = "`argument` does not work on Windows, because `cmd` interprets the prompt";
+    Some(
+        Problem::new("/input", message)
+            .with_help("write `input: stdin`, and read the prompt from stdin"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_need_a_shell_with_quotes() {
+        for (input, has_sh, is_valid) in [
+            (Input::Stdin, true, true),
+            (Input::Stdin, false, true),
+            (Input::Argument, true, true),
+            (Input::Argument, false, false),
+        ] {
+            let problem = input_problem(input, has_sh);
+            assert_eq!(problem.is_none(), is_valid, "{input:?} {has_sh}");
+            let help = problem.and_then(|it| it.help);
+            assert!(is_valid || help.is_some_and(|it| it.contains("input: stdin")));
+        }
     }
 }

@@ -14,6 +14,8 @@ use serde_json::{Map, Value, json};
 pub use ask::Scripts;
 #[cfg(feature = "http")]
 pub(crate) use ask::ask;
+#[cfg(feature = "websocket")]
+pub(crate) use reply::is_true;
 #[cfg(feature = "http")]
 pub(crate) use reply::of as reply_of;
 

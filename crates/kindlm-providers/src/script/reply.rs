@@ -40,9 +40,9 @@ pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<R
 }
 
 fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result<Reply, String> {
-    match answer.get("error") {
-        None | Some(Value::Null) => {}
-        Some(error) => return Err(format!("`{file}`: {}", text(error))),
+    // As in promptfoo, an error that counts as false in JavaScript is no error.
+    if let Some(error) = answer.get("error").filter(|it| is_true(it)) {
+        return Err(format!("`{file}`: {}", text(error)));
     }
     let Some(written) = answer.get("output").filter(|it| !it.is_null()) else {
         return Err(format!("`{file}` returned no `output`"));
@@ -90,6 +90,17 @@ fn output(value: &Value) -> Reply {
     }
 }
 
+/// Returns true if a value counts as true in JavaScript.
+pub(crate) fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(it) => *it,
+        Value::Number(it) => it.as_f64() != Some(0.0),
+        Value::String(it) => !it.is_empty(),
+        Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| ecma::stringify(value), str::to_owned)
 }
@@ -110,6 +121,8 @@ mod tests {
         for (answer, text, value) in [
             (json!("hi"), "hi", None),
             (json!({"output": "hi", "error": null}), "hi", None),
+            (json!({"output": "hi", "error": ""}), "hi", None),
+            (json!({"output": "hi", "error": false}), "hi", None),
             (json!({"output": {"a": 1}}), r#"{"a":1}"#, Some(json!({"a": 1}))),
             (json!(2), "2", Some(json!(2.0))),
         ] {
@@ -134,6 +147,8 @@ mod tests {
     fn incomplete_answers_name_the_missing_key() {
         for (answer, message) in [
             (json!({"error": "no luck"}), "`p.js`: no luck"),
+            (json!({"output": "hi", "error": {}}), "`p.js`: {}"),
+            (json!({"error": ""}), "`p.js` returned no `output`"),
             (json!({}), "`p.js` returned no `output`"),
             (Value::Null, "`p.js` returned nothing"),
         ] {

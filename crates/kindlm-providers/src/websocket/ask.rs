@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Script, WebSocket};
 use crate::http::label_media;
-use crate::script::{Scripts, prompt_text, reply_of};
+use crate::script::{Scripts, is_true, prompt_text, reply_of};
 
 /// Asks the server once, and returns its reply. Fails at the timeout.
 pub(crate) async fn ask(
@@ -53,7 +53,7 @@ async fn exchange(
     };
     let (name, answer) = match &socket.reading {
         Script::First(code) => {
-            let text = open.next_text().await?;
+            let text = open.next_text().await.map_err(ProviderError::lost)?;
             let data = serde_json::from_str(&text).unwrap_or(Value::String(text));
             let question = run(code, &["data"], &[data]);
             let answer = scripts.runner.run(&question).await;
@@ -64,7 +64,8 @@ async fn exchange(
             let context = json!({"vars": prompt.vars, "prompt": {"raw": prompt_text(prompt)}});
             let mut accumulator = json!({"error": "unknown error occurred"});
             loop {
-                let event = json!({"data": open.next_text().await?, "type": "message"});
+                let data = open.next_text().await.map_err(ProviderError::lost)?;
+                let event = json!({"data": data, "type": "message"});
                 let question = run(code, &params, &[accumulator, event, context.clone()]);
                 let answer = scripts.runner.run(&question).await;
                 let answer = answer.map_err(|err| failed(err.message))?;
@@ -98,17 +99,6 @@ fn accumulated(answer: ScriptAnswer) -> Result<(Value, bool), String> {
             Err("`streamResponse` returned no list of the accumulator and `true` or `false`"
                 .to_owned())
         }
-    }
-}
-
-/// Returns true if a value counts as true in JavaScript.
-fn is_true(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(it) => *it,
-        Value::Number(it) => it.as_f64() != Some(0.0),
-        Value::String(it) => !it.is_empty(),
-        Value::Array(_) | Value::Object(_) => true,
     }
 }
 

@@ -248,6 +248,20 @@ async fn a_broken_exchange_is_repeated_in_a_new_one() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_off_may_be_charged() {
+    for script in ["transformResponse", "streamResponse"] {
+        let (url, _seen) = serve(vec![vec![(1, vec![Frame::Close(None)])]; 8]);
+        let config =
+            json!({"url": url, "message": "{\"q\": {{ prompt | dump }}}", script: "(it) => it"});
+        let client = scripted_client(json!({"websocket": config}));
+        let asked = client.complete("websocket", &prompt("hi"), LONG, &Unlimited).await;
+        let err = asked.unwrap_err();
+        assert_eq!(err.kind, ProviderErrorKind::Connection, "{err:?}");
+        assert!(err.may_be_charged(), "{script}: {err:?}");
+    }
+}
+
+#[tokio::test]
 async fn messages_that_are_too_large_or_no_json_are_errors() {
     let large = json!({"serverContent": {"modelTurn": {"parts": [{"text": "x".repeat(40_000)}]}}});
     for (frames, message) in [
