@@ -143,10 +143,11 @@ impl<'a> Fault<'a> {
     /// Returns the error for a response above the size limit.
     pub(super) fn too_large(&self, limit: u64) -> ProviderError {
         let message = format!(
-            "the answer of `{}` is larger than {} MiB, the most that is read; is this a model's API?",
+            "the answer of `{}` is larger than {} MiB, the most that is read; check that `{}` leads to the API of a model",
             self.host(),
             // Rounded up for tests, which set limits below 1 MiB.
             limit.div_ceil(1024 * 1024),
+            self.key,
         );
         self.error(ProviderErrorKind::MalformedResponse, message)
     }

@@ -59,8 +59,8 @@ impl RetryPolicy {
     /// Returns the error for a requested wait that exceeds the accepted maximum.
     fn too_long(&self, err: ProviderError, wait: Duration) -> ProviderError {
         let message = format!(
-            "{}; it asks to wait {} s, longer than the limit of {} s: try again later, `kindlm test --resume` sends \
-             the missing requests",
+            "{}; the provider asks to wait {} s, longer than the limit of {} s: try again later, `kindlm test \
+             --resume` sends the missing requests",
             err.message,
             wait.as_secs_f64().ceil(),
             self.max_retry_after.as_secs_f64(),
@@ -71,8 +71,8 @@ impl RetryPolicy {
     /// Returns the error for a model that has refused every request for too long.
     fn given_up(err: ProviderError, silence: Duration) -> ProviderError {
         let message = format!(
-            "{}; it has refused every request for {} s: try again later, `kindlm test --resume` sends the missing \
-             requests",
+            "{}; the model has refused every request for {} s: try again later, `kindlm test --resume` sends \
+             the missing requests",
             err.message,
             silence.as_secs(),
         );

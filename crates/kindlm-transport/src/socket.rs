@@ -108,7 +108,7 @@ impl Socket {
     pub async fn next_text(&mut self) -> Result<String, ProviderError> {
         let message = self.next().await?;
         let Message::Text(text) = message else {
-            return Err(broken(&self.provider, "the server sent a message that is no text"));
+            return Err(broken(&self.provider, "the server sent a message that is not text"));
         };
         Ok(self.cleaned(text.to_string()))
     }
@@ -118,7 +118,7 @@ impl Socket {
     pub async fn next_message(&mut self) -> Result<String, ProviderError> {
         let message = self.next().await?;
         let text = String::from_utf8(message.into_data().to_vec())
-            .map_err(|_| broken(&self.provider, "the server sent a message that is no text"))?;
+            .map_err(|_| broken(&self.provider, "the server sent a message that is not text"))?;
         Ok(self.cleaned(text))
     }
 
@@ -207,7 +207,7 @@ async fn refused(provider: &str, response: Response) -> ProviderError {
         500.. => ProviderErrorKind::Server,
         _ => ProviderErrorKind::InvalidRequest,
     };
-    let message = format!("the server opens no websocket: status {status} {shown}");
+    let message = format!("the server refused the websocket: status {status} {shown}");
     let mut err = ProviderError::new(kind, provider, message.trim_end()).with_status(status);
     err.retryable = matches!(status, 429 | 500..);
     err

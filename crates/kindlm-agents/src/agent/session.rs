@@ -43,7 +43,7 @@ pub async fn start<'a>(
             if let Some(pipe) = &mut session.pipe {
                 pipe.queue_input(&format!("{}\n", hello(start)));
             }
-            session.until(&Step::Ready, start.timeout, "said hello").await?;
+            session.until(&Step::Ready, start.timeout, HELLO).await?;
         }
         AgentKind::ClaudeCode => session.open(None)?,
         // Codex starts with each turn, because it receives the message at its start.
@@ -51,6 +51,18 @@ pub async fn start<'a>(
     }
     Ok(Box::new(session))
 }
+
+/// The words of error messages for a step of an agent that is missing.
+#[derive(Clone, Copy)]
+struct Awaited<'w> {
+    /// The words after "it", for an agent that runs.
+    missing: &'w str,
+    /// The words after "before it", for an agent that has ended.
+    done: &'w str,
+}
+
+/// The first line of an agent with KindLM's protocol.
+const HELLO: Awaited<'static> = Awaited { missing: "sent no `hello`", done: "sent `hello`" };
 
 struct Session<'a> {
     start: &'a AgentStart,
@@ -76,8 +88,10 @@ impl AgentSession for Session<'_> {
             let started = Instant::now();
             self.broken = true;
             self.speak(&turn)?;
-            let what = format!("answered turn {}", turn.number);
-            self.until(&Step::Done, turn.timeout, &what).await?;
+            let answered = format!("answered turn {}", turn.number);
+            let (missing, done) = (format!("has not {answered}"), format!("had {answered}"));
+            let awaited = Awaited { missing: &missing, done: &done };
+            self.until(&Step::Done, turn.timeout, awaited).await?;
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
@@ -182,25 +196,25 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads lines up to the wanted step. `what` describes this step in error messages.
+    /// Reads lines up to the wanted step. `awaited` describes this step in error messages.
     async fn until(
         &mut self,
         wanted: &Step,
         limit: Duration,
-        what: &str,
+        awaited: Awaited<'_>,
     ) -> Result<(), ProviderError> {
         let deadline = Instant::now() + limit;
         loop {
-            let Some(pipe) = &mut self.pipe else { return Err(self.ended_early(what).await) };
+            let Some(pipe) = &mut self.pipe else { return Err(self.ended_early(awaited).await) };
             let line = match pipe.line(deadline, &mut self.tail).await {
                 Ok(Some(line)) => line,
-                Ok(None) => return Err(self.ended_early(what).await),
+                Ok(None) => return Err(self.ended_early(awaited).await),
                 Err(Fault::Late)
                     if *wanted == Step::Done && self.dialect.ends_late(&mut self.reported) =>
                 {
                     return Ok(());
                 }
-                Err(fault) => return Err(self.fault(&fault, limit, what)),
+                Err(fault) => return Err(self.fault(&fault, limit, awaited)),
             };
             match self.read(&line)? {
                 step if step == *wanted => return Ok(()),
@@ -218,12 +232,13 @@ impl Session<'_> {
 
     /// Returns the error for an agent that gave no readable line. The agent was too slow, wrote too much, or wrote a
     /// line that is not UTF-8.
-    fn fault(&self, fault: &Fault, limit: Duration, what: &str) -> ProviderError {
+    fn fault(&self, fault: &Fault, limit: Duration, awaited: Awaited<'_>) -> ProviderError {
+        let Awaited { missing, done } = awaited;
         let (kind, message) = match fault {
             Fault::Late => (
                 ProviderErrorKind::Timeout,
                 self.with_last_error(format!(
-                    "it has not {what} within {} ms and was stopped; if it needs longer, raise its `timeoutMs` or \
+                    "it {missing} within {} ms and was stopped; if it needs longer, raise its `timeoutMs` or \
                      `--timeout`",
                     limit.as_millis()
                 )),
@@ -231,7 +246,7 @@ impl Session<'_> {
             Fault::TooMuch => (
                 ProviderErrorKind::Command,
                 format!(
-                    "it wrote more than {} MiB to stdout before it had {what}, and was stopped",
+                    "it wrote more than {} MiB to stdout before it {done}, and was stopped",
                     MAX_OUTPUT / (1024 * 1024)
                 ),
             ),
@@ -331,7 +346,8 @@ impl Session<'_> {
     }
 
     /// Returns the error for an agent whose stdout has ended too early.
-    async fn ended_early(&mut self, what: &str) -> ProviderError {
+    async fn ended_early(&mut self, awaited: Awaited<'_>) -> ProviderError {
+        let done = awaited.done;
         let ended = match self.pipe.take() {
             Some(mut pipe) => {
                 pipe.wait(Instant::now() + self.dialect.farewell(), &mut self.tail).await
@@ -343,12 +359,12 @@ impl Session<'_> {
                 self.exit_code = Some(code);
                 // Some exit codes mean that the shell could not start the agent, or that a signal ended it.
                 match CommandOutput::broken_off(Some(code)) {
-                    Some(why) => format!("it ended before it had {what}: {why}"),
-                    None => format!("it ended with exit code {code} before it had {what}"),
+                    Some(why) => format!("it ended before it {done}: {why}"),
+                    None => format!("it ended with exit code {code} before it {done}"),
                 }
             }
-            Ended::Itself(None) => format!("a signal ended it before it had {what}"),
-            Ended::Stopped => format!("it closed its stdout before it had {what}"),
+            Ended::Itself(None) => format!("a signal ended it before it {done}"),
+            Ended::Stopped => format!("it closed its stdout before it {done}"),
         };
         self.error(ProviderErrorKind::Command, self.with_last_error(how))
     }

@@ -40,8 +40,8 @@ pub(super) fn add(
         let channels = BTreeSet::<Channel>::deserialize(channels).map_err(|_| {
             let known: Vec<String> =
                 Channel::ALL.iter().map(|it| format!("`{}`", it.as_str())).collect();
-            let message = "`complete_for` is a list of kinds of evidence";
-            Problem::new("/complete_for", message).with_help(format!("of {}", known.join(", ")))
+            let message = "`complete_for` must be a list of kinds of evidence";
+            Problem::new("/complete_for", message).with_help(format!("use {}", known.join(", ")))
         })?;
         let lost = transcript.coverage.lost().clone();
         transcript.coverage = Coverage::new(Some(channels), lost);
@@ -113,7 +113,7 @@ fn ended(transcript: &mut Transcript) {
 fn number(value: &Value, key: &str) -> Result<Option<f64>, Problem> {
     let Some(found) = value.get(key).filter(|it| !it.is_null()) else { return Ok(None) };
     let number = found.as_f64().filter(|it| *it >= 0.0);
-    let message = || format!("`{key}` is not a number from 0");
+    let message = || format!("`{key}` must be a number of at least 0");
     number.map(Some).ok_or_else(|| Problem::new(format!("/{key}"), message()))
 }
 

@@ -78,7 +78,7 @@ fn a_wait_that_is_too_long_is_reported() {
     let said = output_text(&output);
     for part in [
         "openai:gpt asks to wait 3600 s, which is too long: requests to it until then are errored",
-        "it asks to wait 3600 s, longer than the limit of 60 s",
+        "the provider asks to wait 3600 s, longer than the limit of 60 s",
         "19 more with the error of `t0`",
     ] {
         let words = said.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -646,7 +646,8 @@ fn before_sending(provider: &str, err: ProviderError) -> ProviderError {
 }
 
 fn no_scripts(provider: &str) -> ProviderError {
-    let message = "programs are not run here: set `ClientOptions::scripts`";
+    let message =
+        "this provider needs a script, and scripts are not run here; use another provider";
     not_sent(ProviderErrorKind::Unsupported, provider, message.to_owned())
 }
 

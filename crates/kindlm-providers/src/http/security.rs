@@ -114,7 +114,7 @@ fn statuses(written: &[String]) -> Result<Statuses, Problem> {
         match (number(first), number(last)) {
             (Some(first), Some(last)) if first <= last => Ok(first..=last),
             _ => {
-                let message = format!("`{text}` is no status, and no range of statuses");
+                let message = format!("`{text}` is neither a status nor a range of statuses");
                 let problem = Problem::new(format!("/acceptStatus/{at}"), message);
                 Err(problem.with_help("write `404` or `200-299`"))
             }

@@ -64,7 +64,7 @@ impl Session {
                 .map_err(|message| vec![Problem::new("/idPath", message)])?,
             (None, Some(name)) => IdPlace::Header(name.to_ascii_lowercase()),
             _ => {
-                let problem = Problem::new("", "a session has either `idPath` or `idHeader`");
+                let problem = Problem::new("", "set exactly one of `idPath` and `idHeader`");
                 return Err(vec![problem.with_help("name the place of the session's id")]);
             }
         };

@@ -74,8 +74,8 @@ impl Config {
         }
         for (name, value) in &read.headers {
             if !value.is_string() {
-                problems
-                    .push(Problem::new(pointer("/headers", name), "a header's value is a text"));
+                let message = "a header's value must be a text";
+                problems.push(Problem::new(pointer("/headers", name), message));
             }
         }
         if let Some(template) = &read.arguments {

@@ -600,8 +600,8 @@ async fn too_long_waits_fail_all_requests_immediately() {
     );
     assert_eq!(
         ended[0].message,
-        "slow down; it asks to wait 600 s, longer than the limit of 60 s: try again later, `kindlm test --resume` \
-         sends the missing requests"
+        "slow down; the provider asks to wait 600 s, longer than the limit of 60 s: try again later, `kindlm test \
+         --resume` sends the missing requests"
     );
     for err in &ended[1..] {
         assert_eq!((err.kind, err.attempts, err.retryable), (Kind::RateLimited, 0, false));
@@ -644,7 +644,7 @@ async fn constant_refusals_fail_all_requests() {
     assert!(sent.get() < 100, "{} requests", sent.get());
     let last = ended.last().unwrap();
     assert_eq!((last.attempts, last.retryable), (0, false));
-    assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; it has refused every request for "), "{}", last.message);
+    assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; the model has refused every request for "), "{}", last.message);
     let mut reasons = Vec::new();
     while let Some(Notice::Wait(it)) = waits.try_next() {
         reasons.push(it.why);

@@ -350,12 +350,12 @@ fn problems_are_reported_at_their_place() {
         (
             json!({"messages": [answer], "complete_for": ["everything"]}),
             "/complete_for",
-            "`complete_for` is a list of kinds of evidence",
+            "`complete_for` must be a list of kinds of evidence",
         ),
         (
             json!({"messages": [answer], "cost_usd": -1}),
             "/cost_usd",
-            "`cost_usd` is not a number from 0",
+            "`cost_usd` must be a number of at least 0",
         ),
     ] {
         let err = read(&value).unwrap_err();

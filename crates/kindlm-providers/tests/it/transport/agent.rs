@@ -93,7 +93,7 @@ async fn failures_name_their_place_and_the_end_of_stderr() {
         (
             "echo lost >&2; exit 4",
             Kind::Command,
-            "ended with exit code 4 before it had said hello; the end of its stderr: lost",
+            "ended with exit code 4 before it sent `hello`; the end of its stderr: lost",
         ),
         ("no-such-program-here", Kind::Command, "the command was not found (exit code 127)"),
         (
