@@ -51,12 +51,11 @@ pub(crate) fn find(
     let mut calls = Vec::new();
     for (at, messages) in answers {
         for asked in messages.iter().flat_map(|it| &it.calls) {
-            match open.take(asked).and_then(|it| tools.get_mut(it)) {
-                Some(tool) => tool.by_model = Some(asked.clone()),
-                None => {
-                    let id = asked.id.clone().unwrap_or_else(|| ids.free(calls.len()));
-                    calls.push(asked_only(asked, id, *at, results));
-                }
+            if let Some(tool) = open.take(asked).and_then(|it| tools.get_mut(it)) {
+                tool.by_model = Some(asked.clone());
+            } else {
+                let id = asked.id.clone().unwrap_or_else(|| ids.free(calls.len()));
+                calls.push(asked_only(asked, id, *at, results));
             }
         }
     }

@@ -80,9 +80,8 @@ fn baselines_are_set_from_runs_and_compared() {
     let orders = finished(json!({"suite": "orders.kindlm.yaml"}));
     let strict = finished(json!({"suite": "team/strict.kindlm.yaml"}));
 
-    let path = BASELINES;
     let put = |label: &str, body: Value| put(&server, label, &body);
-    assert_eq!(server.get(path).json(), json!({"items": []}));
+    assert_eq!(server.get(BASELINES).json(), json!({"items": []}));
     refuses_unsuitable_runs(&server, [&all, &good, &orders, &strict]);
     let set = put("main", json!({"run": all, "force": true}));
     assert_eq!(set.status, 201, "{}", set.body);
@@ -96,7 +95,7 @@ fn baselines_are_set_from_runs_and_compared() {
     let smoke = put("smoke", json!({"run": good, "partial": true}));
     assert_eq!(smoke.status, 201, "{}", smoke.body);
     std::fs::write(folder.path().join("suites/.kindlm/baselines/bad.json"), "{").unwrap();
-    let listed = server.get(path).json()["items"].as_array().unwrap().clone();
+    let listed = server.get(BASELINES).json()["items"].as_array().unwrap().clone();
     let labels: Vec<&str> = listed.iter().map(|it| it["label"].as_str().unwrap()).collect();
     assert_eq!(labels, ["bad", "main", "smoke"]);
     assert!(listed[0]["error"].is_string() && listed[1]["error"].is_null(), "{listed:?}");

@@ -172,9 +172,7 @@ fn suite_runs_and_its_reports_can_be_read() {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     // The run is in the store of `kindlm test`.
-    let report = folder.path().join("suites/.kindlm/runs").join(&id).join("report.json");
-    assert!(report.is_file());
-
+    assert!(folder.path().join("suites/.kindlm/runs").join(&id).join("report.json").is_file());
     assert!(!server.stderr().contains("are ignored"), "{}", server.stderr());
 
     // A server that starts later has the cases, the gates and the end of the run.
