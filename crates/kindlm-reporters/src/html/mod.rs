@@ -12,6 +12,7 @@ mod case;
 pub(crate) mod check;
 mod data;
 mod distribution;
+mod end;
 mod fit;
 mod index;
 mod options;
@@ -85,7 +86,7 @@ pub fn write_html(
     let mut cases = String::new();
     rows::write(report, &mut cases)?;
     let compared = data::comparison(report, true)?;
-    overview::End::of(report, &summary, &compared)
+    end::End::of(report, &summary, &compared)
         .render_into(&mut cases)
         .map_err(|err| failed(&err))?;
     let start = page.render().map_err(|err| failed(&err))?;

@@ -1,21 +1,20 @@
-//! The parts of the page before and after the cases: the overview and the facts of the run.
+//! The part of the page before the cases: the overview.
 
 use askama::Template;
 use kindlm_types::{
-    AnyReport, AssertionSummary, CaseChangeKind, CauseTotals, Cost, ExitStatus, GateOutcome,
-    GateResult, JudgeInfo, JudgeSpending, MeasuredRate, ModelDifference, ModelInfo, ModelTotals,
-    Outcome, SuiteTotals, Summary, ecma,
+    AnyReport, AssertionSummary, CaseChangeKind, CauseTotals, ExitStatus, GateOutcome, GateResult,
+    MeasuredRate, ModelDifference, ModelInfo, ModelTotals, Outcome, SuiteTotals, Summary, ecma,
 };
 use kindlm_wire::mutation::MutationReport;
 use kindlm_wire::v1::RunHead;
 
 use super::distribution::scaled;
 use super::spark::{self, Spark};
-use super::{Look, STYLE, data, distribution, policy};
+use super::{Look, STYLE, data, policy};
 use crate::amount::{cost, count, duration, judge_cost, percent, plural, share, usd};
 use crate::comparison::{headline, signed};
 use crate::percent::in_url;
-use crate::plain::{head, one_line, visible};
+use crate::plain::{one_line, visible};
 use crate::{RenderError, mutation, score, verdict};
 
 /// The maximum number of causes on the overview.
@@ -362,7 +361,7 @@ fn spent(report: &AnyReport<'_>, summary: &Summary) -> String {
 }
 
 /// Returns the start time without fractions of a second.
-fn started(report: &AnyReport<'_>) -> String {
+pub(super) fn started(report: &AnyReport<'_>) -> String {
     let at = &report.run.started_at;
     let text = at.split('.').next().unwrap_or_default().replace('T', " ");
     let zone = if at.ends_with('Z') && !text.is_empty() { " UTC" } else { "" };
@@ -599,155 +598,6 @@ fn skipped(it: &kindlm_types::SkippedCase) -> Skipped {
         tags: it.tags.iter().map(|it| one_line(it)).collect(),
         reason: one_line(&it.reason),
     }
-}
-
-/// The part of the page after the last case.
-#[derive(Template)]
-#[template(path = "html/end.html")]
-pub(super) struct End<'a> {
-    /// The comparison as JSON; empty without a comparison.
-    compared: &'a str,
-    facts: Vec<(&'static str, String)>,
-    distributions: Vec<distribution::Row>,
-    models: Vec<Requested>,
-    judges: Vec<Judges>,
-    judge_costs: Vec<JudgeCost>,
-    inputs: Vec<Input>,
-    made_by: String,
-}
-
-/// The judges of a kind of check.
-struct Judges {
-    check: String,
-    models: String,
-    samples: u32,
-    rules: String,
-    /// The agreement with people.
-    agreement: String,
-}
-
-/// The answers, tokens and cost of a judge.
-struct JudgeCost {
-    judge: String,
-    answers: String,
-    tokens: String,
-    cost: String,
-}
-
-/// A model as it was requested.
-struct Requested {
-    id: String,
-    provider: String,
-    name: String,
-    params: String,
-}
-
-/// A prompt or a set of prompt assertions.
-struct Input {
-    name: String,
-    kind: &'static str,
-    digest: String,
-    details: String,
-}
-
-impl<'a> End<'a> {
-    pub(super) fn of(report: &AnyReport<'_>, summary: &Summary, compared: &'a str) -> Self {
-        let run = &report.run;
-        let mut made_by = format!("Made by KindLM {}", run.version);
-        if !run.platform.is_empty() {
-            made_by = format!("{made_by} on {}", run.platform);
-        }
-        let models = report.models.iter().map(|it| Requested {
-            id: one_line(&it.id),
-            provider: one_line(&it.provider),
-            name: one_line(&it.name),
-            params: params(it),
-        });
-        Self {
-            compared,
-            facts: facts(report, &summary.totals),
-            distributions: distribution::rows(summary),
-            models: models.collect(),
-            judges: report.suite.judges.iter().map(judges).collect(),
-            judge_costs: summary.judges.iter().map(judge_cost_of).collect(),
-            inputs: inputs(report),
-            made_by: one_line(made_by.trim_end()) + ".",
-        }
-    }
-}
-
-fn judge_cost_of(it: &JudgeSpending) -> JudgeCost {
-    let unknown = u32::try_from(it.unknown).unwrap_or(u32::MAX);
-    JudgeCost {
-        judge: one_line(&it.judge),
-        answers: count(it.answers),
-        tokens: count(it.tokens),
-        cost: cost(Cost { known_usd: it.known_usd, unknown }),
-    }
-}
-
-fn judges(it: &JudgeInfo) -> Judges {
-    Judges {
-        check: one_line(&it.check),
-        models: one_line(&crate::judges::named(it)),
-        samples: it.samples,
-        rules: one_line(&it.rules.join("; ")),
-        agreement: one_line(&crate::judges::agreement(it)),
-    }
-}
-
-fn facts(report: &AnyReport<'_>, totals: &SuiteTotals) -> Vec<(&'static str, String)> {
-    let (run, suite) = (&report.run, &report.suite);
-    let shard = report.shard.as_ref().map(|it| format!("{} of {}", it.index, it.count));
-    let took = if run.duration_ms > 0.0 { duration(run.duration_ms) } else { String::new() };
-    let facts = [
-        ("Run", run.id.clone()),
-        ("Started", started(report)),
-        ("Took", took),
-        (
-            "Cost of the models",
-            if totals.executions > 0 { cost(totals.cost) } else { String::new() },
-        ),
-        ("Cost of the judges", judge_cost(totals).unwrap_or_default()),
-        ("Commit", run.git_commit.clone().unwrap_or_default()),
-        ("Config", suite.config_path.clone().unwrap_or_default()),
-        ("SHA-256 of the config", suite.config_sha256.clone().unwrap_or_default()),
-        ("SHA-256 of the suite", suite.suite_digest.clone().unwrap_or_default()),
-        ("Tags of the suite", suite.tags.join(", ")),
-        ("Shard", shard.unwrap_or_default()),
-        ("KindLM", run.version.clone()),
-        ("Platform", run.platform.clone()),
-    ];
-    let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    known.map(|(name, value)| (name, one_line(&value))).collect()
-}
-
-fn params(model: &ModelInfo) -> String {
-    let json = serde_json::to_value(&model.params).unwrap_or_default();
-    let set = json.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    let text: Vec<String> = set.map(|(key, value)| format!("{key} {value}")).collect();
-    one_line(head(&text.join(", "), 400))
-}
-
-fn inputs(report: &AnyReport<'_>) -> Vec<Input> {
-    let prompts = report.suite.prompts.iter().map(|it| Input {
-        name: one_line(&it.name),
-        kind: "prompt",
-        digest: one_line(&it.digest),
-        details: one_line(&it.assertion_sets.join(", ")),
-    });
-    let sets = report.suite.assertion_sets.iter().map(|it| {
-        let mut details = vec![plural(it.assertions, "rule")];
-        details.extend(it.version.as_ref().map(|it| format!("version {it}")));
-        details.extend(it.file.clone());
-        Input {
-            name: one_line(&it.name),
-            kind: "set of rules",
-            digest: one_line(&it.digest),
-            details: one_line(&details.join(" · ")),
-        }
-    });
-    prompts.chain(sets).collect()
 }
 
 #[cfg(test)]

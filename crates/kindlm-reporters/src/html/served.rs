@@ -134,7 +134,7 @@ pub fn serve_run_with(
     overview.add_past(report, &summary, &options.past);
     overview.render_into(page).map_err(|err| failed(&err))?;
     let compared = data::comparison(report, false)?;
-    let end = overview::End::of(report, &summary, &compared);
+    let end = end::End::of(report, &summary, &compared);
     end.render_into(page).map_err(|err| failed(&err))?;
     write!(page, "</body>\n</html>\n")?;
     let mut data = Data::new(&summary, Cut::default()).served_with(options);
