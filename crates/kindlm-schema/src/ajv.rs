@@ -7,7 +7,7 @@ use jsonschema::error::ValidationErrorKind as Kind;
 use kindlm_types::{ecma, pointer};
 use serde_json::{Value, json};
 
-use crate::words;
+use crate::{walk, words};
 
 /// The keywords of a schema in Ajv's order of evaluation.
 ///
@@ -108,10 +108,11 @@ fn first_errors<'e, 'i: 'e>(
 
 /// Returns the rank of a schema path in Ajv's order.
 ///
-/// Keywords are ranked by `ORDER`, and user-defined keys by their order in the schema. Behind a `$ref`, only keywords
-/// count.
+/// Keywords are ranked by `ORDER`, and names of properties and definitions by their order in the schema. Behind a
+/// `$ref`, only keywords count.
 fn rank(schema: &Value, path: &str) -> Vec<usize> {
     let mut at = Some(schema);
+    let mut is_name = false;
     let parts = path.split('/').skip(1).map(pointer::key);
     parts
         .map(|part| {
@@ -124,7 +125,8 @@ fn rank(schema: &Value, path: &str) -> Vec<usize> {
                 _ => (None, None),
             };
             at = below;
-            let keyword = ORDER.iter().position(|it| *it == part);
+            let keyword = ORDER.iter().position(|it| *it == part).filter(|_| !is_name);
+            is_name = !is_name && walk::MAP.contains(&part.as_str());
             keyword.or(rank).unwrap_or_default()
         })
         .collect()
@@ -306,6 +308,11 @@ mod tests {
             (
                 json!({"properties": {"b": {"maxLength": 1}, "a": {"minimum": 0}}}),
                 json!({"a": -1, "b": "xy"}),
+                "data/b must NOT have more than 1 characters",
+            ),
+            (
+                json!({"properties": {"b": {"maxLength": 1}, "type": {"minimum": 0}}}),
+                json!({"type": -1, "b": "xy"}),
                 "data/b must NOT have more than 1 characters",
             ),
             (

@@ -22,9 +22,9 @@ const BACKTRACK_LIMIT: usize = 1_000_000;
 /// - keywords beside a `$ref` are checked, too;
 /// - `nullable: true` allows null.
 ///
-/// `format` is asserted in every draft, but only for the formats that the draft defines and the formats that only Ajv
-/// has. Unknown formats and keywords are ignored here and reported by [`lint`](crate::lint). References are resolved
-/// only within the schema; nothing is fetched or opened.
+/// `format` is asserted in every draft: all formats of all drafts, and the formats that only Ajv has. Unknown formats
+/// and keywords are ignored here and reported by [`lint`](crate::lint). References are resolved only within the schema;
+/// nothing is fetched or opened.
 pub struct Schema {
     validator: Validator,
     /// The schema as written, which determines the order of violations.
@@ -237,15 +237,13 @@ fn unresolved(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
         (Some((pointer, reference)), _) => SchemaError {
             pointer,
             message: format!(
-                "`$ref` to `{reference}` leads out of this schema, and nothing is fetched or opened; \
+                "`$ref` to `{reference}` is outside this schema, and only this schema is read; \
                  copy the schema it means into `$defs` and refer to `#/$defs/…`"
             ),
         },
         (None, Some((pointer, reference))) => SchemaError {
             pointer,
-            message: format!(
-                "`$ref` to `{reference}` leads nowhere: there is nothing at that place in this schema"
-            ),
+            message: format!("`$ref` to `{reference}` not found in this schema"),
         },
         (None, None) => SchemaError { pointer: String::new(), message: error.to_string() },
     }

@@ -1,10 +1,11 @@
-//! Formats that Ajv supports in addition to the drafts' formats.
+//! Formats that Ajv supports in addition to the formats of the schema's draft.
 //!
-//! The checks follow `ajv-formats`.
+//! The checks follow `ajv-formats`, which checks the same formats in every draft.
 
 use std::net::Ipv4Addr;
+use std::sync::LazyLock;
 
-use jsonschema::ValidationOptions;
+use jsonschema::{Draft, ValidationOptions, Validator};
 use serde_json::{Map, Value, json};
 
 /// Formats that `ajv-formats` accepts without a check.
@@ -26,16 +27,53 @@ const OF_TEXTS: [(&str, Check); 5] = [
     ("url", is_url),
 ];
 
-/// Returns true if this module defines the format.
+/// The formats that the earlier drafts do not have, with their checks.
+///
+/// The validator skips a format that the schema's draft does not have. Ajv accepts more durations than RFC 3339, and a
+/// UUID as a URN.
+static OF_LATER_DRAFTS: LazyLock<Vec<(&str, Validator)>> = LazyLock::new(|| {
+    let format = |name: &'static str| (name, json!({ "format": name }));
+    let pattern = |name: &'static str, regex: &str| (name, json!({ "pattern": regex }));
+    let schemas = [
+        pattern(
+            "duration",
+            r"^P(?!$)((\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?|(\d+W)?)$",
+        ),
+        pattern(
+            "uuid",
+            "^([uU][rR][nN]:[uU][uU][iI][dD]:)?[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$",
+        ),
+        format("idn-hostname"),
+        format("iri"),
+        format("iri-reference"),
+        format("json-pointer"),
+        format("relative-json-pointer"),
+        format("uri-reference"),
+        format("uri-template"),
+    ];
+    // All of these schemas compile: a test finds a value that violates each.
+    let compiled = schemas.into_iter().filter_map(|(name, schema)| {
+        let options = jsonschema::options().with_draft(Draft::Draft202012);
+        Some((name, options.should_validate_formats(true).build(&schema).ok()?))
+    });
+    compiled.collect()
+});
+
+/// Returns true if Ajv has the format and no draft does.
 pub(crate) fn is_known(format: &str) -> bool {
     UNCHECKED.contains(&format)
         || WHOLE.iter().any(|it| it.0 == format)
         || OF_TEXTS.iter().any(|it| it.0 == format)
 }
 
-/// Registers the checks of the text formats.
+/// Registers the checks of the text formats, for every draft.
 pub(crate) fn of_texts(options: ValidationOptions<'_>) -> ValidationOptions<'_> {
-    OF_TEXTS.into_iter().fold(options, |options, (name, check)| options.with_format(name, check))
+    let options = OF_TEXTS
+        .into_iter()
+        .fold(options, |options, (name, check)| options.with_format(name, check));
+    OF_LATER_DRAFTS.iter().fold(options, |options, (name, validator)| {
+        options.with_format(*name, move |text: &str| validator.is_valid(&Value::from(text)))
+    })
 }
 
 /// Adds the keywords of an integer format.
@@ -94,31 +132,35 @@ fn is_time(text: &str) -> bool {
     let [hour, minute, second] = parts.as_slice() else { return false };
     let (second, fraction) = second.split_once('.').unwrap_or((second, "0"));
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|it| it.is_ascii_digit());
-    let below = |text: &str, end: u32| digits(text, 2).is_some_and(|it| it < end);
-    // A leap second is accepted only at 23:59:60 in the written time zone. Ajv converts the time to UTC first.
-    let is_leap = second == "60" && *hour == "23" && *minute == "59";
-    let is_second = below(second, 60) || is_leap;
-    below(hour, 24) && below(minute, 60) && is_second && is_fraction && is_zone(zone)
+    let (Some(minutes), Some(offset)) = (minutes(hour, minute), offset(zone)) else { return false };
+    // A leap second is the last second of a day in UTC.
+    let is_leap = second == "60" && (minutes - offset).rem_euclid(24 * 60) == 23 * 60 + 59;
+    is_fraction && (digits(second, 2).is_some_and(|it| it < 60) || is_leap)
 }
 
-/// Returns true for an optional time zone.
+/// Returns the minutes since midnight. Returns `None` for other text than a time of day.
+fn minutes(hour: &str, minute: &str) -> Option<i32> {
+    let hour = digits(hour, 2).filter(|it| *it < 24)?;
+    let minute = digits(minute, 2).filter(|it| *it < 60)?;
+    Some(hour * 60 + minute)
+}
+
+/// Returns the minutes by which a time zone is ahead of UTC. Returns `None` for other text.
 ///
 /// A time zone is empty, `Z`, or an offset such as `+02`, `+0200` or `+02:00`.
-fn is_zone(text: &str) -> bool {
-    let Some(ahead) = text.strip_prefix(['+', '-']) else {
-        return text.is_empty() || text.eq_ignore_ascii_case("z");
-    };
-    let (Some(hours), minutes) = (ahead.get(..2), ahead.get(2..).unwrap_or_default()) else {
-        return false;
-    };
-    let minutes = minutes.strip_prefix(':').unwrap_or(minutes);
-    digits(hours, 2).is_some_and(|it| it < 24)
-        && ((minutes.is_empty() && ahead.len() == 2)
-            || digits(minutes, 2).is_some_and(|it| it < 60))
+fn offset(text: &str) -> Option<i32> {
+    if text.is_empty() || text.eq_ignore_ascii_case("z") {
+        return Some(0);
+    }
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let ahead = text.strip_prefix(['+', '-'])?;
+    let (hours, rest) = (ahead.get(..2)?, ahead.get(2..)?);
+    let rest = if rest.is_empty() { "00" } else { rest.strip_prefix(':').unwrap_or(rest) };
+    Some(sign * minutes(hours, rest)?)
 }
 
 /// Parses a number with exactly `count` digits. Returns `None` for other text.
-fn digits(text: &str, count: usize) -> Option<u32> {
+fn digits(text: &str, count: usize) -> Option<i32> {
     let is = text.len() == count && text.bytes().all(|it| it.is_ascii_digit());
     if is { text.parse().ok() } else { None }
 }
@@ -194,9 +236,14 @@ mod tests {
             ("iso-time", json!("10:20:30"), true),
             ("iso-time", json!("10:20:30.5+0200"), true),
             ("iso-time", json!("23:59:60Z"), true),
+            ("iso-time", json!("15:59:60-08:00"), true),
+            ("iso-time", json!("00:29:60+0030"), true),
+            ("iso-time", json!("23:59:60-08:00"), false),
+            ("iso-time", json!("15:59:60"), false),
             ("iso-time", json!("24:00:00"), false),
             ("iso-time", json!("10:20"), false),
             ("iso-time", json!("10:20:30+2"), false),
+            ("iso-time", json!("10:20:30+02:"), false),
             ("iso-date-time", json!("2024-02-29T10:20:30"), true),
             ("iso-date-time", json!("2023-02-29 10:20:30Z"), false),
             ("iso-date-time", json!("2024-02-29"), false),
@@ -212,17 +259,45 @@ mod tests {
             ("json-pointer-uri-fragment", json!("#/a~1b/%20"), true),
             ("json-pointer-uri-fragment", json!("/a"), false),
             ("json-pointer-uri-fragment", json!("#/~2"), false),
+            ("uuid", json!("2eb8aa08-aa98-11ea-b4aa-73b441d16380"), true),
+            ("uuid", json!("urn:uuid:2EB8AA08-AA98-11EA-B4AA-73B441D16380"), true),
+            ("uuid", json!("2eb8aa08aa9811eab4aa73b441d16380"), false),
+            ("uuid", json!("nope"), false),
+            ("duration", json!("P1Y2DT3H4S"), true),
+            ("duration", json!("P4W"), true),
+            ("duration", json!("P"), false),
+            ("duration", json!("P1DT"), false),
+            ("iri", json!("http://ƒøø.ßår/?∂éœ=πîx"), true),
+            ("iri", json!("/abc"), false),
+            ("iri-reference", json!("/âππ"), true),
+            ("iri-reference", json!("\\\\WINDOWS"), false),
+            ("idn-hostname", json!("bücher.example"), true),
+            ("idn-hostname", json!("a..b"), false),
+            ("json-pointer", json!("/a~1b"), true),
+            ("json-pointer", json!("a"), false),
+            ("relative-json-pointer", json!("1/a"), true),
+            ("relative-json-pointer", json!("/a"), false),
+            ("uri-reference", json!("../a?b"), true),
+            ("uri-reference", json!("a b"), false),
+            ("uri-template", json!("/a/{b}"), true),
+            ("uri-template", json!("/a/{b"), false),
             ("float", json!("x"), true),
             ("password", json!("x"), true),
         ] {
-            for draft in [None, Some("https://json-schema.org/draft/2020-12/schema")] {
+            for draft in [
+                None,
+                Some("http://json-schema.org/draft-04/schema#"),
+                Some("http://json-schema.org/draft-06/schema#"),
+                Some("https://json-schema.org/draft/2020-12/schema"),
+            ] {
                 let mut schema = json!({"properties": {"a": {"format": format}}});
                 if let Some(draft) = draft {
                     schema["$schema"] = Value::from(draft);
                 }
                 assert_eq!(lint(&schema), [], "{format}");
                 let compiled = Schema::compile(&schema).unwrap();
-                assert_eq!(compiled.is_valid(&json!({"a": value})), expected, "{format}: {value}");
+                let is_valid = compiled.is_valid(&json!({"a": value}));
+                assert_eq!(is_valid, expected, "{draft:?}, {format}: {value}");
             }
         }
     }

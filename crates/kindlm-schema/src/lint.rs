@@ -88,8 +88,7 @@ const KEYWORDS: &[&str] = &[
     "xml",
 ];
 
-/// The formats of all drafts. The validator checks a format only in the drafts that define it. For example, it checks
-/// `uuid` and `duration` only from draft 2019-09 on.
+/// The formats of all drafts. Each is checked in every draft.
 const FORMATS: &[&str] = &[
     "date",
     "date-time",

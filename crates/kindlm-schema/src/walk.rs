@@ -23,7 +23,7 @@ const SCHEMA: &[&str] = &[
 const LIST: &[&str] = &["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 
 /// The keywords with a map of schemas as their value.
-const MAP: &[&str] = &[
+pub(crate) const MAP: &[&str] = &[
     "$defs",
     "definitions",
     "dependencies",

@@ -92,7 +92,7 @@ pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Op
             Some(format!("put it in quotes: `\"{number}\"`"))
         }
         Value::Bool(bool) if wants(JsonType::String) => Some(format!(
-            "put it in quotes, as in `\"{}\"`: YAML takes such words for true and false",
+            "put it in quotes, as in `\"{}\"`: YAML reads such words as true or false",
             if *bool { "yes" } else { "no" }
         )),
         Value::String(text) if wants(JsonType::Boolean) => {
