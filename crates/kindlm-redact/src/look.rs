@@ -55,18 +55,11 @@ const PAIRS: [&str; 14] = [
 ];
 
 /// The texts to search for first, in any case. [`pairs`] finds nothing in a text without one of them.
-const SIGNS: [&str; 11] = [
-    "passw",
-    "passphrase",
-    "api",
-    "secret",
-    "access",
-    "private",
-    "auth",
-    "refresh",
-    "://",
-    "earer ",
-    "asic ",
+///
+/// Each name of [`PAIRS`] contains one of them, with and without `-` or `_` between its words.
+const SIGNS: [&str; 13] = [
+    "passw", "passp", "pass-", "pass_", "api", "secret", "access", "private", "auth", "refresh",
+    "://", "earer ", "asic ",
 ];
 
 /// The minimum length of a pair's value in bytes. Shorter values are words.
@@ -253,6 +246,9 @@ mod tests {
             (r#"{"api_key": "abc12345xyz"}"#, "abc12345xyz"),
             (r#"{\"clientSecret\":\"abc12345xyz\"}"#, "abc12345xyz"),
             ("secret => 'abc12345xyz'", "abc12345xyz"),
+            ("pass_phrase=abc12345xyz", "abc12345xyz"),
+            ("pass-word=abc12345xyz", "abc12345xyz"),
+            ("PASSPHRASE=abc12345xyz", "abc12345xyz"),
             ("postgres://user:pw1@db/x", "pw1"),
             ("Authorization: Bearer abcdefghijklmnop1", "abcdefghijklmnop1"),
         ] {
