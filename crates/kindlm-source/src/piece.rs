@@ -52,7 +52,7 @@ impl Piece<'_> {
         let code = code(&problem.kind);
         let label = match code {
             Code::UNKNOWN_KEY => "unknown here",
-            Code::MISSING_KEY => "it belongs in here",
+            Code::MISSING_KEY => "missing here",
             _ => "",
         };
         let mut diagnostic =

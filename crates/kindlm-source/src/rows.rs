@@ -90,7 +90,7 @@ impl Rows<'_> {
         if self.is_at_end() && self.is_open(&record) {
             self.is_done = true;
             let message = "a quote that begins in this row is not closed: the rest of the file is in one cell";
-            let help = "close the quote; a quote within a cell in quotes is written twice";
+            let help = "close the quote; write a quote inside quotes as `\"\"`";
             return Err(self.error(span, message, Some(help)));
         }
         let Some(width) = self.width else {
@@ -109,7 +109,8 @@ impl Rows<'_> {
         if record.len() == width {
             return Ok(Row { span, cells: record });
         }
-        let message = format!("the row has {} cells, the header has {width}", record.len());
+        let cells = if record.len() == 1 { "cell" } else { "cells" };
+        let message = format!("the row has {} {cells}, the header has {width}", record.len());
         let help = "put cells that contain commas or line breaks in quotes";
         Err(self.error(span, message, Some(help)))
     }
@@ -167,7 +168,7 @@ mod tests {
                 vec![
                     "1 a·b",
                     "2 ! the row has 3 cells, the header has 2",
-                    "3 ! the row has 1 cells, the header has 2",
+                    "3 ! the row has 1 cell, the header has 2",
                     "4 4·5",
                 ],
             ),

@@ -659,7 +659,7 @@ mod tests {
                 "a.csv:2: `label` is \"maybe\": write pass or fail",
             ),
             ("a.csv", "output,label\nHi,4\n", "a.csv:2: `label` is 4, but a score is from 0 to 1"),
-            ("a.csv", "output,label\nHi\n", "a.csv:2: the row has 1 cells, the header has 2"),
+            ("a.csv", "output,label\nHi\n", "a.csv:2: the row has 1 cell, the header has 2"),
             (
                 "a.csv",
                 "output,label\n\"Hi,1\nHo,0\n",

@@ -229,9 +229,9 @@ struct Wire<'a> {
     end_line: usize,
     end_column: usize,
     #[serde(skip_serializing_if = "str::is_empty")]
-    path: &'a str,
+    path: Cow<'a, str>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    label: &'a str,
+    label: Cow<'a, str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     related: Vec<WireRelated<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,7 +243,7 @@ struct WireRelated<'a> {
     file: &'a str,
     line: usize,
     column: usize,
-    label: &'a str,
+    label: Cow<'a, str>,
 }
 
 impl Serialize for Diagnostic {
@@ -252,7 +252,7 @@ impl Serialize for Diagnostic {
         let end = self.source.position(self.span.end);
         let related = self.related.iter().map(|it| {
             let Position { line, column } = it.source.position(it.span.start);
-            WireRelated { file: it.source.name(), line, column, label: &it.label }
+            WireRelated { file: it.source.name(), line, column, label: mask_keys(&it.label) }
         });
         Wire {
             code: self.code,
@@ -263,8 +263,8 @@ impl Serialize for Diagnostic {
             column: start.column,
             end_line: end.line,
             end_column: end.column,
-            path: &self.path,
-            label: &self.label,
+            path: mask_keys(&self.path),
+            label: mask_keys(&self.label),
             related: related.collect(),
             help: self.help.as_deref().map(mask_keys),
         }
@@ -283,5 +283,19 @@ mod tests {
         {
             assert_eq!(readable(pointer), path);
         }
+    }
+
+    #[test]
+    fn keys_are_masked_in_each_text_of_the_json_form() {
+        let key = "sk-test-SECRETSECRET";
+        let source = Arc::new(Source::new("a.yaml", "a: 1"));
+        let diagnostic = Diagnostic::error(Code::FILE, key, &source, Span::default())
+            .with_label(key)
+            .with_path(&format!("/{key}"))
+            .with_related(&source, Span::default(), key)
+            .with_help(key);
+        let json = serde_json::to_string(&diagnostic).unwrap();
+        assert_eq!(json.matches("sk-*****************").count(), 5, "{json}");
+        assert!(!json.contains("SECRET"), "{json}");
     }
 }

@@ -127,7 +127,7 @@ impl<'a> PieceOfSource<'a> {
                 if mark.is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
             let clip = |at: u32| (at as usize).saturating_sub(start).min(length);
             let annotation = kind.span(clip(mark.span.start)..clip(mark.span.end));
-            if mark.label.is_empty() { annotation } else { annotation.label(mark.label) }
+            if mark.label.is_empty() { annotation } else { annotation.label(mask_keys(mark.label)) }
         });
         Snippet::source(text)
             .path(self.source.name())
@@ -150,7 +150,7 @@ impl<'a> PieceOfSource<'a> {
         let start: String = before.chars().skip(skip).collect();
         let end: String = after.chars().take(EXCERPT).collect();
         let dots = |is_cut: bool| if is_cut { "…" } else { "" };
-        let label = if mark.label.is_empty() { "here" } else { mark.label };
+        let label = if mark.label.is_empty() { "here".into() } else { mask_keys(mark.label) };
         out.push(
             Title::NOTE
                 .message(format!(

@@ -31,7 +31,7 @@ impl Resolved<'_> {
         {
             let diagnostic = piece
                 .error(Code::MISSING_KEY, "", MemberPart::Value, "`providers` is required")
-                .with_label("it belongs in here")
+                .with_label("missing here")
                 .with_path("/providers")
                 .with_help(
                     "`providers`: the providers and the variables of their keys, such as `providers: { openai: { \

@@ -313,7 +313,7 @@ impl Resolved<'_> {
             let Some(user) = entry.user else {
                 let diagnostic = piece
                     .error(Code::MISSING_KEY, at, MemberPart::Value, "`user` is required")
-                    .with_label("it belongs in here")
+                    .with_label("missing here")
                     .with_path(&format!("{at}/user"))
                     .with_help(
                         "`user`: the message of the user; or `messages`, the whole conversation",
