@@ -97,9 +97,17 @@ pub fn cases(docs: &str) -> Vec<Case> {
 /// Runs every example of a page, and returns their number.
 ///
 /// Blocks without an info word are not run. Fails if the results of an example differ from its `results` block, if
-/// `run` fails, or if the page cannot be read. With `KINDLM_BLESS` set, writes the new results to the page instead.
+/// `run` fails, or if the page cannot be read. With `KINDLM_BLESS` set, writes results that differ to the page instead.
 pub fn check(
     page: &Path,
+    run: impl FnMut(&Case) -> Result<String, String>,
+) -> Result<usize, String> {
+    check_or_bless(page, std::env::var_os("KINDLM_BLESS").is_some(), run)
+}
+
+fn check_or_bless(
+    page: &Path,
+    is_blessing: bool,
     mut run: impl FnMut(&Case) -> Result<String, String>,
 ) -> Result<usize, String> {
     let name = page.display();
@@ -114,7 +122,10 @@ pub fn check(
             Ok(shown) if shown.trim_end() == case.expected.text.trim_end() => {}
             Ok(shown) => {
                 let shown = terminated(&shown);
-                rewritten.replace_range(case.expected.span.clone(), &shown);
+                if is_blessing {
+                    rewritten.replace_range(case.expected.span.clone(), &shown);
+                    continue;
+                }
                 let diff = TextDiff::from_lines(&case.expected.text, &shown);
                 failures.insert_str(
                     0,
@@ -124,9 +135,8 @@ pub fn check(
             Err(message) => failures.insert_str(0, &format!("{name}:{line}: {message}\n")),
         }
     }
-    if std::env::var_os("KINDLM_BLESS").is_some() && rewritten != docs {
+    if rewritten != docs {
         std::fs::write(page, &rewritten).map_err(|err| format!("cannot write {name}: {err}"))?;
-        failures.clear();
     }
     if failures.is_empty() {
         Ok(cases.len())
@@ -180,6 +190,8 @@ pub fn show_problems(problems: &[Problem]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use kindlm_types::FailureCode;
 
@@ -210,21 +222,40 @@ mod tests {
 
     #[test]
     fn differing_results_are_located() {
-        let folder = std::env::temp_dir().join(format!("kindlm-examples-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let page = folder.join("page.md");
-        std::fs::write(&page, PAGE).unwrap();
+        let (folder, page) = page_in("differ");
         let run = |case: &Case| {
             Ok(if case.input("expect") == Some("a: 1\n") { "new" } else { "" }.to_owned())
         };
-        if std::env::var_os("KINDLM_BLESS").is_none() {
-            let message = check(&page, run).unwrap_err();
-            assert!(message.contains("page.md:13: the results differ"), "{message}");
-            assert!(message.contains("-old\n+new"), "{message}");
-            assert!(message.contains("cargo xtask bless"), "{message}");
-        }
+        let message = check_or_bless(&page, false, run).unwrap_err();
+        assert!(message.contains("page.md:13: the results differ"), "{message}");
+        assert!(message.contains("-old\n+new"), "{message}");
+        assert!(message.contains("cargo xtask bless"), "{message}");
         assert_eq!(check(&page, |case| Ok(case.expected.text.clone())), Ok(2));
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn an_error_stays_when_results_are_blessed() {
+        let (folder, page) = page_in("bless");
+        let run = |case: &Case| {
+            let is_first = case.input("expect") == Some("a: 1\n");
+            if is_first { Ok("new".to_owned()) } else { Err("no such check".to_owned()) }
+        };
+        let message = check_or_bless(&page, true, run).unwrap_err();
+        assert!(message.contains("page.md:20: no such check"), "{message}");
+        assert!(!message.contains("the results differ"), "{message}");
+        assert_eq!(std::fs::read_to_string(&page).unwrap(), PAGE.replace("old\n", "new\n"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Writes the page to a new folder, and returns both.
+    fn page_in(name: &str) -> (PathBuf, PathBuf) {
+        let name = format!("kindlm-examples-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let page = folder.join("page.md");
+        std::fs::write(&page, PAGE).unwrap();
+        (folder, page)
     }
 
     #[test]
