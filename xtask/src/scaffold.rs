@@ -94,7 +94,7 @@ fn place<'n>(root: &Path, kind: Kind, name: &'n str) -> Result<(PathBuf, &'n str
         .filter_map(|it| Some(it.parent()?.file_name()?.to_str()?.to_owned()))
         .collect();
     let (group, id) = name.split_once('/').with_context(|| {
-        format!("`{name}`: say its group, such as `text/{name}`; groups: {}", groups.join(", "))
+        format!("`{name}`: add its group, such as `text/{name}`; groups: {}", groups.join(", "))
     })?;
     let at = groups.iter().position(|it| it == group).with_context(|| {
         format!("there is no group `{group}` of assertions; groups: {}", groups.join(", "))

@@ -189,7 +189,7 @@ fn refuses_an_existing_name_and_a_bad_one() {
     for (name, advice) in [
         ("safety/keywords", "exists already"),
         ("text/Key_Words", "kebab-case"),
-        ("key-words", "say its group, such as `text/key-words`"),
+        ("key-words", "add its group, such as `text/key-words`"),
         ("words/key-words", "there is no group `words`"),
     ] {
         let (ok, said) = scratch.xtask(&["new", "assertion", name]);
