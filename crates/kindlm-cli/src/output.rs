@@ -101,7 +101,7 @@ impl Output {
                 None => self.to_stdout(io, spec.reporter, report),
                 Some(path) => self.to_file(io, spec.reporter, path, report),
             };
-            result = result.and(written);
+            result = Failure::both(result, written);
         }
         if self.specs.iter().all(|it| it.path.is_some()) {
             print_verdict(io, report);

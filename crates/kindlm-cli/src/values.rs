@@ -50,14 +50,14 @@ pub(crate) fn score(text: &str) -> Result<f64, String> {
     score.ok_or_else(|| format!("`{text}` is not a score; write a number from 0 to 1"))
 }
 
-/// Parses a pass rate such as `95`, `95%` or `0.95`; returns a share from 0 to 1. Fails for any other text, and for
+/// Parses a rate such as `95`, `95%` or `0.95`; returns a share from 0 to 1. Fails for any other text, and for
 /// `1`, which may mean `1%` or `100%`.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, percent) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim(), true),
         None => (text.trim(), false),
     };
-    let bad = || format!("`{text}` is not a pass rate; write `95`, `95%` or `0.95`");
+    let bad = || format!("`{text}` is not a rate; write `95`, `95%` or `0.95`");
     let value: f64 = number.parse().map_err(|_| bad())?;
     if !(0.0..=100.0).contains(&value) {
         return Err(format!("{}: it must be between 0 and 100 percent", bad()));

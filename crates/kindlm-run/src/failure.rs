@@ -95,6 +95,24 @@ impl Failure {
         Self { message: Some(lines.join("\n")), ..Self::already_shown(ExitStatus::InvalidInput) }
     }
 
+    /// Combines the results of two steps. If both failed, the failure has the messages of both, one per line.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one of the steps failed. The exit status is that of the first failure.
+    pub fn both(first: Result<(), Self>, second: Result<(), Self>) -> Result<(), Self> {
+        let (first, second) = match (first, second) {
+            (Err(first), Err(second)) => (first, second),
+            (first, second) => return first.and(second),
+        };
+        let messages: Vec<String> = first.message.into_iter().chain(second.message).collect();
+        Err(Self {
+            status: first.status,
+            message: (!messages.is_empty()).then(|| messages.join("\n")),
+            help: first.help.or(second.help),
+        })
+    }
+
     /// Returns the lines for stderr; `None` if the message was shown already.
     pub fn render(&self, color: bool) -> Option<String> {
         let message = self.message.as_ref()?;

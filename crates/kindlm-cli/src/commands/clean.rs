@@ -18,7 +18,8 @@ pub(crate) fn run(args: &CleanArgs, io: &mut Io) -> Outcome {
     print(io, &found.text)?;
     if !args.yes {
         if !io.screen.stdin_is_terminal {
-            return Err(Failure::input("nothing was removed: this is not a terminal that can ask")
+            let why = "cannot ask for confirmation, because stdin is not a terminal";
+            return Err(Failure::input(format!("nothing was removed: {why}"))
                 .with_help("remove them with `--yes`"));
         }
         io.notify("Remove them? [y/N]");
@@ -28,8 +29,7 @@ pub(crate) fn run(args: &CleanArgs, io: &mut Io) -> Outcome {
         }
     }
     stored_runs::clean(&place, &found)?;
-    print(io, "removed\n")?;
-    Ok(ExitStatus::Success)
+    print(io, "removed\n").map(|()| ExitStatus::Success)
 }
 
 /// Reads one line from stdin. Returns true for `y` and `yes`.

@@ -118,6 +118,18 @@ fn a_full_disk_is_an_error() {
     assert_eq!(output.status.code(), Some(4));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.starts_with("error: cannot write to stdout: "), "{stderr}");
+
+    suite(folder.path(), 1, 0, 1);
+    for report in ["a.json", "b.xml"] {
+        std::os::unix::fs::symlink("/dev/full", folder.path().join(report)).unwrap();
+    }
+    let reporters = ["--reporter", "json=a.json", "--reporter", "junit=b.xml"];
+    let output = kindlm(folder.path(), &["test"]).args(reporters).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    for report in ["a.json", "b.xml"] {
+        assert!(stderr.contains(&format!("{report}`: ")), "{report} in {stderr}");
+    }
 }
 
 #[test]
