@@ -75,13 +75,15 @@ pub(crate) fn cost(cost: Cost) -> String {
 }
 
 /// Formats the number of tokens of all executions.
-///
-/// Every answer of a model uses tokens, so 0 means that no source reported the number.
 pub(crate) fn tokens(totals: &SuiteTotals) -> String {
-    match totals.tokens {
-        0 => "not reported".to_owned(),
-        tokens => count(tokens),
-    }
+    reported(totals.tokens).map_or_else(|| "not reported".to_owned(), count)
+}
+
+/// Returns the number of tokens; `None` if no source reported it.
+///
+/// Every answer of a model uses tokens, so 0 means that the number is missing.
+pub(crate) fn reported(tokens: u64) -> Option<u64> {
+    Some(tokens).filter(|it| *it > 0)
 }
 
 /// Formats the cost of judges, and their tokens from a prompt cache.

@@ -17,7 +17,7 @@ const LISTED: usize = 20;
 pub(crate) struct Line {
     /// The kind, in one or two words.
     pub(crate) word: &'static str,
-    /// The name; empty for the number of further cases.
+    /// The name; empty for the number of further cases, assertions or conditions.
     pub(crate) name: String,
     /// The change or the reason.
     pub(crate) detail: String,
@@ -110,20 +110,32 @@ fn verdict(verdict: &ComparisonVerdict) -> String {
 /// Returns the changed cases, the cases without a comparison, the assertions that changed beyond chance, and the
 /// conditions that differ.
 ///
-/// At most `most` of each kind are listed. For a kind of cases, a last line has the number of the others.
+/// At most `most` of each kind are listed. A last line of the kind has the number of the others.
 pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for word in KINDS {
-        let of_kind: Vec<&CaseChange> =
-            comparison.cases.iter().filter(|it| word_of(it) == Some(word)).collect();
-        lines.extend(of_kind.iter().take(most).map(|it| case(word, it)));
-        let more = of_kind.len().saturating_sub(most) as u64;
-        let more = (more > 0).then(|| format!("and {}", plural(more, "more case")));
-        lines.extend(more.map(|detail| Line { word, name: String::new(), detail }));
+        let of_kind = comparison.cases.iter().filter(|it| word_of(it) == Some(word));
+        add(&mut lines, of_kind.map(|it| case(word, it)), most, "more case");
     }
     let assertions = comparison.assertions.iter();
-    let certain = assertions.filter(|it| it.adjusted_p_value <= comparison.alpha).take(most);
-    lines.extend(certain.map(|it| Line {
+    let certain = assertions.filter(|it| it.adjusted_p_value <= comparison.alpha);
+    let certain = certain.map(|it| assertion(it, comparison));
+    add(&mut lines, certain, most, "more assertion");
+    add(&mut lines, comparison.differences.iter().map(condition), most, "more condition");
+    lines
+}
+
+/// Adds at most `most` lines of a kind, and a line with the number of the others.
+fn add(lines: &mut Vec<Line>, mut of_kind: impl Iterator<Item = Line>, most: usize, noun: &str) {
+    lines.extend(of_kind.by_ref().take(most));
+    if let Some(Line { word, .. }) = of_kind.next() {
+        let detail = format!("and {}", plural(1 + of_kind.count() as u64, noun));
+        lines.push(Line { word, name: String::new(), detail });
+    }
+}
+
+fn assertion(it: &AssertionChange, comparison: &Comparison) -> Line {
+    Line {
         word: "assertion",
         name: name_of(it, comparison),
         detail: format!(
@@ -133,9 +145,7 @@ pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
             signed(it.change.difference),
             p_value(it.adjusted_p_value)
         ),
-    }));
-    lines.extend(comparison.differences.iter().take(most).map(condition));
-    lines
+    }
 }
 
 /// Returns the name of a row: the assertion, with its label or the words "other checks" if other rows have labels.

@@ -3,9 +3,8 @@
 use std::fmt;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use unicode_width::UnicodeWidthStr as _;
 
-use crate::page::{GAP, Ink, Page};
+use crate::page::{GAP, Ink, Page, columns};
 use crate::{Style, visible};
 
 /// The indent of everything but headings, in columns.
@@ -250,7 +249,7 @@ fn borrowed(text: &Text) -> Vec<(Ink, &str)> {
 }
 
 fn width(text: &Text) -> usize {
-    text.iter().map(|(_, text)| text.width()).sum()
+    text.iter().map(|(_, text)| columns(text)).sum()
 }
 
 /// Returns the widths of the columns of a table in `room` columns; `None` if they do not fit.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Range;
 
 use anstyle::{AnsiColor, Effects};
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::Style;
 
@@ -103,12 +104,13 @@ impl<'a> Page<'a> {
         right: &str,
     ) -> fmt::Result {
         let plain: String = left.iter().map(|(_, text)| *text).collect();
-        let right_width = right.width();
-        let room = self.width.saturating_sub(indent + right_width + 2 + reserve(&plain));
+        let room = self.width.saturating_sub(indent + columns(right) + 2 + reserve(&plain));
         if room < 24 {
+            let hang = hang.min(self.width.saturating_sub(indent) / 2);
             self.spans(indent, hang, left)?;
             return self.spans(indent + hang, 0, &[(Ink::Faint, right)]);
         }
+        let hang = hang.min(room / 2);
         for (i, range) in wrap(&plain, room, room - hang).iter().enumerate() {
             if i > 0 {
                 self.line(indent + hang, &plain, range, left)?;
@@ -117,8 +119,8 @@ impl<'a> Page<'a> {
             self.indent(indent, plain.get(range.clone()).unwrap_or_default())?;
             self.painted(range, left)?;
             if !right.is_empty() {
-                let used = plain.get(range.clone()).unwrap_or_default().width();
-                self.indent(room - used + 2, "")?;
+                let used = columns(plain.get(range.clone()).unwrap_or_default());
+                self.indent(room.saturating_sub(used) + 2, "")?;
                 self.paint(Ink::Faint, right)?;
             }
             self.out.write_char('\n')?;
@@ -142,7 +144,7 @@ impl<'a> Page<'a> {
             let mut pending = indent;
             for ((width, spans), (plain, lines)) in cells.iter().zip(&wrapped) {
                 let range = lines.get(at).cloned().unwrap_or_default();
-                let used = plain.get(range.clone()).unwrap_or_default().width();
+                let used = columns(plain.get(range.clone()).unwrap_or_default());
                 if used > 0 {
                     write!(self.out, "{:pending$}", "")?;
                     self.painted(&range, spans)?;
@@ -157,13 +159,13 @@ impl<'a> Page<'a> {
 
     /// Writes untrusted text after a name and a bar. Wrapped lines have a bar too.
     pub(crate) fn barred(&mut self, indent: usize, name: &str, text: &str) -> fmt::Result {
-        let room = self.width.saturating_sub(indent + name.width() + 2).max(10);
+        let room = self.width.saturating_sub(indent + columns(name) + 2).max(10);
         for (i, range) in wrap(text, room, room).into_iter().enumerate() {
             write!(self.out, "{:indent$}", "")?;
             if i == 0 {
                 self.paint(Ink::Faint, name)?;
             } else {
-                write!(self.out, "{:1$}", "", name.width())?;
+                write!(self.out, "{:1$}", "", columns(name))?;
             }
             let part = text.get(range).unwrap_or_default();
             self.paint(Ink::Faint, if part.is_empty() { "│" } else { "│ " })?;
@@ -222,6 +224,11 @@ fn reserve(text: &str) -> usize {
     usize::from(text.contains("::"))
 }
 
+/// Returns the number of columns of a text without colours, measured like the lines of [`wrap`].
+pub(crate) fn columns(text: &str) -> usize {
+    text.graphemes(true).map(|it| it.width()).sum()
+}
+
 /// Returns the ranges of a text's lines, without the spaces between the lines.
 ///
 /// Lines break at spaces, and before most wide characters, because Chinese and Japanese have no spaces. A word that is
@@ -243,32 +250,34 @@ fn wrap(text: &str, first: usize, rest: usize) -> Vec<Range<usize>> {
 
 /// Returns the end of the first line and the start of the next line, as offsets.
 fn line_end(text: &str, room: usize) -> (usize, usize) {
-    let mut columns = 0;
+    let mut used = 0;
     let mut last = None;
     let mut indented = true;
     let mut is_escape = false;
-    for (at, c) in text.char_indices() {
-        is_escape |= c == '\u{1b}';
+    // The width of an emoji depends on all of its characters, so measure what a person sees as one character.
+    for (at, shown) in text.grapheme_indices(true) {
+        is_escape |= shown == "\u{1b}";
         if is_escape {
             // The sequences of colours, which take no columns, end with `m`.
-            is_escape = c != 'm';
+            is_escape = shown != "m";
             continue;
         }
-        let width = c.width().unwrap_or(0);
-        if c == ' ' {
+        let width = shown.width();
+        if shown == " " {
             // A break inside the indentation would produce an empty line.
             last = if indented { None } else { Some((at, at + 1)) };
         } else {
             // Chinese and Japanese have no spaces: a line may break before any wide character except these.
-            if width == 2 && !indented && !"、。，．」』）】！？：；ー".contains(c) {
+            if width == 2 && !indented && !"、。，．」』）】！？：；ー".contains(shown)
+            {
                 last = Some((at, at));
             }
             indented = false;
-            if columns + width > room && at > 0 {
+            if used + width > room && at > 0 {
                 return last.unwrap_or((at, at));
             }
         }
-        columns += width;
+        used += width;
     }
     (text.len(), text.len())
 }
@@ -309,6 +318,12 @@ mod tests {
             // A first word that does not fit after the indentation is split, not moved to the next line.
             ("  indented text", vec!["  indent", "ed text"]),
             ("trailing   ", vec!["trailing"]),
+            // Each of these has two columns: a sign with a selector, and two signs that are joined.
+            ("⚠️⚠️⚠️⚠️⚠️", vec!["⚠️⚠️⚠️⚠️", "⚠️"]),
+            (
+                "👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀",
+                vec!["👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀", "👩\u{200d}🚀"],
+            ),
         ] {
             assert_eq!(parts(text, 8, 8), expected, "{text:?}");
         }

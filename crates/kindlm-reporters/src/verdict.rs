@@ -32,7 +32,7 @@ pub(crate) fn clauses(report: &AnyReport<'_>, summary: &Summary) -> Vec<String> 
     }
     clauses.push(match &report.shard {
         Some(it) => format!(
-            "shard {} of {}; the gates are decided over all of them by `kindlm merge`",
+            "shard {} of {}; `kindlm merge` decides the gates over all shards",
             it.index, it.count
         ),
         None => gates_clause(report, &summary.totals),

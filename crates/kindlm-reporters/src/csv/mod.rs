@@ -68,7 +68,7 @@ fn row(case: &CaseResult, result: &ExecutionResult) -> [String; COLUMNS.len()] {
         result.score().map(ecma::number).unwrap_or_default(),
         number(execution.latency_ms),
         number(execution.spent()),
-        execution.usage.total_tokens.to_string(),
+        amount::reported(execution.usage.total_tokens).map(|it| it.to_string()).unwrap_or_default(),
         text(&failed_checks(result)),
     ]
 }

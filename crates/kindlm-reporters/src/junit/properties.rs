@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kindlm_types::{AnyReport, CaseResult, ModelTotals, Outcome};
 
-use crate::amount::number;
+use crate::amount::{number, reported};
 use crate::plain::one_line;
 
 /// Returns the properties of the test suite of a model.
@@ -19,7 +19,7 @@ pub(super) fn of_model(report: &AnyReport<'_>, of: &ModelTotals) -> Vec<(&'stati
         all.push(("flaky", of.flaky.to_string()));
     }
     all.extend(totals.cost.usd().map(|it| ("cost_usd", number(it))));
-    all.push(("tokens", totals.tokens.to_string()));
+    all.extend(reported(totals.tokens).map(|it| ("tokens", it.to_string())));
     all.extend(of.latency_ms.map(|it| ("latency_p50_ms", number(it.p50))));
     all
 }
@@ -31,7 +31,7 @@ pub(super) fn of_case(case: &CaseResult) -> Vec<(&'static str, String)> {
     }
     let mut all = Vec::new();
     all.extend(case.cost.usd().map(|it| ("cost_usd", number(it))));
-    all.push(("tokens", case.total_tokens.to_string()));
+    all.extend(reported(case.total_tokens).map(|it| ("tokens", it.to_string())));
     let counts = case.repeat_counts();
     if counts.executed() > 1 {
         all.push(("repeats_held", format!("{} of {}", counts.held(), counts.executed())));

@@ -92,7 +92,7 @@ fn checks(page: &mut Page<'_>, report: &MutationReport, style: &Style) -> fmt::R
     }
     let idle = idle(&report.checks);
     if !idle.is_empty() {
-        page.text(2, Ink::Faint, "kill nothing alone:")?;
+        page.text(2, Ink::Faint, "checks that kill no mutant alone:")?;
     }
     for it in idle.iter().take(limit(style)) {
         let left = format!("{} ({})", one_line(it.label), plural(it.checks, "check"));

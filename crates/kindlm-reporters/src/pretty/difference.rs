@@ -6,6 +6,7 @@ use kindlm_types::AssertionResult;
 
 use super::paths::{self, Change};
 use super::text::{VALUE_BYTES, head_of};
+use crate::amount::count;
 use crate::diff::{self, DiffLine, LineKind};
 use crate::evidence;
 use crate::page::{Ink, Page, Span};
@@ -111,9 +112,9 @@ fn write(page: &mut Page<'_>, indent: usize, lines: &[DiffLine], most: usize) ->
         }));
         page.spans(indent, 2, &spans)?;
     }
-    let more = near.len().saturating_sub(most);
-    if more > 0 {
-        page.text(indent, Ink::Faint, &format!("… {more} more lines differ"))?;
+    match near.iter().skip(most).filter(|at| changed(**at)).count() as u64 {
+        0 => Ok(()),
+        1 => page.text(indent, Ink::Faint, "… 1 more line differs"),
+        more => page.text(indent, Ink::Faint, &format!("… {} more lines differ", count(more))),
     }
-    Ok(())
 }

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kindlm_types::{AnyReport, ModelTotals, Summary};
-use unicode_width::UnicodeWidthStr as _;
 
 use super::case::mark;
 use crate::RenderError;
 use crate::amount::{count, duration, usd};
-use crate::page::{Ink, Page, Span};
+use crate::page::{Ink, Page, Span, columns};
 use crate::plain::one_line;
 
 /// The maximum number of tests in the table.
@@ -28,10 +27,10 @@ pub(super) fn render(
         return Ok(());
     }
     page.between(0, 0, &[(Ink::Strong, "Models")], &format!("{:>9}  {:>9}", "p50", "cost"))?;
-    let widest = summary.models.iter().map(|it| one_line(&it.model).width()).max().unwrap_or(0);
+    let widest = summary.models.iter().map(|it| columns(&one_line(&it.model))).max().unwrap_or(0);
     for model in &summary.models {
         let name = one_line(&model.model);
-        let name = format!("{name}{:1$}", "", widest.saturating_sub(name.width()) + 2);
+        let name = format!("{name}{:1$}", "", widest.saturating_sub(columns(&name)) + 2);
         let left = [(Ink::Plain, name.as_str()), (Ink::Faint, &rates(model))];
         page.between(2, widest + 2, &left, &amounts(model))?;
     }
@@ -85,12 +84,12 @@ fn table(
         cells.insert((case.case.clone(), column), (ink, cell));
     }
     let names: Vec<String> = order.iter().map(|it| shortened(&one_line(it))).collect();
-    let first = names.iter().map(|it| it.width()).max().unwrap_or(0);
+    let first = names.iter().map(|it| columns(it)).max().unwrap_or(0);
     let heads: Vec<String> = models.iter().map(|it| one_line(it)).collect();
-    let mut widths: Vec<usize> = heads.iter().map(|it| it.width().max(5)).collect();
+    let mut widths: Vec<usize> = heads.iter().map(|it| columns(it).max(5)).collect();
     for ((_, column), (_, cell)) in &cells {
         if let Some(width) = widths.get_mut(*column) {
-            *width = cell.width().max(*width);
+            *width = columns(cell).max(*width);
         }
     }
     let is_shared = order.len() < report.cases.len();
@@ -102,16 +101,16 @@ fn table(
     }
     let mut head = " ".repeat(first);
     for (name, width) in heads.iter().zip(&widths) {
-        let _ = write!(head, "  {name}{:1$}", "", width - name.width());
+        let _ = write!(head, "  {name}{:1$}", "", width - columns(name));
     }
     page.text(2, Ink::Faint, head.trim_end())?;
     for (test, name) in order.iter().zip(&names) {
         let mut parts: Vec<(Ink, String)> =
-            vec![(Ink::Plain, format!("{name}{:1$}", "", first - name.width()))];
+            vec![(Ink::Plain, format!("{name}{:1$}", "", first - columns(name)))];
         for (column, width) in widths.iter().enumerate() {
             let none = (Ink::Faint, "·".to_owned());
             let (ink, cell) = cells.get(&(test.clone(), column)).unwrap_or(&none);
-            parts.push((*ink, format!("  {cell}{:1$}", "", width.saturating_sub(cell.width()))));
+            parts.push((*ink, format!("  {cell}{:1$}", "", width.saturating_sub(columns(cell)))));
         }
         let spans: Vec<Span<'_>> = parts.iter().map(|(ink, text)| (*ink, text.as_str())).collect();
         page.spans(2, 2, &spans)?;
@@ -122,12 +121,12 @@ fn table(
 
 /// Cuts a name at the width of its column.
 fn shortened(name: &str) -> String {
-    if name.width() <= NAME {
+    if columns(name) <= NAME {
         return name.to_owned();
     }
     let mut short = String::new();
     for c in name.chars() {
-        if short.width() + 2 > NAME {
+        if columns(&short) + 2 > NAME {
             break;
         }
         short.push(c);

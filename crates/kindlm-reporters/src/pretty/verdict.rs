@@ -6,11 +6,10 @@ use kindlm_types::{
     AnyReport, CaseMark, Class, ExitStatus, FailureCode, GateOutcome, GateResult, Outcome, Summary,
     ecma,
 };
-use unicode_width::UnicodeWidthStr as _;
 
 use super::{assertions, causes, metrics, models, recap};
 use crate::amount::{cost, count, duration, judge_cost, plural, tokens};
-use crate::page::{Ink, NO_BREAK, Page};
+use crate::page::{Ink, NO_BREAK, Page, columns};
 use crate::plain::one_line;
 use crate::rerun::{self, word};
 use crate::{RenderError, Verbosity, verdict};
@@ -72,7 +71,7 @@ fn with_whole_asides(text: &str, room: usize) -> String {
     while let Some((before, after)) = rest.split_once('(') {
         let Some((aside, end)) = after.split_once(')') else { break };
         whole.extend([before, "("]);
-        if aside.width() + 2 > room {
+        if columns(aside) + 2 > room {
             whole.push_str(aside);
         } else {
             whole.push_str(&aside.replace(' ', NO_BREAK));
@@ -139,7 +138,7 @@ fn totals(
     if totals.saved_repeats > 0 {
         let planned = totals.executions + totals.saved_repeats;
         let saved = format!("{} of {}", count(totals.saved_repeats), plural(planned, "repeat"));
-        time = format!("{time}; {saved} saved, because the others decided");
+        time = format!("{time}; {saved} not needed for the decision");
     }
     if cached > 0 {
         time = format!("{time}, {} of them from the response store", count(cached));

@@ -218,10 +218,15 @@ fn identity(names: [&str; 3]) -> String {
     HEXLOWER.encode(&hash.finalize())
 }
 
-/// Returns a path as a relative URI, or as a `file` URI if the path begins with `/`.
+/// Returns a path as a relative URI, or as a `file` URI if the path begins with `/` or with a drive such as `C:`.
 fn uri(path: &str) -> String {
-    let scheme = if path.starts_with('/') { "file://" } else { "" };
-    format!("{scheme}{}", path_in_url(path))
+    match path.split_once(":/") {
+        Some((drive, rest)) if matches!(drive.as_bytes(), [it] if it.is_ascii_alphabetic()) => {
+            format!("file:///{drive}:/{}", path_in_url(rest))
+        }
+        _ if path.starts_with('/') => format!("file://{}", path_in_url(path)),
+        _ => path_in_url(path),
+    }
 }
 
 #[cfg(test)]
@@ -235,6 +240,8 @@ mod tests {
             ("a b/ü:1.yaml", "a%20b/%C3%BC%3A1.yaml"),
             ("/srv/kindlm.yaml", "file:///srv/kindlm.yaml"),
             ("../x.yaml", "../x.yaml"),
+            ("C:/a b/kindlm.yaml", "file:///C:/a%20b/kindlm.yaml"),
+            ("ab:/x.yaml", "ab%3A/x.yaml"),
         ] {
             assert_eq!(uri(path), expected);
         }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kindlm_reporters::{Style, Verbosity};
 use kindlm_testing::sample_report;
 use kindlm_types::{
-    AssertionResult, CaseChange, CaseChangeKind, CaseResult, MeasuredRate, Outcome, Quantity,
-    Verdict,
+    AssertionChange, AssertionResult, CaseChange, CaseChangeKind, CaseResult, Condition,
+    ConditionChange, MeasuredRate, Outcome, Quantity, Verdict,
 };
 use serde_json::Value;
 
@@ -267,7 +267,11 @@ fn all_reports_count_the_same_outcomes() {
     assert_eq!(failed, totals.failed + totals.errored + broken);
     let cost: f64 = csv::rows(&report).iter().filter_map(|it| it[6].parse::<f64>().ok()).sum();
     assert!((cost - totals.cost.known_usd).abs() < 1e-9, "{cost}");
-    let tokens: u64 = csv::rows(&report).iter().map(|it| it[7].parse::<u64>().unwrap()).sum();
+    let tokens: u64 = csv::rows(&report)
+        .iter()
+        .filter(|it| !it[7].is_empty())
+        .map(|it| it[7].parse::<u64>().unwrap())
+        .sum();
     assert_eq!(tokens, totals.tokens);
 }
 
@@ -387,6 +391,31 @@ fn all_reports_count_the_same_changes() {
         for text in [&markdown, &pretty] {
             assert!(text.contains(&it.case), "{} is missing in {text}", it.case);
         }
+    }
+}
+
+#[test]
+fn changes_that_are_not_listed_are_counted() {
+    let mut comparison = sample_report().comparison.unwrap();
+    let change = comparison.pass_rate.unwrap();
+    let assertion = |it| AssertionChange {
+        assertion: format!("check-{it}"),
+        label: None,
+        change,
+        adjusted_p_value: 0.0,
+    };
+    comparison.assertions = (0..23).map(assertion).collect();
+    let condition = |it| ConditionChange {
+        condition: Condition::Prompt,
+        name: Some(format!("prompt-{it}")),
+        before: None,
+        after: Some("sha256:aa".to_owned()),
+    };
+    comparison.differences = (0..21).map(condition).collect();
+    let text = kindlm_reporters::comparison_text(&comparison);
+    assert!(text.contains(" check-19: ") && !text.contains(" check-20: "), "{text}");
+    for line in ["  and 3 more assertions\n", "  and 1 more condition\n"] {
+        assert!(text.contains(line), "{text}");
     }
 }
 

@@ -35,3 +35,11 @@ fn each_execution_is_a_row() {
     }
     assert!(self::rows(&Report::default()).is_empty());
 }
+
+#[test]
+fn missing_tokens_are_an_empty_cell() {
+    let mut report = sample_report();
+    let execution = &mut report.cases[0].executions[0].execution;
+    execution.usage.total_tokens = 0;
+    assert_eq!(rows(&report)[0][7], "");
+}

@@ -305,8 +305,25 @@ fn tests_have_their_line_tags_and_properties() {
         assert_eq!(found.attributes.get("group").cloned().unwrap_or_default(), case.tags.join(" "));
         let printed: String = found.all("system-out").map(|it| it.text.as_str()).collect();
         let tokens = format!("[[PROPERTY|tokens={}]]", case.total_tokens);
-        assert_eq!(printed.contains(&tokens), case.outcome != Outcome::Skipped, "{printed}");
+        assert_eq!(printed.contains(&tokens), case.total_tokens > 0, "{printed}");
     }
+}
+
+#[test]
+fn missing_tokens_are_left_out() {
+    let mut report = green_report();
+    let is_written = |it: &Report| {
+        let xml = junit(it);
+        (xml.contains("name=\"tokens\""), xml.contains("[[PROPERTY|tokens="))
+    };
+    assert_eq!(is_written(&report), (true, true));
+    for case in &mut report.cases {
+        case.total_tokens = 0;
+        for result in &mut case.executions {
+            result.execution.usage.total_tokens = 0;
+        }
+    }
+    assert_eq!(is_written(&report), (false, false));
 }
 
 #[test]

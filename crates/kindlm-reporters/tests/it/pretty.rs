@@ -138,6 +138,26 @@ fn lines_stay_within_the_width() {
 }
 
 #[test]
+fn long_names_stay_within_the_width() {
+    use unicode_width::UnicodeWidthStr as _;
+    let mut report = sample_report();
+    let (id, long) = (report.models[0].id.clone(), "m".repeat(70));
+    report.models[0].id.clone_from(&long);
+    for case in report.cases.iter_mut().filter(|it| it.model == id) {
+        case.model.clone_from(&long);
+    }
+    // As a string, the sign has two columns; its characters alone have one.
+    for case in &mut report.cases {
+        case.case = format!("{} {}", "⚠️ ".repeat(60), case.case);
+    }
+    let text = render("pretty", &report, &style(Verbosity::Normal, false, 80));
+    assert!(text.contains("⚠️ ⚠️ ") && text.contains("mmmmmmmm"), "{text}");
+    for line in text.lines() {
+        assert!(line.width() <= 80, "{}: {line}", line.width());
+    }
+}
+
+#[test]
 fn a_model_cannot_write_to_the_terminal_or_to_ci() {
     for style in styles() {
         let text = render("pretty", &sample_report(), &style);
@@ -308,6 +328,12 @@ fn differences_have_paths_or_marked_gaps() {
     let shown: Vec<&str> = text.lines().map(str::trim).collect();
     let all = ["- a", "+ x", "1", "…", "4", "- b", "+ y"];
     assert!(shown.windows(all.len()).any(|it| it == all), "{text}");
+    // Equal lines beside the changes do not count as lines that differ.
+    let of =
+        |word: &str| -> String { (0..8).map(|it| format!("{word} {it}\nequal {it}\n")).collect() };
+    let long = diff(kindlm_types::DiffFormat::Text, &of("one"), &of("other"));
+    let text = render("pretty", &long, &Style::default());
+    assert!(text.contains("… 8 more lines differ\n"), "{text}");
 }
 
 #[test]
