@@ -18,6 +18,9 @@ use crate::store::Store;
 /// seconds after its end.
 pub const TRACE_DELAY: Duration = Duration::from_secs(10);
 
+/// The default time without a heartbeat after which the samples of a process return to the queue.
+pub const LEASE: Duration = Duration::from_mins(1);
+
 /// The default number of samples that are evaluated at once.
 pub const WORKERS: usize = 4;
 
@@ -44,9 +47,11 @@ pub struct App {
     pub(crate) keep_days: Option<u32>,
     /// The number of samples that are evaluated at once; at least 1.
     pub(crate) workers: usize,
+    /// The time without a heartbeat after which the samples of a process return to the queue.
+    pub(crate) lease: Duration,
     /// Counts requests and evaluations.
     pub(crate) metrics: Metrics,
-    /// Wakes a worker of the monitor after samples were stored.
+    /// Wakes the worker of the monitor after samples were stored.
     pub(crate) wake: Arc<Notify>,
     /// Locked while a request changes the file of a suite and stores its versions.
     pub(crate) suite_edits: Arc<Mutex<()>>,
@@ -77,6 +82,7 @@ impl App {
             trace_prices,
             keep_days: None,
             workers,
+            lease: LEASE,
             metrics,
             wake,
             suite_edits: Arc::default(),
@@ -94,6 +100,13 @@ impl App {
     #[must_use]
     pub fn with_workers(self, workers: usize) -> Self {
         Self { workers: workers.max(1), ..self }
+    }
+
+    /// Changes the time without a heartbeat after which the samples of a process return to the queue: [`LEASE`] by
+    /// default. All processes of a database need the same.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
     }
 
     /// Sets the age in days at which samples are deleted, with their results and feedback; `None` to delete none.

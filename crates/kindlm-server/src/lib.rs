@@ -25,9 +25,10 @@ mod runs;
 mod serving;
 pub mod store;
 mod traces;
+mod wake;
 
 pub use alerts::{Alerts, REFERENCE};
-pub use app::{App, TRACE_DELAY, WORKERS};
+pub use app::{App, LEASE, TRACE_DELAY, WORKERS};
 pub use delivery::{AlertUrl, Destination, NotAnAddress, deliver};
 pub use email::{Email, EmailError};
 pub use embed_origin::{EmbedOrigin, NotAnOrigin};

@@ -14,11 +14,10 @@ use kindlm_assertions::Redactor;
 use kindlm_run::calibrate::JudgeWatches;
 use kindlm_run::evaluate::service::RecordService;
 use kindlm_run::{OpenOptions, Project, Purpose, SCRIPT_WORKER, ServerModels, TracePrices, World};
-use kindlm_server::store::queue::LEASE;
 use kindlm_server::store::{DEFAULT_DATABASE, Store};
 use kindlm_server::{
-    AlertUrl, Alerts, App, Destination, Email, EmbedOrigin, REFERENCE, RunService, TRACE_DELAY,
-    WORKERS, app, deliver, listen, monitor, serve,
+    AlertUrl, Alerts, App, Destination, Email, EmbedOrigin, LEASE, REFERENCE, RunService,
+    TRACE_DELAY, WORKERS, app, deliver, listen, monitor, serve,
 };
 use token::TokenCommand;
 use url::Url;
@@ -47,8 +46,8 @@ struct Args {
     /// The number of records that are evaluated at once
     #[arg(long, default_value_t = 16)]
     concurrency: u16,
-    /// The time after which another server evaluates the samples that a killed server was evaluating
-    #[arg(long, value_name = "SECONDS", default_value_t = LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    /// The time after which another server evaluates the samples that a killed server was evaluating; the same for all servers
+    #[arg(long, value_name = "SECONDS", default_value_t = LEASE.as_secs(), value_parser = clap::value_parser!(u64).range(5..=86_400))]
     lease: u64,
     /// The number of samples that are evaluated in the background at once
     #[arg(long, default_value_t = WORKERS, value_parser = workers)]
@@ -145,7 +144,7 @@ fn run(args: &Args) -> Result<(), String> {
     let suites = args.suites.as_ref().map(suites).transpose()?;
     let destinations = destinations(args)?;
     runtime.block_on(async {
-        let store = open().await?.with_lease(Duration::from_secs(args.lease));
+        let store = open().await?;
         let has_tokens = store.has_tokens().await.map_err(|err| err.to_string())?;
         let listener = listen(args.listen, has_tokens).await.map_err(|err| err.to_string())?;
         let address = listener.local_addr().map_err(|err| err.to_string())?;
@@ -158,6 +157,7 @@ fn run(args: &Args) -> Result<(), String> {
         let services = App::new(records, runs.clone(), store.clone(), redactor)
             .with_embed_origins(args.embed_origin.clone())
             .with_workers(args.workers)
+            .with_lease(Duration::from_secs(args.lease))
             .with_keep_days(args.keep_days)
             .with_traces(Duration::from_secs(args.trace_delay), prices)
             .with_alerts(Alerts { reference: args.alert_reference, judge, link });

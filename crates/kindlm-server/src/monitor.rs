@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use apalis::layers::WorkerBuilderExt as _;
+use apalis::prelude::{AbortError, Attempt, BackendExt as _, BoxDynError, Data, WorkerBuilder};
+use apalis_postgres::PostgresStorage;
+use apalis_sqlite::SqliteStorage;
 use kindlm_run::evaluate::service::{CheckOutcome, failed_by_provider};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -9,13 +13,21 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::records::{self, Evaluated, Unevaluated};
-use crate::store::queue::{Leased, MAX_ATTEMPTS, NewResult};
+use crate::store::jobs::{JobPool, QUEUE, worker_name};
+use crate::store::queue::{NewResult, PendingSample};
 use crate::store::spending::{Reservation, today};
 use crate::store::traces::KEPT;
 use crate::store::{StoreError, pause_after};
+use crate::wake::Wake;
 
-/// The pause between two looks into the queue, for samples that other processes have stored or left.
+/// The pause between two looks into the queue, and after an error of the database.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// The number of heartbeats in the time after which a process without one counts as killed.
+const HEARTBEATS: u8 = 5;
+
+/// The highest number of attempts to evaluate a sample.
+const MAX_ATTEMPTS: usize = 5;
 
 /// The pause before the second attempt. Each later pause is four times as long: together 42 minutes.
 const RETRY: Duration = Duration::from_secs(30);
@@ -31,7 +43,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Evaluates samples, and deletes old data, until the future is dropped.
 ///
-/// Samples in work return to the queue when their lease ends.
+/// Then, samples in work return to the queue after the time of [`App::with_lease`].
 pub async fn monitor(app: App) {
     tokio::join!(delete_old(app.clone()), evaluate(app));
 }
@@ -62,78 +74,157 @@ async fn delete_inline_runs(app: &App, days: u32) {
 async fn delete_once(app: &App) -> Result<(), StoreError> {
     app.store.delete_traces(KEPT).await?;
     app.store.delete_keys().await?;
+    app.store.delete_workers().await?;
     let Some(days) = app.keep_days else { return Ok(()) };
     app.store.delete_old(days).await.map(drop)
 }
 
+/// Evaluates samples. After an error of the database, a new worker begins.
 async fn evaluate(app: App) {
-    let mut workers = JoinSet::new();
-    for _ in 0..app.workers {
-        workers.spawn(work(app.clone()));
-    }
-    // A worker ends only with a panic. Its sample counts an attempt, and the worker is replaced.
-    while workers.join_next().await.is_some() {
-        workers.spawn(work(app.clone()));
+    loop {
+        if let Err(err) = work(&app).await {
+            Problem::from(err).report_cause(app.runs.world());
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
-async fn work(app: App) {
-    loop {
-        let must_wait = match next(&app).await {
-            Ok(found) => !found,
+/// Runs a worker of apalis until it fails.
+///
+/// It takes one job at a time (`batch_size`): while it had others in its memory, it would send no heartbeat. It does not
+/// mark jobs as running (`lock_tasks`): a fetched job has its worker already.
+async fn work(app: &App) -> Result<(), StoreError> {
+    let (heartbeat, missed) = (app.lease / u32::from(HEARTBEATS), usize::from(HEARTBEATS));
+    let worker = WorkerBuilder::new(worker_name()?);
+    let wake = Wake::new(app.wake.clone(), PAUSE);
+    match app.store.job_pool() {
+        JobPool::Sqlite(pool) => {
+            let config = apalis_sqlite::Config::default()
+                .queue(QUEUE)
+                .batch_size(1)
+                .lock_tasks(false)
+                .heartbeat_interval(heartbeat)
+                .missed_heartbeats(missed);
+            let jobs = SqliteStorage::new(pool).with_config(config).poll_with_strategy(wake);
+            let worker = worker.backend(jobs).concurrency(app.workers).data(app.clone());
+            worker.build(handle).run().await?;
+        }
+        JobPool::Postgres(pool) => {
+            let config = apalis_postgres::Config::default()
+                .queue(QUEUE)
+                .batch_size(1)
+                .lock_tasks(false)
+                .heartbeat_interval(heartbeat)
+                .missed_heartbeats(missed);
+            let jobs = PostgresStorage::new(pool).with_config(config).poll_with_strategy(wake);
+            let worker = worker.backend(jobs).concurrency(app.workers).data(app.clone());
+            worker.build(handle).run().await?;
+        }
+    }
+    Ok(())
+}
+
+/// The end of an attempt.
+enum End {
+    /// The sample is decided, or it is not evaluated.
+    Done,
+    /// There will be another attempt.
+    Repeated,
+    /// The sample has failed.
+    Failed,
+}
+
+/// Runs a job of apalis: an attempt to evaluate a sample.
+async fn handle(sample: String, attempt: Attempt, app: Data<App>) -> Result<(), BoxDynError> {
+    let app = App::clone(&app);
+    let attempt = attempt.current();
+    // The task is aborted with the job. A panic ends only the task; in the worker, it would leave the job unfinished.
+    let mut task = JoinSet::new();
+    task.spawn({
+        let (app, sample) = (app.clone(), sample.clone());
+        async move { attempt_sample(&app, &sample, attempt).await }
+    });
+    let end = match task.join_next().await {
+        Some(Ok(end)) => end,
+        _ => after_panic(&app, &sample, attempt).await,
+    };
+    match end {
+        Ok(End::Done) => Ok(()),
+        Ok(End::Repeated) => Err("the evaluation will be repeated".into()),
+        Ok(End::Failed) => Err(AbortError::new("the sample has failed").into()),
+        Err(err) => {
+            let text = err.to_string();
+            Problem::from(err).report_cause(app.runs.world());
             // The database may answer again after the pause.
-            Err(err) => {
-                Problem::from(err).report_cause(app.runs.world());
-                true
-            }
-        };
-        if must_wait {
-            let _ = tokio::time::timeout(PAUSE, app.wake.notified()).await;
+            tokio::time::sleep(PAUSE).await;
+            Err(text.into())
         }
     }
 }
 
-/// Evaluates the next sample. Returns false if there is none.
-async fn next(app: &App) -> Result<bool, StoreError> {
-    let Some(leased) = app.store.lease_sample().await? else { return Ok(false) };
-    // There may be more samples, for another worker.
-    app.wake.notify_one();
-    if leased.attempts > MAX_ATTEMPTS {
-        let error = format!("the evaluation did not end in {MAX_ATTEMPTS} attempts");
-        app.store.fail_sample(&leased, &error).await?;
-        return Ok(true);
+/// Decides about a sample whose evaluation panicked.
+async fn after_panic(app: &App, id: &str, attempt: usize) -> Result<End, StoreError> {
+    match app.store.pending_sample(id).await? {
+        Some(sample) if attempt >= MAX_ATTEMPTS => {
+            fail(app, &sample, "the evaluation panicked, which is a bug").await
+        }
+        Some(sample) => repeat(app, &sample, attempt).await,
+        None => Ok(End::Done),
     }
-    let Some(agent) = app.store.agent(&leased.agent).await? else {
-        app.store.fail_sample(&leased, "the agent has no assertion set any more").await?;
-        return Ok(true);
+}
+
+/// Evaluates a sample, if it is still pending.
+async fn attempt_sample(app: &App, id: &str, attempt: usize) -> Result<End, StoreError> {
+    let Some(sample) = app.store.pending_sample(id).await? else {
+        app.store.remove_job(id).await?;
+        return Ok(End::Done);
+    };
+    if attempt > MAX_ATTEMPTS {
+        let error = format!("the evaluation did not end in {MAX_ATTEMPTS} attempts");
+        return fail(app, &sample, &error).await;
+    }
+    let Some(agent) = app.store.agent(&sample.agent).await? else {
+        return fail(app, &sample, "the agent has no assertion set any more").await;
     };
     let Some(reservation) = app.store.reserve_evaluation(&agent, today()).await? else {
-        app.store.leave_sample(&leased).await?;
-        return Ok(true);
+        app.store.leave_sample(&sample).await?;
+        return Ok(End::Done);
     };
-    let mut record = leased.body.clone();
+    let mut record = sample.body.clone();
     record.insert("set".to_owned(), Value::from(agent.set));
-    let evaluated = records::evaluate(app, serde_json::to_vec(&record)?).await;
-    match evaluated {
+    match records::evaluate(app, serde_json::to_vec(&record)?).await {
         Ok(evaluated) => {
             // The cost is stored first, so that the next evaluation sees it. If that fails, the results are stored anyway.
             let counted = app.store.add_cost(&reservation, evaluated.cost).await;
-            finish(app, &leased, &evaluated).await?;
+            let end = finish(app, &sample, &evaluated, attempt).await?;
             counted?;
+            Ok(end)
         }
         Err(unevaluated) => {
             let Unevaluated { problem, .. } = &unevaluated;
             problem.report_cause(app.runs.world());
-            let is_stored = if unevaluated.is_malformed() || leased.attempts >= MAX_ATTEMPTS {
-                app.store.fail_sample(&leased, &problem.detail).await
+            let end = if unevaluated.is_malformed() || attempt >= MAX_ATTEMPTS {
+                fail(app, &sample, &problem.detail).await
             } else {
-                release(app, &leased).await
+                repeat(app, &sample, attempt).await
             };
             tokio::spawn(add_late_cost(app.clone(), reservation, unevaluated));
-            is_stored?;
+            end
         }
     }
-    Ok(true)
+}
+
+/// Stores the error of a sample. apalis keeps its job as a killed one.
+async fn fail(app: &App, sample: &PendingSample, error: &str) -> Result<End, StoreError> {
+    app.store.fail_sample(sample, error).await?;
+    Ok(End::Failed)
+}
+
+/// Lets a sample wait for its next attempt. apalis repeats a failed job at its time.
+async fn repeat(app: &App, sample: &PendingSample, attempt: usize) -> Result<End, StoreError> {
+    let attempts = i64::try_from(attempt).unwrap_or(i64::MAX);
+    app.store.pause_sample(&sample.id, pause_after(RETRY, attempts)).await?;
+    Ok(End::Repeated)
 }
 
 /// Adds the cost of a record without results. After a timeout, its judges may answer later.
@@ -144,26 +235,26 @@ async fn add_late_cost(app: App, reservation: Reservation, unevaluated: Unevalua
     }
 }
 
-/// Stores the results of a sample. If a provider failed, this returns the sample to the queue while attempts are left.
-async fn finish(app: &App, leased: &Leased, evaluated: &Evaluated) -> Result<(), StoreError> {
-    let is_stored = if failed_by_provider(&evaluated.evaluation) && leased.attempts < MAX_ATTEMPTS {
-        release(app, leased).await?;
-        true
+/// Stores the results of a sample. If a provider failed, the sample waits for another attempt, if one is left.
+async fn finish(
+    app: &App,
+    sample: &PendingSample,
+    evaluated: &Evaluated,
+    attempt: usize,
+) -> Result<End, StoreError> {
+    let (end, is_counted) = if failed_by_provider(&evaluated.evaluation) && attempt < MAX_ATTEMPTS {
+        (repeat(app, sample, attempt).await?, true)
     } else {
         let results: Vec<NewResult> = evaluated.outcomes.iter().map(result).collect();
         let set = evaluated.set.as_deref().unwrap_or_default();
         let text = serde_json::to_string(evaluated)?;
-        app.store.finish_sample(leased, set, &text, &results, app.alerts.reference).await?
+        let reference = app.alerts.reference;
+        (End::Done, app.store.finish_sample(sample, set, &text, &results, reference).await?)
     };
-    if is_stored {
+    if is_counted {
         app.metrics.add_evaluation("sample", evaluated.evaluation.outcome);
     }
-    Ok(())
-}
-
-/// Returns a sample to the queue, for another attempt after a pause.
-async fn release(app: &App, leased: &Leased) -> Result<(), StoreError> {
-    app.store.release_sample(leased, pause_after(RETRY, leased.attempts)).await
+    Ok(end)
 }
 
 fn result(outcome: &CheckOutcome) -> NewResult {

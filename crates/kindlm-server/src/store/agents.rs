@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::alerts::{self, AGENT_REMOVED};
 use super::sampling::{Share, Strata, share_of, strata_of};
-use super::{Store, StoreError, now, time_text};
+use super::{Store, StoreError, jobs, now, time_text};
 
 /// The stored limit of the evaluations of an agent without a limit.
 pub(super) const UNLIMITED: i64 = -1;
@@ -131,7 +131,14 @@ impl Store {
     pub async fn remove_agent(&self, name: &str) -> Result<bool, StoreError> {
         let mut transaction = self.write().await?;
         // A transaction that stores results locks the sample before the agent. The same order here prevents a deadlock.
-        let sql = "UPDATE samples SET state = 'skipped' WHERE agent = $1 AND state = 'pending'";
+        let waiting = "agent = $1 AND state = 'pending'";
+        if !self.is_sqlite {
+            let sql = AssertSqlSafe(jobs::lock_of_samples(waiting));
+            sqlx::query(sql).bind(name).fetch_one(&mut *transaction).await?;
+        }
+        let sql = AssertSqlSafe(jobs::removal(waiting, self.is_sqlite));
+        sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
+        let sql = AssertSqlSafe(format!("UPDATE samples SET state = 'skipped' WHERE {waiting}"));
         sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
         let removed = sqlx::query("DELETE FROM agents WHERE name = $1")
             .bind(name)

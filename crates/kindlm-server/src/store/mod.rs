@@ -11,6 +11,7 @@ pub mod backup;
 pub mod deliveries;
 pub mod feedback_rates;
 pub mod idempotency;
+pub mod jobs;
 pub mod queue;
 pub mod rates;
 pub mod releases;
@@ -36,6 +37,8 @@ use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Transaction};
+
+use self::jobs::JobPool;
 
 /// The maximum number of open connections to the database.
 const CONNECTIONS: u32 = 8;
@@ -73,6 +76,9 @@ pub enum StoreError {
     /// A statement failed.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
+    /// The worker that takes samples from the queue failed.
+    #[error("the queue failed: {0}")]
+    Queue(#[from] apalis::prelude::WorkerError),
     /// An `Idempotency-Key` was used for two different requests.
     #[error("the `Idempotency-Key` was used for another request; use a new key for each request")]
     KeyReused,
@@ -119,8 +125,8 @@ pub enum StoreError {
 #[derive(Clone, Debug)]
 pub struct Store {
     pool: AnyPool,
+    jobs: JobPool,
     is_sqlite: bool,
-    lease: Duration,
 }
 
 impl Store {
@@ -143,7 +149,9 @@ impl Store {
             pragmas = &["PRAGMA journal_mode = WAL", BUSY];
         }
         let store = Self::connect(&url, pragmas).await?;
+        store.jobs.migrate().await?;
         sqlx::migrate!().run(&store.pool).await?;
+        store.add_unqueued().await?;
         Ok(store)
     }
 
@@ -191,7 +199,8 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(StoreError::Open)?;
-        Ok(Self { pool, is_sqlite, lease: queue::LEASE })
+        let jobs = JobPool::new(url, is_sqlite)?;
+        Ok(Self { pool, jobs, is_sqlite })
     }
 
     /// Checks that the database answers.
@@ -206,6 +215,7 @@ impl Store {
 
     /// Closes all connections.
     pub async fn close(&self) {
+        self.jobs.close().await;
         self.pool.close().await;
     }
 

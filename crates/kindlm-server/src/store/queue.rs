@@ -1,27 +1,19 @@
-//! The queue of samples that wait for their evaluation.
+//! The evaluation of pending samples: their results, or the reason why there is none.
 //!
-//! The queue is a column of the samples. So a sample enters it in the transaction that stores the sample, and leaves
-//! it in the transaction that stores the results. Any number of processes can take samples from it.
+//! A sample is decided once, in the transaction that stores its results. [`jobs`](super::jobs) has the queue.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 
 use super::alerts::{self, Decided, DecidedResult};
 use super::sampling::{self, Share, share_of};
-use super::{Store, StoreError, milliseconds, now};
+use super::{Store, StoreError, jobs};
 
-/// The default of [`Store::with_lease`]. It is longer than the time limit of an evaluation.
-pub const LEASE: Duration = Duration::from_mins(5);
-
-/// The highest number of times that a sample is taken.
-pub const MAX_ATTEMPTS: i64 = 5;
-
-/// A sample that this process evaluates.
+/// A sample that waits for its evaluation.
 #[derive(Clone, Debug)]
-pub struct Leased {
+pub struct PendingSample {
     /// The id of the sample.
     pub id: String,
     /// The agent.
@@ -30,8 +22,6 @@ pub struct Leased {
     pub version: String,
     /// The whole sample.
     pub body: Map<String, Value>,
-    /// The number of times that the sample was taken, with this one.
-    pub attempts: i64,
     received_at: i64,
     share: Share,
 }
@@ -59,59 +49,38 @@ pub struct StateCount {
 }
 
 impl Store {
-    /// Changes the time after which another process may take a sample of this process; [`LEASE`] by default.
-    ///
-    /// If an evaluation takes longer, it is repeated. Only the result of the last process that took the sample is
-    /// stored.
-    #[must_use]
-    pub fn with_lease(self, lease: Duration) -> Self {
-        Self { lease, ..self }
-    }
-
-    /// Takes the oldest pending sample; `None` if there is none. Until its lease ends, no other call returns it.
+    /// Returns a sample that waits for its evaluation; `None` if it is decided, or there is no such sample.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
-    pub async fn lease_sample(&self) -> Result<Option<Leased>, StoreError> {
-        // PostgreSQL would wait for the rows of other processes.
-        let lock = if self.is_sqlite { "" } else { " FOR UPDATE SKIP LOCKED" };
-        let sql = format!(
-            "UPDATE samples SET leased_until = $1, attempts = attempts + 1 WHERE id = (\
-            SELECT id FROM samples WHERE state = 'pending' AND leased_until <= $2 \
-            ORDER BY received_at, id LIMIT 1{lock}) \
-            RETURNING id, agent, version, body, attempts, received_at, share"
-        );
-        let now = now();
-        let row = sqlx::query(AssertSqlSafe(sql))
-            .bind(now + milliseconds(self.lease))
-            .bind(now)
-            .fetch_optional(&self.pool)
-            .await?;
+    pub async fn pending_sample(&self, id: &str) -> Result<Option<PendingSample>, StoreError> {
+        let sql = "SELECT id, agent, version, body, received_at, share FROM samples \
+            WHERE id = $1 AND state = 'pending'";
+        let row = sqlx::query(sql).bind(id).fetch_optional(&self.pool).await?;
         let Some(row) = row else { return Ok(None) };
         let body: String = row.try_get("body")?;
-        Ok(Some(Leased {
+        Ok(Some(PendingSample {
             id: row.try_get("id")?,
             agent: row.try_get("agent")?,
             version: row.try_get("version")?,
             body: serde_json::from_str(&body)?,
-            attempts: row.try_get("attempts")?,
             received_at: row.try_get("received_at")?,
             share: share_of(&row)?,
         }))
     }
 
-    /// Stores the evaluation of a sample, and removes the sample from the queue. Starts and ends alerts.
+    /// Stores the evaluation of a sample, and removes its job. Starts and ends alerts.
     ///
     /// `reference` is the number of results with which the later ones of an assertion are compared. Returns false, and
-    /// stores nothing, if the lease has ended and another process has taken the sample.
+    /// stores nothing, if the sample is decided already: another process may have evaluated it too.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
     pub async fn finish_sample(
         &self,
-        leased: &Leased,
+        sample: &PendingSample,
         set: &str,
         evaluation: &str,
         results: &[NewResult],
@@ -120,11 +89,10 @@ impl Store {
         let mut transaction = self.write().await?;
         let done = sqlx::query(
             "UPDATE samples SET state = 'done', evaluation = $1 \
-            WHERE id = $2 AND state = 'pending' AND attempts = $3",
+            WHERE id = $2 AND state = 'pending'",
         )
         .bind(evaluation)
-        .bind(&leased.id)
-        .bind(leased.attempts)
+        .bind(&sample.id)
         .execute(&mut *transaction)
         .await?;
         if done.rows_affected() == 0 {
@@ -138,22 +106,23 @@ impl Store {
                 received_at, share{column}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9{value})"
             );
             let query = sqlx::query(AssertSqlSafe(sql))
-                .bind(&leased.id)
+                .bind(&sample.id)
                 .bind(position)
-                .bind(&leased.agent)
-                .bind(&leased.version)
+                .bind(&sample.agent)
+                .bind(&sample.version)
                 .bind(set)
                 .bind(assertion)
                 .bind(status)
-                .bind(leased.received_at)
-                .bind(leased.share.millionths());
+                .bind(sample.received_at)
+                .bind(sample.share.millionths());
             let query = match score {
                 Some(score) => query.bind(*score),
                 None => query,
             };
             query.execute(&mut *transaction).await?;
         }
-        self.watch(&mut transaction, leased, set, results, reference).await?;
+        jobs::remove(&mut transaction, &sample.id, self.is_sqlite).await?;
+        self.watch(&mut transaction, sample, set, results, reference).await?;
         transaction.commit().await?;
         Ok(true)
     }
@@ -162,14 +131,14 @@ impl Store {
     async fn watch(
         &self,
         transaction: &mut Transaction<'_, Any>,
-        leased: &Leased,
+        sample: &PendingSample,
         set: &str,
         results: &[NewResult],
         reference: u64,
     ) -> Result<(), StoreError> {
-        let Leased { agent, version, .. } = leased;
+        let PendingSample { agent, version, .. } = sample;
         // A sample with an error is evaluated at any rate, and would make the results worse at a low rate.
-        if leased.share == Share::NONE
+        if sample.share == Share::NONE
             || !sampling::lock(transaction, agent, self.is_sqlite).await?
         {
             return Ok(());
@@ -178,40 +147,17 @@ impl Store {
         alerts::add_results(transaction, &Decided { agent, version, set, results, reference }).await
     }
 
-    /// Removes a sample that cannot be evaluated from the queue, and stores the error. Does nothing if the sample was
-    /// leased again.
+    /// Stores the reason why a sample cannot be evaluated. Does nothing if the sample is decided already.
+    ///
+    /// Its job stays in the queue as a failed one until the sample is deleted.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
-    pub async fn fail_sample(&self, leased: &Leased, error: &str) -> Result<(), StoreError> {
+    pub async fn fail_sample(&self, sample: &PendingSample, error: &str) -> Result<(), StoreError> {
         let evaluation = serde_json::json!({"error": error}).to_string();
-        sqlx::query(
-            "UPDATE samples SET state = 'failed', evaluation = $1 \
-            WHERE id = $2 AND state = 'pending' AND attempts = $3",
-        )
-        .bind(evaluation)
-        .bind(&leased.id)
-        .bind(leased.attempts)
-        .execute(&self.pool)
-        .await?;
-        Ok(())
-    }
-
-    /// Returns a sample to the queue, for an attempt after `pause`. Does nothing if the sample was leased again.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the database fails.
-    pub async fn release_sample(&self, leased: &Leased, pause: Duration) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE samples SET leased_until = $1 WHERE id = $2 AND state = 'pending' AND attempts = $3",
-        )
-        .bind(now() + milliseconds(pause))
-        .bind(&leased.id)
-        .bind(leased.attempts)
-        .execute(&self.pool)
-        .await?;
+        let sql = "UPDATE samples SET state = 'failed', evaluation = $1 WHERE id = $2 AND state = 'pending'";
+        sqlx::query(sql).bind(evaluation).bind(&sample.id).execute(&self.pool).await?;
         Ok(())
     }
 

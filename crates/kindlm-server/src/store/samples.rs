@@ -9,6 +9,7 @@ use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 use utoipa::ToSchema;
 
 use super::idempotency::RequestKey;
+use super::jobs::{self, NewJob};
 use super::sampling::{Sampling, Share, sampling};
 use super::{Store, StoreError, alerts, now, random, releases, time_text};
 
@@ -179,7 +180,7 @@ impl Store {
         }
         let mut result = Stored { stored: 0, duplicates: 0, ids: Vec::new(), is_repetition: false };
         let mut samplings: HashMap<&str, Option<Sampling>> = HashMap::new();
-        let mut versions = BTreeSet::new();
+        let (mut versions, mut new_jobs) = (BTreeSet::new(), Vec::new());
         for sample in samples {
             let agent = &sample.agent;
             let id = sample.id.clone().map_or_else(|| random(16), Ok)?;
@@ -188,8 +189,9 @@ impl Store {
             }
             let choice = samplings.get(agent.as_str()).and_then(Option::as_ref);
             let choice = Choice::of(choice, &id, sample);
-            if insert(&mut transaction, sample, &id, choice, 0).await? {
+            if insert(&mut transaction, sample, &id, choice).await? {
                 result.stored += 1;
+                new_jobs.extend(choice.is_evaluated.then(|| NewJob::first(&id, 0)));
                 versions.insert((agent.clone(), sample.version.clone()));
             } else if is_stored(&mut transaction, sample, &id).await? {
                 result.duplicates += 1;
@@ -198,6 +200,7 @@ impl Store {
             }
             result.ids.push(id);
         }
+        jobs::add(&mut transaction, &new_jobs, self.is_sqlite).await?;
         releases::add(&mut transaction, &versions, &BTreeSet::new()).await?;
         if let Some(key) = key {
             key.answer(&mut transaction, &result).await?;
@@ -284,13 +287,19 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Deletes the samples that match, with their feedback, results and traces. Returns their number.
+    /// Deletes the samples that match, with their feedback, results, traces and jobs. Returns their number.
     pub(super) async fn delete_matching(
         &self,
         transaction: &mut Transaction<'_, Any>,
         filter: &SampleFilter,
     ) -> Result<u64, StoreError> {
         let condition = filter.condition();
+        if !self.is_sqlite {
+            let sql = jobs::lock_of_samples(&condition);
+            self.filtered(sql, filter).fetch_one(&mut **transaction).await?;
+        }
+        let sql = jobs::removal(&condition, self.is_sqlite);
+        self.filtered(sql, filter).execute(&mut **transaction).await?;
         let sql = format!(
             "DELETE FROM feedback WHERE sample_id IN (SELECT id FROM samples WHERE {condition})"
         );
@@ -409,7 +418,7 @@ impl Store {
 pub(super) struct Choice {
     /// The rate with which the sample was chosen; [`Share::NONE`] if it was not chosen.
     pub(super) share: Share,
-    is_evaluated: bool,
+    pub(super) is_evaluated: bool,
 }
 
 impl Choice {
@@ -443,19 +452,16 @@ async fn is_stored(
 }
 
 /// Stores a sample, unless its id exists. Returns true if it was stored.
-///
-/// `due` is the earliest time of its evaluation, in milliseconds since 1970.
 pub(super) async fn insert(
     transaction: &mut Transaction<'_, Any>,
     sample: &NewSample,
     id: &str,
     choice: Choice,
-    due: i64,
 ) -> Result<bool, StoreError> {
     let NewSample { agent, subject, version, body, .. } = sample;
     let inserted = sqlx::query(
-        "INSERT INTO samples (id, agent, subject, version, state, body, received_at, leased_until, share, tags) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO samples (id, agent, subject, version, state, body, received_at, share, tags) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
     )
     .bind(id)
     .bind(agent)
@@ -464,7 +470,6 @@ pub(super) async fn insert(
     .bind(choice.state())
     .bind(serde_json::to_string(body)?)
     .bind(now())
-    .bind(due)
     .bind(choice.share.millionths())
     .bind(written_tags(body))
     .execute(&mut **transaction)

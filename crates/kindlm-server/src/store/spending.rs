@@ -8,8 +8,8 @@ use sqlx::Row as _;
 use utoipa::ToSchema;
 
 use super::agents::{Agent, DailyBudget, UNLIMITED};
-use super::queue::Leased;
-use super::{Store, StoreError, now};
+use super::queue::PendingSample;
+use super::{Store, StoreError, jobs, now};
 
 /// A day in milliseconds.
 pub(super) const DAY: i64 = 24 * 60 * 60 * 1000;
@@ -108,21 +108,17 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a sample whose evaluation is not in the budget from the queue. Does nothing if the sample was leased
-    /// again.
+    /// Removes the job of a sample whose evaluation is not in the budget. Does nothing if the sample is decided already.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
-    pub async fn leave_sample(&self, leased: &Leased) -> Result<(), StoreError> {
-        sqlx::query(
-            "UPDATE samples SET state = 'over-budget' WHERE id = $1 AND state = 'pending' AND attempts = $2",
-        )
-        .bind(&leased.id)
-        .bind(leased.attempts)
-        .execute(&self.pool)
-        .await?;
-        Ok(())
+    pub async fn leave_sample(&self, sample: &PendingSample) -> Result<(), StoreError> {
+        let mut transaction = self.write().await?;
+        let sql = "UPDATE samples SET state = 'over-budget' WHERE id = $1 AND state = 'pending'";
+        sqlx::query(sql).bind(&sample.id).execute(&mut *transaction).await?;
+        jobs::remove(&mut transaction, &sample.id, self.is_sqlite).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Returns the evaluations of a day (see [`today`]) by agent. Agents without evaluations are left out.

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::{Any, Row as _, Transaction};
+use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 
+use super::jobs::{self, NewJob};
 use super::samples::{Choice, NewSample, insert};
 use super::sampling::sampling;
 use super::{Store, StoreError, digest, milliseconds, now, releases};
@@ -97,6 +98,27 @@ struct Change {
     refused: Option<String>,
 }
 
+/// Where the samples of traces wait for their evaluation.
+#[derive(Clone, Copy)]
+struct Queue {
+    /// The time of the evaluation, in milliseconds since 1970.
+    due: i64,
+    is_sqlite: bool,
+}
+
+impl Queue {
+    /// Adds the job of a sample, if the sample is evaluated.
+    async fn add(
+        self,
+        transaction: &mut Transaction<'_, Any>,
+        id: &str,
+        choice: Choice,
+    ) -> Result<(), StoreError> {
+        let job = choice.is_evaluated.then(|| NewJob::first(id, self.due));
+        jobs::add(transaction, job.as_slice(), self.is_sqlite).await
+    }
+}
+
 /// A row of the table of traces.
 struct TraceRow {
     has_sample: bool,
@@ -120,10 +142,11 @@ impl Store {
     ) -> Result<StoredTraces, StoreError> {
         let mut transaction = self.write().await?;
         let (mut stored, mut versions) = (StoredTraces::default(), BTreeSet::new());
+        let queue = Queue { due: now() + milliseconds(delay), is_sqlite: self.is_sqlite };
         let mut left = BTreeSet::new();
         // All requests lock traces in the order of their ids, so two requests cannot wait for each other.
         for (id, part) in parts {
-            match add_part(&mut transaction, &id, part, delay, read).await? {
+            match add_part(&mut transaction, &id, part, queue, read).await? {
                 Effect::None => {}
                 Effect::Sample(Change { release, old_release, refused }) => {
                     stored.samples += u64::from(old_release.is_none());
@@ -168,7 +191,7 @@ async fn add_part(
     transaction: &mut Transaction<'_, Any>,
     id: &str,
     part: TracePart,
-    delay: Duration,
+    queue: Queue,
     read: &ReadTrace,
 ) -> Result<Effect, StoreError> {
     let row = lock(transaction, id).await?;
@@ -216,7 +239,7 @@ async fn add_part(
         }
         TraceReading::Sample(sample) => {
             let old_release = if row.has_sample {
-                let Some(old) = change(transaction, id, &sample).await? else {
+                let Some(old) = change(transaction, id, &sample, queue).await? else {
                     let why =
                         "the sample of the trace was evaluated before, or is not stored any more";
                     let refused = refused.or_else(|| parts.part.map(|_| why.to_owned()));
@@ -225,11 +248,11 @@ async fn add_part(
                 Some(old)
             } else {
                 let choice = choice(transaction, id, &sample).await?;
-                let due = now() + milliseconds(delay);
-                if !insert(transaction, &sample, id, choice, due).await? {
+                if !insert(transaction, &sample, id, choice).await? {
                     let why = "a sample with the id of the trace is stored already".to_owned();
                     return refuse(transaction, id, parts.lost, why).await;
                 }
+                queue.add(transaction, id, choice).await?;
                 None
             };
             Effect::Sample(Change { release: (sample.agent, sample.version), old_release, refused })
@@ -354,26 +377,39 @@ async fn change(
     transaction: &mut Transaction<'_, Any>,
     id: &str,
     sample: &NewSample,
+    queue: Queue,
 ) -> Result<Option<(String, String)>, StoreError> {
-    let sql = "SELECT agent, version FROM samples WHERE id = $1";
-    let Some(old) = sqlx::query(sql).bind(id).fetch_optional(&mut **transaction).await? else {
-        return Ok(None);
+    let lock = if queue.is_sqlite { "" } else { " FOR UPDATE" };
+    let sql = format!("SELECT agent, version, state FROM samples WHERE id = $1{lock}");
+    let old = sqlx::query(AssertSqlSafe(sql)).bind(id).fetch_optional(&mut **transaction).await?;
+    let Some(old) = old else { return Ok(None) };
+    let state: String = old.try_get("state")?;
+    let may_change = match state.as_str() {
+        "skipped" => true,
+        "pending" => jobs::is_untouched(transaction, id, queue.is_sqlite).await?,
+        _ => false,
     };
-    let old = (old.try_get("agent")?, old.try_get("version")?);
+    if !may_change {
+        return Ok(None);
+    }
     let choice = choice(transaction, id, sample).await?;
     let NewSample { agent, subject, version, body, .. } = sample;
-    let changed = sqlx::query(
-        "UPDATE samples SET agent = $1, subject = $2, version = $3, body = $4, state = $5, share = $6 WHERE id = $7 \
-        AND (state = 'skipped' OR state = 'pending' AND attempts = 0)",
-    )
-    .bind(agent)
-    .bind(subject)
-    .bind(version)
-    .bind(serde_json::to_string(body)?)
-    .bind(choice.state())
-    .bind(choice.share.millionths())
-    .bind(id)
-    .execute(&mut **transaction)
-    .await?;
-    Ok((changed.rows_affected() > 0).then_some(old))
+    let sql = "UPDATE samples SET agent = $1, subject = $2, version = $3, body = $4, state = $5, share = $6 \
+        WHERE id = $7";
+    sqlx::query(sql)
+        .bind(agent)
+        .bind(subject)
+        .bind(version)
+        .bind(serde_json::to_string(body)?)
+        .bind(choice.state())
+        .bind(choice.share.millionths())
+        .bind(id)
+        .execute(&mut **transaction)
+        .await?;
+    match (state.as_str(), choice.state()) {
+        ("skipped", "pending") => queue.add(transaction, id, choice).await?,
+        ("pending", "skipped") => jobs::remove(transaction, id, queue.is_sqlite).await?,
+        _ => {}
+    }
+    Ok(Some((old.try_get("agent")?, old.try_get("version")?)))
 }

@@ -77,6 +77,15 @@ fn samples_are_evaluated_with_the_set_of_their_agent() {
     assert!(items[4]["evaluation"].is_null());
     let error = items[5]["evaluation"]["error"].as_str().unwrap();
     assert!(error.contains("`agent_output`"), "{error}");
+    // The job of the failed sample is kept. The others are gone with their results.
+    let killed = "SELECT count(*) AS n FROM Jobs WHERE idempotency_key = '5' AND status = 'Killed'";
+    let end = Instant::now() + Duration::from_mins(1);
+    // The engine notes the end of a job after the sample has it.
+    while count(folder.path(), killed) == 0 {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(count(folder.path(), "SELECT count(*) AS n FROM Jobs"), 1);
     let found = rates(&server, "?agent=shop");
     assert_eq!(found.len(), 1, "{found:?}");
     let rate = &found[0];
@@ -342,7 +351,7 @@ fn scores_and_edits_are_measured_for_people() {
 #[test]
 fn killed_server_loses_and_repeats_nothing() {
     const SAMPLES: usize = 400;
-    /// The samples that the killed process was evaluating. Their leases have not ended yet.
+    /// The samples that the killed process was evaluating. It does not count as killed yet.
     const WORKERS: usize = 4;
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), 1.0);
@@ -459,7 +468,7 @@ async fn end_pauses(folder: &std::path::Path) {
     sqlx::any::install_default_drivers();
     let url = format!("sqlite://{}", folder.join("kindlm.db").display());
     let pool = sqlx::AnyPool::connect(&url).await.unwrap();
-    sqlx::query("UPDATE samples SET leased_until = 0").execute(&pool).await.unwrap();
+    sqlx::query("UPDATE Jobs SET run_at = 0").execute(&pool).await.unwrap();
     pool.close().await;
 }
 

@@ -9,7 +9,7 @@ use kindlm_server::store::tokens::Scope;
 use serde_json::{Value, json};
 
 use crate::server::Server;
-use crate::store::all;
+use crate::store::{all, old_samples_become_jobs};
 
 #[tokio::test]
 async fn postgres_keeps_everything() {
@@ -19,6 +19,10 @@ async fn postgres_keeps_everything() {
     };
     let cluster = Cluster::start(&bin);
     all(&cluster.url).await;
+    let pool = sqlx::PgPool::connect(&cluster.url).await.unwrap();
+    sqlx::query("CREATE DATABASE old").execute(&pool).await.unwrap();
+    pool.close().await;
+    old_samples_become_jobs(&cluster.url.replace("/postgres", "/old")).await;
     let store = Store::open(&cluster.url).await.unwrap();
     let token = store.create_token("test", &[Scope::Admin]).await.unwrap();
     store.close().await;

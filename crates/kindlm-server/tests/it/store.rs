@@ -1,9 +1,10 @@
 //! The store on SQLite. `postgres.rs` runs the same tests on PostgreSQL.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apalis::prelude::WorkerContext;
 use kindlm_run::evaluate::service::JudgeCost;
 use kindlm_server::store::Store;
 use kindlm_server::store::StoreError;
@@ -14,7 +15,8 @@ use kindlm_server::store::attention::{AttentionFilter, SampleCounts};
 use kindlm_server::store::backlog::Backlog;
 use kindlm_server::store::feedback_rates::FeedbackFilter;
 use kindlm_server::store::idempotency::RequestKey;
-use kindlm_server::store::queue::{Leased, NewResult};
+use kindlm_server::store::jobs::{JobPool, QUEUE};
+use kindlm_server::store::queue::{NewResult, PendingSample};
 use kindlm_server::store::rates::{Counts, Period, PeriodResults, RateFilter};
 use kindlm_server::store::samples::{Cursor, NewFeedback, NewSample, SampleFilter};
 use kindlm_server::store::sampling::{Strata, is_sampled};
@@ -48,11 +50,70 @@ fn decided(assertion: &str, status: &str) -> NewResult {
     NewResult { assertion, status, score, judged: String::new() }
 }
 
+async fn pending(store: &Store, id: &str) -> PendingSample {
+    store.pending_sample(id).await.unwrap().unwrap()
+}
+
 /// Stores a sample, and finishes it with these results.
 async fn finish(store: &Store, sample: NewSample, set: &str, results: &[NewResult]) {
+    let id = sample.id.clone().unwrap();
     store.add_samples(&[sample], None).await.unwrap();
-    let leased = store.lease_sample().await.unwrap().unwrap();
-    assert!(store.finish_sample(&leased, set, "{}", results, 20).await.unwrap());
+    let sample = pending(store, &id).await;
+    assert!(store.finish_sample(&sample, set, "{}", results, 20).await.unwrap());
+}
+
+/// Returns the samples of all jobs, in the order of the jobs.
+async fn jobs(store: &Store) -> Vec<String> {
+    match store.job_pool() {
+        JobPool::Sqlite(pool) => {
+            let sql = "SELECT idempotency_key FROM Jobs WHERE job_type = 'samples' ORDER BY id";
+            sqlx::query_scalar(sql).fetch_all(pool).await.unwrap()
+        }
+        JobPool::Postgres(pool) => {
+            let sql =
+                "SELECT idempotency_key FROM apalis.jobs WHERE job_type = 'samples' ORDER BY id";
+            sqlx::query_scalar(sql).fetch_all(pool).await.unwrap()
+        }
+    }
+}
+
+/// Fetches the next job as a worker of apalis does. Returns its sample, and the number of attempts before.
+async fn fetch(store: &Store) -> Option<(String, usize)> {
+    let worker = WorkerContext::new("test");
+    let mut jobs = match store.job_pool() {
+        JobPool::Sqlite(pool) => {
+            let sql = "INSERT INTO Workers (id, worker_type, storage_name) \
+                VALUES ('test', 'samples', '') ON CONFLICT DO NOTHING";
+            sqlx::query(sql).execute(pool).await.unwrap();
+            let config = apalis_sqlite::Config::default().queue(QUEUE).batch_size(1);
+            apalis_sqlite::queries::fetch_next(pool, &config, &worker).await.unwrap()
+        }
+        JobPool::Postgres(pool) => {
+            let sql = "INSERT INTO apalis.workers (id, worker_type, storage_name) \
+                VALUES ('test', 'samples', '') ON CONFLICT DO NOTHING";
+            sqlx::query(sql).execute(pool).await.unwrap();
+            let config = apalis_postgres::Config::default().queue(QUEUE).batch_size(1);
+            let mut connection = pool.acquire().await.unwrap();
+            apalis_postgres::queries::fetch_next(&mut *connection, &config, &worker).await.unwrap()
+        }
+    };
+    let job = jobs.pop()?;
+    Some((serde_json::from_slice(&job.args).unwrap(), job.attempt()))
+}
+
+/// Makes a fetched job fail, as a worker of apalis does.
+async fn fail_job(store: &Store, sample: &str) {
+    let set = "SET status = 'Failed', attempts = attempts + 1 WHERE idempotency_key = $1";
+    match store.job_pool() {
+        JobPool::Sqlite(pool) => {
+            let sql = sqlx::AssertSqlSafe(format!("UPDATE Jobs {set}"));
+            sqlx::query(sql).bind(sample).execute(pool).await.unwrap();
+        }
+        JobPool::Postgres(pool) => {
+            let sql = sqlx::AssertSqlSafe(format!("UPDATE apalis.jobs {set}"));
+            sqlx::query(sql).bind(sample).execute(pool).await.unwrap();
+        }
+    }
 }
 
 async fn tokens_are_found_until_they_are_revoked(store: &Store) {
@@ -164,36 +225,42 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     assert!((put.rate - 0.25).abs() < 1e-9);
     assert_eq!(store.put_agent("q", &settings("set", 1.0), "bob").await.unwrap().set, "set");
     assert_eq!(store.agents().await.unwrap(), [store.agent("q").await.unwrap().unwrap()]);
-    let samples = ["q1", "q2", "q3"].map(|it| sample(it, "q", ""));
+    let samples = ["q1", "q2", "q3", "q4"].map(|it| sample(it, "q", ""));
     store.add_samples(&samples, None).await.unwrap();
-    let lease = async || store.lease_sample().await.unwrap();
-    let first = lease().await.unwrap();
-    let second = lease().await.unwrap();
-    let third = lease().await.unwrap();
-    assert!(lease().await.is_none());
-    assert_eq!(BTreeSet::from([&first.id, &second.id, &third.id]).len(), 3);
-    // A released sample is leased again, and only the newer lease can finish it.
-    store.release_sample(&first, Duration::ZERO).await.unwrap();
-    let again = lease().await.unwrap();
-    assert_eq!((&again.id, again.attempts), (&first.id, 2));
-    store.release_sample(&again, Duration::ZERO).await.unwrap();
-    // A sample whose pause has ended comes before newer ones.
-    store.add_samples(&[sample("q4", "q", "")], None).await.unwrap();
-    let again = lease().await.unwrap();
-    let fourth = lease().await.unwrap();
-    assert_eq!((&again.id, again.attempts, fourth.id.as_str()), (&first.id, 3, "q4"));
-    store.fail_sample(&fourth, "no").await.unwrap();
-    let finish = async |leased: &Leased, statuses: &[&str]| {
+    // A repeated sample makes no second job.
+    store.add_samples(&samples, None).await.unwrap();
+    assert_eq!(jobs(store).await, ["q1", "q2", "q3", "q4"]);
+    let next = async || fetch(store).await;
+    let first = |id: &str| Some((id.to_owned(), 0));
+    for id in ["q1", "q2", "q3", "q4"] {
+        assert_eq!(next().await, first(id));
+    }
+    assert_eq!(next().await, None);
+    // A job that failed waits for the end of its pause. SQLite rounds it up to a second.
+    store.pause_sample("q1", Duration::from_hours(1)).await.unwrap();
+    fail_job(store, "q1").await;
+    assert_eq!(next().await, None);
+    store.pause_sample("q1", Duration::ZERO).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(next().await, Some(("q1".to_owned(), 1)));
+    let [one, two] = [pending(store, "q1").await, pending(store, "q2").await];
+    let [three, four] = [pending(store, "q3").await, pending(store, "q4").await];
+    store.fail_sample(&four, "no").await.unwrap();
+    let finish = async |sample: &PendingSample, statuses: &[&str]| {
         let results: Vec<NewResult> = statuses.iter().map(|it| decided("a", it)).collect();
-        store.finish_sample(leased, "set@1", "{\"score\": 1}", &results, 100).await.unwrap()
+        store.finish_sample(sample, "set@1", "{\"score\": 1}", &results, 100).await.unwrap()
     };
-    assert!(!finish(&first, &["failed"]).await);
-    assert!(finish(&again, &["passed", "failed"]).await);
-    assert!(!finish(&again, &["passed"]).await);
-    assert!(finish(&second, &["passed", "skipped", "errored"]).await);
-    store.fail_sample(&third, "no").await.unwrap();
-    assert!(!finish(&third, &["passed"]).await);
-    assert!(lease().await.is_none());
+    // Two processes may evaluate a sample. The first results count.
+    let same = one.clone();
+    assert!(finish(&one, &["passed", "failed"]).await);
+    assert!(!finish(&same, &["passed"]).await);
+    assert!(finish(&two, &["passed", "skipped", "errored"]).await);
+    store.fail_sample(&three, "no").await.unwrap();
+    store.fail_sample(&two, "no").await.unwrap();
+    assert!(!finish(&three, &["passed"]).await);
+    assert!(store.pending_sample("q1").await.unwrap().is_none());
+    // The jobs of evaluated samples are gone, and those of failed ones stay.
+    assert_eq!(jobs(store).await, ["q3", "q4"]);
     let filter = RateFilter {
         agent: "q".to_owned(),
         assertion: String::new(),
@@ -215,13 +282,14 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     assert_eq!([count("done"), count("failed"), count("pending")], [2, 2, 0]);
     assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 4);
     assert!(store.rates(&filter).await.unwrap().unwrap().is_empty());
+    assert!(jobs(store).await.is_empty());
 }
 
 async fn falls_start_and_end_alerts(store: &Store) {
     store.put_agent("fall", &settings("set", 1.0), "").await.unwrap();
     let finish = async |id: &str, set: &str, statuses: &[&str]| {
         store.add_samples(&[sample(id, "fall", "")], None).await.unwrap();
-        let leased = store.lease_sample().await.unwrap().unwrap();
+        let pending = pending(store, id).await;
         let result = |(status, judged): (&&str, &str)| NewResult {
             assertion: if judged.is_empty() { "word" } else { "polite" }.to_owned(),
             judged: judged.to_owned(),
@@ -229,7 +297,7 @@ async fn falls_start_and_end_alerts(store: &Store) {
         };
         let kinds = ["", "prompt-assertion"];
         let results: Vec<NewResult> = statuses.iter().zip(kinds).map(result).collect();
-        assert!(store.finish_sample(&leased, set, "{}", &results, 20).await.unwrap());
+        assert!(store.finish_sample(&pending, set, "{}", &results, 20).await.unwrap());
     };
     let all = AlertFilter::default();
     let standing = AlertFilter { agent: "fall".to_owned(), standing: Some(true) };
@@ -283,10 +351,10 @@ async fn samples_evaluated_for_their_error_are_not_compared(store: &Store) {
     for it in 0..40 {
         let failed = NewSample { has_error: true, ..sample(&format!("x{it}"), "rare", "") };
         store.add_samples(&[failed], None).await.unwrap();
-        let leased = store.lease_sample().await.unwrap().unwrap();
+        let pending = pending(store, &format!("x{it}")).await;
         let status = if it < 20 { "passed" } else { "failed" };
         let results = [decided("word", status)];
-        assert!(store.finish_sample(&leased, "set@1", "{}", &results, 20).await.unwrap());
+        assert!(store.finish_sample(&pending, "set@1", "{}", &results, 20).await.unwrap());
     }
     let filter = AlertFilter { agent: "rare".to_owned(), standing: None };
     assert_eq!(store.alerts(&filter).await.unwrap(), []);
@@ -341,9 +409,10 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
     }
 
     store.add_samples(&[sample("paid", "paid", "")], None).await.unwrap();
-    let leased = store.lease_sample().await.unwrap().unwrap();
-    store.leave_sample(&leased).await.unwrap();
-    assert!(store.lease_sample().await.unwrap().is_none());
+    assert_eq!(jobs(store).await, ["paid"]);
+    store.leave_sample(&pending(store, "paid").await).await.unwrap();
+    assert!(store.pending_sample("paid").await.unwrap().is_none());
+    assert!(jobs(store).await.is_empty());
     let filter = AttentionFilter { agent: "paid".to_owned(), ..AttentionFilter::default() };
     let counts = SampleCounts { samples: 1, evaluated: 0, over_budget: 1 };
     assert_eq!(store.evaluated_samples(&filter).await.unwrap(), counts);
@@ -393,7 +462,7 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     assert_eq!(done.refused.keys().collect::<Vec<_>>(), ["t2", "t3"]);
     assert_eq!(output("t1").await, is("a+root", "pending"));
     // The evaluation waits for later parts.
-    assert!(store.lease_sample().await.unwrap().is_none());
+    assert_eq!((jobs(store).await, fetch(store).await), (vec!["t1".to_owned()], None));
     assert_eq!(add(&[("t1", "c")], long).await, StoredTraces::default());
     assert_eq!(output("t1").await, is("a+root+c", "pending"));
     assert_eq!(incomplete("t1").await, "");
@@ -402,12 +471,12 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     assert_eq!(output("t2").await, is("root", "pending"));
     assert_eq!(incomplete("t2").await, "useless");
     // After the evaluation has begun, the sample does not change.
-    let leased = store.lease_sample().await.unwrap().unwrap();
-    assert_eq!(leased.id, "t2");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fetch(store).await, Some(("t2".to_owned(), 0)));
     let late = add(&[("t2", "d")], Duration::ZERO).await;
     assert!(late.refused["t2"].contains("evaluated before"), "{late:?}");
     assert_eq!(output("t2").await, is("root", "pending"));
-    store.fail_sample(&leased, "no").await.unwrap();
+    store.fail_sample(&pending(store, "t2").await, "no").await.unwrap();
     // Requests at the same time make one sample.
     let parts = ["root", "e", "f", "g"].map(|it| [("t4", it)]);
     let all = futures_util::future::join_all(parts.iter().map(|it| add(it, long))).await;
@@ -502,10 +571,10 @@ async fn waiting_samples_are_counted_from_the_oldest(store: &Store) {
     assert!(both.waiting == 2 && both.oldest.is_some() && both.oldest <= both.newest, "{both:?}");
     assert_eq!(store.backlog("").await.unwrap(), both);
     // A sample that is being evaluated waits until its results are stored.
-    for waiting in [1, 0] {
-        let leased = store.lease_sample().await.unwrap().unwrap();
+    for (id, waiting) in [("w1", 1), ("w2", 0)] {
+        assert_eq!(fetch(store).await, Some((id.to_owned(), 0)));
         assert_eq!(backlog().await.waiting, waiting + 1);
-        store.leave_sample(&leased).await.unwrap();
+        store.leave_sample(&pending(store, id).await).await.unwrap();
     }
     assert_eq!(backlog().await, Backlog { waiting: 0, oldest: None, newest: both.newest });
 }
@@ -616,7 +685,7 @@ async fn removed_agent_has_no_evaluations_and_no_alerts(store: &Store) {
     let ended = AlertFilter { standing: None, ..standing };
     assert_eq!(store.alerts(&ended).await.unwrap()[0].end_reason, "agent-removed");
     assert_eq!(store.sample("left-open").await.unwrap().unwrap().state, "skipped");
-    assert!(store.lease_sample().await.unwrap().is_none());
+    assert!(jobs(store).await.is_empty());
     let of_agent = SampleFilter { agent: Some("left".to_owned()), ..SampleFilter::default() };
     assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 42);
 }
@@ -680,8 +749,11 @@ async fn old_samples_are_deleted_in_portions(store: &Store) {
     let samples: Vec<NewSample> =
         (0..1_500).map(|it| sample(&format!("old-{it}"), "old", "")).collect();
     store.add_samples(&samples, None).await.unwrap();
+    store.put_agent("waits", &settings("set", 1.0), "").await.unwrap();
+    store.add_samples(&[sample("old-job", "waits", "")], None).await.unwrap();
     // Nothing is older than a day.
     assert_eq!(store.delete_old(1).await.unwrap(), 0);
+    assert_eq!(jobs(store).await, ["old-job"]);
     let all = SampleFilter::default();
     let total = async || store.samples(&all, 1, None).await.unwrap().total;
     assert!(total().await >= 1_500);
@@ -690,6 +762,7 @@ async fn old_samples_are_deleted_in_portions(store: &Store) {
         portions += store.delete_old(0).await.unwrap();
     }
     assert!(portions >= 2);
+    assert!(jobs(store).await.is_empty());
     assert_eq!(store.alerts(&AlertFilter::default()).await.unwrap(), []);
     assert_eq!(store.releases("", 0, i64::MAX).await.unwrap(), []);
 }
@@ -798,6 +871,61 @@ async fn rates_and_samples_are_filtered_by_tag_and_set(store: &Store) {
     }
 }
 
+async fn dead_workers_are_deleted(store: &Store) {
+    // The first worker of this name has no job any more.
+    fetch(store).await;
+    let workers = async || -> i64 {
+        match store.job_pool() {
+            JobPool::Sqlite(pool) => {
+                let sql = "SELECT count(*) FROM Workers";
+                sqlx::query_scalar(sql).fetch_one(pool).await.unwrap()
+            }
+            JobPool::Postgres(pool) => {
+                let sql = "SELECT count(*) FROM apalis.workers";
+                sqlx::query_scalar(sql).fetch_one(pool).await.unwrap()
+            }
+        }
+    };
+    store.delete_workers().await.unwrap();
+    assert_eq!(workers().await, 1);
+    match store.job_pool() {
+        JobPool::Sqlite(pool) => {
+            let sql = "UPDATE Workers SET last_seen = last_seen - 90000";
+            sqlx::query(sql).execute(pool).await.unwrap();
+        }
+        JobPool::Postgres(pool) => {
+            let sql = "UPDATE apalis.workers SET last_seen = last_seen - interval '25 hours'";
+            sqlx::query(sql).execute(pool).await.unwrap();
+        }
+    }
+    store.delete_workers().await.unwrap();
+    assert_eq!(workers().await, 0);
+}
+
+/// Opens a database of the version before jobs. Its pending samples become jobs, with their pauses and attempts.
+pub(crate) async fn old_samples_become_jobs(url: &str) {
+    sqlx::any::install_default_drivers();
+    let pool = sqlx::AnyPool::connect(url).await.unwrap();
+    sqlx::migrate!().run_to(7, &pool).await.unwrap();
+    let rows = [("p1", "pending", 0, 3), ("p2", "pending", i64::MAX / 4_000_000, 0)];
+    for (id, state, due, attempts) in rows.into_iter().chain([("d", "done", 0, 1)]) {
+        let sql = "INSERT INTO samples (id, agent, subject, body, received_at, state, leased_until, attempts) \
+            VALUES ($1, 'a', '', '{}', 1, $2, $3, $4)";
+        let query = sqlx::query(sql).bind(id).bind(state).bind(due).bind(attempts);
+        query.execute(&pool).await.unwrap();
+    }
+    pool.close().await;
+    for _ in 0..2 {
+        let store = Store::open(url).await.unwrap();
+        assert_eq!(jobs(&store).await, ["p1", "p2"]);
+        store.close().await;
+    }
+    let store = Store::open(url).await.unwrap();
+    assert_eq!(fetch(&store).await, Some(("p1".to_owned(), 3)));
+    assert_eq!(fetch(&store).await, None);
+    store.close().await;
+}
+
 pub(crate) async fn all(url: &str) {
     let store = Store::open(url).await.unwrap();
     tokens_are_found_until_they_are_revoked(&store).await;
@@ -822,6 +950,7 @@ pub(crate) async fn all(url: &str) {
     scores_are_correlated_with_thumbs(&store).await;
     edits_and_verdicts_are_counted(&store).await;
     old_samples_are_deleted_in_portions(&store).await;
+    dead_workers_are_deleted(&store).await;
     store.close().await;
     // Opening an existing database keeps its content.
     let store = Store::open(url).await.unwrap();
@@ -833,6 +962,8 @@ pub(crate) async fn all(url: &str) {
 async fn sqlite_keeps_everything() {
     let folder = tempfile::tempdir().unwrap();
     all(&format!("sqlite://{}", folder.path().join("a.db").display())).await;
+    let old = format!("sqlite://{}?mode=rwc", folder.path().join("old.db").display());
+    old_samples_become_jobs(&old).await;
     assert!(Store::open("mysql://localhost/x").await.is_err());
     for memory in ["sqlite::memory:", "sqlite://", "sqlite://a?mode=memory"] {
         let refused = Store::open(memory).await.unwrap_err();
