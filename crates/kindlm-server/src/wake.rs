@@ -45,3 +45,40 @@ impl PollStrategy for Wake {
         Poll::Ready(Some(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl std::task::Wake for Counter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn stored_samples_wake_the_worker_again() {
+        let stored = Arc::new(Notify::new());
+        let mut wake = Wake::new(Arc::clone(&stored), Duration::from_hours(1));
+        let counter = Arc::new(Counter::default());
+        let waker = Arc::clone(&counter).into();
+        // Returns whether the worker must look, and how often it was woken since the last call.
+        let mut is_due = || {
+            let due = wake.poll_drive(&mut Context::from_waker(&waker), &PollSnapshot::default());
+            (due.is_ready(), counter.0.swap(0, Ordering::SeqCst))
+        };
+        // The interval begins at once. Timers have the precision of a millisecond.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert_eq!(is_due(), (true, 1));
+        assert_eq!(is_due(), (false, 0));
+        stored.notify_one();
+        // The second wake is for jobs that a look into the queue has missed.
+        assert_eq!(is_due(), (true, 2));
+        assert_eq!(is_due(), (false, 0));
+    }
+}

@@ -436,6 +436,41 @@ fn sample_waits_until_its_judge_answers() {
 }
 
 #[test]
+fn attempts_of_a_sample_are_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge =
+        MockServer::answering(|_| MockReply::error(400, "the model is not loaded")).unwrap();
+    std::fs::write(folder.path().join("kindlm.yaml"), config(&judge)).unwrap();
+    let server = Server::start(folder.path(), &["-c", "kindlm.yaml"]);
+    judge_shop(&server);
+    send(
+        &server,
+        (0..2).map(|it| {
+            let mut sample = sample(it, "shop", &format!("sorry {it}"));
+            sample["agent_input"] = json!("q");
+            sample
+        }),
+    );
+    let end = Instant::now() + Duration::from_mins(2);
+    let waiting = "SELECT count(*) AS n FROM Jobs WHERE status = 'Failed' AND attempts = 1 AND run_at > unixepoch()";
+    while count(folder.path(), waiting) < 2 {
+        assert!(Instant::now() < end, "{}", server.get("/metrics").body);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The next attempt of the first sample is the last one. The other one had all attempts, without an end.
+    execute(
+        folder.path(),
+        "UPDATE Jobs SET run_at = 0, attempts = 4 + CAST(idempotency_key AS INTEGER)",
+    );
+    let items = evaluated(&server, 0);
+    let states: Vec<&Value> = items.iter().map(|it| &it["state"]).collect();
+    assert_eq!(states, ["done", "failed"]);
+    assert_eq!(items[0]["evaluation"]["outcome"], "errored");
+    let error = items[1]["evaluation"]["error"].as_str().unwrap();
+    assert_eq!(error, "the evaluation did not end in 5 attempts");
+}
+
+#[test]
 fn as_many_samples_are_evaluated_at_once_as_there_are_workers() {
     /// This is more than the default.
     const WORKERS: usize = 7;
@@ -463,12 +498,17 @@ fn as_many_samples_are_evaluated_at_once_as_there_are_workers() {
 }
 
 /// Ends the pauses of all samples in the database of a server.
+fn end_pauses(folder: &std::path::Path) {
+    execute(folder, "UPDATE Jobs SET run_at = 0");
+}
+
+/// Changes the database of a server.
 #[tokio::main(flavor = "current_thread")]
-async fn end_pauses(folder: &std::path::Path) {
+async fn execute(folder: &std::path::Path, sql: &'static str) {
     sqlx::any::install_default_drivers();
     let url = format!("sqlite://{}", folder.join("kindlm.db").display());
     let pool = sqlx::AnyPool::connect(&url).await.unwrap();
-    sqlx::query("UPDATE Jobs SET run_at = 0").execute(&pool).await.unwrap();
+    sqlx::query(sql).execute(&pool).await.unwrap();
     pool.close().await;
 }
 
