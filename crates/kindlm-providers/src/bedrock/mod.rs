@@ -1,5 +1,7 @@
 //! `bedrock`: the Converse API of Amazon Bedrock, and its embedding models.
 
+mod parts;
+
 use kindlm_types::{
     Embedding, FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
     Role, ToolCall, ToolChoice, Usage,
@@ -125,9 +127,10 @@ impl Codec for Bedrock {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
-        content::texts_only("bedrock", prompt)?;
+        let systems = prompt.messages.iter().filter(|it| it.role == Role::System);
+        systems.into_iter().try_for_each(|it| content::check_system("bedrock", it))?;
         let mut body = Map::new();
-        chat::put(&mut body, "messages", Some(messages(prompt)));
+        chat::put(&mut body, "messages", Some(messages(prompt)?));
         chat::put(&mut body, "system", system(prompt));
         chat::put(&mut body, "inferenceConfig", inference_config(prompt));
         chat::put(&mut body, "toolConfig", tool_config(prompt)?);
@@ -202,27 +205,30 @@ fn system(prompt: &Prompt) -> Option<Value> {
 
 /// Returns the conversation without system messages. Consecutive messages of one role become one message, because the
 /// API requires that the roles alternate.
-fn messages(prompt: &Prompt) -> Vec<Value> {
+fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     let mut out: Vec<Value> = Vec::new();
     for message in prompt.messages.iter().filter(|it| it.role != Role::System) {
         let role = if message.role == Role::Assistant { "assistant" } else { "user" };
-        let blocks = content(message);
+        let blocks = content(message)?;
         let open = out.last_mut().filter(|it| it["role"] == role);
         match open.and_then(|it| it["content"].as_array_mut()) {
             Some(open) => open.extend(blocks),
             None => out.push(json!({"role": role, "content": blocks})),
         }
     }
-    out
+    Ok(out)
 }
 
 /// Returns the blocks of a message. The API rejects an empty text beside calls.
-fn content(message: &Message) -> Vec<Value> {
+fn content(message: &Message) -> Result<Vec<Value>, ProviderError> {
     if message.role == Role::Tool {
-        return vec![json!({"toolResult": {
+        return Ok(vec![json!({"toolResult": {
             "toolUseId": message.tool_call_id,
             "content": [{"text": message.content}],
-        }})];
+        }})]);
+    }
+    if !message.parts.is_empty() {
+        return parts::blocks(message);
     }
     let has_text = !message.content.is_empty() || message.tool_calls.is_empty();
     let text = has_text.then(|| json!({"text": message.content}));
@@ -230,7 +236,7 @@ fn content(message: &Message) -> Vec<Value> {
         let input = chat::arguments_object(call);
         json!({"toolUse": {"toolUseId": call.id, "name": call.name, "input": input}})
     });
-    text.into_iter().chain(calls).collect()
+    Ok(text.into_iter().chain(calls).collect())
 }
 
 /// Returns the parameters; `None` without parameters.

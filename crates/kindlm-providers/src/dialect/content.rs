@@ -47,7 +47,8 @@ pub(crate) fn refused(provider: &str, media: &Media, Refused(why): &Refused) -> 
     unsupported(provider, &media.label(), why)
 }
 
-fn unsupported(provider: &str, label: &str, why: &str) -> ProviderError {
+/// Returns the error for a part with this label that an API does not accept.
+pub(crate) fn unsupported(provider: &str, label: &str, why: &str) -> ProviderError {
     let message = format!("cannot send {label}: {why}");
     ProviderError::new(ProviderErrorKind::Unsupported, provider, message)
 }
