@@ -31,8 +31,12 @@ pub fn output_of_model(execution: &Execution, calls: Option<CallForm>) -> Value 
 pub(crate) fn calls_value(form: CallForm, execution: &Execution) -> Option<Value> {
     match &execution.output_json {
         Some(value) if execution.output.is_empty() => Some(value.clone()),
-        _ if execution.tool_calls.is_empty() => None,
-        _ => Some(form.output(&execution.output, &execution.tool_calls)),
+        // The provider itself answered calls that have a response, so they are no output.
+        _ if execution.tool_calls.iter().all(|it| it.response.is_some()) => None,
+        _ => {
+            let calls = execution.tool_calls.iter().filter(|it| it.response.is_none());
+            Some(form.output(&execution.output, &calls.cloned().collect::<Vec<_>>()))
+        }
     }
 }
 
@@ -49,5 +53,31 @@ pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
         [] => None,
         [only] if only.role == Role::User => Some(json!(only.content)),
         several => serde_json::to_value(several).ok().map(|it| json!(ecma::stringify(&it))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::ToolCall;
+
+    use super::*;
+
+    #[test]
+    fn calls_that_the_provider_answered_are_no_output() {
+        let call = |name: &str, response: Option<Value>| ToolCall {
+            name: name.to_owned(),
+            arguments: json!({}),
+            response,
+            ..ToolCall::default()
+        };
+        let found = call("web_search", Some(Value::Null));
+        let mut execution = Execution { output: "Found.".to_owned(), ..Execution::default() };
+        execution.tool_calls = vec![found.clone()];
+        assert_eq!(output_of_model(&execution, Some(CallForm::Anthropic)), "Found.");
+        execution.tool_calls = vec![found, call("remember", None)];
+        let output = output_of_model(&execution, Some(CallForm::Anthropic));
+        let expected =
+            "Found.\n\n{\"type\":\"tool_use\",\"id\":\"\",\"name\":\"remember\",\"input\":{}}";
+        assert_eq!(output, expected);
     }
 }

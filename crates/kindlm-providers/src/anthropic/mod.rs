@@ -22,8 +22,8 @@ pub(crate) static REGISTRATION: Registration = Registration {
     schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| {
         let config: Config = settings::read(config)?;
-        let (key, base_url, body) = (config.api_key_env, config.base_url, config.body);
-        Ok(Box::new(Anthropic::new(Options { key, base_url, body })?))
+        let Config { api_key_env: key, base_url, body, hosted_tools, .. } = config;
+        Ok(Box::new(Anthropic::new(Options { key, base_url, body, hosted_tools })?))
     }),
 };
 
@@ -43,6 +43,10 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
+    /// The tools that Anthropic runs itself, as in the API: `[{ type: web_search_20250305, name: web_search }]`. The
+    /// model may call them beside the tools of a test.
+    #[serde(default)]
+    hosted_tools: Vec<Map<String, Value>>,
     /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]

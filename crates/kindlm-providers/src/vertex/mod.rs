@@ -139,6 +139,7 @@ impl Vertex {
                 key: key.clone(),
                 base_url: base_url("/publishers/anthropic"),
                 body: body.clone(),
+                ..anthropic::Options::default()
             })?,
             openai: OpenAi::new(openai::Options {
                 key: Some(key.clone()),

@@ -1,5 +1,7 @@
 //! The dialect of Anthropic's Messages API.
 
+mod hosted;
+
 use kindlm_types::{
     FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
     Reply, Role, ToolCall, ToolChoice, Usage,
@@ -21,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) key: String,
     pub(crate) base_url: Option<String>,
     pub(crate) body: Map<String, Value>,
+    /// The tools that have a `type` of the API, in its form.
+    pub(crate) hosted_tools: Vec<Map<String, Value>>,
 }
 
 const BASE: &str = "https://api.anthropic.com";
@@ -43,6 +47,7 @@ pub(crate) struct Anthropic {
     address: Address,
     key: String,
     body: Map<String, Value>,
+    hosted: Vec<Map<String, Value>>,
 }
 
 impl Anthropic {
@@ -50,8 +55,10 @@ impl Anthropic {
     pub(crate) fn new(options: Options) -> Result<Self, Vec<Problem>> {
         settings::check(Some(&options.key), options.base_url.as_deref())?;
         settings::check_body(&options.body, &TAKEN)?;
+        hosted::check(&options.hosted_tools)?;
         let address = Address::new(options.base_url.as_deref().unwrap_or(BASE), "/v1", MESSAGES);
-        Ok(Self { address, key: options.key, body: options.body })
+        let Options { key, body, hosted_tools: hosted, .. } = options;
+        Ok(Self { address, key, body, hosted })
     }
 }
 
@@ -74,15 +81,17 @@ impl Codec for Anthropic {
         chat::put(&mut body, "temperature", params.temperature);
         chat::put(&mut body, "top_p", params.top_p);
         chat::put(&mut body, "stop_sequences", chat::stop(prompt));
-        chat::put(&mut body, "tools", tools(prompt));
+        chat::put(&mut body, "tools", tools(prompt, &self.hosted));
         chat::put(&mut body, "tool_choice", tool_choice(prompt));
         settings::add_body(&mut body, &self.body, prompt);
         let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
-        let headers = vec![
+        let mut headers = vec![
             settings::json_header(),
             ("x-api-key".to_owned(), key),
             ("anthropic-version".to_owned(), HeaderValue::Literal(VERSION.to_owned())),
         ];
+        let betas = hosted::betas(&self.hosted);
+        headers.extend(betas.map(|it| ("anthropic-beta".to_owned(), HeaderValue::Literal(it))));
         let url = self.address.at(MESSAGES);
         Ok(HttpRequest {
             method: Method::Post,
@@ -241,7 +250,8 @@ fn answer_tool(prompt: &Prompt) -> Option<String> {
     prompt.response_format.as_ref().map(|format| chat::schema_name(&format.name))
 }
 
-fn tools(prompt: &Prompt) -> Option<Value> {
+/// Returns the tools of the test, the answer tool, and the tools of the API; `None` without tools.
+fn tools(prompt: &Prompt, hosted: &[Map<String, Value>]) -> Option<Value> {
     let mut tools: Vec<Value> = prompt
         .tools
         .iter()
@@ -256,6 +266,7 @@ fn tools(prompt: &Prompt) -> Option<Value> {
     if let (Some(name), Some(format)) = (answer_tool(prompt), &prompt.response_format) {
         tools.push(json!({"name": name, "description": "Gives the answer.", "input_schema": format.schema}));
     }
+    tools.extend(hosted.iter().cloned().map(Value::Object));
     (!tools.is_empty()).then(|| Value::Array(tools))
 }
 
@@ -287,6 +298,7 @@ fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Mal
                 calls.push(part::called(block, "input", &block["id"], &made_up)?);
             }
             Some(kind) if part::is_silent(kind) => {}
+            Some(_) if hosted::read(block, &mut calls)? => {}
             Some(kind) => return Err(Malformed::unsupported(kind)),
             None if block.is_object() => {
                 return Err(Malformed::not_a("a text", "the `type` of a block", &block["type"]));
