@@ -78,7 +78,11 @@ impl Translator<'_> {
                     translated.push((key.clone(), list(value.span, items)));
                 }
                 "provider" => {
-                    if let Some(model) = self.grader(value) {
+                    let kind = node.get("type").and_then(Node::text).unwrap_or_default();
+                    let is_similar = kind.trim_start_matches("not-").starts_with("similar");
+                    let model =
+                        if is_similar { self.embedding_grader(value) } else { self.grader(value) };
+                    if let Some(model) = model {
                         let key = Key { name: "model".into(), span: key.span };
                         translated.push((key, model));
                     }
@@ -86,6 +90,11 @@ impl Translator<'_> {
                 // promptfoo ignores an empty metric.
                 "metric" if value.text() == Some("") => {}
                 "value" | "metric" => translated.push((key.clone(), self.permitted(value))),
+                "rubricPrompt" if !takes_rubric(&node, value) => {
+                    let message = "`rubricPrompt` has no effect on `g-eval`".to_owned();
+                    let help = "promptfoo ignores it too; write `{ steps: …, evaluate: … }`";
+                    self.warn(key.span, message, Some(help));
+                }
                 "rubricPrompt" => {
                     translated.push((key.clone(), with_texts(&self.permitted(value))));
                 }
@@ -137,8 +146,11 @@ impl Translator<'_> {
                 self.warn(key.span, message, Some(help));
                 continue;
             }
-            let is_own = CHECK_KEYS.contains(&name) || self.keys.accept(&kind, name);
-            if is_own || kindlm_types::nearest(name, CHECK_KEYS).is_some() {
+            let is_read = self.keys.accept(&kind, name);
+            // Checks without a `value` of their own, such as those of tool calls.
+            let is_unread = name == "value" && !is_read;
+            let is_own = CHECK_KEYS.contains(&name) || is_read;
+            if !is_unread && (is_own || kindlm_types::nearest(name, CHECK_KEYS).is_some()) {
                 kept.push((key.clone(), value.clone()));
                 continue;
             }
@@ -175,6 +187,12 @@ impl Translator<'_> {
             None => self.extra(node),
         }
     }
+}
+
+/// False for a grading prompt that promptfoo ignores: `g-eval` reads only an object, with a prompt for each step.
+pub(super) fn takes_rubric(check: &Node, rubric: &Node) -> bool {
+    let kind = check.get("type").and_then(Node::text).unwrap_or_default();
+    kind.trim_start_matches("not-") != "g-eval" || !rubric.entries().is_empty()
 }
 
 /// True if a model judges assertions of this type.

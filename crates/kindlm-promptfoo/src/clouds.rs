@@ -111,6 +111,12 @@ impl Translator<'_> {
                     );
                 }
             }
+            // The form of Amazon's own models, which has the tools and the choice in one object.
+            "toolConfig" => {
+                for (key, value) in value.entries() {
+                    self.bedrock_setting(key, value, settings);
+                }
+            }
             "thinking" | "reasoningConfig" | "top_k" => {
                 if let Some(value) = self.without_templates(key, value) {
                     add_to(&mut settings.body, fields, &map(key.span, [(name, value)]));

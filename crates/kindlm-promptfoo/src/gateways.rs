@@ -28,7 +28,7 @@ const fn open(name: &'static str, base_url: &'static str, key: &'static str) -> 
 }
 
 /// All servers. Two rows with one address are two names of one vendor.
-const SERVERS: [Server; 42] = [
+const SERVERS: [Server; 41] = [
     server("abliteration", "https://api.abliteration.ai/v1", "ABLIT_KEY"),
     server("ai21", "https://api.ai21.com/studio/v1", "AI21_API_KEY"),
     server("aimlapi", "https://api.aimlapi.com/v1", "AIML_API_KEY"),
@@ -46,7 +46,6 @@ const SERVERS: [Server; 42] = [
     server("envoy", "", "OPENAI_API_KEY"),
     server("f5", "", "F5_API_KEY"),
     server("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    server("github", "https://models.github.ai/inference", "GITHUB_TOKEN"),
     server("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     open("helicone", "http://localhost:8080/ai", "HELICONE_API_KEY"),
     server("hf", HUGGING_FACE, "HF_TOKEN"),

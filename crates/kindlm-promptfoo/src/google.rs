@@ -1,6 +1,6 @@
 //! Settings of Google's models: tools, instructions, images, and the filter Model Armor.
 
-use kindlm_source::{Key, Node, Span};
+use kindlm_source::{Key, Kind, Node, Span};
 use serde_json::{Value, json};
 
 use super::Translator;
@@ -24,7 +24,10 @@ impl Translator<'_> {
     pub(super) fn google_tools(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
         let Some(value) = self.in_place(value) else { return };
         let (mut functions, mut hosted) = (Vec::new(), Vec::new());
-        for item in value.items() {
+        // promptfoo also accepts one tool without a list.
+        let only = std::slice::from_ref(&value);
+        let items = if matches!(value.kind, Kind::Mapping(_)) { only } else { value.items() };
+        for item in items {
             let declared = ["functionDeclarations", "function_declarations"]
                 .into_iter()
                 .find_map(|it| item.get(it));

@@ -5,7 +5,7 @@ use kindlm_source::{Node, Span};
 use super::Translator;
 use super::asserts::{KnownKeys, is_graded};
 use super::build::{map, text};
-use super::provider::read;
+use super::provider::{Provider, read};
 
 /// References to the grading models for assertions that do not name a model.
 #[derive(Clone, Default)]
@@ -55,10 +55,21 @@ impl Translator<'_> {
         for (key, value) in node.entries() {
             match &*key.name {
                 "text" => graders.text = self.grader(value),
-                "embedding" => graders.embedding = self.grader(value),
+                "embedding" => graders.embedding = self.embedding_grader(value),
                 name => self.unsupported(key.span, &format!("a grader for `{name}`"), None),
             }
         }
+    }
+
+    /// Returns the reference to a model that makes embeddings. Returns `None` after an error, which is reported.
+    pub(super) fn embedding_grader(&mut self, node: &Node) -> Option<Node> {
+        let id = node.text().or_else(|| node.get("id").and_then(Node::text));
+        if id.is_some_and(|it| matches!(read(it), Provider::Script { .. } | Provider::Exec(_))) {
+            let help = "name a model, such as `openai:embedding:text-embedding-3-large`";
+            self.unsupported(node.span, "a program that makes embeddings", Some(help));
+            return None;
+        }
+        self.grader(node)
     }
 
     /// Adds promptfoo's default graders to those of a test, if its checks need them.

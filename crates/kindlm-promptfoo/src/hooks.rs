@@ -122,17 +122,19 @@ impl Translator<'_> {
         let prompts: Vec<Value> = prompts.iter().map(super::prompts::Prompt::for_hooks).collect();
         let mut suite = Map::new();
         suite.insert("prompts".to_owned(), Value::from(prompts.clone()));
-        for key in PARTS.into_iter().chain(["providers", "targets", "extensions"]) {
+        // In promptfoo a suite always has a default test.
+        suite.insert("defaultTest".to_owned(), json!({"options": {}}));
+        for key in PARTS.into_iter().chain(["description", "providers", "targets", "extensions"]) {
             suite.extend(root.get(key).map(|it| (key.to_owned(), it.to_json())));
         }
-        let Some((span, changed)) = self.run_hooks(hooks, "beforeAll", "suite", &suite.into())
-        else {
+        let suite = Value::from(suite);
+        let Some((span, changed)) = self.run_hooks(hooks, "beforeAll", "suite", &suite) else {
             return root;
         };
         for key in PARTS {
-            let old = root.get(key).cloned();
             let new = &changed[key];
-            if old.as_ref().map(Node::to_json).unwrap_or_default() != *new {
+            if suite[key] != *new {
+                let old = root.get(key).cloned();
                 root = with(&root, key, changed_node(span, old.as_ref(), new));
             }
         }

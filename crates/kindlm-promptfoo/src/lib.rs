@@ -29,6 +29,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod agents;
+mod anthropic;
 mod asserts;
 mod build;
 mod callbacks;

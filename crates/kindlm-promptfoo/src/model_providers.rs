@@ -174,6 +174,31 @@ impl Translator<'_> {
         Some(settings)
     }
 
+    /// Fills in the environment variables in the address of a provider. Reports a variable that is not set.
+    pub(super) fn fill_address(&mut self, settings: &mut Settings) {
+        let address = settings.provider.iter_mut().find(|(name, _)| *name == "baseUrl");
+        let Some((_, address)) = address else { return };
+        let written = address.text().unwrap_or_default().to_owned();
+        let mut filled = written.clone();
+        for name in kindlm_template::environment(&written) {
+            for form in [format!("{{{{env.{name}}}}}"), format!("{{{{ env.{name} }}}}")] {
+                if !filled.contains(&form) {
+                    continue;
+                }
+                let Some(value) = self.env_value(name) else {
+                    let message = format!("the environment variable `{name}` is not set");
+                    let help = "set it, or write the address itself";
+                    self.error(address.span, message, Some(help));
+                    return;
+                };
+                filled = filled.replace(&form, &value);
+            }
+        }
+        if filled != written {
+            *address = text(address.span, &filled);
+        }
+    }
+
     /// Sets the address of a provider from the environment variables of promptfoo, if the config has no address.
     pub(super) fn address_of_env(&self, span: Span, kind: &str, settings: &mut Settings) {
         if settings.provider.iter().any(|(it, _)| *it == "baseUrl") {

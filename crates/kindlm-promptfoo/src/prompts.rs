@@ -144,10 +144,7 @@ impl Translator<'_> {
         }
         match (node.get("raw"), node.get("id")) {
             (Some(raw), _) => match raw.text() {
-                Some(text) if path(text).is_some() => {
-                    self.prompt_text(prompts, raw.span, text, &about);
-                }
-                Some(text) => self.add(prompts, raw.span, text, &about, None),
+                Some(text) => self.prompt_text(prompts, raw.span, text, &about),
                 None => self.error(raw.span, "expected the text of a prompt", None),
             },
             (None, Some(id)) => {
@@ -224,12 +221,8 @@ impl Translator<'_> {
         }
         let file = match path(written) {
             Some(file) => Some(file),
-            None if looks_like_path => {
-                let file = super::programs::split(written).0;
-                let names_a_file = written.contains('*') || self.inputs.files.read(file).is_ok();
-                names_a_file.then_some(written)
-            }
-            None => None,
+            // promptfoo never reads such a text as a prompt, so a missing file is an error.
+            None => looks_like_path.then_some(written),
         };
         let Some(file) = file else { return self.add(prompts, span, written, about, None) };
         for file in self.paths(span, file) {
@@ -278,8 +271,9 @@ impl Translator<'_> {
             "csv" => self.prompt_table(prompts, (span, path), &content, about),
             "md" => {
                 let about = &self.without_config(span, about, path);
-                self.add(prompts, span, content.trim_end(), about, Some(path));
+                self.add(prompts, span, &content, about, Some(path));
             }
+            "j2" => self.add(prompts, span, &content, about, Some(path)),
             _ => self.add(prompts, span, content.trim_end(), about, Some(path)),
         }
     }

@@ -241,6 +241,9 @@ pub(super) const AZURE_EMBEDDING: &str = "azure-embedding";
 fn compatible<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match gateways::find(prefix) {
+        Some(_) if prefix == "xai" && matches!(part, "embedding" | "embeddings") => {
+            Provider::Unknown(format!("`{prefix}:{part}`"))
+        }
         Some(server) if !model.is_empty() && matches!(part, "embedding" | "embeddings") => {
             Provider::CompatibleEmbedding { server, model }
         }
@@ -258,8 +261,8 @@ fn compatible<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
 
 /// Parses an id of Amazon Bedrock, without its prefix. The Converse API answers for all APIs of text.
 fn bedrock(rest: &str) -> Provider<'_> {
-    const OTHERS: [&str; 7] =
-        ["agents", "image", "mantle", "messages", "nova-sonic", "responses", "video"];
+    const OTHERS: [&str; 8] =
+        ["agents", "api", "image", "mantle", "messages", "nova-sonic", "responses", "video"];
     // Models that make speech and films.
     const MEDIA: [&str; 3] = ["amazon.nova-sonic", "amazon.nova-reel", "luma.ray"];
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));

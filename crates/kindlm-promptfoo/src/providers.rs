@@ -146,9 +146,11 @@ impl Translator<'_> {
             };
             return self.providers.add(ids, node, how, extra.cloned());
         }
-        let Some((kind, name, model, settings)) = self.settings_of(&entry, extra.is_some()) else {
+        let Some((kind, name, model, mut settings)) = self.settings_of(&entry, extra.is_some())
+        else {
             return;
         };
+        self.fill_address(&mut settings);
         let dialect = if kind == "vertex" { dialect_at_vertex(&model) } else { kind };
         let at = if kind == "vertex" { kind } else { name.as_str() };
         let callbacks = self.callbacks((dialect, at), &entry.config);

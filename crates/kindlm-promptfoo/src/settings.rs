@@ -212,6 +212,10 @@ impl Translator<'_> {
                 }
                 "modelArmor" if kind == "gemini" => self.model_armor(key, value, &mut settings),
                 "tools" if kind == "gemini" => self.google_tools(key, value, &mut settings),
+                "output_format" if kind == "anthropic" => {
+                    self.output_format(key, value, &mut settings);
+                }
+                "tools" if kind == "anthropic" => self.anthropic_tools(key, value, &mut settings),
                 "tools" => settings.tools = self.tools(value),
                 "cost" => settings.price = price(value),
                 "response_format" if is_openai => self.response_format(value, &mut settings),

@@ -4,7 +4,7 @@ use kindlm_source::{Key, Kind, Node};
 use serde_json::Value;
 
 use super::Translator;
-use super::asserts::{KnownKeys, is_graded};
+use super::asserts::{KnownKeys, is_graded, takes_rubric};
 use super::build::with;
 use super::build::{list, map, number};
 use super::graders::Graders;
@@ -210,6 +210,7 @@ impl TestSettings {
         }
         let rubric = self.rubric.as_ref();
         let rubric = rubric.filter(|_| check.get("rubricPrompt").is_none());
+        let rubric = rubric.filter(|it| takes_rubric(&check, it));
         if let Some(rubric) = rubric.filter(|_| keys.accept(kind, "rubricPrompt")) {
             check = with(&check, "rubricPrompt", rubric.clone());
         }

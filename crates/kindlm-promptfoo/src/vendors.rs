@@ -35,8 +35,15 @@ pub(super) enum Vendor<'a> {
     Moderation(&'a str),
 }
 
+const NO_SPEECH: &str =
+    "KindLM has no audio: call the API with a provider in a file, `file://speech.js`";
+const NO_VIDEOS: &str =
+    "KindLM has no checks of videos: ask the API with a provider in a file, `file://video.js`";
+const OWN_API: &str =
+    "ask the API with an `https://` provider, whose `transformResponse` makes the output";
+
 /// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 28] = [
     (
         "adaline:",
         "promptfoo 0.123 has no such provider either: name the vendor itself, such as `openai:chat:gpt-4.1-mini`, with \
@@ -48,18 +55,47 @@ const REFUSED: [(&str, &str); 10] = [
          `azure:responses:DEPLOYMENT`, or write a provider in a file, `file://assistant.js`",
     ),
     (
+        "bedrock-agent",
+        "an agent of Bedrock answers in a stream of AWS: call `invoke_agent` in a provider in a file, `file://agent.py`",
+    ),
+    ("bedrock:amazon.nova-sonic", NO_SPEECH),
+    ("bedrock:nova-sonic", NO_SPEECH),
+    ("bedrock:video", NO_VIDEOS),
+    (
         "browser",
         "KindLM opens no browser: call the server behind the page with an `https://` provider",
     ),
     (
-        "elevenlabs:",
-        "KindLM has no audio: call the API with a provider in a file, `file://speech.js`",
+        "cheaperinference:",
+        "promptfoo 0.123 has no such provider either: write `openai:MODEL` with `config: { apiBaseUrl: …, apiKeyEnvar: … }`",
+    ),
+    (
+        "cloudflare-gateway:",
+        "write `openai:MODEL` with `config: { apiBaseUrl: 'https://gateway.ai.cloudflare.com/v1/ACCOUNT/GATEWAY/openai' }`, or \
+         `anthropic:MODEL` with that of `…/anthropic`",
+    ),
+    (
+        "edenai:",
+        "promptfoo 0.123 has no such provider either: write `openai:MODEL` with `config: { apiBaseUrl: …, apiKeyEnvar: … }`",
+    ),
+    ("elevenlabs:", NO_SPEECH),
+    ("fal:", OWN_API),
+    (
+        "google:interactions:",
+        "write `google:MODEL`, which has the same functions and tools, or ask the API in a provider in a file, \
+         `file://interactions.js`",
     ),
     (
         "helicone-",
         "promptfoo 0.123 has no such provider either: write `id: helicone:openai/gpt-4o-mini`, and the settings below \
          `config`",
     ),
+    (
+        "github:",
+        "GitHub has closed its API of models: name another vendor of the model, such as `openai:gpt-4.1`",
+    ),
+    ("hyperbolic:audio", NO_SPEECH),
+    ("hyperbolic:image", OWN_API),
     (
         "huggingface:",
         "supported tasks are chat, text-generation, text-classification, token-classification, feature-extraction and \
@@ -71,6 +107,15 @@ const REFUSED: [(&str, &str); 10] = [
          such as `groq:…` or `togetherai:…`",
     ),
     (
+        "openai:agents",
+        "the SDK of OpenAI's agents runs in Node.js: write a program that runs the agent, and name it: `exec: node agent.mjs`",
+    ),
+    (
+        "openai:chatkit",
+        "KindLM opens no browser: ask the model of the workflow with `openai:responses:MODEL`",
+    ),
+    ("openai:video", NO_VIDEOS),
+    (
         "openclaw:agent",
         "its protocol is a session over a websocket: `openclaw:NAME` asks the same agent over HTTP",
     ),
@@ -78,7 +123,16 @@ const REFUSED: [(&str, &str); 10] = [
         "openclaw:tools",
         "a tool of OpenClaw is called by no model: call it with an `https://` provider",
     ),
+    ("quiverai:", OWN_API),
     ("slack", "KindLM asks no people: give the answers as `providerOutput` of the tests"),
+    (
+        "xai:embedding",
+        "xAI has no public embeddings: name a model of another vendor, such as `openai:embedding:text-embedding-3-large`",
+    ),
+    (
+        "xai:responses:",
+        "write `openai:responses:MODEL` with `config: { apiBaseUrl: 'https://api.x.ai/v1', apiKeyEnvar: XAI_API_KEY }`",
+    ),
 ];
 
 /// Returns the advice for a provider that is refused. Returns `None` without specific advice.
@@ -673,7 +727,26 @@ mod tests {
 
     #[test]
     fn refused_providers_have_advice() {
-        for id in ["adaline:openai:chat:gpt-5", "azure:assistant:a", "elevenlabs:stt:basic"] {
+        for id in [
+            "adaline:openai:chat:gpt-5",
+            "azure:assistant:a",
+            "bedrock-agent:A",
+            "bedrock:video:luma.ray",
+            "cheaperinference:m",
+            "cloudflare-gateway:openai:m",
+            "edenai:openai/m",
+            "elevenlabs:stt:basic",
+            "fal:image:m",
+            "github:m",
+            "google:interactions:m",
+            "hyperbolic:audio:m",
+            "openai:agents:a",
+            "openai:chatkit:w",
+            "openai:video:sora",
+            "quiverai:m",
+            "xai:embedding:v1",
+            "xai:responses:grok",
+        ] {
             assert!(advice(id).is_some(), "{id}");
         }
         assert_eq!(advice("openai:image:x"), None);

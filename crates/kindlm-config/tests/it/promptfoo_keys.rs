@@ -123,6 +123,66 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&["hostedTools: - type: web_search", "name: f"]),
     ),
     (
+        "config.tools",
+        "providers: [{ id: 'anthropic:claude-sonnet-5', config: { tools: [{ type: web_search_20260209, max_uses: 2 }, { name: f, input_schema: {} }] } }]",
+        As(&["hostedTools: - type: web_search_20260209 max_uses: 2 name: web_search", "name: f"]),
+    ),
+    (
+        "config.tools",
+        "providers: [{ id: 'google:gemini-2.5-pro', config: { tools: { function_declarations: [{ name: f }] } } }]",
+        As(&["tools: - name: f"]),
+    ),
+    (
+        "config.response_format",
+        "providers: [{ id: 'anthropic:claude-sonnet-5', config: { output_format: { type: json_schema, schema: { type: object } } } }]",
+        As(&["output_config: format: type: json_schema", "JSON.parse(output)"]),
+    ),
+    (
+        "config.apiBaseUrl",
+        "providers: [{ id: 'openai:gpt-4o', config: { apiHost: '{{ env.NOBODY }}' } }]",
+        Refused("the environment variable `NOBODY` is not set"),
+    ),
+    ("providers: bedrock:…", "providers: ['bedrock:api:InvokeModel']", Refused("`bedrock:api`")),
+    (
+        "providers: openrouter:…",
+        "providers: ['github:openai/gpt-4o-mini']",
+        Refused("the provider `github:openai/gpt-4o-mini`"),
+    ),
+    (
+        "tests[].assert[].…",
+        "tests: [{ assert: [{ type: is-valid-openai-tools-call, value: false }] }]",
+        Warned("`value` has no effect on `is-valid-openai-tools-call`"),
+    ),
+    (
+        "tests[].assert[].…",
+        "tests: [{ assert: [{ type: g-eval, value: a, rubricPrompt: Grade it }] }]",
+        Warned("`rubricPrompt` has no effect on `g-eval`"),
+    ),
+    (
+        "options.provider",
+        "tests: [{ assert: [{ type: similar, value: a, provider: file://vectors.js }] }]",
+        Refused("a program that makes embeddings"),
+    ),
+    (
+        "prompts: exec:…",
+        "prompts: [{ raw: 'exec:./prompt.sh', label: a }]",
+        Refused("a prompt that a command writes"),
+    ),
+    (
+        "config.tools",
+        "providers: [{ id: 'anthropic:claude-sonnet-5', config: { tools: [{ type: memory_20250818, name: memory }] } }]",
+        As(&[
+            "hostedTools: - type: memory_20250818",
+            "callsAsOutput: anthropic",
+            "answerTools: false",
+        ]),
+    ),
+    (
+        "providers: bedrock:…",
+        "providers: [{ id: 'bedrock:amazon.nova-lite-v1:0', config: { toolConfig: { toolChoice: { any: {} }, tools: [{ toolSpec: { name: f } }] } } }]",
+        As(&["toolConfig: toolChoice: any: {}", "tools: - name: f"]),
+    ),
+    (
         "providers: openai:…",
         "providers: [{ id: 'openai:gpt-4o', config: { passthrough: { max_completion_tokens: 8 } } }]",
         As(&["maxTokens: 8"]),
@@ -1580,6 +1640,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Warned("`colour` is not a key of a prompt"),
     ),
     ("prompts[].…", "prompts: [{ raw: a, lable: x }]", Refused("`lable` is not a key of a prompt")),
+    ("prompts", "prompts: [missing.txt]", Refused("`missing.txt` does not exist")),
     ("prompts: file://prompt.py", "prompts: ['file://whole.py']", As(&["user: printed"])),
     (
         "providers[].…",
