@@ -5,7 +5,7 @@ use kindlm_source::{Key, Node};
 use super::Translator;
 use super::build::{list, map, text, with};
 use super::extras::add_to;
-use super::settings::{PARSED, Settings};
+use super::settings::{PARSED, Settings, undated};
 
 /// The beginnings of the types of tools that Anthropic runs itself. The calls of its other tools end the test.
 const RUN_BY_ANTHROPIC: [&str; 4] =
@@ -18,7 +18,7 @@ impl Translator<'_> {
         let (mut functions, mut hosted) = (Vec::new(), Vec::new());
         for item in value.items() {
             let kind = item.get("type").and_then(Node::text);
-            let Some((kind, name)) = kind.and_then(|it| Some((it, name_of(it)?))) else {
+            let Some((kind, name)) = kind.and_then(|it| Some((it, undated(it)?))) else {
                 functions.push(item.clone());
                 continue;
             };
@@ -53,10 +53,4 @@ impl Translator<'_> {
             add_to(&mut settings.body, "output_config", &map(key.span, [("format", format)]));
         }
     }
-}
-
-/// Returns the type of a tool of the API without its date; `None` for other types, such as `function`.
-fn name_of(kind: &str) -> Option<&str> {
-    let (name, date) = kind.rsplit_once('_')?;
-    (date.len() == 8 && date.bytes().all(|it| it.is_ascii_digit())).then_some(name)
 }

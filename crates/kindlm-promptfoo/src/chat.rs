@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kindlm_types::{ContentPart, Message, Role};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The reason why a text that looks like a chat cannot be read, and the advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,25 @@ pub(super) fn messages(value: &Value) -> Option<Result<Vec<Message>, UnreadableC
     let items = value.as_array().filter(|it| !it.is_empty())?;
     let is_chat = items.iter().all(|it| it.get("role").is_some());
     is_chat.then(|| items.iter().map(message).collect())
+}
+
+/// Returns the messages of a chat in the form of version 1 of Cohere's API, which promptfoo reads; `None` for other
+/// values, and for settings beside the chat.
+pub(super) fn of_cohere(value: &Value) -> Option<Value> {
+    let entries = value.as_object().filter(|it| it.len() == 2)?;
+    let (earlier, last) = (entries.get("chat_history")?.as_array()?, entries.get("message")?);
+    let message = |it: &Value| {
+        let role = match it.get("role")?.as_str()? {
+            "USER" => "user",
+            "CHATBOT" => "assistant",
+            "SYSTEM" => "system",
+            _ => return None,
+        };
+        Some(json!({"role": role, "content": it.get("message")?}))
+    };
+    let mut messages = earlier.iter().map(message).collect::<Option<Vec<_>>>()?;
+    messages.push(json!({"role": "user", "content": last}));
+    Some(Value::Array(messages))
 }
 
 /// Returns true if a text has the beginning and the end of a JSON object, or of a list of values.

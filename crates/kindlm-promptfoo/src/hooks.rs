@@ -123,7 +123,7 @@ impl Translator<'_> {
         let mut suite = Map::new();
         suite.insert("prompts".to_owned(), Value::from(prompts.clone()));
         // In promptfoo a suite always has a default test.
-        suite.insert("defaultTest".to_owned(), json!({"options": {}}));
+        suite.insert("defaultTest".to_owned(), json!({"options": {}, "assert": []}));
         for key in PARTS.into_iter().chain(["description", "providers", "targets", "extensions"]) {
             suite.extend(root.get(key).map(|it| (key.to_owned(), it.to_json())));
         }

@@ -440,6 +440,8 @@ fn literal_chat(written: &str) -> Option<Result<Vec<Message>, UnreadableChat>> {
     let trimmed = written.trim();
     let value = if trimmed.starts_with('[') {
         serde_json::from_str(trimmed).ok()?
+    } else if trimmed.starts_with('{') {
+        super::chat::of_cohere(&serde_json::from_str(trimmed).ok()?)?
     } else if trimmed.starts_with("- role:") {
         serde_yaml::from_str(trimmed).ok()?
     } else {

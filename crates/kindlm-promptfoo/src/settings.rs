@@ -360,6 +360,12 @@ impl Translator<'_> {
                     entry.push((to, value.clone()));
                 }
             }
+            let kind = item.get("type").and_then(Node::text).unwrap_or_default();
+            if undated(kind).is_some() {
+                let what = format!("the tool `{kind}` of Anthropic's API at this vendor");
+                self.unsupported(item.span, &what, Some("name the model as `anthropic:…`"));
+                continue;
+            }
             if function.get("name").and_then(Node::text).is_none() {
                 let help = "write `name`, `description` and `parameters`, or `{ type: function, function: { … } }`";
                 self.unsupported(item.span, "a tool that is not a function", Some(help));
@@ -369,6 +375,12 @@ impl Translator<'_> {
         }
         Some(list(node.span, tools))
     }
+}
+
+/// Returns the type of a tool of Anthropic's API without its date; `None` for other types, such as `function`.
+pub(super) fn undated(kind: &str) -> Option<&str> {
+    let (name, date) = kind.rsplit_once('_')?;
+    (date.len() == 8 && date.bytes().all(|it| it.is_ascii_digit())).then_some(name)
 }
 
 /// Returns the settings that promptfoo always sends to `openai:responses`. All items of an answer are its text, as in

@@ -102,7 +102,7 @@ fn a_hook_may_be_a_python_function() {
         return;
     }
     let config = format!("extensions: ['file://hooks.py:after']\n{TESTS}");
-    let hooks = "def after(hook_name, context):\n    if hook_name == 'beforeAll':\n        context['suite']['defaultTest']['options']\n    if hook_name == 'afterAll':\n        open('seen.txt', 'w').write(str(len(context['results'])))\n    return context\n";
+    let hooks = "def after(hook_name, context):\n    if hook_name == 'beforeAll':\n        context['suite']['defaultTest']['assert'].append({'type': 'not-contains', 'value': 'zzz'})\n    if hook_name == 'afterAll':\n        open('seen.txt', 'w').write(str(len(context['results'])))\n    return context\n";
     let folder = folder(&[(CONFIG, &config), ("hooks.py", hooks)]);
     let (ran, _) = rows(folder.path(), CONFIG, &[]);
     assert_eq!(ran.code, 1, "{ran:?}");

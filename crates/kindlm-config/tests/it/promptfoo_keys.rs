@@ -144,7 +144,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     ("providers: bedrock:…", "providers: ['bedrock:api:InvokeModel']", Refused("`bedrock:api`")),
     (
-        "providers: openrouter:…",
+        "providers: github:…",
         "providers: ['github:openai/gpt-4o-mini']",
         Refused("the provider `github:openai/gpt-4o-mini`"),
     ),
@@ -1640,7 +1640,17 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Warned("`colour` is not a key of a prompt"),
     ),
     ("prompts[].…", "prompts: [{ raw: a, lable: x }]", Refused("`lable` is not a key of a prompt")),
+    (
+        "prompts",
+        "prompts: ['{\"chat_history\": [{\"role\": \"CHATBOT\", \"message\": \"Hi\"}], \"message\": \"Who?\"}']",
+        As(&["role: assistant content: Hi", "role: user content: Who?"]),
+    ),
     ("prompts", "prompts: [missing.txt]", Refused("`missing.txt` does not exist")),
+    (
+        "config.tools",
+        "providers: [{ id: 'bedrock:us.anthropic.claude-sonnet-4-6', config: { tools: [{ type: bash_20250124, name: bash }] } }]",
+        Refused("the tool `bash_20250124` of Anthropic's API"),
+    ),
     ("prompts: file://prompt.py", "prompts: ['file://whole.py']", As(&["user: printed"])),
     (
         "providers[].…",

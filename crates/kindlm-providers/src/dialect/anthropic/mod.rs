@@ -107,7 +107,7 @@ impl Codec for Anthropic {
         let answer = reader.object(response)?;
         let content = reader.message_part(&answer["content"], response)?;
         let (mut text, mut tool_calls) =
-            reader.read(blocks(content, part::calls_before(prompt)), response)?;
+            reader.read(blocks(content, part::calls_before(prompt), &self.hosted), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
             // The arguments of the answer tool are the structured answer, so its call does not count as a tool call.
@@ -287,7 +287,13 @@ fn tool_choice(prompt: &Prompt) -> Option<Value> {
 
 /// Returns the text and the tool calls of content blocks. Known blocks without text and calls, such as thinking, are
 /// skipped. Fails at the first malformed or unsupported block.
-fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Malformed> {
+///
+/// Blocks about tools that Anthropic ran are supported if the provider has such tools.
+fn blocks(
+    content: &Value,
+    before: usize,
+    hosted: &[Map<String, Value>],
+) -> Result<(String, Vec<ToolCall>), Malformed> {
     let mut text = String::new();
     let mut calls = Vec::new();
     for block in content.as_array().ok_or_else(|| Malformed::no_text(content))? {
@@ -298,7 +304,7 @@ fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Mal
                 calls.push(part::called(block, "input", &block["id"], &made_up)?);
             }
             Some(kind) if part::is_silent(kind) => {}
-            Some(_) if hosted::read(block, &mut calls)? => {}
+            Some(_) if !hosted.is_empty() && hosted::read(block, &mut calls)? => {}
             Some(kind) => return Err(Malformed::unsupported(kind)),
             None if block.is_object() => {
                 return Err(Malformed::not_a("a text", "the `type` of a block", &block["type"]));
