@@ -169,8 +169,10 @@ fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
             let kind = it["assertion"]["type"].as_str()?;
             Some(kind.strip_prefix("not-").unwrap_or(kind).to_owned())
         };
-        let checks = checks.map(|it| json!([kind(it), it["pass"]]));
-        (name, result(it["success"] == true, &it["score"], &it["namedScores"], checks.collect()))
+        let checks: Vec<Value> = checks.map(|it| json!([kind(it), it["pass"]])).collect();
+        // A test that checks nothing has a score in promptfoo only.
+        let score = if checks.is_empty() { &Value::Null } else { &it["score"] };
+        (name, result(it["success"] == true, score, &it["namedScores"], checks))
     };
     results.iter().map(row).collect()
 }
