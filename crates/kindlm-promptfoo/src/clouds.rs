@@ -91,7 +91,8 @@ impl Translator<'_> {
                 };
                 or_else(&mut settings.params, "stopSequences", || value);
             }
-            "interfaceConfig" | "inferenceConfig" | "textGenerationConfig" => {
+            // Amazon's own models have these settings, and their tools, in objects.
+            "interfaceConfig" | "inferenceConfig" | "textGenerationConfig" | "toolConfig" => {
                 for (key, value) in value.entries() {
                     self.bedrock_setting(key, value, settings);
                 }
@@ -109,12 +110,6 @@ impl Translator<'_> {
                         &format!("this value of `config.{name}`"),
                         Some(help),
                     );
-                }
-            }
-            // The form of Amazon's own models, which has the tools and the choice in one object.
-            "toolConfig" => {
-                for (key, value) in value.entries() {
-                    self.bedrock_setting(key, value, settings);
                 }
             }
             "thinking" | "reasoningConfig" | "top_k" => {
