@@ -172,11 +172,29 @@ pub fn json_schema_with(
         "pattern": "^[^:]+:.+",
         "description": "`provider:model`, such as `openai:gpt-4o`.",
     });
+    let text = json!({
+        "type": "string",
+        "minLength": 1,
+        "description": "The message of the user, or `file://` and the path of its file. A JSON or YAML file may be a list of messages.",
+    });
     let test = definitions.reference::<TestEntry>();
+    let described = json!({
+        "type": "object",
+        "required": ["dataset"],
+        "properties": {
+            "dataset": dataset,
+            "format": {
+                "enum": ["kindlm", "promptfoo"],
+                "description": "The format of the file. `promptfoo` reads test files of promptfoo: CSV with `__expected`, sheets of `.xlsx`, JSON and YAML.",
+            },
+        },
+        "additionalProperties": false,
+        "description": "A dataset with its format.",
+    });
     let items = Items {
         models: json!({"type": "array", "minItems": 1, "items": {"anyOf": [definitions.reference::<ModelEntry>(), shorthand]}}),
-        prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": definitions.reference::<PromptEntry>()}),
-        tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset]}}, dataset]}),
+        prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": [definitions.reference::<PromptEntry>(), text]}}),
+        tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset, described]}}, dataset]}),
         gates: gates::schema_with(gate_registry),
         sets: json!({"type": "object", "additionalProperties": {"anyOf": [
             {"type": "array", "minItems": 1, "items": {}},

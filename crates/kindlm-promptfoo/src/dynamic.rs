@@ -42,7 +42,7 @@ impl Made {
 /// Returns the path of the program that computes a variable.
 ///
 /// Returns `None` for a plain value.
-fn program_of(value: &Node) -> Option<&str> {
+pub(super) fn program_of(value: &Node) -> Option<&str> {
     value.text().and_then(path).filter(|it| is_script(&extension(it)))
 }
 

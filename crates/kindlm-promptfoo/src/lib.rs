@@ -38,6 +38,7 @@ mod chat;
 mod claude_agent;
 mod clouds;
 mod config_program;
+mod dataset;
 mod dynamic;
 mod expected;
 mod extras;
@@ -96,6 +97,7 @@ use asserts::KnownKeys;
 use build::{map, text};
 pub use chat::{UnreadableChat, read_chat};
 pub use config_program::{ConfigProgram, EvaluatedConfig, evaluate_config};
+pub use dataset::translate_tests;
 use dynamic::MadePrompts;
 use filters::OwnFilters;
 use hooks::Hook;
@@ -169,34 +171,7 @@ impl fmt::Debug for Inputs<'_> {
 ///
 /// The translation runs the programs that generate parts of the suite.
 pub fn translate(source: &Arc<Source>, root: &Node, inputs: &Inputs<'_>) -> Translated {
-    // If the block is invalid, the default settings are used here. The reader of the translated suite reports the
-    // error.
-    let scripts = root.get("scripts").map(Node::to_json).unwrap_or_default();
-    let scripts: ScriptsBlock = serde_json::from_value(scripts).unwrap_or_default();
-    let mut translator = Translator {
-        source,
-        inputs,
-        scripts: ScriptSettings::default().with(&scripts),
-        own_env: Map::new(),
-        named_env: BTreeSet::new(),
-        delay: None,
-        filters: None,
-        assertion_templates: None,
-        open_templates: Vec::new(),
-        keys: KnownKeys::default(),
-        providers: Providers::default(),
-        reads_chats: false,
-        makes_addresses: false,
-        has_timeout: false,
-        embraced: Vec::new(),
-        made: MadePrompts::default(),
-        stored: Vec::new(),
-        stored_before: Vec::new(),
-        hooks: Vec::new(),
-        test_files: Vec::new(),
-        broken: HashSet::new(),
-        diagnostics: Vec::new(),
-    };
+    let mut translator = Translator::new(source, root, inputs);
     let root = translator.resolved(root);
     translator.assertion_templates = root.get("assertionTemplates").cloned();
     let root = translator.document(&root);
@@ -242,6 +217,39 @@ struct Translator<'a> {
     /// Programs that have failed. They are not run again.
     broken: HashSet<Program>,
     diagnostics: Vec<Diagnostic>,
+}
+
+impl<'a> Translator<'a> {
+    fn new(source: &'a Arc<Source>, root: &Node, inputs: &'a Inputs<'a>) -> Self {
+        // If the block is invalid, the default settings are used here. The reader of the translated suite reports the
+        // error.
+        let scripts = root.get("scripts").map(Node::to_json).unwrap_or_default();
+        let scripts: ScriptsBlock = serde_json::from_value(scripts).unwrap_or_default();
+        Self {
+            source,
+            inputs,
+            scripts: ScriptSettings::default().with(&scripts),
+            own_env: Map::new(),
+            named_env: BTreeSet::new(),
+            delay: None,
+            filters: None,
+            assertion_templates: None,
+            open_templates: Vec::new(),
+            keys: KnownKeys::default(),
+            providers: Providers::default(),
+            reads_chats: false,
+            makes_addresses: false,
+            has_timeout: false,
+            embraced: Vec::new(),
+            made: MadePrompts::default(),
+            stored: Vec::new(),
+            stored_before: Vec::new(),
+            hooks: Vec::new(),
+            test_files: Vec::new(),
+            broken: HashSet::new(),
+            diagnostics: Vec::new(),
+        }
+    }
 }
 
 /// The keys that other modules read or that have no meaning in the suite.

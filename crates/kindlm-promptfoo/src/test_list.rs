@@ -99,7 +99,12 @@ impl Translator<'_> {
         }
     }
 
-    fn tests_of_file(&mut self, span: Span, written: &str, config: Option<&Node>) -> Vec<Node> {
+    pub(super) fn tests_of_file(
+        &mut self,
+        span: Span,
+        written: &str,
+        config: Option<&Node>,
+    ) -> Vec<Node> {
         let written = path(written).unwrap_or(written);
         if written.contains("://") {
             return self.tests_of_network(span, written);

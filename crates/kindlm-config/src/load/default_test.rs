@@ -49,7 +49,7 @@ pub(super) fn with_default(root: &Node, default: &Node) -> Node {
 
 /// Returns a test with the entries of the default test. Names of datasets are unchanged.
 pub(super) fn merged(test: &Node, default: &Node) -> Node {
-    if !matches!(test.kind, Kind::Mapping(_)) {
+    if !matches!(test.kind, Kind::Mapping(_)) || test.get("dataset").is_some() {
         return test.clone();
     }
     let has = |name: &str| test.get(name).is_some();

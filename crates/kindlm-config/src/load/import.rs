@@ -6,6 +6,7 @@ use kindlm_engine::TestCase;
 use kindlm_source::{Code, Diagnostic, Kind, Node, Source, read};
 use kindlm_template::{is_template, with_default};
 use kindlm_types::Files;
+use serde_json::Value;
 
 use super::sink::Sink;
 use super::{Loaded, Sources, Translation, compact, load_tree, read_all};
@@ -112,14 +113,7 @@ impl Imported {
             self.warnings.retain(|it| !is_error(it));
             return;
         }
-        let json = root.to_json();
-        let whole = || serde_yaml::to_string(&json);
-        let merged = compact::compacted(json.clone());
-        let shared = compact::with_default_test(merged.clone());
-        let is_equal = |it: &String| is_same(it, &loaded, sources);
-        let short = || compact::to_yaml(&merged).ok().filter(is_equal);
-        let shortest = compact::to_yaml(&shared).ok().filter(is_equal).or_else(short);
-        match shortest.map_or_else(whole, Ok) {
+        match shortest(&translation, loaded, sources) {
             Ok(yaml) => self.yaml = Some(yaml),
             Err(err) => {
                 let message = format!("the translation cannot be written: {err}");
@@ -128,4 +122,59 @@ impl Imported {
             }
         }
     }
+}
+
+/// Returns the translation in its shortest form. Each way to shorten it counts only if the tests stay the same.
+fn shortest(
+    translation: &Translation,
+    loaded: Loaded,
+    sources: &Sources<'_>,
+) -> Result<String, serde_yaml::Error> {
+    let Translation { source, root, .. } = translation;
+    let original = compact::Original { source, root, files: sources.files };
+    let known = &sources.providers;
+    let mut suite = root.to_json();
+    let mut expected = loaded;
+    // The default judge changes the digests of the checks, so the digests of this form count from here on.
+    let judged = compact::with_default_judge(suite.clone(), known);
+    if judged != suite {
+        let tree = Node::at(root.span, &judged);
+        let (again, _) = load_tree(source, Some(&tree), Sink::default(), sources, false);
+        if again.suite.is_some() {
+            (suite, expected) = (judged, again);
+        }
+    }
+    let comments = compact::Comments::of(&original);
+    let written =
+        |it: &Value| compact::to_yaml(it, &comments).filter(|it| is_same(it, &expected, sources));
+    let mut yaml = None;
+    let mut shorten = |suite: &mut Value, shorter: Option<Value>| {
+        let Some(shorter) = shorter.filter(|it| it != suite) else { return false };
+        let Some(text) = written(&shorter) else { return false };
+        (*suite, yaml) = (shorter, Some(text));
+        true
+    };
+    let inputs = kindlm_promptfoo::Inputs {
+        files: sources.files,
+        env: sources.env,
+        scripts: Arc::clone(&sources.scripts),
+        network: None,
+        reporters: &[],
+    };
+    let next = compact::without_usual_gates(suite.clone());
+    shorten(&mut suite, Some(next));
+    let next = compact::with_datasets(&suite, &original, &inputs);
+    if !shorten(&mut suite, next) {
+        let next = compact::compacted(suite.clone());
+        shorten(&mut suite, Some(next));
+        let next = compact::with_matrix(suite.clone());
+        shorten(&mut suite, Some(next));
+        let next = compact::with_default_test(suite.clone());
+        shorten(&mut suite, Some(next));
+    }
+    let next = compact::with_short_prompts(suite.clone(), &original);
+    shorten(&mut suite, Some(next));
+    let next = compact::with_short_models(suite.clone(), known);
+    shorten(&mut suite, Some(next));
+    yaml.map_or_else(|| serde_yaml::to_string(&suite), Ok)
 }

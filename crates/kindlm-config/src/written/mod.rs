@@ -85,6 +85,10 @@ pub(crate) struct DefaultsBlock {
     /// The workspace of tests with a `command` or an `agent`: a new folder for each execution. Changes in it are
     /// evidence.
     pub(crate) workspace: Option<WorkspaceBlock>,
+    /// The sampling parameters of the models that have no `params`.
+    pub(crate) params: ParamsBlock,
+    /// The template language of the prompts that have no `template`. Default: plain.
+    pub(crate) template: Language,
     /// The entries of each test that does not set them itself: `prompts`, `models`, `vars`, `expect` and so on. `vars`,
     /// `metadata` and `options` are merged by key, and the checks of `expect.assert` come first.
     pub(crate) test: Option<Map<String, Value>>,
@@ -101,6 +105,8 @@ impl Default for DefaultsBlock {
             pass_rate_min: 1.0,
             threshold: None,
             workspace: None,
+            params: ParamsBlock::default(),
+            template: Language::default(),
             test: None,
         }
     }

@@ -9,18 +9,21 @@ use serde_json::Value;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ModelEntry {
-    /// The id of the model in the rest of the file and in reports.
+    /// The id of the model in the rest of the file and in reports. Default: `provider:model`.
+    #[serde(default)]
     #[schemars(length(min = 1), extend("examples" = ["gpt-4o"]))]
-    pub(crate) id: String,
-    /// The provider: one of the keys of `providers`.
+    #[expect(dead_code, reason = "read from the tree, where it has its default")]
+    pub(crate) id: Option<String>,
+    /// The provider: one of the keys of `providers`. Without it, `model` is `provider:model`.
+    #[serde(default)]
     #[schemars(length(min = 1))]
-    pub(crate) provider: String,
+    pub(crate) provider: Option<String>,
     /// The vendor's name of the model.
     #[schemars(length(min = 1), extend("examples" = ["gpt-4o-2024-11-20"]))]
     pub(crate) model: String,
-    /// The sampling parameters.
+    /// The sampling parameters. Default: `defaults.params`.
     #[serde(default)]
-    pub(crate) params: ParamsBlock,
+    pub(crate) params: Option<ParamsBlock>,
     /// The price in US dollars per million tokens. It replaces the built-in price.
     #[serde(default)]
     pub(crate) price: Option<Price>,
@@ -30,7 +33,7 @@ pub(crate) struct ModelEntry {
 }
 
 /// The sampling parameters of a model.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ParamsBlock {
     /// The temperature: 0 is the least random, 2 the most. Default: 0.2.
@@ -84,9 +87,9 @@ pub(crate) struct PromptEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) messages: Option<Vec<MessageEntry>>,
-    /// The template language.
+    /// The template language. Default: `defaults.template`.
     #[serde(default)]
-    pub(crate) template: Language,
+    pub(crate) template: Option<Language>,
     /// Rules for every answer to this prompt. A judge model checks all of them in one request.
     #[serde(default)]
     #[expect(dead_code, reason = "compiled from the tree, where it has a place")]

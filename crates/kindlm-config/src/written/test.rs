@@ -48,6 +48,12 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) vars: Map<String, Value>,
+    /// Lists of values for variables. The test runs with every combination of them, as `name, variant 1` and so on. The
+    /// last variable changes fastest.
+    #[serde(default)]
+    #[schemars(schema_with = "matrix")]
+    #[expect(dead_code, reason = "the test is built for each combination")]
+    pub(crate) matrix: Option<Map<String, Value>>,
     /// The models to test: ids from `models`, or `provider:model`. Default: all of `models`.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
@@ -163,6 +169,15 @@ fn transcript(_: &mut SchemaGenerator) -> Schema {
         {"type": "array", "minItems": 1},
         {"type": "object"},
     ]})
+}
+
+/// The schema of a `matrix`: lists by the name of their variable.
+fn matrix(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {"type": "array", "minItems": 1},
+    })
 }
 
 /// The schema of an `expect` block. The assertions check its keys.

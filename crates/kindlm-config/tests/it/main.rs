@@ -14,3 +14,4 @@ mod promptfoo_keys;
 mod resolve;
 mod schema;
 mod several;
+mod short;

@@ -101,9 +101,9 @@ const VALUES: &[Mistake] = &[
     (53, "a yes and a number for texts", "contains: [Ada]", "contains: [yes, 100]"),
     (
         61,
-        "a prompt as a text",
+        "a prompt as a list",
         "  greet:\n    system: You are polite.\n    user: \"Greet {{name}}.\"\n",
-        "  greet: \"Greet {{name}}.\"\n",
+        "  greet: [\"Greet {{name}}.\"]\n",
     ),
     (62, "a time with a unit", "    prompt: greet\n", "    prompt: greet\n    timeoutMs: 30s\n"),
     (

@@ -6,14 +6,16 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, read, read_json};
+use kindlm_source::{
+    Code, Diagnostic, Key, Kind, Level, Node, Piece, Source, Span, read, read_json,
+};
 use kindlm_types::{MemberPart, suggest};
 use serde::de::IgnoredAny;
 
 use super::Builder;
-use crate::load::FILE;
 use crate::load::default_test::merged;
 use crate::load::resolve::Prompts;
+use crate::load::{FILE, no_scripts};
 
 /// The keys for the subject of a test.
 const SUBJECTS: &[&str] = &["prompt", "command", "agent", "transcript"];
@@ -64,6 +66,97 @@ impl Builder<'_> {
                 Ok(text) => self.dataset_file(piece, at, &path, text, prompts),
                 Err(err) => self.base.sink.report_file(piece, at, &err),
             }
+        }
+    }
+
+    /// Reads the tests of an item with the key `dataset`: a file in the form that its `format` names.
+    pub(super) fn described_dataset(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        item: &Node,
+        file: &Node,
+        prompts: &Prompts,
+    ) {
+        let mut is_faulty = false;
+        for (key, value) in item.entries() {
+            let (message, help) = match (&*key.name, value.text()) {
+                ("dataset", Some(text)) if text.len() > FILE.len() && text.starts_with(FILE) => {
+                    continue;
+                }
+                ("format", Some("kindlm" | "promptfoo")) => continue,
+                ("dataset", _) => {
+                    ("expected `file://` and the path of a dataset".to_owned(), FORMATS)
+                }
+                ("format", _) => {
+                    ("unknown format".to_owned(), "write `promptfoo`, or leave `format` out")
+                }
+                (name, _) => (
+                    format!("unknown key `{name}` of a dataset"),
+                    "a dataset has the keys `dataset` and `format`; entries of all tests are in `defaults.test`",
+                ),
+            };
+            let at = format!("{at}/{}", kindlm_types::pointer::segment(&key.name));
+            let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message);
+            self.base.sink.push(diagnostic.with_help(help));
+            is_faulty = true;
+        }
+        let text = file.text().unwrap_or_default().to_owned();
+        if is_faulty {
+            return;
+        }
+        if item.get("format").and_then(Node::text) == Some("promptfoo") {
+            self.promptfoo_dataset(piece, at, file, &text, prompts);
+        } else {
+            self.dataset(piece, &format!("{at}/dataset"), &text, prompts);
+        }
+    }
+
+    /// Reads the tests of a file in promptfoo's format.
+    fn promptfoo_dataset(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        file: &Node,
+        text: &str,
+        prompts: &Prompts,
+    ) {
+        let around = self.base.around;
+        let inputs = kindlm_promptfoo::Inputs {
+            files: around.files,
+            env: around.env,
+            // A dataset has no programs, and reads nothing from the network.
+            scripts: Arc::new(|_| Err(no_scripts())),
+            network: None,
+            reporters: &[],
+        };
+        let span = file.used_at.unwrap_or(file.span);
+        let read = kindlm_promptfoo::translate_tests(piece.source, span, text, &inputs);
+        let is_broken = read.diagnostics.iter().any(|it| it.level == Level::Error);
+        read.diagnostics.into_iter().for_each(|it| self.base.sink.push(it));
+        if is_broken {
+            return;
+        }
+        let before = self.cases.len();
+        for test in read.root.items() {
+            if self.base.sink.is_full {
+                return;
+            }
+            let whole;
+            let test = match around.default_test {
+                Some(default) => {
+                    whole = merged(test, &Node::at(span, default));
+                    &whole
+                }
+                None => test,
+            };
+            self.test(piece, at, test, prompts);
+        }
+        if self.cases.len() == before && self.base.sink.errors.is_empty() {
+            let message = format!("`{text}` has no tests in it");
+            let diagnostic = piece.error(Code::FILE, at, MemberPart::Value, message);
+            let help = "an empty dataset would pass without checking anything";
+            self.base.sink.push(diagnostic.with_help(help));
         }
     }
 

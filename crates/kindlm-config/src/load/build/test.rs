@@ -41,9 +41,10 @@ impl Builder<'_> {
                 self.base.sink.errors.push(diagnostic);
                 return;
             }
-            match item.text() {
-                Some(text) => self.dataset(piece, &at, text, prompts),
-                None => self.test(piece, &at, item, prompts),
+            match (item.text(), item.get("dataset")) {
+                (Some(text), _) => self.dataset(piece, &at, text, prompts),
+                (None, Some(file)) => self.described_dataset(piece, &at, item, file, prompts),
+                (None, None) => self.test(piece, &at, item, prompts),
             }
         }
     }
@@ -57,7 +58,8 @@ impl Builder<'_> {
             self.base.sink.push(diagnostic.with_help("remove one of the two"));
             return;
         }
-        let each = with_each_prompt(node);
+        let each = with_each_combination(node);
+        let each = if each.is_empty() { with_each_prompt(node) } else { each };
         if !each.is_empty() {
             for it in &each {
                 self.test(piece, at, it, prompts);
@@ -87,6 +89,13 @@ impl Builder<'_> {
         self.check_agents(piece, at, &value);
         let parts = self.parts(piece, at, node, &value, prompts);
         if is_broken {
+            return;
+        }
+        if value.get("matrix").is_some() {
+            let message = format!("the `matrix` has more than {MOST} combinations");
+            let at = format!("{at}/matrix");
+            let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, message);
+            self.base.sink.push(diagnostic.with_help("give fewer values"));
             return;
         }
         self.check_tools(piece, at, &value);
@@ -421,6 +430,44 @@ fn with_each_prompt(test: &Node) -> Vec<Node> {
         Node { kind: Kind::Mapping(entries.into()), ..test.clone() }
     };
     prompts.iter().map(one).collect()
+}
+
+/// The highest number of combinations of one `matrix`.
+const MOST: usize = 100_000;
+
+/// Returns one test for each combination of the values of `matrix`, in the order of the lists. The last list changes
+/// fastest.
+///
+/// The result is empty without a valid `matrix`, or if the test has no name.
+fn with_each_combination(test: &Node) -> Vec<Node> {
+    let matrix = test.get("matrix").map_or(&[][..], Node::entries);
+    let name = test.get("name").and_then(|it| Some((it.span, it.text()?)));
+    let Some((span, name)) = name.filter(|_| !matrix.is_empty()) else { return Vec::new() };
+    let mut all: Vec<Vec<(Key, Node)>> = vec![Vec::new()];
+    for (key, values) in matrix {
+        if all.len().saturating_mul(values.items().len()) > MOST {
+            return Vec::new();
+        }
+        let with = |vars: Vec<(Key, Node)>| {
+            values.items().iter().map(move |it| {
+                vars.iter().cloned().chain([(key.clone(), it.clone())]).collect::<Vec<_>>()
+            })
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    let vars = test.get("vars");
+    let one = |(index, own): (usize, Vec<(Key, Node)>)| {
+        let name = format!("{name}, variant {}", index + 1);
+        let is_other = |(key, _): &&(Key, Node)| !own.iter().any(|(it, _)| it.name == key.name);
+        let fixed = vars.map_or(&[][..], Node::entries).iter().filter(is_other).cloned();
+        let all: Vec<(Key, Node)> = fixed.chain(own.iter().cloned()).collect();
+        let kept = |(key, _): &&(Key, Node)| !matches!(&*key.name, "name" | "matrix" | "vars");
+        let mut entries: Vec<(Key, Node)> = test.entries().iter().filter(kept).cloned().collect();
+        entries.push(entry("name", span, Kind::Text(name.as_str().into())));
+        entries.push(entry("vars", vars.map_or(span, |it| it.span), Kind::Mapping(all.into())));
+        Node { kind: Kind::Mapping(entries.into()), ..test.clone() }
+    };
+    all.into_iter().enumerate().map(one).collect()
 }
 
 /// Adds the variable [`HISTORY`] to a test with a `history`, as an empty list. The runner fills the list with the earlier

@@ -2,8 +2,8 @@
 
 use kindlm_engine::Model;
 use kindlm_providers::{Providers, pricing};
-use kindlm_source::{Code, Node, Piece, locate};
-use kindlm_types::{Limits, MemberPart, Params, Price, nearest, suggest};
+use kindlm_source::{Code, Key, Kind, Node, Piece, locate};
+use kindlm_types::{Limits, MemberPart, Params, Price, Problem, nearest, suggest};
 use serde_json::Value;
 
 use super::Resolved;
@@ -24,7 +24,7 @@ impl Resolved<'_> {
                 self.short_model(piece, &at, text);
             } else {
                 self.model(piece, &at, item);
-                needs_providers = true;
+                needs_providers |= item.get("provider").is_some();
             }
         }
         if needs_providers && self.around.inline.is_none() && piece.root.get("providers").is_none()
@@ -59,6 +59,54 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
+    /// Returns a model with an id, and with the provider that its `model` names, such as `openai:gpt-4o`. Adds this provider
+    /// to the suite.
+    ///
+    /// A model without a valid `model` stays unchanged.
+    fn with_provider(&mut self, item: &Node) -> Node {
+        let text = item.get("model").and_then(|it| Some((it.span, it.text()?.to_owned())));
+        let Some((span, text)) = text else { return item.clone() };
+        let written = item.get("provider").map(|it| it.text().unwrap_or_default());
+        let reference = match written {
+            Some(provider) => format!("{provider}:{text}"),
+            None => text,
+        };
+        let Some((provider, model)) =
+            reference.split_once(':').filter(|(it, model)| !it.is_empty() && !model.is_empty())
+        else {
+            return item.clone();
+        };
+        if written.is_none() {
+            self.add_provider(provider, &reference);
+        }
+        let entry = |key: &str, text: &str| {
+            let value = Node { span, used_at: None, kind: Kind::Text(text.into()) };
+            (Key { name: key.into(), span }, value)
+        };
+        let mut entries: Vec<(Key, Node)> = item.entries().to_vec();
+        if item.get("id").is_none() {
+            entries.push(entry("id", &reference));
+        }
+        if written.is_none() {
+            entries.retain(|(key, _)| &*key.name != "model");
+            entries.extend([entry("provider", provider), entry("model", model)]);
+        }
+        Node { kind: Kind::Mapping(entries.into()), ..item.clone() }
+    }
+
+    /// Adds a provider with its usual configuration, if a reference such as `openai:gpt-4o` names it and the file does not
+    /// configure it. Returns false if it cannot be used.
+    fn add_provider(&mut self, provider: &str, reference: &str) -> bool {
+        if self.suite.providers.contains_key(provider) {
+            return true;
+        }
+        let config = kindlm_providers::shorthand(self.around.known_providers, reference)
+            .and_then(|(it, _)| it.default_config());
+        let Some(config) = config else { return false };
+        self.suite.providers.insert(provider.to_owned(), config);
+        true
+    }
+
     fn model(&mut self, piece: Piece<'_>, at: &str, item: &Node) {
         if self.around.inline.is_some() {
             let message = "an inline suite cannot configure models";
@@ -66,8 +114,10 @@ impl Resolved<'_> {
             self.sink.push(diagnostic.with_help("write the id of a model of the server"));
             return;
         }
+        let item = &self.with_provider(item);
         let value = item.to_json();
-        let problems = SHAPES.model.problems(&value);
+        let mut problems = SHAPES.model.problems(&value);
+        problems.extend(without_provider(&value));
         let is_broken = !problems.is_empty();
         self.sink.report(piece, at, problems);
         if let Some(provider) = text(&value, "provider").filter(|it| !it.is_empty()) {
@@ -92,8 +142,11 @@ impl Resolved<'_> {
         }
         let entry: Option<ModelEntry> = self.sink.read(piece, at, value.clone());
         if let Some(it) = entry {
-            self.check_model_name(piece, at, &it);
-            let model = configured(&it.id, &it.provider, &it.model, it.params, it.price);
+            let provider = text(&value, "provider").unwrap_or_default();
+            self.check_model_name(piece, at, provider, &it);
+            let params = it.params.unwrap_or_else(|| self.defaults.params.clone());
+            let provider = it.provider.unwrap_or_default();
+            let model = configured(id, &provider, &it.model, params, it.price);
             let model = self.with_provider_settings(model);
             self.suite.models.push(Model { limits: it.limits, ..model });
         }
@@ -114,8 +167,8 @@ impl Resolved<'_> {
     /// Warns of a model name that is similar to a known name.
     ///
     /// Such a name is not an error, because the list of known models is incomplete.
-    fn check_model_name(&mut self, piece: Piece<'_>, at: &str, entry: &ModelEntry) {
-        let (provider, name) = (&entry.provider, &entry.model);
+    fn check_model_name(&mut self, piece: Piece<'_>, at: &str, provider: &str, entry: &ModelEntry) {
+        let name = &entry.model;
         let config = self.suite.providers.get(provider);
         let is_elsewhere = config.is_some_and(|it| it.get("baseUrl").is_some());
         if is_elsewhere || entry.price.is_some() || pricing::price(provider, name).is_some() {
@@ -216,13 +269,11 @@ impl Resolved<'_> {
         let Some((provider, name)) = id.split_once(':').filter(|(_, name)| !name.is_empty()) else {
             return false;
         };
-        if !self.suite.providers.contains_key(provider) {
-            let config = kindlm_providers::shorthand(self.around.known_providers, id)
-                .and_then(|(it, _)| it.default_config());
-            let Some(config) = config else { return false };
-            self.suite.providers.insert(provider.to_owned(), config);
+        if !self.add_provider(provider, id) {
+            return false;
         }
-        let model = self.with_provider_settings(implicit(id, provider, name));
+        let model = configured(id, provider, name, self.defaults.params.clone(), None);
+        let model = self.with_provider_settings(model);
         self.suite.models.push(model);
         true
     }
@@ -305,9 +356,13 @@ fn named(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
     found.extend(listed.map(|(index, id)| (format!("{models}/{index}"), id.to_owned())));
 }
 
-/// Makes the model of a reference `provider:model`.
-///
-/// Such a model needs no entry in `models`.
-fn implicit(id: &str, provider: &str, name: &str) -> Model {
-    configured(id, provider, name, ParamsBlock::default(), None)
+/// Returns the problem of a model without a provider: neither the key, nor in its `model`.
+fn without_provider(value: &Value) -> Option<Problem> {
+    let is_open = value.is_object() && value.get("provider").is_none();
+    let has_model = text(value, "model").is_some_and(|it| !it.is_empty());
+    (is_open && has_model).then(|| {
+        let message = "`provider` is required, because `model` does not name it";
+        Problem::new("", message)
+            .with_help("write `model: openai:gpt-4o`, or a key of `providers` as `provider`")
+    })
 }

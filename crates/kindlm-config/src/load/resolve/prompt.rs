@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
-use kindlm_source::{Code, Diagnostic, Node, Piece, Source, Span};
+use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, locate, read};
 use kindlm_template::Fault;
 use kindlm_types::{AssertionSetInfo, MediaKind, MemberPart, PromptInfo, RawPart, Role, pointer};
 use serde_json::Value;
@@ -149,11 +149,9 @@ impl Resolved<'_> {
     }
 
     fn prompt(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<Prompt> {
+        let node = &self.prompt_with_files(piece, at, node)?;
         let value = node.to_json();
-        let mut problems = SHAPES.prompt.problems(&value);
-        for problem in problems.iter_mut().filter(|it| it.pointer.is_empty() && value.is_string()) {
-            problem.help = Some("write it as the user message: `{ user: \"…\" }`".to_owned());
-        }
+        let problems = SHAPES.prompt.problems(&value);
         let is_broken = !problems.is_empty();
         self.sink.report(piece, at, problems);
         self.check_zero_limits(piece, at, &value, "tests with this prompt");
@@ -173,7 +171,8 @@ impl Resolved<'_> {
             return None;
         }
         let entry: PromptEntry = self.sink.read(piece, at, value)?;
-        let (language, threshold) = (entry.template, entry.threshold);
+        let language = entry.template.unwrap_or(self.defaults.template);
+        let threshold = entry.threshold;
         let assertion_sets = entry.assertion_sets.clone();
         if language == Language::Chat {
             self.check_chat(piece, at, node)?;
@@ -195,6 +194,74 @@ impl Resolved<'_> {
             assertion_sets,
         });
         Some(Prompt { parts, opening: Arc::new(opening), rules, threshold })
+    }
+
+    /// Returns a prompt with the contents of the files that it names. A prompt that is only a text is the message of the
+    /// user, or the messages of a file.
+    ///
+    /// Returns `None` if a file cannot be read, which is reported. Translated prompts name no files.
+    fn prompt_with_files(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<Node> {
+        if self.around.is_translated {
+            return Some(node.clone());
+        }
+        if let Some(text) = node.text() {
+            let (key, content) = match file_of(text) {
+                Some(path) => match self.chat_of(piece, at, path)? {
+                    Some(messages) => ("messages", messages),
+                    None => ("user", self.content_of(piece, at, node.span, path)?),
+                },
+                None => ("user", node.clone()),
+            };
+            let entries = vec![(Key { name: key.into(), span: node.span }, content)];
+            return Some(Node { kind: Kind::Mapping(entries.into()), ..node.clone() });
+        }
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        for (key, value) in node.entries() {
+            let name = &*key.name;
+            let at = format!("{at}/{}", pointer::segment(name));
+            let content = match (name, value.text().and_then(file_of)) {
+                ("system" | "user" | "assistant", Some(path)) => {
+                    self.content_of(piece, &at, value.span, path)?
+                }
+                _ => value.clone(),
+            };
+            entries.push((key.clone(), content));
+        }
+        let is_mapping = matches!(node.kind, Kind::Mapping(_));
+        Some(if is_mapping {
+            Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
+        } else {
+            node.clone()
+        })
+    }
+
+    /// Returns the text of a file, without white space at its end. Returns `None` after an error, which is reported.
+    fn content_of(&mut self, piece: Piece<'_>, at: &str, span: Span, path: &str) -> Option<Node> {
+        match self.around.files.read(path) {
+            Ok(text) => {
+                let text = text.trim_start_matches('\u{feff}').trim_end();
+                Some(Node { span, used_at: None, kind: Kind::Text(text.into()) })
+            }
+            Err(err) => {
+                self.sink.report_file(piece, at, &err);
+                None
+            }
+        }
+    }
+
+    /// Returns the messages of a JSON or YAML file; the inner value is `None` for other files, which are texts.
+    ///
+    /// Returns `None` after an error, which is reported.
+    fn chat_of(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<Option<Node>> {
+        if ![".json", ".yaml", ".yml"].iter().any(|it| path.ends_with(it)) {
+            return Some(None);
+        }
+        let span = locate(piece.source, piece.root, at, MemberPart::Value).span;
+        let content = self.content_of(piece, at, span, path)?;
+        let text = content.text().unwrap_or_default();
+        let source = Arc::new(Source::new(path, text));
+        let root = read(&source, 0..text.len()).root.filter(|it| matches!(it.kind, Kind::List(_)));
+        Some(root.map(|it| Node::at(span, &it.to_json())))
     }
 
     /// Parses the messages of a prompt, and reads the images, sounds and files that no variable names.
@@ -287,7 +354,12 @@ impl Resolved<'_> {
         let (code, message) = if self.around.is_translated {
             (Code::NO_EFFECT, format!("`{path}` is sent unchanged"))
         } else {
-            (Code::INVALID_VALUE, format!("`{path}` is not read: prompts do not come from files"))
+            (
+                Code::INVALID_VALUE,
+                format!(
+                    "`{path}` is not read: only `system`, `user` and `assistant` of a prompt may name a file"
+                ),
+            )
         };
         let diagnostic = Diagnostic::error(code, message, source, source.first_line(span))
             .with_help("write the text itself: `user: |`, and below it the text, indented");
@@ -389,6 +461,12 @@ impl Resolved<'_> {
         self.sink.push(diagnostic.with_help("move this part into a message with `role: user`"));
         None
     }
+}
+
+/// Returns the path of a text that is only `file://` and a path.
+fn file_of(text: &str) -> Option<&str> {
+    let path = text.trim().strip_prefix(FILE)?;
+    (!path.is_empty() && !path.contains(char::is_whitespace)).then_some(path)
 }
 
 /// A message of a prompt as it is written.

@@ -1,0 +1,136 @@
+//! Names the model that grades once, and in the short form.
+
+use std::collections::{HashMap, HashSet};
+
+use kindlm_providers::Providers;
+use kindlm_types::reasons;
+use serde_json::{Map, Value};
+
+use super::short::has_usual_provider;
+
+/// The checks that the default judge grades if they name no model.
+const JUDGED: [&str; 12] = [
+    "answer-relevance",
+    "context-faithfulness",
+    "context-recall",
+    "context-relevance",
+    "conversation-relevance",
+    "factuality",
+    "g-eval",
+    "llm-rubric",
+    "model-graded-closedqa",
+    "model-graded-factuality",
+    "search-rubric",
+    "select-best",
+];
+
+/// The number of checks with one judge from which it becomes the default judge.
+const SEVERAL: usize = 2;
+
+/// Writes models that only grade as `provider:model`, and makes the most frequent judge the default.
+///
+/// The requests to the judges stay the same.
+pub(in crate::load) fn with_default_judge(mut root: Value, known: &Providers) -> Value {
+    shorten(&mut root, known);
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let mut order: Vec<String> = Vec::new();
+    each_check(&mut root, &mut |check| {
+        if let Some(model) = judge_of(check) {
+            *counts.entry(model.to_owned()).or_default() += 1;
+            order.push(model.to_owned());
+        }
+    });
+    let most = counts.values().copied().max().unwrap_or_default();
+    let judge = order.into_iter().find(|it| counts.get(it) == Some(&most));
+    let Some(judge) = judge.filter(|_| most >= SEVERAL) else { return root };
+    each_check(&mut root, &mut |check| {
+        if judge_of(check) == Some(&judge) {
+            check.shift_remove("model");
+        }
+    });
+    if let Some(document) = root.as_object_mut() {
+        let defaults = document.entry("defaults").or_insert_with(|| Map::new().into());
+        if let Some(defaults) = defaults.as_object_mut() {
+            defaults.insert("judgeModel".to_owned(), judge.into());
+        }
+    }
+    root
+}
+
+fn judge_of(check: &Map<String, Value>) -> Option<&str> {
+    let kind = check.get("type")?.as_str()?;
+    let kind = kind.strip_prefix("not-").unwrap_or(kind);
+    JUDGED.contains(&kind).then(|| check.get("model")?.as_str()).flatten()
+}
+
+/// Removes the entries of models that only grade, and uses their short form in checks.
+fn shorten(root: &mut Value, known: &Providers) {
+    let tests = root.get("tests").and_then(Value::as_array).into_iter().flatten();
+    let tested: HashSet<String> = tests
+        .flat_map(|it| it["models"].as_array().into_iter().flatten())
+        .filter_map(|it| Some(it.as_str()?.to_owned()))
+        .collect();
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut renamed: HashMap<String, String> = HashMap::new();
+    for model in root["models"].as_array().into_iter().flatten() {
+        let id = model["id"].as_str().unwrap_or_default();
+        taken.insert(id.to_owned());
+        let short = short_judge(root, model, known).filter(|_| !tested.contains(id));
+        if let Some(short) = short {
+            renamed.insert(id.to_owned(), short);
+        }
+    }
+    let is_free = |id: &str, short: &String| id == short || !taken.contains(short);
+    renamed.retain(|id, short| is_free(id, short));
+    if renamed.is_empty() {
+        return;
+    }
+    if let Some(models) = root.get_mut("models").and_then(Value::as_array_mut) {
+        models.retain(|it| !it["id"].as_str().is_some_and(|it| renamed.contains_key(it)));
+    }
+    each_check(root, &mut |check| {
+        for key in ["model", "embeddingModel"] {
+            if let Some(Value::String(id)) = check.get_mut(key)
+                && let Some(short) = renamed.get(id)
+            {
+                id.clone_from(short);
+            }
+        }
+    });
+}
+
+/// Returns the short form of a model that only grades, if it is asked in the same way without its entry.
+fn short_judge(root: &Value, model: &Value, known: &Providers) -> Option<String> {
+    let entry = model.as_object()?;
+    let (provider, name) = (entry.get("provider")?.as_str()?, entry.get("model")?.as_str()?);
+    if !has_usual_provider(root, provider, known) {
+        return None;
+    }
+    let params = entry.get("params").and_then(Value::as_object);
+    // Judges are asked with temperature 0, and reasoning models with a limit of tokens that is higher than the default.
+    let is_usual = |(key, value): (&String, &Value)| match key.as_str() {
+        "temperature" => true,
+        "omitDefaults" => reasons(name) || *value == false,
+        _ => false,
+    };
+    let is_bare = entry.keys().all(|it| matches!(&**it, "id" | "provider" | "model" | "params"));
+    (is_bare && params.into_iter().flatten().all(is_usual)).then(|| format!("{provider}:{name}"))
+}
+
+/// Calls a function with each check of all tests, and with the checks in sets.
+fn each_check(root: &mut Value, call: &mut dyn FnMut(&mut Map<String, Value>)) {
+    for test in root.get_mut("tests").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(checks) = test.pointer_mut("/expect/assert") {
+            each_in(checks, call);
+        }
+    }
+}
+
+fn each_in(checks: &mut Value, call: &mut dyn FnMut(&mut Map<String, Value>)) {
+    for check in checks.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        call(check);
+        if let Some(parts) = check.get_mut("assert") {
+            each_in(parts, call);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Tests of short forms: models, prompts, their defaults, `matrix`, and datasets in promptfoo's format.
+
+use kindlm_config::Loaded;
+use kindlm_engine::Subject;
+
+use crate::memory::{Memory, load_with, said};
+
+/// A suite with these blocks. Its tests have no checks.
+fn suite(blocks: &str) -> String {
+    format!("kindlm: 1\nproject: p\nsuite: {{ name: s }}\n{blocks}\n")
+}
+
+fn loaded(blocks: &str, files: &Memory) -> Loaded {
+    load_with(&suite(blocks), files)
+}
+
+/// Returns the messages of each test, as `name: role text, role text`.
+fn messages(loaded: &Loaded) -> Vec<String> {
+    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(loaded)));
+    let of = |it: &kindlm_engine::TestCase| {
+        let Subject::Prompt { messages } = it.body.body().unwrap().into_owned().subject else {
+            panic!("{}", it.name)
+        };
+        let texts: Vec<String> =
+            messages.iter().map(|it| format!("{} {}", it.role.as_str(), it.content)).collect();
+        format!("{}: {}", it.name, texts.join(", "))
+    };
+    suite.cases.iter().map(of).collect()
+}
+
+#[test]
+fn a_model_names_its_provider() {
+    let blocks = "models:\n- openai:gpt-4o\n- { model: openai:gpt-4.1, params: { temperature: 1 } }\n\
+        - { id: mine, model: anthropic:claude-sonnet-4-5 }\n- { provider: echo, model: a:b }\nproviders: { echo: {} }\n\
+        defaults: { params: { temperature: 0, maxTokens: 7 } }\nprompts: { p: { user: hi } }\n\
+        tests: [{ name: t, prompt: p, expect: { judge: [{ criterion: kind, model: openai:gpt-5 }] } }]";
+    let loaded = loaded(blocks, &Memory::default());
+    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+    let models: Vec<String> = suite
+        .models
+        .iter()
+        .map(|it| {
+            let params = (it.params.temperature.unwrap(), it.params.max_tokens.unwrap());
+            format!("{}|{}|{}|{params:?}", it.id, it.provider, it.name)
+        })
+        .collect();
+    assert_eq!(
+        models,
+        [
+            "openai:gpt-4o|openai|gpt-4o|(0.0, 7)",
+            "openai:gpt-4.1|openai|gpt-4.1|(1.0, 1024)",
+            "mine|anthropic|claude-sonnet-4-5|(0.0, 7)",
+            "echo:a:b|echo|a:b|(0.0, 7)",
+            "openai:gpt-5|openai|gpt-5|(0.0, 7)",
+        ]
+    );
+    assert_eq!(suite.providers["anthropic"]["apiKeyEnv"], "ANTHROPIC_API_KEY");
+    assert_eq!(suite.cases[0].models.len(), 4);
+}
+
+#[test]
+fn a_model_without_a_provider_is_an_error() {
+    for (model, message) in [
+        ("{ id: a, model: gpt-4o }", "`provider` is required, because `model` does not name it"),
+        ("{ model: opnai:gpt-4o }", "the provider `opnai` is not configured"),
+        ("{ provider: echo }", "`model` is required"),
+    ] {
+        let blocks = format!(
+            "providers: {{ echo: {{}} }}\nmodels: [{model}]\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
+        );
+        let broken = said(&loaded(&blocks, &Memory::default()));
+        assert!(broken.contains(message), "{model}: {broken}");
+    }
+}
+
+#[test]
+fn prompts_are_texts_and_files() {
+    let files = Memory::of([
+        ("ask.txt", "\u{feff}Ask {{x}}\n\n"),
+        ("system.md", "Be kind."),
+        (
+            "chat.json",
+            r#"[{"role": "system", "content": "Be {{x}}."}, {"role": "user", "content": "Hi"}]"#,
+        ),
+        ("object.json", r#"{"x": "{{x}}"}"#),
+        ("messages.yaml", "- { role: user, content: '{{x}} {{ y }}' }\n"),
+    ]);
+    let blocks = "providers: { echo: {} }\nmodels: [{ provider: echo, model: e }]\n\
+        defaults: { template: jinja, test: { vars: { x: one }, expect: {} } }\nprompts:\n  text: 'Say {{x}}{{ gone }}'\n  \
+        file: file://ask.txt\n  chat: file://chat.json\n  yaml: file://messages.yaml\n  \
+        both: { system: file://system.md, user: file://ask.txt }\n  json: { template: json, user: file://object.json }\n\
+        tests: [{ name: t, prompts: [text, file, chat, yaml, both, json] }]";
+    let loaded = loaded(blocks, &files);
+    assert_eq!(
+        messages(&loaded),
+        [
+            "t · text: user Say one",
+            "t · file: user Ask one",
+            "t · chat: system Be one., user Hi",
+            "t · yaml: user one ",
+            "t · both: system Be kind., user Ask one",
+            "t · json: user {\n  \"x\": \"one\"\n}",
+        ]
+    );
+}
+
+#[test]
+fn a_file_of_a_prompt_that_cannot_be_read_is_an_error_at_its_name() {
+    for prompt in ["file://gone.txt", "{ user: file://gone.txt }"] {
+        let blocks = format!(
+            "providers: {{ echo: {{}} }}\nmodels: [echo:e]\nprompts: {{ p: '{{prompt}}' }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
+        );
+        let blocks = blocks.replace("'{prompt}'", prompt);
+        let broken = said(&loaded(&blocks, &Memory::default()));
+        assert!(broken.contains("`gone.txt` does not exist"), "{broken}");
+    }
+}
+
+#[test]
+fn a_matrix_is_a_test_for_each_combination() {
+    let blocks = "providers: { echo: {} }\nmodels: [{ provider: echo, model: e }]\nprompts: { p: '{{a}}{{b}}{{c}}', q: '{{b}}' }\n\
+        tests: [{ name: t, prompts: [p, q], vars: { a: x, b: old }, matrix: { b: [1, 2], c: [y, z] }, expect: {} }]";
+    assert_eq!(
+        messages(&loaded(blocks, &Memory::default())),
+        [
+            "t, variant 1 · p: user x1y",
+            "t, variant 1 · q: user 1",
+            "t, variant 2 · p: user x1z",
+            "t, variant 2 · q: user 1",
+            "t, variant 3 · p: user x2y",
+            "t, variant 3 · q: user 2",
+            "t, variant 4 · p: user x2z",
+            "t, variant 4 · q: user 2",
+        ]
+    );
+    for (matrix, message) in [
+        ("{ b: x }", "expected a list, found a string"),
+        ("{ b: [] }", "must not be empty"),
+        ("[1]", "expected an object, found a list"),
+        ("{}", "must not be empty"),
+    ] {
+        let broken = blocks.replace("{ b: [1, 2], c: [y, z] }", matrix);
+        let broken = said(&loaded(&broken, &Memory::default()));
+        assert!(broken.contains(message), "{matrix}: {broken}");
+    }
+}
+
+/// The blocks of a suite with one dataset.
+fn with_dataset(dataset: &str) -> String {
+    format!(
+        "providers: {{ echo: {{}} }}\nmodels: [{{ provider: echo, model: e }}]\nprompts: {{ p: 'Say {{{{word}}}} {{{{end}}}}' }}\n\
+         defaults: {{ test: {{ prompt: p, vars: {{ end: now }}, expect: {{ assert: [{{ type: contains, value: Say }}] }} }} }}\n\
+         tests: [{dataset}]"
+    )
+}
+
+#[test]
+fn a_dataset_may_have_the_format_of_promptfoo() {
+    let files = Memory::of([
+        (
+            "cases.csv",
+            "word,__expected,__expected2,__description,__metadata:kind\nhi,contains: hi,is-json,,a\nho,equals: ho,,greets,b\n",
+        ),
+        (
+            "cases.yaml",
+            "- vars: { word: [one, two] }\n  assert: [{ type: icontains, value: ONE }]\n- { vars: { word: x, end: y } }\n",
+        ),
+        ("cases.jsonl", "{\"vars\": {\"word\": \"a\"}, \"threshold\": 0.5}\n"),
+    ]);
+    for (file, expected) in [
+        ("cases.csv", &["Row #1: user Say hi now", "greets: user Say ho now"][..]),
+        (
+            "cases.yaml",
+            &[
+                "Test 1, variant 1: user Say one now",
+                "Test 1, variant 2: user Say two now",
+                "Test 2: user Say x y",
+            ],
+        ),
+        ("cases.jsonl", &["Test 1: user Say a now"]),
+    ] {
+        let dataset = format!("{{ dataset: file://{file}, format: promptfoo }}");
+        let loaded = loaded(&with_dataset(&dataset), &files);
+        assert_eq!(messages(&loaded), expected, "{file}");
+        let cases = &loaded.suite.as_ref().unwrap().cases;
+        let checks: Vec<usize> =
+            cases.iter().map(|it| it.body.body().unwrap().checks.len()).collect();
+        match file {
+            "cases.csv" => assert_eq!(checks, [3, 2]),
+            "cases.yaml" => assert_eq!(checks, [2, 2, 1]),
+            _ => assert_eq!((checks, cases[0].threshold), (vec![1], Some(0.5))),
+        }
+    }
+}
+
+#[test]
+fn mistakes_in_a_dataset_of_promptfoo_are_reported() {
+    let files = Memory::of([
+        ("cases.csv", "word,__expected\nhi\n"),
+        (
+            "cases.yaml",
+            "- { vars: { word: hi }, provider: openai:gpt-4o, options: { prefix: x } }\n",
+        ),
+        ("vars.yaml", "- { vars: { word: file://make.js } }\n"),
+        ("empty.json", "[]"),
+    ]);
+    for (dataset, messages) in [
+        (
+            "{ dataset: file://cases.csv, format: promptfo }",
+            &["unknown format", "kindlm.yaml:7:"][..],
+        ),
+        ("{ dataset: cases.csv }", &["expected `file://` and the path of a dataset"]),
+        ("{ dataset: file://cases.csv, vars: {} }", &["unknown key `vars` of a dataset"]),
+        ("{ dataset: file://gone.csv, format: promptfoo }", &["`gone.csv` does not exist"]),
+        ("{ dataset: file://cases.csv, format: promptfoo }", &["cases.csv:2:"]),
+        (
+            "{ dataset: file://cases.yaml, format: promptfoo }",
+            &["test 1 of the file has `provider`", "`options.prefix`"],
+        ),
+        (
+            "{ dataset: file://vars.yaml, format: promptfoo }",
+            &["the variable `word` of test 1 of the file is made by a program"],
+        ),
+        ("{ dataset: file://empty.json, format: promptfoo }", &["has no tests in it"]),
+    ] {
+        let broken = said(&loaded(&with_dataset(dataset), &files));
+        for message in messages {
+            assert!(broken.contains(message), "{dataset}: {message}: {broken}");
+        }
+    }
+}
