@@ -221,8 +221,8 @@ fn block(part: &Part, indent: usize, out: &mut String) {
     let space = " ".repeat(indent);
     match &part.form {
         Form::Mapping(entries) => {
-            for (index, (label, value)) in entries.iter().enumerate() {
-                comments(value, indent, index > 0 || indent == 0, out);
+            for (label, value) in entries {
+                comments(value, indent, !out.ends_with("- "), out);
                 // The first key of a mapping in a list stands behind the dash.
                 if !out.is_empty() && !out.ends_with("- ") {
                     out.push_str(&space);
@@ -246,6 +246,12 @@ fn block(part: &Part, indent: usize, out: &mut String) {
                     (_, Some(line)) => out.push_str(&format!(" {line}\n")),
                     (Form::Mapping(_), None) if item.anchor.is_none() => {
                         out.push(' ');
+                        block(item, indent + 2, out);
+                    }
+                    // A list below a key stands at the indent of the key, but a list in a list is deeper.
+                    (Form::List(_), None) => {
+                        let anchor = item.anchor.map(|it| format!(" &part{it}"));
+                        out.push_str(&format!("{}\n", anchor.unwrap_or_default()));
                         block(item, indent + 2, out);
                     }
                     _ => entry(item, indent, false, out),
@@ -561,6 +567,17 @@ mod tests {
                 {"name": "u", "vars": {"x": "two\nlines"}},
             ],
         });
-        insta::assert_snapshot!(written(&root), @"");
+        insta::assert_snapshot!(written(&root), @r"
+        kindlm: 1
+        suite: { name: a }
+        models: [a:b, c:d]
+        tests:
+        - { name: t, vars: { x: 'a, b' }, expect: { assert: [{ type: contains, value: '{{x}}' }] } }
+        - name: u
+          vars:
+            x: |-
+              two
+              lines
+        ");
     }
 }
