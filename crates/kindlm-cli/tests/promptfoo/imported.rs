@@ -134,7 +134,7 @@ const FORMS: [Form; 8] = [
             "tests.yaml",
             "- { vars: { word: a }, prompts: ['Say {{word}}'] }\n- { vars: { word: b }, options: { prefix: 'Now: ' } }\n",
         )],
-        &["name: Test 1", "prompt: &part1 'Now: Say {{word}}'"],
+        &["name: 'Test 1 · Say {{word}}'", "'Now: Say {{word}}': *part1"],
     ),
     // A missing variable of a row is an empty text, as in promptfoo.
     (

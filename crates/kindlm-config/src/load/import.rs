@@ -93,6 +93,21 @@ fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
     own.is_some() && own == expected
 }
 
+/// Reports prompts that are sent as `file://` and a path. In a suite, this text would be the content of the file.
+fn file_texts(source: &Arc<Source>, root: &Node) -> Vec<Diagnostic> {
+    let prompts = root.get("prompts").map_or(&[][..], Node::entries);
+    let texts = prompts.iter().filter_map(|(_, it)| it.get("user"));
+    let is_file = |it: &&Node| it.text().is_some_and(|it| it.trim().starts_with(super::FILE));
+    let error = |it: &Node| {
+        let text = it.text().unwrap_or_default().trim();
+        let message = format!("`{text}` is sent unchanged, but a suite would read the file");
+        let place = source.first_line(it.span);
+        Diagnostic::error(Code::INVALID_VALUE, message, source, place)
+            .with_help("write the text that the model should get")
+    };
+    texts.filter(is_file).map(error).collect()
+}
+
 impl Imported {
     /// Writes the translation as YAML, or reports the errors of the translated suite.
     fn write(&mut self, mut translation: Translation, sources: &Sources<'_>) {
@@ -107,7 +122,10 @@ impl Imported {
         }
         let Translation { source, root, .. } = &translation;
         let (loaded, _) = load_tree(source, Some(root), Sink::default(), sources, false);
-        self.diagnostics.clone_from(&loaded.diagnostics);
+        self.diagnostics = file_texts(source, root);
+        let is_new = |it: &&Diagnostic| !self.diagnostics.iter().any(|own| own.span == it.span);
+        let others: Vec<Diagnostic> = loaded.diagnostics.iter().filter(is_new).cloned().collect();
+        self.diagnostics.extend(others);
         if !self.diagnostics.is_empty() {
             let is_error = |it: &Diagnostic| self.diagnostics.iter().any(|err| err.span == it.span);
             self.warnings.retain(|it| !is_error(it));
