@@ -213,16 +213,16 @@ fn different_rules_with_one_id_are_reported() {
 }
 
 #[test]
-fn a_prompt_that_is_only_a_file_name_is_reported() {
-    for (text, told) in [
+fn a_prompt_that_is_only_a_file_name_is_read() {
+    for (text, is_read) in [
         ("file://prompts/greet.txt", true),
         ("see file://prompts/greet.txt", false),
         ("file://greet.txt is a name", false),
     ] {
         let text = with("user: \"Greet {{name}}.\"", &format!("user: \"{text}\""));
         let loaded = load_text(&text);
-        let found = loaded.diagnostics.iter().any(|it| it.message.contains("is not read"));
-        assert_eq!(found, told, "{}", said(&loaded));
+        let found = loaded.diagnostics.iter().any(|it| it.message.contains("does not exist"));
+        assert_eq!(found, is_read, "{}", said(&loaded));
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kindlm_config::{Imported, Sources, import_with};
+use kindlm_promptfoo::Inputs;
+use kindlm_source::{Source, read};
 use kindlm_types::script::{
     ScriptAnswer, ScriptOutcome, ScriptQuestion, ScriptSource, ScriptValue,
 };
@@ -1621,7 +1623,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
         As(&[
             "id: openai:gpt-4o · p provider: openai model: gpt-4o params: seed: 1 temperature: 0.5",
             "prompt: p models: - openai:gpt-4o · p",
-            "prompt: b models: - openai:gpt-4o gates",
+            "prompt: b models: - openai:gpt-4o vars",
         ]),
     ),
     (
@@ -1846,7 +1848,7 @@ fn answer(question: &ScriptQuestion) -> Value {
     }
 }
 
-fn imported(row: &str) -> Imported {
+fn imported(row: &str) -> (Imported, String) {
     let mut config = format!("{row}\n");
     for (key, default) in
         [("prompts", "[hi]"), ("providers", "[echo]"), ("tests", "[{ vars: { x: 1 } }]")]
@@ -1871,14 +1873,30 @@ fn imported(row: &str) -> Imported {
         reporters: vec!["csv", "json", "junit"],
         ..Sources::new(&files, &env)
     };
-    import_with("promptfooconfig.yaml", config.as_bytes(), &sources)
+    let whole = translated(&config, &sources);
+    (import_with("promptfooconfig.yaml", config.as_bytes(), &sources), whole)
+}
+
+/// Returns the translation as YAML without short forms.
+fn translated(config: &str, sources: &Sources<'_>) -> String {
+    let source = Arc::new(Source::new("promptfooconfig.yaml", config));
+    let root = read(&source, 0..config.len()).root.unwrap();
+    let inputs = Inputs {
+        files: sources.files,
+        env: sources.env,
+        scripts: Arc::clone(&sources.scripts),
+        network: sources.network.clone(),
+        reporters: &sources.reporters,
+    };
+    let translated = kindlm_promptfoo::translate(&source, &root, &inputs);
+    serde_yaml::to_string(&translated.root.to_json()).unwrap()
 }
 
 #[test]
 fn every_key_is_translated_as_the_table_shows() {
     let mut wrong = Vec::new();
     for (key, config, expected) in ROWS {
-        let Imported { yaml, diagnostics, warnings } = imported(config);
+        let (Imported { yaml, diagnostics, warnings }, whole) = imported(config);
         let errors: Vec<&str> = diagnostics.iter().map(|it| it.message.as_str()).collect();
         let has_warning = |part: &str| warnings.iter().any(|it| it.message.contains(part));
         let is_right = match expected {
@@ -1886,13 +1904,20 @@ fn every_key_is_translated_as_the_table_shows() {
                 let yaml = yaml.clone().unwrap_or_default();
                 // The indentation of lists depends on their depth, so white space is normalized.
                 let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-                !yaml.is_empty() && parts.iter().all(|it| plain(&yaml).contains(&plain(it)))
+                // A part is in the short form or, for most keys, in the form without defaults.
+                let has = |it: &&str| {
+                    [&yaml, &whole].into_iter().any(|text| plain(text).contains(&plain(it)))
+                };
+                !yaml.is_empty() && parts.iter().all(has)
             }
             Warned(part) => yaml.is_some() && has_warning(part),
             Refused(part) => yaml.is_none() && errors.iter().any(|it| it.contains(part)),
         };
         if !is_right {
-            wrong.push(format!("{key}: {config}\n{errors:?}\n{}", yaml.unwrap_or_default()));
+            wrong.push(format!(
+                "{key}: {config}\n{errors:?}\n{whole}\n{}",
+                yaml.unwrap_or_default()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

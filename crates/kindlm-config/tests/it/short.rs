@@ -33,7 +33,7 @@ fn a_model_names_its_provider() {
     let blocks = "models:\n- openai:gpt-4o\n- { model: openai:gpt-4.1, params: { temperature: 1 } }\n\
         - { id: mine, model: anthropic:claude-sonnet-4-5 }\n- { provider: echo, model: a:b }\nproviders: { echo: {} }\n\
         defaults: { params: { temperature: 0, maxTokens: 7 } }\nprompts: { p: { user: hi } }\n\
-        tests: [{ name: t, prompt: p, expect: { judge: [{ criterion: kind, model: openai:gpt-5 }] } }]";
+        tests: [{ name: t, prompt: p, expect: { judge: [{ criteria: kind, model: openai:gpt-5 }] } }]";
     let loaded = loaded(blocks, &Memory::default());
     let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
     let models: Vec<String> = suite
@@ -207,7 +207,7 @@ fn mistakes_in_a_dataset_of_promptfoo_are_reported() {
     for (dataset, messages) in [
         (
             "{ dataset: file://cases.csv, format: promptfo }",
-            &["unknown format", "kindlm.yaml:7:"][..],
+            &["unknown format", "kindlm.yaml:8:"][..],
         ),
         ("{ dataset: cases.csv }", &["expected `file://` and the path of a dataset"]),
         ("{ dataset: file://cases.csv, vars: {} }", &["unknown key `vars` of a dataset"]),
