@@ -172,7 +172,7 @@ pub fn json_schema_with(
         "pattern": "^[^:]+:.+",
         "description": "`provider:model`, such as `openai:gpt-4o`.",
     });
-    let text = json!({
+    let prompt_text = json!({
         "type": "string",
         "minLength": 1,
         "description": "The message of the user, or `file://` and the path of its file. A JSON or YAML file may be a list of messages.",
@@ -193,7 +193,7 @@ pub fn json_schema_with(
     });
     let items = Items {
         models: json!({"type": "array", "minItems": 1, "items": {"anyOf": [definitions.reference::<ModelEntry>(), shorthand]}}),
-        prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": [definitions.reference::<PromptEntry>(), text]}}),
+        prompts: json!({"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": [definitions.reference::<PromptEntry>(), prompt_text]}}),
         tests: json!({"anyOf": [{"type": "array", "minItems": 1, "items": {"anyOf": [test, dataset, described]}}, dataset]}),
         gates: gates::schema_with(gate_registry),
         sets: json!({"type": "object", "additionalProperties": {"anyOf": [

@@ -118,7 +118,7 @@ impl Builder<'_> {
         piece: Piece<'_>,
         at: &str,
         file: &Node,
-        text: &str,
+        name: &str,
         prompts: &Prompts,
     ) {
         let around = self.base.around;
@@ -131,7 +131,7 @@ impl Builder<'_> {
             reporters: &[],
         };
         let span = file.used_at.unwrap_or(file.span);
-        let read = kindlm_promptfoo::translate_tests(piece.source, span, text, &inputs);
+        let read = kindlm_promptfoo::translate_tests(piece.source, span, name, &inputs);
         let is_broken = read.diagnostics.iter().any(|it| it.level == Level::Error);
         read.diagnostics.into_iter().for_each(|it| self.base.sink.push(it));
         if is_broken {
@@ -153,7 +153,7 @@ impl Builder<'_> {
             self.test(piece, at, test, prompts);
         }
         if self.cases.len() == before && self.base.sink.errors.is_empty() {
-            let message = format!("`{text}` has no tests in it");
+            let message = format!("`{name}` has no tests in it");
             let diagnostic = piece.error(Code::FILE, at, MemberPart::Value, message);
             let help = "an empty dataset would pass without checking anything";
             self.base.sink.push(diagnostic.with_help(help));

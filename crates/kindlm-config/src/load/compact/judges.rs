@@ -32,10 +32,11 @@ const SEVERAL: usize = 2;
 /// The requests to the judges stay the same.
 pub(in crate::load) fn with_default_judge(mut root: Value, known: &Providers) -> Value {
     shorten(&mut root, known);
+    let tested = tested_models(&root);
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut order: Vec<String> = Vec::new();
     each_check(&mut root, &mut |check| {
-        if let Some(model) = judge_of(check) {
+        if let Some(model) = judge_of(check).filter(|it| !tested.contains(*it)) {
             *counts.entry(model.to_owned()).or_default() += 1;
             order.push(model.to_owned());
         }
@@ -57,6 +58,30 @@ pub(in crate::load) fn with_default_judge(mut root: Value, known: &Providers) ->
     root
 }
 
+/// Returns the references to the models that tests run on, and to the same models under other ids. As the default judge,
+/// such a model would cause a warning about models that judge themselves.
+fn tested_models(root: &Value) -> HashSet<String> {
+    let ids = tested_ids(root);
+    let models = || root["models"].as_array().into_iter().flatten();
+    let name = |it: &Value| {
+        let (provider, model) = (it["provider"].as_str(), it["model"].as_str());
+        format!("{}:{}", provider.unwrap_or_default(), model.unwrap_or_default())
+    };
+    let is_tested = |it: &&Value| it["id"].as_str().is_some_and(|it| ids.contains(it));
+    let names: HashSet<String> = models().filter(is_tested).map(name).collect();
+    let same = models().filter(|it| names.contains(&name(it))).filter_map(|it| it["id"].as_str());
+    let same: Vec<String> = same.map(str::to_owned).collect();
+    names.into_iter().chain(same).collect()
+}
+
+fn tested_ids(root: &Value) -> HashSet<String> {
+    let tests = root.get("tests").and_then(Value::as_array).into_iter().flatten();
+    tests
+        .flat_map(|it| it["models"].as_array().into_iter().flatten())
+        .filter_map(|it| Some(it.as_str()?.to_owned()))
+        .collect()
+}
+
 fn judge_of(check: &Map<String, Value>) -> Option<&str> {
     let kind = check.get("type")?.as_str()?;
     let kind = kind.strip_prefix("not-").unwrap_or(kind);
@@ -65,11 +90,7 @@ fn judge_of(check: &Map<String, Value>) -> Option<&str> {
 
 /// Removes the entries of models that only grade, and uses their short form in checks.
 fn shorten(root: &mut Value, known: &Providers) {
-    let tests = root.get("tests").and_then(Value::as_array).into_iter().flatten();
-    let tested: HashSet<String> = tests
-        .flat_map(|it| it["models"].as_array().into_iter().flatten())
-        .filter_map(|it| Some(it.as_str()?.to_owned()))
-        .collect();
+    let tested = tested_ids(root);
     let mut taken: HashSet<String> = HashSet::new();
     let mut renamed: HashMap<String, String> = HashMap::new();
     for model in root["models"].as_array().into_iter().flatten() {
@@ -131,6 +152,47 @@ fn each_in(checks: &mut Value, call: &mut dyn FnMut(&mut Map<String, Value>)) {
         call(check);
         if let Some(parts) = check.get_mut("assert") {
             each_in(parts, call);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_judge_becomes_the_default() {
+        let check = |model: &str| json!({"type": "llm-rubric", "value": "x", "model": model});
+        let suite = |model: &str| {
+            json!({
+                "providers": {"openai": {"apiKeyEnv": "OPENAI_API_KEY"}},
+                "models": [
+                    {"id": "tested", "provider": "openai", "model": "gpt-4o"},
+                    {"id": "openai:chat:gpt-5", "provider": "openai", "model": "gpt-5", "params": {"omitDefaults": true}},
+                    {"id": "again", "provider": "openai", "model": "gpt-4o", "params": {"seed": 1}},
+                ],
+                "tests": [{"models": ["tested"], "expect": {"assert": [
+                    check(model), {"type": "assert-set", "assert": [check(model)]}, check("other"),
+                    {"type": "similar", "model": model},
+                ]}}],
+            })
+        };
+        let known = kindlm_providers::built_in();
+        let judged = with_default_judge(suite("openai:chat:gpt-5"), &known);
+        assert_eq!(judged["defaults"], json!({"judgeModel": "openai:gpt-5"}));
+        assert_eq!(judged["models"].as_array().unwrap().len(), 2);
+        let bare = json!({"type": "llm-rubric", "value": "x"});
+        let expected = json!([
+            bare, {"type": "assert-set", "assert": [bare]}, check("other"),
+            {"type": "similar", "model": "openai:gpt-5"},
+        ]);
+        assert_eq!(judged["tests"][0]["expect"]["assert"], expected);
+        // A tested model, also under another id, is no default judge.
+        for model in ["tested", "again"] {
+            let judged = with_default_judge(suite(model), &known);
+            assert_eq!(judged["defaults"], Value::Null, "{model}");
         }
     }
 }

@@ -29,11 +29,11 @@ pub(in crate::load) fn to_yaml(root: &Value, comments: &Comments) -> Option<Stri
     let mut aliases = Aliases::default();
     aliases.count_root(root);
     let document = aliases.document(root, comments);
-    let mut out: String = comments.head.iter().map(|it| format!("{it}\n")).collect();
+    let mut out: String = comments.head.iter().flat_map(|it| [it.as_str(), "\n"]).collect();
     block(&document, 0, &mut out);
-    let lost: Vec<&String> = comments.lost_in(&out).collect();
-    let last: String = lost.into_iter().chain(&comments.tail).map(|it| format!("{it}\n")).collect();
-    out.push_str(&last);
+    let ending: String =
+        comments.lost_in(&out).chain(&comments.tail).flat_map(|it| [it.as_str(), "\n"]).collect();
+    out.push_str(&ending);
     let source = std::sync::Arc::new(Source::new("kindlm.yaml", out.as_str()));
     let read = kindlm_source::read(&source, 0..out.len());
     let is_same =
@@ -131,13 +131,11 @@ impl Aliases {
             return None;
         }
         let next = self.anchors.len() + 1;
-        match self.anchors.get(&json) {
-            Some(known) => Some(Ok(*known)),
-            None => {
-                self.anchors.insert(json, next);
-                Some(Err(next))
-            }
+        if let Some(known) = self.anchors.get(&json) {
+            return Some(Ok(*known));
         }
+        self.anchors.insert(json, next);
+        Some(Err(next))
     }
 
     fn document(&mut self, root: &Value, comments: &Comments) -> Part {
@@ -229,9 +227,9 @@ fn block(part: &Part, indent: usize, out: &mut String) {
                 }
                 let key = key(label);
                 if key.len() < LONGEST_KEY {
-                    out.push_str(&format!("{key}:"));
+                    out.extend([key.as_str(), ":"]);
                 } else {
-                    out.push_str(&format!("? {key}\n{space}:"));
+                    out.extend(["? ", key.as_str(), "\n", space.as_str(), ":"]);
                 }
                 let is_open = indent == 0 && BLOCKS.contains(&label.text.as_str());
                 entry(value, indent, is_open, out);
@@ -243,7 +241,7 @@ fn block(part: &Part, indent: usize, out: &mut String) {
                 out.push_str(&space);
                 out.push('-');
                 match (&item.form, flow_in(item, indent + 2)) {
-                    (_, Some(line)) => out.push_str(&format!(" {line}\n")),
+                    (_, Some(line)) => out.extend([" ", line.as_str(), "\n"]),
                     (Form::Mapping(_), None) if item.anchor.is_none() => {
                         out.push(' ');
                         block(item, indent + 2, out);
@@ -251,7 +249,7 @@ fn block(part: &Part, indent: usize, out: &mut String) {
                     // A list below a key stands at the indent of the key, but a list in a list is deeper.
                     (Form::List(_), None) => {
                         let anchor = item.anchor.map(|it| format!(" &part{it}"));
-                        out.push_str(&format!("{}\n", anchor.unwrap_or_default()));
+                        out.extend([anchor.unwrap_or_default().as_str(), "\n"]);
                         block(item, indent + 2, out);
                     }
                     _ => entry(item, indent, false, out),
@@ -274,14 +272,16 @@ fn entry(value: &Part, indent: usize, is_open: bool, out: &mut String) {
             _ => false,
         };
     if let Some(line) = flow_in(value, begin).filter(|_| !stays_open) {
-        out.push_str(&format!(" {line}\n"));
+        out.extend([" ", line.as_str(), "\n"]);
         return;
     }
     let anchor = value.anchor.map(|it| format!(" &part{it}")).unwrap_or_default();
     match &value.form {
-        Form::Text(text) => out.push_str(&format!("{anchor} {}\n", long_text(text, indent + 2))),
+        Form::Text(text) => {
+            out.extend([anchor.as_str(), " ", long_text(text, indent + 2).as_str(), "\n"]);
+        }
         form => {
-            out.push_str(&format!("{anchor}\n"));
+            out.extend([anchor.as_str(), "\n"]);
             let deeper = if matches!(form, Form::List(_)) { indent } else { indent + 2 };
             block(value, deeper, out);
         }
@@ -292,7 +292,7 @@ fn entry(value: &Part, indent: usize, is_open: bool, out: &mut String) {
 fn comments(value: &Part, indent: usize, is_possible: bool, out: &mut String) {
     if is_possible {
         for line in &value.comments {
-            out.push_str(&format!("{}{line}\n", " ".repeat(indent)));
+            out.extend([" ".repeat(indent).as_str(), line.as_str(), "\n"]);
         }
     }
 }

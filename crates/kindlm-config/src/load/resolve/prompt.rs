@@ -206,10 +206,7 @@ impl Resolved<'_> {
         }
         if let Some(text) = node.text() {
             let (key, content) = match file_of(text) {
-                Some(path) => match self.chat_of(piece, at, path)? {
-                    Some(messages) => ("messages", messages),
-                    None => ("user", self.content_of(piece, at, node.span, path)?),
-                },
+                Some(path) => self.prompt_of_file(piece, at, path)?,
                 None => ("user", node.clone()),
             };
             let entries = vec![(Key { name: key.into(), span: node.span }, content)];
@@ -249,19 +246,28 @@ impl Resolved<'_> {
         }
     }
 
-    /// Returns the messages of a JSON or YAML file; the inner value is `None` for other files, which are texts.
+    /// Returns the prompt that a file is, as the key of a prompt and its value: the messages of a JSON or YAML file with a list,
+    /// or the text of the user.
     ///
     /// Returns `None` after an error, which is reported.
-    fn chat_of(&mut self, piece: Piece<'_>, at: &str, path: &str) -> Option<Option<Node>> {
-        if ![".json", ".yaml", ".yml"].iter().any(|it| path.ends_with(it)) {
-            return Some(None);
-        }
+    fn prompt_of_file(
+        &mut self,
+        piece: Piece<'_>,
+        at: &str,
+        path: &str,
+    ) -> Option<(&'static str, Node)> {
         let span = locate(piece.source, piece.root, at, MemberPart::Value).span;
         let content = self.content_of(piece, at, span, path)?;
+        if ![".json", ".yaml", ".yml"].iter().any(|it| path.ends_with(it)) {
+            return Some(("user", content));
+        }
         let text = content.text().unwrap_or_default();
         let source = Arc::new(Source::new(path, text));
         let root = read(&source, 0..text.len()).root.filter(|it| matches!(it.kind, Kind::List(_)));
-        Some(root.map(|it| Node::at(span, &it.to_json())))
+        Some(match root {
+            Some(messages) => ("messages", Node::at(span, &messages.to_json())),
+            None => ("user", content),
+        })
     }
 
     /// Parses the messages of a prompt, and reads the images, sounds and files that no variable names.
