@@ -1,14 +1,15 @@
 //! Evaluates stored samples in the background: [`monitor`].
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use apalis::layers::WorkerBuilderExt as _;
 use apalis::prelude::{AbortError, Attempt, BackendExt as _, BoxDynError, Data, WorkerBuilder};
 use apalis_postgres::PostgresStorage;
 use apalis_sqlite::SqliteStorage;
+use futures_util::FutureExt as _;
 use kindlm_run::evaluate::service::{CheckOutcome, failed_by_provider};
 use serde_json::Value;
-use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -43,7 +44,8 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Evaluates samples, and deletes old data, until the future is dropped.
 ///
-/// Then, samples in work return to the queue after the time of [`App::with_lease`].
+/// Evaluations in work go on until the runtime ends. Then, their samples return to the queue after the time of
+/// [`App::with_lease`].
 pub async fn monitor(app: App) {
     tokio::join!(delete_old(app.clone()), evaluate(app));
 }
@@ -79,17 +81,23 @@ async fn delete_once(app: &App) -> Result<(), StoreError> {
     app.store.delete_old(days).await.map(drop)
 }
 
-/// Evaluates samples. After an error of the database, a new worker begins.
+/// Evaluates samples. After an error of the database, or a panic, a new worker begins.
 async fn evaluate(app: App) {
     loop {
-        if let Err(err) = work(&app).await {
-            Problem::from(err).report_cause(app.runs.world());
+        // Without `catch_unwind`, a panic would end the deletion of old data too, which is in the same task.
+        match AssertUnwindSafe(work(&app)).catch_unwind().await {
+            Ok(Ok(())) => {}
+            Ok(Err(err)) => Problem::from(err).report_cause(app.runs.world()),
+            Err(_) => {
+                let warning = "warning: the server has a bug: the queue panicked; it starts again";
+                app.runs.world().notify(warning);
+            }
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Runs a worker of apalis until it fails.
+/// Runs a worker of apalis until it fails: at the first heartbeat, fetch or end of a job that the database refuses.
 ///
 /// It takes one job at a time (`batch_size`): while it had others in its memory, it would send no heartbeat. It does not
 /// mark jobs as running (`lock_tasks`): a fetched job has its worker already.
@@ -138,15 +146,16 @@ enum End {
 async fn handle(sample: String, attempt: Attempt, app: Data<App>) -> Result<(), BoxDynError> {
     let app = App::clone(&app);
     let attempt = attempt.current();
-    // The task is aborted with the job. A panic ends only the task; in the worker, it would leave the job unfinished.
-    let mut task = JoinSet::new();
-    task.spawn({
+    // A failed worker drops its jobs. The evaluation goes on in its own task, because its judges cost money, and a
+    // sample is decided once even if another worker evaluates it too. A panic ends only the task; in the worker, it
+    // would leave the job unfinished.
+    let task = tokio::spawn({
         let (app, sample) = (app.clone(), sample.clone());
         async move { attempt_sample(&app, &sample, attempt).await }
     });
-    let end = match task.join_next().await {
-        Some(Ok(end)) => end,
-        _ => after_panic(&app, &sample, attempt).await,
+    let end = match task.await {
+        Ok(end) => end,
+        Err(_) => after_panic(&app, &sample, attempt).await,
     };
     match end {
         Ok(End::Done) => Ok(()),
@@ -157,6 +166,9 @@ async fn handle(sample: String, attempt: Attempt, app: Data<App>) -> Result<(), 
             Problem::from(err).report_cause(app.runs.world());
             // The database may answer again after the pause.
             tokio::time::sleep(PAUSE).await;
+            if let Err(err) = pause(&app, &sample, attempt).await {
+                Problem::from(err).report_cause(app.runs.world());
+            }
             Err(text.into())
         }
     }
@@ -222,9 +234,14 @@ async fn fail(app: &App, sample: &PendingSample, error: &str) -> Result<End, Sto
 
 /// Lets a sample wait for its next attempt. apalis repeats a failed job at its time.
 async fn repeat(app: &App, sample: &PendingSample, attempt: usize) -> Result<End, StoreError> {
-    let attempts = i64::try_from(attempt).unwrap_or(i64::MAX);
-    app.store.pause_sample(&sample.id, pause_after(RETRY, attempts)).await?;
+    pause(app, &sample.id, attempt).await?;
     Ok(End::Repeated)
+}
+
+/// Sets the time of the next attempt of a sample.
+async fn pause(app: &App, sample: &str, attempt: usize) -> Result<(), StoreError> {
+    let attempts = i64::try_from(attempt).unwrap_or(i64::MAX);
+    app.store.pause_sample(sample, pause_after(RETRY, attempts)).await
 }
 
 /// Adds the cost of a record without results. After a timeout, its judges may answer later.

@@ -497,6 +497,52 @@ fn as_many_samples_are_evaluated_at_once_as_there_are_workers() {
     assert!(evaluated(&server, 0).iter().all(|it| it["state"] == "done"));
 }
 
+#[test]
+fn evaluation_goes_on_after_an_error_of_the_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = MockServer::answering(says_polite).unwrap();
+    std::fs::write(folder.path().join("kindlm.yaml"), config(&judge)).unwrap();
+    // Heartbeats are a second apart.
+    let server = Server::start(folder.path(), &["-c", "kindlm.yaml", "--lease", "5"]);
+    judge_shop(&server);
+    judge.hold();
+    let mut sample = sample(0, "shop", "sorry");
+    sample["agent_input"] = json!("q");
+    send(&server, [sample]);
+    let end = Instant::now() + Duration::from_mins(1);
+    while judge.count() == 0 {
+        assert!(Instant::now() < end, "{}", server.stderr());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The next heartbeat fails, and so does the start of each new worker.
+    execute(folder.path(), "ALTER TABLE Workers RENAME TO Gone");
+    while !server.stderr().contains("the queue failed") {
+        assert!(Instant::now() < end, "{}", server.stderr());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    judge.release();
+    assert_eq!(evaluated(&server, 0)[0]["state"], "done");
+}
+
+#[test]
+fn errors_of_the_database_do_not_use_up_all_attempts() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), 1.0);
+    execute(folder.path(), "ALTER TABLE spending RENAME TO gone");
+    send(&server, [sample(0, "shop", "a refund")]);
+    let end = Instant::now() + Duration::from_mins(1);
+    while count(folder.path(), "SELECT count(*) AS n FROM Jobs WHERE status = 'Failed'") == 0 {
+        assert!(Instant::now() < end, "{}", server.stderr());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The pause of 30 seconds began shortly before.
+    let paused = "SELECT count(*) AS n FROM Jobs WHERE attempts = 1 AND run_at > unixepoch() + 10";
+    assert_eq!(count(folder.path(), paused), 1);
+    execute(folder.path(), "ALTER TABLE gone RENAME TO spending");
+    end_pauses(folder.path());
+    assert_eq!(evaluated(&server, 0)[0]["state"], "done");
+}
+
 /// Ends the pauses of all samples in the database of a server.
 fn end_pauses(folder: &std::path::Path) {
     execute(folder, "UPDATE Jobs SET run_at = 0");
