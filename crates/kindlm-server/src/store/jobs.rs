@@ -218,15 +218,19 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the job of a sample that is not pending any more.
+    /// Removes the job of a sample, unless the sample is pending: another one may be stored with the same id.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
     pub async fn remove_job(&self, sample: &str) -> Result<(), StoreError> {
-        let mut transaction = self.write().await?;
-        remove(&mut transaction, sample, self.is_sqlite).await?;
-        Ok(transaction.commit().await?)
+        let table = table(self.is_sqlite);
+        let sql = format!(
+            "DELETE FROM {table} WHERE job_type = 'samples' AND idempotency_key = $1 \
+            AND NOT EXISTS (SELECT 1 FROM samples WHERE id = $1 AND state = 'pending')"
+        );
+        sqlx::query(AssertSqlSafe(sql)).bind(sample).execute(&self.pool).await?;
+        Ok(())
     }
 
     /// Deletes the workers that have had no heartbeat for a day. Each start of a process adds a worker.

@@ -22,7 +22,8 @@ pub struct PendingSample {
     pub version: String,
     /// The whole sample.
     pub body: Map<String, Value>,
-    received_at: i64,
+    /// The time of the sample. If it was deleted, another sample with its id has another time.
+    pub(super) received_at: i64,
     share: Share,
 }
 
@@ -73,7 +74,7 @@ impl Store {
     /// Stores the evaluation of a sample, and removes its job. Starts and ends alerts.
     ///
     /// `reference` is the number of results with which the later ones of an assertion are compared. Returns false, and
-    /// stores nothing, if the sample is decided already: another process may have evaluated it too.
+    /// stores nothing, if the sample is decided already (another process may have evaluated it too) or deleted.
     ///
     /// # Errors
     ///
@@ -89,10 +90,11 @@ impl Store {
         let mut transaction = self.write().await?;
         let done = sqlx::query(
             "UPDATE samples SET state = 'done', evaluation = $1 \
-            WHERE id = $2 AND state = 'pending'",
+            WHERE id = $2 AND received_at = $3 AND state = 'pending'",
         )
         .bind(evaluation)
         .bind(&sample.id)
+        .bind(sample.received_at)
         .execute(&mut *transaction)
         .await?;
         if done.rows_affected() == 0 {
@@ -147,7 +149,7 @@ impl Store {
         alerts::add_results(transaction, &Decided { agent, version, set, results, reference }).await
     }
 
-    /// Stores the reason why a sample cannot be evaluated. Does nothing if the sample is decided already.
+    /// Stores the reason why a sample cannot be evaluated. Does nothing if the sample is decided already, or deleted.
     ///
     /// Its job stays in the queue as a failed one until the sample is deleted.
     ///
@@ -156,8 +158,14 @@ impl Store {
     /// Fails if the database fails.
     pub async fn fail_sample(&self, sample: &PendingSample, error: &str) -> Result<(), StoreError> {
         let evaluation = serde_json::json!({"error": error}).to_string();
-        let sql = "UPDATE samples SET state = 'failed', evaluation = $1 WHERE id = $2 AND state = 'pending'";
-        sqlx::query(sql).bind(evaluation).bind(&sample.id).execute(&self.pool).await?;
+        let sql = "UPDATE samples SET state = 'failed', evaluation = $1 \
+            WHERE id = $2 AND received_at = $3 AND state = 'pending'";
+        sqlx::query(sql)
+            .bind(evaluation)
+            .bind(&sample.id)
+            .bind(sample.received_at)
+            .execute(&self.pool)
+            .await?;
         Ok(())
     }
 

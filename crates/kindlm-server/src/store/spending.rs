@@ -108,16 +108,20 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the job of a sample whose evaluation is not in the budget. Does nothing if the sample is decided already.
+    /// Removes the job of a sample whose evaluation is not in the budget. Does nothing if the sample is decided already,
+    /// or deleted.
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
     pub async fn leave_sample(&self, sample: &PendingSample) -> Result<(), StoreError> {
         let mut transaction = self.write().await?;
-        let sql = "UPDATE samples SET state = 'over-budget' WHERE id = $1 AND state = 'pending'";
-        sqlx::query(sql).bind(&sample.id).execute(&mut *transaction).await?;
-        jobs::remove(&mut transaction, &sample.id, self.is_sqlite).await?;
+        let sql = "UPDATE samples SET state = 'over-budget' \
+            WHERE id = $1 AND received_at = $2 AND state = 'pending'";
+        let left = sqlx::query(sql).bind(&sample.id).bind(sample.received_at);
+        if left.execute(&mut *transaction).await?.rows_affected() > 0 {
+            jobs::remove(&mut transaction, &sample.id, self.is_sqlite).await?;
+        }
         Ok(transaction.commit().await?)
     }
 

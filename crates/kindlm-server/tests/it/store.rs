@@ -285,6 +285,27 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     assert!(jobs(store).await.is_empty());
 }
 
+async fn late_evaluation_decides_no_other_sample_with_its_id(store: &Store) {
+    let new = sample("late", "q", "");
+    let of_agent = SampleFilter { agent: Some("q".to_owned()), ..SampleFilter::default() };
+    store.add_samples(std::slice::from_ref(&new), None).await.unwrap();
+    let deleted = pending(store, "late").await;
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 1);
+    // The times of samples have the precision of a millisecond.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    store.add_samples(&[new], None).await.unwrap();
+    let results = [decided("a", "passed")];
+    assert!(!store.finish_sample(&deleted, "set@1", "{}", &results, 100).await.unwrap());
+    store.fail_sample(&deleted, "no").await.unwrap();
+    store.leave_sample(&deleted).await.unwrap();
+    store.remove_job("late").await.unwrap();
+    assert!(store.pending_sample("late").await.unwrap().is_some());
+    assert_eq!(jobs(store).await, ["late"]);
+    // Without the sample, its job is removed.
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 1);
+    assert!(jobs(store).await.is_empty());
+}
+
 async fn falls_start_and_end_alerts(store: &Store) {
     store.put_agent("fall", &settings("set", 1.0), "").await.unwrap();
     let finish = async |id: &str, set: &str, statuses: &[&str]| {
@@ -898,6 +919,13 @@ async fn dead_workers_are_deleted(store: &Store) {
             sqlx::query(sql).execute(pool).await.unwrap();
         }
     }
+    // A worker with a job stays: apalis returns the job to the queue later.
+    store.add_samples(&[sample("held", "waits", "")], None).await.unwrap();
+    assert_eq!(fetch(store).await, Some(("held".to_owned(), 0)));
+    store.delete_workers().await.unwrap();
+    assert_eq!(workers().await, 1);
+    let of_agent = SampleFilter { agent: Some("waits".to_owned()), ..SampleFilter::default() };
+    assert_eq!(store.delete_samples(&of_agent).await.unwrap(), 1);
     store.delete_workers().await.unwrap();
     assert_eq!(workers().await, 0);
 }
@@ -936,6 +964,7 @@ pub(crate) async fn all(url: &str) {
     samples_are_stored_once(&store).await;
     request_key_waits_for_its_response(&store).await;
     samples_wait_in_the_queue_until_they_are_finished(&store).await;
+    late_evaluation_decides_no_other_sample_with_its_id(&store).await;
     falls_start_and_end_alerts(&store).await;
     samples_evaluated_for_their_error_are_not_compared(&store).await;
     evaluations_stay_in_the_daily_budget(&store).await;
