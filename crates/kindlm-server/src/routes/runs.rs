@@ -135,7 +135,7 @@ async fn start_once(
         && let Err(err) = app.store.answer_request(key, &run).await
     {
         drop(planned);
-        if let Err(err) = app.store.release_request(key).await {
+        if let Err(err) = app.store.withdraw_request(key, &run).await {
             Problem::from(err).report_cause(app.runs.world());
         }
         return Err(err.into());

@@ -114,7 +114,8 @@ impl Store {
     /// Reserves a key for work that is not in the database, such as a run. Returns the first response if the request is
     /// a repetition, and `None` if the key is new.
     ///
-    /// The caller must call [`answer_request`](Self::answer_request) or [`release_request`](Self::release_request).
+    /// The caller must call [`answer_request`](Self::answer_request) or [`release_request`](Self::release_request). If
+    /// the first one fails, it must call [`withdraw_request`](Self::withdraw_request).
     ///
     /// # Errors
     ///
@@ -156,6 +157,28 @@ impl Store {
         )
         .bind(&key.owner)
         .bind(&key.key)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Releases the key of a request whose [`answer_request`](Self::answer_request) failed. The response may be stored
+    /// nevertheless, if the connection ended during the commit.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the database fails.
+    pub async fn withdraw_request(
+        &self,
+        key: &RequestKey,
+        response: &impl Serialize,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "DELETE FROM idempotency_keys WHERE owner = $1 AND idempotency_key = $2 AND response IN ('', $3)",
+        )
+        .bind(&key.owner)
+        .bind(&key.key)
+        .bind(serde_json::to_string(response)?)
         .execute(&self.pool)
         .await?;
         Ok(())

@@ -218,6 +218,13 @@ async fn request_key_waits_for_its_response(store: &Store) {
     assert_eq!(store.begin_request::<String>(&key("e")).await.unwrap().unwrap(), "first");
     let reused = store.begin_request::<String>(&key("d")).await.unwrap_err();
     assert!(matches!(reused, StoreError::KeyReused), "{reused}");
+    // The response of another request stays.
+    store.withdraw_request(&key("e"), &"other").await.unwrap();
+    assert_eq!(store.begin_request::<String>(&key("e")).await.unwrap().unwrap(), "first");
+    store.withdraw_request(&key("e"), &"first").await.unwrap();
+    assert_eq!(store.begin_request::<String>(&key("e")).await.unwrap(), None);
+    store.withdraw_request(&key("e"), &"first").await.unwrap();
+    assert_eq!(store.begin_request::<String>(&key("d")).await.unwrap(), None);
 }
 
 async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
