@@ -10,6 +10,9 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+/// The time between a notification and the second look into the queue. The look that went on has ended then.
+const SECOND_LOOK: Duration = Duration::from_millis(100);
+
 /// Wakes a worker when this process has stored samples, and in regular intervals.
 pub(crate) struct Wake {
     stored: Arc<Notify>,
@@ -33,16 +36,18 @@ impl PollStrategy for Wake {
         while self.interval.poll_tick(context).is_ready() {
             is_due = true;
         }
+        let mut is_notified = false;
         while self.notified.as_mut().poll(context).is_ready() {
-            is_due = true;
+            is_notified = true;
             self.notified = Box::pin(Arc::clone(&self.stored).notified_owned());
         }
-        if !is_due {
-            return Poll::Pending;
+        if is_notified {
+            // A look into the queue that goes on at this moment may miss the new jobs, so another one follows it.
+            self.interval.reset_after(SECOND_LOOK);
+            // This only sets the waker of the new time.
+            let _ = self.interval.poll_tick(context);
         }
-        // A look into the queue that began before this moment may miss the new jobs, so there must be another one.
-        context.waker().wake_by_ref();
-        Poll::Ready(Some(()))
+        if is_due || is_notified { Poll::Ready(Some(())) } else { Poll::Pending }
     }
 }
 
@@ -74,11 +79,14 @@ mod tests {
         };
         // The interval begins at once. Timers have the precision of a millisecond.
         tokio::time::sleep(Duration::from_millis(5)).await;
-        assert_eq!(is_due(), (true, 1));
+        assert_eq!(is_due(), (true, 0));
         assert_eq!(is_due(), (false, 0));
         stored.notify_one();
-        // The second wake is for jobs that a look into the queue has missed.
-        assert_eq!(is_due(), (true, 2));
+        assert_eq!(is_due(), (true, 1));
+        assert_eq!(is_due(), (false, 0));
+        // The second look is for jobs that the first one has missed.
+        tokio::time::sleep(SECOND_LOOK + Duration::from_millis(50)).await;
+        assert_eq!(is_due(), (true, 1));
         assert_eq!(is_due(), (false, 0));
     }
 }

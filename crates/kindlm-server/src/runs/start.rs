@@ -146,8 +146,9 @@ impl Drop for PlannedRun {
     fn drop(&mut self) {
         if self.start.take().is_some() {
             let error = "the run did not start, because its request failed; send the request again";
-            self.run.end(RunState::Errored, Some(error.to_owned()));
+            // Once this run has ended, another request may add a run with the same id, which must not be forgotten.
             self.inner.forget(&self.run.id);
+            self.run.end(RunState::Errored, Some(error.to_owned()));
         }
     }
 }
