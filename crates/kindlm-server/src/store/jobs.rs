@@ -9,6 +9,7 @@ use std::time::Duration;
 use apalis_postgres::PostgresStorage;
 use apalis_sqlite::SqliteStorage;
 use serde_json::{Value, json};
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Any, AssertSqlSafe, PgPool, Row as _, SqlitePool, Transaction};
@@ -79,7 +80,9 @@ impl JobPool {
                 migrations.dangerous_set_table_name(MIGRATIONS);
                 migrations.run(pool).await?;
             }
-            Self::Postgres(pool) => PostgresStorage::migrations().run(pool).await?,
+            Self::Postgres(pool) => {
+                PostgresStorage::migrations().run(pool).await.map_err(postgres_error)?;
+            }
         }
         Ok(())
     }
@@ -89,6 +92,16 @@ impl JobPool {
             Self::Sqlite(pool) => pool.close().await,
             Self::Postgres(pool) => pool.close().await,
         }
+    }
+}
+
+/// Adds the rights that the migrations of apalis need to the error of a statement.
+fn postgres_error(error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(_) | MigrateError::ExecuteMigration(..) => {
+            StoreError::MigrateQueue(error)
+        }
+        other => other.into(),
     }
 }
 

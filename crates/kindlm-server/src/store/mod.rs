@@ -36,6 +36,7 @@ use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::migrate::MigrateError;
 use sqlx::{Any, AnyConnection, AnyPool, Connection as _, Transaction};
 
 use self::jobs::JobPool;
@@ -72,7 +73,19 @@ pub enum StoreError {
     Missing(String),
     /// The tables cannot be created or changed.
     #[error("cannot migrate the database: {0}")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    Migrate(#[from] MigrateError),
+    /// The tables of the queue cannot be created or changed on PostgreSQL.
+    #[error(
+        "cannot migrate the database: {0}; on PostgreSQL, the user must be permitted to create the schema `apalis` and \
+         the extensions `hstore` and `pgcrypto`"
+    )]
+    MigrateQueue(#[source] MigrateError),
+    /// The tables would be in another schema of PostgreSQL than `public`.
+    #[error(
+        "`--database`: the server must use the schema `public`, and the current schema is `{0}`; each installation \
+         needs a database of its own, because the queue is in the schema `apalis` of the database"
+    )]
+    Schema(String),
     /// A statement failed.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
@@ -135,7 +148,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the URL is invalid, or the database cannot be opened or migrated.
+    /// Fails if the URL is invalid, if the database cannot be opened or migrated, or if its schema is not `public`.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         let mut url = Cow::Borrowed(url);
         let mut pragmas: &'static [&'static str] = &[];
@@ -149,6 +162,7 @@ impl Store {
             pragmas = &["PRAGMA journal_mode = WAL", BUSY];
         }
         let store = Self::connect(&url, pragmas).await?;
+        store.check_schema().await?;
         store.jobs.migrate().await?;
         sqlx::migrate!().run(&store.pool).await?;
         store.add_unqueued().await?;
@@ -201,6 +215,17 @@ impl Store {
             .map_err(StoreError::Open)?;
         let jobs = JobPool::new(url, is_sqlite)?;
         Ok(Self { pool, jobs, is_sqlite })
+    }
+
+    /// Refuses other schemas of PostgreSQL than `public`. Two installations with a schema each would share the queue,
+    /// and take each other's jobs.
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        if self.is_sqlite {
+            return Ok(());
+        }
+        let sql = "SELECT CAST(coalesce(current_schema(), '(none)') AS text)";
+        let schema: String = sqlx::query_scalar(sql).fetch_one(&self.pool).await?;
+        if schema == "public" { Ok(()) } else { Err(StoreError::Schema(schema)) }
     }
 
     /// Checks that the database answers.

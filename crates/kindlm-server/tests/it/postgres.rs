@@ -20,14 +20,34 @@ async fn postgres_keeps_everything() {
     let cluster = Cluster::start(&bin);
     all(&cluster.url).await;
     let pool = sqlx::PgPool::connect(&cluster.url).await.unwrap();
-    sqlx::query("CREATE DATABASE old").execute(&pool).await.unwrap();
+    for sql in [
+        "CREATE DATABASE old",
+        "CREATE DATABASE strict",
+        "CREATE SCHEMA other",
+        "CREATE ROLE weak LOGIN",
+    ] {
+        sqlx::query(sql).execute(&pool).await.unwrap();
+    }
     pool.close().await;
+    unsuitable_schemas_and_users_are_refused(&cluster.url).await;
     old_samples_become_jobs(&cluster.url.replace("/postgres", "/old")).await;
     let store = Store::open(&cluster.url).await.unwrap();
     let token = store.create_token("test", &[Scope::Admin]).await.unwrap();
     store.close().await;
     let requests = move || refuses_nul_characters(&cluster.url, &token);
     tokio::task::spawn_blocking(requests).await.unwrap();
+}
+
+async fn unsuitable_schemas_and_users_are_refused(url: &str) {
+    let other = format!("{url}?options=-c%20search_path%3Dother");
+    let refused = Store::open(&other).await.unwrap_err().to_string();
+    assert!(refused.contains("the current schema is `other`"), "{refused}");
+    assert!(refused.contains("a database of its own"), "{refused}");
+    // The user is not permitted to create a schema in this database.
+    let weak = url.replace("kindlm@", "weak@").replace("/postgres", "/strict");
+    let refused = Store::open(&weak).await.unwrap_err().to_string();
+    assert!(refused.contains("permission denied"), "{refused}");
+    assert!(refused.contains("to create the schema `apalis`"), "{refused}");
 }
 
 /// PostgreSQL stores no NUL characters, so the server must refuse them first.
