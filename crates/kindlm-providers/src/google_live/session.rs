@@ -55,7 +55,7 @@ impl<'c> Session<'c> {
             return Err(malformed(Malformed::not_a("a list", "`functionCalls`", written)));
         };
         let mut calls = Vec::with_capacity(written.len());
-        let before = part::calls_before(self.prompt) + self.calls.len();
+        let before = part::calls_before(self.prompt) + gemini::functions(&self.calls);
         for (at, call) in written.iter().enumerate() {
             let made_up = format!("live_call_{}", before + at);
             let call = part::called(call, "args", &call["id"], &made_up);
@@ -117,8 +117,7 @@ impl<'c> Session<'c> {
                 let why = Malformed::not_a("an object", "a part of the answer", written);
                 return Err(malformed(why));
             };
-            let made_up =
-                format!("live_call_{}", part::calls_before(self.prompt) + self.calls.len());
+            let made_up = format!("live_code_{}", self.prompt.messages.len());
             let is_code = gemini::add_code_execution(written, &made_up, &mut self.calls);
             if is_code.map_err(malformed)? {
                 continue;
@@ -165,8 +164,10 @@ impl<'c> Session<'c> {
                 ..Reply::text(ecma::stringify(&output))
             };
         }
+        let calls = std::mem::take(&mut self.calls);
         Step::Done(Box::new(Reply {
-            tool_calls: std::mem::take(&mut self.calls),
+            events: gemini::events(&calls, &reply.text),
+            tool_calls: calls,
             usage: self.usage.total(),
             finish_reason,
             model: self.prompt.model.clone(),

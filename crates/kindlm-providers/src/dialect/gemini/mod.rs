@@ -3,8 +3,8 @@
 mod schema;
 
 use kindlm_types::{
-    Embedding, FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError,
-    ProviderErrorKind, Reply, Role, ToolCall, ToolChoice, Usage,
+    ActionStatus, Embedding, Event, FinishReason, Media, MediaKind, Message, Problem, Prompt,
+    ProviderError, ProviderErrorKind, Reply, Role, Speaker, ToolCall, ToolChoice, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -105,7 +105,7 @@ impl Codec for Gemini {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         let answer = self.reader().object(response)?;
         let candidate = &answer["candidates"][0];
-        let parts = parts(&candidate["content"], part::calls_before(prompt));
+        let parts = parts(&candidate["content"], prompt);
         let (text, tool_calls, image) = self.reader().read(parts, response)?;
         let image = image.and_then(|it| Media::of_data_url(MediaKind::Image, &it));
         let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
@@ -118,6 +118,7 @@ impl Codec for Gemini {
             None => finish(&candidate["finishReason"], has_calls),
         };
         Ok(Reply {
+            events: events(&tool_calls, &text),
             tool_calls,
             usage: usage(&answer["usageMetadata"]),
             finish_reason,
@@ -293,10 +294,12 @@ type Parts = (String, Vec<ToolCall>, Option<String>);
 /// Returns the text, the calls and the image of the parts of an answer, without thoughts. If the answer has only an
 /// image, its data URL is the text. Calls get generated ids, because Gemini need not send ids. Fails at the first
 /// malformed or unsupported part.
-fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
+fn parts(content: &Value, prompt: &Prompt) -> Result<Parts, Malformed> {
     let mut texts: Vec<&str> = Vec::new();
     let mut image = None;
     let mut calls = Vec::new();
+    let before = part::calls_before(prompt);
+    let code_id = format!("gemini_code_{}", prompt.messages.len());
     if !content.is_null() && !content.is_object() {
         return Err(Malformed::not_a("an object", "the `content` of the answer", content));
     }
@@ -309,12 +312,12 @@ fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
         let Value::Object(members) = written else {
             return Err(Malformed::not_a("an object", "a part of the answer", written));
         };
-        let made_up = format!("gemini_call_{}", before + calls.len());
-        if add_code_execution(written, &made_up, &mut calls)? {
+        if add_code_execution(written, &code_id, &mut calls)? {
             continue;
         }
         let call = &written["functionCall"];
         if !call.is_null() {
+            let made_up = format!("gemini_call_{}", before + functions(&calls));
             calls.push(part::called(call, "args", &Value::Null, &made_up)?);
         }
         if members.contains_key("text") {
@@ -341,8 +344,28 @@ fn parts(content: &Value, before: usize) -> Result<Parts, Malformed> {
 /// The name of the calls of the tool `codeExecution`, which Google runs itself.
 const CODE_EXECUTION: &str = "code_execution";
 
-/// Adds the code that a part of an answer executes as a call, or the part's result as the response of its call. The id
-/// `made_up` replaces a missing id.
+/// The outcome of code without a result.
+const NO_OUTCOME: &str = "OUTCOME_UNSPECIFIED";
+
+/// Returns the outcome of executed code; `None` for the other calls.
+fn outcome(call: &ToolCall) -> Option<&str> {
+    let outcome = call.response.as_ref()?["outcome"].as_str();
+    outcome.filter(|_| call.name == CODE_EXECUTION)
+}
+
+/// Returns the response of a call until its result is read. A call with a response is not a call that the test answers.
+fn no_result() -> Value {
+    json!({"outcome": NO_OUTCOME})
+}
+
+/// Returns the number of calls that are not executed code. Only these calls are in the messages of later requests.
+pub(crate) fn functions(calls: &[ToolCall]) -> usize {
+    calls.iter().filter(|it| outcome(it).is_none()).count()
+}
+
+/// Adds the code that a part of an answer executes as a call, or the part's result as the response of its call. A
+/// missing id becomes `made_up` with the number of the code. A result without an id belongs to the first code without a
+/// result.
 ///
 /// Returns false if the part has neither code nor a result. Fails for a result without its code.
 pub(crate) fn add_code_execution(
@@ -352,28 +375,60 @@ pub(crate) fn add_code_execution(
 ) -> Result<bool, Malformed> {
     let (code, result) = (&part["executableCode"], &part["codeExecutionResult"]);
     if code.is_object() {
+        let number = calls.len() - functions(calls);
+        let id = non_empty(&code["id"]).map(str::to_owned);
         calls.push(ToolCall {
-            id: non_empty(&code["id"]).unwrap_or(made_up).to_owned(),
+            id: id.unwrap_or_else(|| format!("{made_up}_{number}")),
             name: CODE_EXECUTION.to_owned(),
             arguments: json!({"language": code["language"], "code": code["code"]}),
             malformed_arguments: None,
-            // A call with a response is not a call that the test answers.
-            response: Some(json!({"outcome": "OUTCOME_UNSPECIFIED"})),
+            response: Some(no_result()),
         });
         return Ok(true);
     }
     if !result.is_object() {
         return Ok(false);
     }
-    let id = non_empty(&result["id"]);
+    let (id, none) = (non_empty(&result["id"]), Some(no_result()));
     let is_its_call = |it: &&mut ToolCall| {
-        it.name == CODE_EXECUTION && it.response.is_some() && id.is_none_or(|id| it.id == id)
+        it.name == CODE_EXECUTION && it.response == none && id.is_none_or(|id| it.id == id)
     };
-    let Some(call) = calls.iter_mut().rev().find(is_its_call) else {
+    let Some(call) = calls.iter_mut().find(is_its_call) else {
         return Err(Malformed("a `codeExecutionResult` has no `executableCode`".to_owned()));
     };
-    call.response = Some(result.clone());
+    let mut result = result.clone();
+    if !result["outcome"].is_string() {
+        result["outcome"] = json!(NO_OUTCOME);
+    }
+    call.response = Some(result);
     Ok(true)
+}
+
+/// Returns the events of an answer with executed code; empty for other answers, because their calls and text suffice.
+///
+/// Code that did not succeed is a failed action. Code without a result has no result event.
+pub(crate) fn events(calls: &[ToolCall], text: &str) -> Vec<Event> {
+    if functions(calls) == calls.len() {
+        return Vec::new();
+    }
+    let mut events = Event::of_calls(calls);
+    let is_code = |id: &str| calls.iter().any(|it| it.id == id && outcome(it).is_some());
+    let none = Some(no_result());
+    events.retain_mut(|event| {
+        let Event::ActionResult { call_id, output, status } = event else { return true };
+        if !is_code(call_id) {
+            return true;
+        }
+        let outcome = output.as_ref().and_then(|it| it["outcome"].as_str());
+        if outcome != Some("OUTCOME_OK") {
+            *status = ActionStatus::Failed;
+        }
+        *output != none
+    });
+    if !text.is_empty() {
+        events.push(Event::Message { role: Speaker::Assistant, text: text.to_owned() });
+    }
+    events
 }
 
 /// Returns an image as a data URL; `None` for data of another kind.
@@ -424,16 +479,32 @@ mod tests {
     #[test]
     fn a_result_belongs_to_its_executed_code() {
         let code = |id: &str| json!({"executableCode": {"id": id, "code": "1"}});
-        let result = |id: &str| json!({"codeExecutionResult": {"id": id, "output": id}});
+        let result =
+            |id: &str, output: &str| json!({"codeExecutionResult": {"id": id, "output": output}});
         let mut calls = vec![ToolCall { name: CODE_EXECUTION.to_owned(), ..ToolCall::default() }];
-        for part in [code("a"), code("b"), result("a"), result("b"), code("c")] {
+        let parts = [code("a"), code("b"), result("b", "b"), result("a", "a"), code(""), code("")];
+        for part in parts.into_iter().chain([result("", "c"), result("", "d"), code("e")]) {
             assert_eq!(add_code_execution(&part, "made_up", &mut calls), Ok(true), "{part}");
         }
-        let outputs: Vec<_> =
-            calls.iter().map(|call| Some(call.response.as_ref()?["output"].clone())).collect();
+        let found: Vec<_> = calls.iter().map(|it| (it.id.as_str(), it.response.as_ref())).collect();
+        let done =
+            |id: &str, output: &str| json!({"id": id, "output": output, "outcome": NO_OUTCOME});
+        let [a, b, c, d] = [done("a", "a"), done("b", "b"), done("", "c"), done("", "d")];
         // A function of the test may have the name of the tool, and the last code has no result.
-        assert_eq!(outputs, [None, Some(json!("a")), Some(json!("b")), Some(Value::Null)]);
-        assert!(add_code_execution(&result("d"), "made_up", &mut calls).is_err());
+        assert_eq!(
+            found,
+            [
+                ("", None),
+                ("a", Some(&a)),
+                ("b", Some(&b)),
+                ("made_up_2", Some(&c)),
+                ("made_up_3", Some(&d)),
+                ("e", Some(&no_result())),
+            ]
+        );
+        for id in ["a", "f"] {
+            assert!(add_code_execution(&result(id, "f"), "made_up", &mut calls).is_err(), "{id}");
+        }
         assert_eq!(add_code_execution(&json!({"text": "x"}), "made_up", &mut calls), Ok(false));
     }
 

@@ -378,7 +378,7 @@ anthropic {"type":"server_tool_use","name":"pay"}                    | the answe
 anthropic {"type":"text"}                                            | the content of the message is null, not a text
 gemini    {"functionCall":"pay()"}                                   | a call in the answer is a text, not an object
 gemini    {"functionCall":{"args":{}}}                               | a call in the answer has no `name`
-gemini    {"executableCode":{"code":"pay()"}}                        | the answer has a part of the type "executableCode"
+gemini    {"codeExecutionResult":{"outcome":"OUTCOME_OK"}}           | a `codeExecutionResult` has no `executableCode`
 gemini    "sorry"                                                    | a part of the answer is a text, not an object
 "#;
 
@@ -404,6 +404,42 @@ fn a_part_that_cannot_be_read_is_an_error() {
         let err = usual(provider).decode(&hi(), &response(200, &body)).expect_err(line);
         assert_eq!(err.kind, Kind::MalformedResponse, "{line}");
         assert!(err.message.starts_with(expected.trim()), "{line}: {}", err.message);
+    }
+}
+
+/// Regression: executed code without a result, and code that failed, was a completed action. Generated ids were equal in
+/// two rounds.
+#[test]
+fn executed_code_has_the_status_of_its_outcome() {
+    let code = json!({"executableCode": {"code": "pay()"}});
+    let call = json!({"functionCall": {"name": "pay"}});
+    for (outcome, expected) in [
+        (None, None),
+        (Some("OUTCOME_OK"), Some(ActionStatus::Completed)),
+        (Some("OUTCOME_FAILED"), Some(ActionStatus::Failed)),
+        (Some("OUTCOME_DEADLINE_EXCEEDED"), Some(ActionStatus::Failed)),
+    ] {
+        let result =
+            outcome.map(|it| json!({"codeExecutionResult": {"outcome": it, "output": "x"}}));
+        let mut parts = vec![code.clone()];
+        parts.extend(result);
+        parts.extend([call.clone(), json!({"text": "Done."})]);
+        let body = json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]});
+        let reply = usual("gemini").decode(&hi(), &response(200, &body)).unwrap();
+        let ids: Vec<&str> = reply.tool_calls.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(
+            ids,
+            [format!("gemini_code_{}_0", hi().messages.len()).as_str(), "gemini_call_0"]
+        );
+        let results = reply.events.iter().filter_map(|it| match it {
+            Event::ActionResult { call_id, status, .. } => Some((call_id.as_str(), *status)),
+            _ => None,
+        });
+        let expected: Vec<_> = expected.map(|it| (ids[0], it)).into_iter().collect();
+        assert_eq!(results.collect::<Vec<_>>(), expected, "{outcome:?}");
+        let called = reply.events.iter().filter(|it| matches!(it, Event::ActionCalled { .. }));
+        assert_eq!(called.count(), 2, "{outcome:?}");
+        assert!(matches!(reply.events.last(), Some(Event::Message { .. })), "{outcome:?}");
     }
 }
 
