@@ -13,14 +13,34 @@ use crate::dialect::part::{self, Malformed};
 use crate::dialect::{failure, gemini};
 use crate::{SocketExchange, Step};
 
+/// A text of several rounds, which are separate lines.
+#[derive(Default)]
+struct Rounds {
+    text: String,
+    has_ended: bool,
+}
+
+impl Rounds {
+    /// Adds text to the current round.
+    fn push(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut self.has_ended) && !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(text);
+    }
+}
+
 /// The state of an exchange.
 pub(super) struct Session<'c> {
     codec: &'c GoogleLive,
     prompt: &'c Prompt,
     /// The turns of the user that are not sent.
     turns: VecDeque<Vec<Value>>,
-    text: String,
-    transcript: String,
+    text: Rounds,
+    transcript: Rounds,
     has_audio: bool,
     calls: Vec<ToolCall>,
     /// The calls as the server wrote them.
@@ -38,8 +58,8 @@ impl<'c> Session<'c> {
             codec,
             prompt,
             turns: turns.into(),
-            text: String::new(),
-            transcript: String::new(),
+            text: Rounds::default(),
+            transcript: Rounds::default(),
             has_audio: false,
             calls: Vec::new(),
             written_calls: Vec::new(),
@@ -67,6 +87,7 @@ impl<'c> Session<'c> {
             return Ok(Step::WAIT);
         }
         if self.codec.answer_calls.is_some() {
+            self.end_round();
             return Ok(Step::Answer(calls));
         }
         self.calls.extend(calls);
@@ -88,11 +109,12 @@ impl<'c> Session<'c> {
             return Ok(Step::WAIT);
         }
         if let Some(next) = self.turns.pop_front() {
+            self.end_round();
             return Ok(Step::Send(next));
         }
         let finish_reason = finish(content);
         let is_cut = finish_reason != FinishReason::Stop;
-        if self.said().is_empty() && self.calls.is_empty() && !is_cut {
+        if self.said().is_empty() && (self.has_audio || self.calls.is_empty()) && !is_cut {
             let why = if self.has_audio {
                 "the answer is audio without a transcript"
             } else {
@@ -106,7 +128,7 @@ impl<'c> Session<'c> {
     /// Adds the texts of a message to the answer. Returns true if the message has content of the model.
     fn add(&mut self, content: &Value) -> Result<bool, ProviderError> {
         let transcript = non_empty(&content["outputTranscription"]["text"]);
-        self.transcript.push_str(transcript.unwrap_or_default());
+        self.transcript.push(transcript.unwrap_or_default());
         let parts = match &content["modelTurn"]["parts"] {
             Value::Null => &[][..],
             Value::Array(parts) => parts,
@@ -125,7 +147,7 @@ impl<'c> Session<'c> {
             if members.contains_key("text") {
                 let text = part::text_at(written, "text").map_err(malformed)?;
                 if written["thought"] != true {
-                    self.text.push_str(text);
+                    self.text.push(text);
                 }
             } else if let Some(kind) =
                 members.keys().find(|it| !gemini::SILENT.contains(&it.as_str()))
@@ -137,6 +159,11 @@ impl<'c> Session<'c> {
         Ok(!parts.is_empty() || transcript.is_some())
     }
 
+    fn end_round(&mut self) {
+        self.text.has_ended = true;
+        self.transcript.has_ended = true;
+    }
+
     /// Adds the counts of the current turn to the usage.
     fn count(&mut self) {
         if let Some(counts) = self.counts.take() {
@@ -146,7 +173,8 @@ impl<'c> Session<'c> {
 
     /// Returns the text of the answer. The text of an audio answer is its transcript.
     fn said(&self) -> &str {
-        if self.transcript.is_empty() { &self.text } else { &self.transcript }
+        let (text, transcript) = (&self.text.text, &self.transcript.text);
+        if transcript.is_empty() { text } else { transcript }
     }
 
     fn done(&mut self, finish_reason: FinishReason) -> Step {
@@ -156,8 +184,8 @@ impl<'c> Session<'c> {
             let mut output = json!({
                 "text": text, "toolCall": {"functionCalls": std::mem::take(&mut self.written_calls)},
             });
-            if !self.transcript.is_empty() && !self.text.is_empty() {
-                output["thinking"] = json!(self.text);
+            if !self.transcript.text.is_empty() && !self.text.text.is_empty() {
+                output["thinking"] = json!(self.text.text);
             }
             reply = Reply {
                 output_json: Some(output.clone()),

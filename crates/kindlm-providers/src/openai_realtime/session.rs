@@ -66,17 +66,10 @@ impl<'c> Session<'c> {
             let call = part::called(call, "arguments", &call["call_id"], &made_up);
             calls.push(call.map_err(malformed)?);
         }
-        if !calls.is_empty() && self.codec.answer_calls.is_some() {
-            self.earlier.push(text);
-            self.heard.clear();
-            self.heard_calls.clear();
-            self.has_audio = false;
-            return Ok(Step::Answer(calls));
-        }
         let finish_reason = finish(response, !calls.is_empty());
-        self.calls.extend(calls);
         let is_cut = !matches!(finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
-        if text.is_empty() && self.calls.is_empty() && !is_cut {
+        let has_calls = !calls.is_empty() || !self.calls.is_empty();
+        if text.is_empty() && (self.has_audio || !has_calls) && !is_cut {
             let why = if self.has_audio {
                 "the answer is audio without a transcript"
             } else {
@@ -84,6 +77,14 @@ impl<'c> Session<'c> {
             };
             return Err(malformed(Malformed(why.to_owned())));
         }
+        if !calls.is_empty() && self.codec.answer_calls.is_some() && !is_cut {
+            self.earlier.push(text);
+            self.heard.clear();
+            self.heard_calls.clear();
+            self.has_audio = false;
+            return Ok(Step::Answer(calls));
+        }
+        self.calls.extend(calls);
         Ok(Step::Done(Box::new(self.reply(text, finish_reason))))
     }
 
