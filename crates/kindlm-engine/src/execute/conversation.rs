@@ -350,9 +350,17 @@ impl Conversation<'_> {
         }
         if events.is_empty() {
             self.record_message(Speaker::Assistant, crate::answer_text(reply).to_owned());
-            let open = reply.tool_calls.iter().map(|it| ToolCall { response: None, ..it.clone() });
-            let open: Vec<ToolCall> = open.collect();
-            self.execution.recorded_events.extend(Event::of_calls(&open));
+            let is_answered = |id: &str| {
+                results
+                    .iter()
+                    .any(|it| matches!(it, Event::ActionResult { call_id, .. } if call_id == id))
+            };
+            let mut calls = reply.tool_calls.clone();
+            // The answers of the test follow as events of their own.
+            for call in calls.iter_mut().filter(|it| is_answered(&it.id)) {
+                call.response = None;
+            }
+            self.execution.recorded_events.extend(Event::of_calls(&calls));
         } else {
             self.execution.recorded_events.extend(events);
         }

@@ -392,6 +392,13 @@ async fn a_call_that_was_made_already_is_not_answered_again() {
         });
         let (execution, _) = verdicts(&suite, &fake).await;
         assert_eq!(execution.requests, requests, "{open:?}");
+        let events = execution.events();
+        let results = events.iter().filter_map(|it| match it {
+            Event::ActionResult { call_id, output, .. } => Some((call_id.as_str(), output.clone())),
+            _ => None,
+        });
+        let first = results.collect::<Vec<_>>().first().cloned();
+        assert_eq!(first, Some(("1", Some(json!("ok")))), "{open:?}");
     }
 }
 
