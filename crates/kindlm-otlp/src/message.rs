@@ -157,9 +157,10 @@ impl RecordedMessage {
     ///
     /// A value that is no list counts as an unsupported part, such as JSON text that a length limit has cut.
     pub(crate) fn add_calls(&mut self, written: &Value) {
-        let is_none = match written {
+        let parsed = unpacked(written);
+        let is_none = match parsed.as_ref().unwrap_or(written) {
             Value::Null => true,
-            Value::String(text) => matches!(text.trim(), "" | "null" | "[]" | "{}"),
+            Value::String(text) => matches!(text.trim(), "" | "null"),
             Value::Array(calls) => calls.is_empty(),
             Value::Object(calls) => calls.is_empty(),
             _ => false,
@@ -167,7 +168,7 @@ impl RecordedMessage {
         if is_none {
             return;
         }
-        let calls = unpacked(written).map(list).unwrap_or_default();
+        let calls = parsed.map(list).unwrap_or_default();
         if calls.is_empty() {
             self.not_understood.push("a list of calls of another form".to_owned());
         }

@@ -181,6 +181,7 @@ fn damaged_calls_of_the_ai_sdk_are_reported() {
         (json!(cut), Some("a list of calls of another form")),
         (json!(call.to_string()), Some("a list of calls of another form")),
         (json!("[]"), None),
+        (json!("[ ]"), None),
         (json!(""), None),
     ] {
         let values = json!({"ai.response.text": "Fine.", "ai.response.toolCalls": calls});
