@@ -258,8 +258,8 @@ fn line_end(text: &str, room: usize) -> (usize, usize) {
     for (at, shown) in text.grapheme_indices(true) {
         is_escape |= shown == "\u{1b}";
         if is_escape {
-            // The sequences of colours, which take no columns, end with `m`.
-            is_escape = shown != "m";
+            // The sequences of colours, which take no columns, end with `m`. A mark may follow in the same grapheme.
+            is_escape = !shown.starts_with('m');
             continue;
         }
         let width = shown.width();
@@ -318,6 +318,7 @@ mod tests {
             // A first word that does not fit after the indentation is split, not moved to the next line.
             ("  indented text", vec!["  indent", "ed text"]),
             ("trailing   ", vec!["trailing"]),
+            ("\u{1b}[31m\u{301}one two three", vec!["\u{1b}[31m\u{301}one two", "three"]),
             // Each of these has two columns: a sign with a selector, and two signs that are joined.
             ("⚠️⚠️⚠️⚠️⚠️", vec!["⚠️⚠️⚠️⚠️", "⚠️"]),
             (
