@@ -5,7 +5,7 @@ use kindlm_types::{AnyReport, Cost, JudgeInfo, JudgeSpending, ModelInfo, SuiteTo
 
 use super::distribution;
 use super::overview::started;
-use crate::amount::{cost, count, duration, judge_cost, plural};
+use crate::amount::{cost, count, duration, judge_cost, plural, reported};
 use crate::plain::{head, one_line};
 
 /// The part of the page after the last case.
@@ -88,7 +88,7 @@ fn judge_cost_of(it: &JudgeSpending) -> JudgeCost {
     JudgeCost {
         judge: one_line(&it.judge),
         answers: count(it.answers),
-        tokens: count(it.tokens),
+        tokens: reported(it.tokens).map_or_else(|| "not reported".to_owned(), count),
         cost: cost(Cost { known_usd: it.known_usd, unknown }),
     }
 }

@@ -10,6 +10,7 @@ use kindlm_types::{
 
 use super::failed;
 use crate::RenderError;
+use crate::amount::reported;
 
 /// The columns of the index, one entry for each case.
 ///
@@ -130,6 +131,7 @@ impl<'a> Index<'a> {
             many => many.iter().map(|it| digit(it.outcome)).collect(),
         };
         let turns = case.executions.iter().map(|it| it.execution.turns.len()).max();
+        let tokens = reported(case.total_tokens);
         let file = case.source.as_ref().map(|it| self.files.place(&it.file));
         let entries: [(&'static str, String); 19] = [
             ("test", self.tests.place(&case.case).to_string()),
@@ -141,7 +143,7 @@ impl<'a> Index<'a> {
             ("score", number(mean_score(case), 3)),
             ("means", format!("\"{}\"", shown_mean(case))),
             ("ms", number(case.latency_avg_ms, 0)),
-            ("tokens", case.total_tokens.to_string()),
+            ("tokens", tokens.map_or_else(|| "null".to_owned(), |it| it.to_string())),
             ("usd", number(case.cost.usd(), 6)),
             ("turns", turns.unwrap_or_default().to_string()),
             ("tags", self.tags.places(case.tags.iter().map(String::as_str))),

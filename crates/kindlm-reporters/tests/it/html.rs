@@ -202,6 +202,21 @@ fn chunks_have_the_cases_of_the_json_report() {
 }
 
 #[test]
+fn unreported_tokens_are_not_shown_as_0() {
+    let mut report = sample_report();
+    for case in &mut report.cases {
+        case.total_tokens = 0;
+        let judges = case.executions.iter_mut().flat_map(|it| &mut it.judge_spending);
+        judges.for_each(|it| it.tokens = 0);
+    }
+    let page = page(&report);
+    let index = block(&page, "index");
+    let tokens = index["columns"]["tokens"].as_array().unwrap();
+    assert!(!tokens.is_empty() && tokens.iter().all(Value::is_null), "{tokens:?}");
+    assert!(page.contains("<td class=\"num\">not reported</td>"));
+}
+
+#[test]
 fn cases_have_their_differences_marks_and_command() {
     let page = page(&crate::rich::report());
     check(&page);
