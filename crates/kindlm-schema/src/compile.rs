@@ -243,7 +243,9 @@ fn unresolved(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
         },
         (None, Some((pointer, reference))) => SchemaError {
             pointer,
-            message: format!("`$ref` to `{reference}` not found in this schema"),
+            message: format!(
+                "`$ref` to `{reference}` not found in this schema; define it, for example in `$defs`"
+            ),
         },
         (None, None) => SchemaError { pointer: String::new(), message: error.to_string() },
     }

@@ -71,8 +71,8 @@ impl RetryPolicy {
     /// Returns the error for a model that has refused every request for too long.
     fn given_up(err: ProviderError, silence: Duration) -> ProviderError {
         let message = format!(
-            "{}; the model has refused every request for {} s: try again later, `kindlm test --resume` sends \
-             the missing requests",
+            "{}; the provider has refused every request to this model for {} s: try again later, `kindlm test \
+             --resume` sends the missing requests",
             err.message,
             silence.as_secs(),
         );

@@ -646,8 +646,8 @@ fn before_sending(provider: &str, err: ProviderError) -> ProviderError {
 }
 
 fn no_scripts(provider: &str) -> ProviderError {
-    let message =
-        "this provider needs a script, and scripts are not run here; use another provider";
+    let message = "this provider needs a script, and scripts are not run here: set `ClientOptions::scripts`, or use \
+                   another provider";
     not_sent(ProviderErrorKind::Unsupported, provider, message.to_owned())
 }
 

@@ -644,7 +644,7 @@ async fn constant_refusals_fail_all_requests() {
     assert!(sent.get() < 100, "{} requests", sent.get());
     let last = ended.last().unwrap();
     assert_eq!((last.attempts, last.retryable), (0, false));
-    assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; the model has refused every request for "), "{}", last.message);
+    assert!(last.message.starts_with("not sent, because the provider refuses everything: slow down; the provider has refused every request to this model for "), "{}", last.message);
     let mut reasons = Vec::new();
     while let Some(Notice::Wait(it)) = waits.try_next() {
         reasons.push(it.why);
