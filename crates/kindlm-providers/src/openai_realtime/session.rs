@@ -98,7 +98,11 @@ impl<'c> Session<'c> {
         let mut found = Found::default();
         for item in items {
             match item["type"].as_str() {
-                Some("message") => found.text.push_str(&text(&item["content"]).map_err(malformed)?),
+                Some("message") => {
+                    let content = &item["content"];
+                    found.text.push_str(&text(content).map_err(malformed)?);
+                    self.has_audio |= content.as_array().is_some_and(|it| it.iter().any(is_audio));
+                }
                 Some("function_call") => found.calls.push(item.clone()),
                 Some("reasoning" | "mcp_list_tools") => {}
                 Some(kind) => return Err(malformed(Malformed::unsupported(kind))),
@@ -201,7 +205,7 @@ fn text(content: &Value) -> Result<String, Malformed> {
     for written in parts {
         match written["type"].as_str() {
             Some("output_text" | "text") => text.push_str(part::text_at(written, "text")?),
-            Some("output_audio" | "audio") => {
+            Some(_) if is_audio(written) => {
                 text.push_str(non_empty(&written["transcript"]).unwrap_or_default());
             }
             Some(kind) => return Err(Malformed::unsupported(kind)),
@@ -211,6 +215,10 @@ fn text(content: &Value) -> Result<String, Malformed> {
         }
     }
     Ok(text)
+}
+
+fn is_audio(part: &Value) -> bool {
+    matches!(part["type"].as_str(), Some("output_audio" | "audio"))
 }
 
 /// Returns a call in the form of the output `calls`.

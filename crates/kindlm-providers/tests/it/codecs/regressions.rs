@@ -407,8 +407,8 @@ fn a_part_that_cannot_be_read_is_an_error() {
     }
 }
 
-/// Regression: executed code without a result, and code that failed, was a completed action. Generated ids were equal in
-/// two rounds.
+/// Regression: executed code without a result, and code that failed, was a completed action. Generated ids were equal
+/// in two rounds.
 #[test]
 fn executed_code_has_the_status_of_its_outcome() {
     let code = json!({"executableCode": {"code": "pay()"}});

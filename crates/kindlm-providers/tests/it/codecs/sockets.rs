@@ -6,7 +6,7 @@
 //! file. Review the written results.
 
 use kindlm_providers::{Kind, Opening, REGISTRY, SocketCodec, Step, find};
-use kindlm_types::{ProviderError, Reply};
+use kindlm_types::{ActionStatus, Event, ProviderError, Reply};
 use serde_json::{Map, Value, json};
 
 use super::exchange::{of, written};
@@ -109,6 +109,23 @@ fn every_exchange_over_a_websocket_is_as_recorded() {
             );
         }
     }
+}
+
+#[test]
+fn failed_code_of_a_live_model_is_a_failed_action() {
+    let (_, exchange) = of("google-live")
+        .into_iter()
+        .find(|(_, it)| it["server"].to_string().contains("OUTCOME_OK"))
+        .unwrap();
+    let failed = exchange.to_string().replace("OUTCOME_OK", "OUTCOME_FAILED");
+    let exchange: Value = serde_json::from_str(&failed).unwrap();
+    let codec = codec("google-live", &exchange["config"]);
+    let reply = talk(&*codec, &exchange, &mut Map::new()).unwrap().unwrap();
+    let status = reply.events.iter().find_map(|it| match it {
+        Event::ActionResult { status, .. } => Some(*status),
+        _ => None,
+    });
+    assert_eq!(status, Some(ActionStatus::Failed));
 }
 
 #[test]
