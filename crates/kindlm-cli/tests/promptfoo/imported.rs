@@ -150,7 +150,7 @@ const FORMS: [Form; 8] = [
     ),
     (
         "prompts: { file://a.txt: A, file://b.md: B }\nproviders: [echo]\ntests: [{ vars: { word: a }, prompts: [B] }, { vars: { word: b } }]\n",
-        &[("a.txt", "A {{word}}"), ("b.md", "B {{word}}\n\n  two\n")],
+        &[("a.txt", "A {{word}}"), ("b.md", "B {{word}}\n\n  two")],
         &["A: file://a.txt", "B: file://b.md"],
     ),
 ];

@@ -435,7 +435,7 @@ fn a_config_may_be_a_program() {
         assert_eq!(rows.len(), 1, "{name}");
         assert_eq!(rows[0]["output"], *expected, "{name}");
         let imported = kindlm(folder.path(), &["import", name, "--output", "-"]);
-        assert!(imported.stdout.contains("provider: echo"), "{name}: {}", imported.stderr);
+        assert!(imported.stdout.contains("model: echo:echo"), "{name}: {}", imported.stderr);
     }
 }
 

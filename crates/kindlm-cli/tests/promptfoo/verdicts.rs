@@ -109,25 +109,21 @@ fn the_application_is_never_its_own_grader() {
         providers: [{ id: 'URL/chat', config: { method: POST, body: { q: '{{prompt}}' }, transformResponse: 'text' } }]\n\
         tests: [{ assert: [{ type: llm-rubric, value: Names Paris }, { type: similar, value: Paris }] }]\n";
     for (env, grader, embeddings) in [
-        (&[][..], "openai:chat:gpt-5.6-sol", "openai:embedding:text-embedding-3-large"),
+        (&[][..], "openai:gpt-5.6-sol", "openai:text-embedding-3-large"),
         (
             &[("ANTHROPIC_API_KEY", "k")],
-            "anthropic:messages:claude-sonnet-4-6",
-            "openai:embedding:text-embedding-3-large",
+            "anthropic:claude-sonnet-4-6",
+            "openai:text-embedding-3-large",
         ),
-        (
-            &[("MISTRAL_API_KEY", "k")],
-            "mistral:mistral-large-latest",
-            "mistral:embedding:mistral-embed",
-        ),
+        (&[("MISTRAL_API_KEY", "k")], "mistral:mistral-large-latest", "mistral:mistral-embed"),
     ] {
         let folder = folder(&[(CONFIG, &config.replace("URL", &app.url()))]);
         let mut all: Vec<(&str, &str)> = KEYS.iter().map(|it| (*it, "")).collect();
         all.extend(env);
         let ran = kindlm_with(folder.path(), &["import", CONFIG, "--output", "-"], &all);
         let yaml = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(yaml.contains(&format!("model: {grader}\n")), "{yaml}");
-        assert!(yaml.contains(&format!("model: {embeddings}\n")), "{yaml}");
+        assert!(yaml.contains(&format!("model: {grader} }}")), "{yaml}");
+        assert!(yaml.contains(&format!("model: {embeddings} }}")), "{yaml}");
     }
 }
 
