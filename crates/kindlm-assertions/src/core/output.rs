@@ -1,6 +1,6 @@
 //! The output and the prompt of an execution as JSON values.
 
-use kindlm_types::{CallForm, Execution, Message, Role, ecma};
+use kindlm_types::{CallForm, Coverage, Execution, Message, Role, ToolCall, ecma};
 use serde_json::{Value, json};
 
 /// Returns the output as the value that scripts get.
@@ -31,13 +31,22 @@ pub fn output_of_model(execution: &Execution, calls: Option<CallForm>) -> Value 
 pub(crate) fn calls_value(form: CallForm, execution: &Execution) -> Option<Value> {
     match &execution.output_json {
         Some(value) if execution.output.is_empty() => Some(value.clone()),
-        // The provider itself answered calls that have a response, so they are no output.
-        _ if execution.tool_calls.iter().all(|it| it.response.is_some()) => None,
         _ => {
-            let calls = execution.tool_calls.iter().filter(|it| it.response.is_none());
-            Some(form.output(&execution.output, &calls.cloned().collect::<Vec<_>>()))
+            let calls = execution.tool_calls.iter().filter(|it| !is_hosted(it, execution));
+            let calls: Vec<ToolCall> = calls.cloned().collect();
+            (!calls.is_empty()).then(|| form.output(&execution.output, &calls))
         }
     }
+}
+
+/// Returns true for a call of a hosted tool, which the API of the model ran. Such a call is no output.
+///
+/// The suite answers the other calls of a model's API. Only such an API records everything: calls of another source
+/// are the source's own, with or without a response.
+fn is_hosted(call: &ToolCall, execution: &Execution) -> bool {
+    call.response.as_ref().is_some_and(|it| *it != call.not_simulated())
+        && execution.completeness.coverage == Coverage::Complete
+        && !execution.tools.iter().any(|it| it.name == call.name)
 }
 
 /// Returns true if a text is this value as JSON and nothing else.
@@ -58,18 +67,16 @@ pub(crate) fn prompt(input: &[Message]) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use kindlm_types::ToolCall;
+    use kindlm_types::ToolSpec;
 
     use super::*;
 
+    fn call(name: &str, response: Option<Value>) -> ToolCall {
+        ToolCall { name: name.to_owned(), arguments: json!({}), response, ..ToolCall::default() }
+    }
+
     #[test]
-    fn calls_that_the_provider_answered_are_no_output() {
-        let call = |name: &str, response: Option<Value>| ToolCall {
-            name: name.to_owned(),
-            arguments: json!({}),
-            response,
-            ..ToolCall::default()
-        };
+    fn calls_of_hosted_tools_are_no_output() {
         let found = call("web_search", Some(Value::Null));
         let mut execution = Execution { output: "Found.".to_owned(), ..Execution::default() };
         execution.tool_calls = vec![found.clone()];
@@ -79,5 +86,26 @@ mod tests {
         let expected =
             "Found.\n\n{\"type\":\"tool_use\",\"id\":\"\",\"name\":\"remember\",\"input\":{}}";
         assert_eq!(output, expected);
+    }
+
+    #[test]
+    fn calls_that_the_suite_answered_are_output() {
+        let deleted = call("delete_user", Some(json!({"ok": true})));
+        let unknown = call("delete_user", None);
+        let refused = ToolCall { response: Some(unknown.not_simulated()), ..unknown };
+        let spec: ToolSpec = serde_json::from_value(json!({"name": "delete_user"})).unwrap();
+        let simulated = Execution {
+            tool_calls: vec![deleted.clone()],
+            tools: vec![spec],
+            ..Execution::default()
+        };
+        let not_offered = Execution { tool_calls: vec![refused], ..Execution::default() };
+        let mut of_program = Execution { tool_calls: vec![deleted], ..Execution::default() };
+        of_program.completeness.coverage = Coverage::Only([].into());
+        for mut execution in [simulated, not_offered, of_program] {
+            "Done.".clone_into(&mut execution.output);
+            let output = output_of_model(&execution, Some(CallForm::Openai));
+            assert_eq!(output["tool_calls"][0]["function"]["name"], "delete_user", "{output}");
+        }
     }
 }

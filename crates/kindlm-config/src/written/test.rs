@@ -92,8 +92,8 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) cluster: Option<String>,
-    /// Tool calls become the output that checks and `transform` see, in the form of this vendor's API. Default: the
-    /// output is the text of the answer.
+    /// Tool calls become the output that checks and `transform` see, in the form of this vendor's API. Calls that the
+    /// test answers are among them, but not calls of `hostedTools`. Default: the output is the text of the answer.
     #[serde(default)]
     pub(crate) calls_as_output: Option<CallForm>,
     /// A script that changes the output before it is checked. It is an expression, or a function body that uses

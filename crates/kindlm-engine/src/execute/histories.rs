@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt, stream};
 use kindlm_assertions::output_of_model;
-use kindlm_types::{CallForm, ContentPart, Execution, ExecutionError, ExecutionResult, Message};
+use kindlm_types::{
+    CallForm, ContentPart, Execution, ExecutionError, ExecutionResult, Message, ToolSpec,
+};
 use serde_json::{Map, Value, json};
 
 use super::rounds::Ended;
@@ -61,6 +63,8 @@ struct PromptForm {
     is_chat: bool,
     /// The form of tool calls in the output; `None` if calls are no output.
     calls: Option<CallForm>,
+    /// The tools that the case offers, which tell calls of these tools from calls that the API answered.
+    tools: Vec<ToolSpec>,
     /// The variable that stores the output.
     stores: Option<Arc<str>>,
 }
@@ -141,10 +145,19 @@ impl<'a> Running<'a> {
     }
 
     fn form_of(&self, unit: Unit, vars: &Map<String, Value>) -> PromptForm {
-        let Some((case, _)) = subject(self.run.suite, unit) else { return PromptForm::default() };
+        let Some((case, model)) = subject(self.run.suite, unit) else {
+            return PromptForm::default();
+        };
         // An error of the body is part of the result of the execution.
-        let is_chat = case.made_body(vars).is_ok_and(|it| it.is_chat);
-        PromptForm { is_chat, calls: case.calls_as_output, stores: case.stores.clone() }
+        let body = case.made_body(vars).ok();
+        let simulated = body.iter().flat_map(|it| it.tools.iter().map(|tool| &tool.spec));
+        let offered = model.into_iter().flat_map(|it| &*it.offers);
+        PromptForm {
+            is_chat: body.as_ref().is_some_and(|it| it.is_chat),
+            calls: case.calls_as_output,
+            tools: simulated.chain(offered).cloned().collect(),
+            stores: case.stores.clone(),
+        }
     }
 }
 
@@ -158,7 +171,14 @@ fn exchange(execution: &Execution, form: &PromptForm) -> Value {
         last.clone()
     };
     // As in promptfoo, `null` is an empty output.
-    let output = match output_of_model(execution, form.calls) {
+    let restored;
+    let whole = if form.calls.is_some() && execution.tools.is_empty() && !form.tools.is_empty() {
+        restored = Execution { tools: form.tools.clone(), ..execution.clone() };
+        &restored
+    } else {
+        execution
+    };
+    let output = match output_of_model(whole, form.calls) {
         Value::Null => Value::from(""),
         output => output,
     };

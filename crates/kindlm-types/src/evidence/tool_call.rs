@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A tool call that the model requested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,4 +22,11 @@ pub struct ToolCall {
     /// The response of the tool; `None` if it was not recorded (for example, for a command's own tools).
     #[serde(default, deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
+}
+
+impl ToolCall {
+    /// Returns the engine's answer to this call, if no simulated tool has its name.
+    pub fn not_simulated(&self) -> Value {
+        json!({ "error": format!("Tool \"{}\" not simulated", self.name) })
+    }
 }
