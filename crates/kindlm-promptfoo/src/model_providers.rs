@@ -174,7 +174,8 @@ impl Translator<'_> {
         Some(settings)
     }
 
-    /// Fills in the environment variables in the address of a provider. Reports a variable that is not set.
+    /// Fills in the environment variables in the address of a provider. Reports a variable that is not set, a secret,
+    /// because the address is written into the suite, and other templates.
     pub(super) fn fill_address(&mut self, settings: &mut Settings) {
         let address = settings.provider.iter_mut().find(|(name, _)| *name == "baseUrl");
         let Some((_, address)) = address else { return };
@@ -185,6 +186,12 @@ impl Translator<'_> {
                 if !filled.contains(&form) {
                     continue;
                 }
+                if kindlm_redact::is_secret_variable(name) {
+                    let message = format!("the address would contain the secret `{name}`");
+                    let help = "send it as a header or as the key";
+                    self.error(address.span, message, Some(help));
+                    return;
+                }
                 let Some(value) = self.env_value(name) else {
                     let message = format!("the environment variable `{name}` is not set");
                     let help = "set it, or write the address itself";
@@ -193,6 +200,12 @@ impl Translator<'_> {
                 };
                 filled = filled.replace(&form, &value);
             }
+        }
+        if filled.contains("{{") {
+            let message = "only `{{env.NAME}}` may be in an address";
+            let help = "write the address itself, or put the whole part into one variable";
+            self.error(address.span, message, Some(help));
+            return;
         }
         if filled != written {
             *address = text(address.span, &filled);

@@ -144,6 +144,16 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: [{ id: 'openai:gpt-4o', config: { apiHost: '{{ env.NOBODY }}' } }]",
         Refused("the environment variable `NOBODY` is not set"),
     ),
+    (
+        "config.apiBaseUrl",
+        "providers: [{ id: 'openai:gpt-4o', config: { apiBaseUrl: 'https://a.example/{{env.GATEWAY_TOKEN}}/v1' } }]",
+        Refused("the address would contain the secret `GATEWAY_TOKEN`"),
+    ),
+    (
+        "config.apiBaseUrl",
+        "providers: [{ id: 'openai:gpt-4o', config: { apiBaseUrl: 'https://{{ env.REGION | lower }}.example' } }]",
+        Refused("only `{{env.NAME}}` may be in an address"),
+    ),
     ("providers: bedrock:…", "providers: ['bedrock:api:InvokeModel']", Refused("`bedrock:api`")),
     (
         "providers: github:…",

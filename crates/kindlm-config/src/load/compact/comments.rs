@@ -41,7 +41,9 @@ impl Comments {
             let comment = comment_in(line, begin, &texts);
             // The schema of promptfoo does not describe the suite.
             let written = comment.and_then(|it| line.get(it..));
-            open.extend(written.filter(|it| !it.contains("$schema=")).map(str::to_owned));
+            let written = written.filter(|it| !it.contains("$schema="));
+            // A setting that was made a comment may have a key in it.
+            open.extend(written.map(|it| kindlm_redact::mask_keys(it).into_owned()));
             let content = line.get(..comment.unwrap_or(line.len())).unwrap_or_default();
             let Some(at) = content.find(|it: char| !it.is_whitespace() && it != '-') else {
                 continue;
