@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kindlm_source::{Kind, Node, Source, Span};
+use serde_json::Value;
 
 use super::build::{list, map, text};
 use super::dynamic::program_of;
@@ -25,8 +26,10 @@ pub fn translate_tests(
     let written = translator.tests_of_file(span, file, None);
     let mut tests = Vec::new();
     for (index, test) in written.iter().enumerate() {
+        let graders = translator.providers.extras.len();
         let settings = translator.test_settings(test, &TestSettings::default());
-        translator.refuse_subjects(span, index + 1, &settings);
+        let names_graders = translator.providers.extras.len() > graders;
+        translator.refuse_subjects(span, index + 1, &settings, names_graders);
         let combinations = translator.combinations(&settings.vars, settings.expand.unwrap_or(true));
         let name = settings.description.clone().unwrap_or_else(|| format!("Test {}", index + 1));
         for (variant, vars) in combinations.iter().enumerate() {
@@ -43,9 +46,18 @@ pub fn translate_tests(
 }
 
 impl Translator<'_> {
-    /// Reports settings of a test that choose what is asked or who grades. The suite decides that.
-    fn refuse_subjects(&mut self, span: Span, number: usize, said: &TestSettings) {
+    /// Reports settings of a test that choose what is asked, who grades or which checks of the suite count. The suite
+    /// decides that. `names_graders` is true if the test names graders of its own.
+    fn refuse_subjects(
+        &mut self,
+        span: Span,
+        number: usize,
+        said: &TestSettings,
+        names_graders: bool,
+    ) {
         let graders = &said.graders;
+        let grades = graders.text.is_some() || graders.embedding.is_some();
+        let drops = said.written_options.as_ref().and_then(|it| it.get("disableDefaultAsserts"));
         let set = [
             ("prompts", said.prompts.is_some()),
             ("providers", said.providers.is_some()),
@@ -54,7 +66,12 @@ impl Translator<'_> {
             ("options.suffix", !said.suffix.is_empty()),
             ("options.transformVars", said.transform_vars.is_some()),
             ("options.storeOutputAs", said.stores.is_some()),
-            ("options.provider", graders.text.is_some() || graders.embedding.is_some()),
+            ("options.provider", grades),
+            ("assert[].provider", names_graders && !grades),
+            (
+                "options.disableDefaultAsserts",
+                drops.is_some_and(|it| it.to_json() == Value::Bool(true)),
+            ),
         ];
         for (key, _) in set.iter().filter(|(_, is_set)| *is_set) {
             let message =

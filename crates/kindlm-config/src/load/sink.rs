@@ -45,6 +45,22 @@ impl Sink {
         self.is_full = self.errors.len() >= MAX_DIAGNOSTICS;
     }
 
+    /// Returns the numbers of errors and of warnings.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.errors.len(), self.warnings.len())
+    }
+
+    /// Adds a description to the places of the problems after these numbers of errors and of warnings.
+    pub(super) fn label_from(&mut self, (errors, warnings): (usize, usize), label: &str) {
+        let later = self.errors.iter_mut().skip(errors);
+        for it in later.chain(self.warnings.iter_mut().skip(warnings)) {
+            if !it.label.is_empty() {
+                it.label.push_str(", ");
+            }
+            it.label.push_str(label);
+        }
+    }
+
     /// Reports the problems of a part. `at` is the pointer of the part within the piece.
     pub(super) fn report(&mut self, piece: Piece<'_>, at: &str, problems: Vec<Problem>) {
         for problem in without_echoes(problems) {

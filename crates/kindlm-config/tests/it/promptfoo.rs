@@ -39,6 +39,14 @@ tests:
 }
 
 #[test]
+fn keys_in_comments_are_masked() {
+    let yaml = plain(
+        "# apiKey: sk-proj-abcdefghijklmnop\nprompts: [hi]\nproviders: [echo]\ntests: [{ vars: { x: 1 } }]\n",
+    );
+    assert!(yaml.contains("# apiKey: sk-*") && !yaml.contains("abcdefgh"), "{yaml}");
+}
+
+#[test]
 fn prompts_come_from_files_and_may_be_chats() {
     let files = Memory::of([
         ("prompts/a.txt", "First {{x}}\n---\nSecond {{x}}\n"),

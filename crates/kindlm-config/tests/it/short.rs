@@ -202,6 +202,12 @@ fn mistakes_in_a_dataset_of_promptfoo_are_reported() {
             "- { vars: { word: hi }, provider: openai:gpt-4o, options: { prefix: x } }\n",
         ),
         ("vars.yaml", "- { vars: { word: file://make.js } }\n"),
+        (
+            "graded.yaml",
+            "- { assert: [{ type: llm-rubric, value: a, provider: { id: openai:gpt-4o, config: { temperature: 1 } } }] }\n",
+        ),
+        ("drops.yaml", "- { vars: { word: hi }, options: { disableDefaultAsserts: true } }\n"),
+        ("row.yaml", "- { description: greets, vars: { word: hi }, threshold: high }\n"),
         ("empty.json", "[]"),
     ]);
     for (dataset, messages) in [
@@ -220,6 +226,18 @@ fn mistakes_in_a_dataset_of_promptfoo_are_reported() {
         (
             "{ dataset: file://vars.yaml, format: promptfoo }",
             &["the variable `word` of test 1 of the file is made by a program"],
+        ),
+        (
+            "{ dataset: file://graded.yaml, format: promptfoo }",
+            &["test 1 of the file has `assert[].provider`, which a dataset cannot have"],
+        ),
+        (
+            "{ dataset: file://drops.yaml, format: promptfoo }",
+            &["test 1 of the file has `options.disableDefaultAsserts`"],
+        ),
+        (
+            "{ dataset: file://row.yaml, format: promptfoo }",
+            &["in the test `greets` of `row.yaml`", "kindlm.yaml:8:"],
         ),
         ("{ dataset: file://empty.json, format: promptfoo }", &["has no tests in it"]),
     ] {

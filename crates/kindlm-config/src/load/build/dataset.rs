@@ -150,7 +150,11 @@ impl Builder<'_> {
                 }
                 None => test,
             };
+            let before = self.base.sink.counts();
             self.test(piece, at, test, prompts);
+            let row = test.get("name").and_then(Node::text).unwrap_or_default();
+            let path = name.strip_prefix(FILE).unwrap_or(name);
+            self.base.sink.label_from(before, &format!("in the test `{row}` of `{path}`"));
         }
         if self.cases.len() == before && self.base.sink.errors.is_empty() {
             let message = format!("`{name}` has no tests in it");
