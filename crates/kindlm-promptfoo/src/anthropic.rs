@@ -1,6 +1,6 @@
 //! Settings of Anthropic's models: their tools, and the format of the answer.
 
-use kindlm_source::{Key, Node};
+use kindlm_source::{Key, Kind, Node};
 
 use super::Translator;
 use super::build::{list, map, text, with};
@@ -15,6 +15,11 @@ impl Translator<'_> {
     /// Divides tools into functions, which are tools of the tests, and tools with a `type` of the API.
     pub(super) fn anthropic_tools(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
         let Some(value) = self.in_place(value) else { return };
+        if !matches!(value.kind, Kind::List(_) | Kind::Null) {
+            let help = "write each tool as an item: `tools: [{ name: …, input_schema: … }]`, or name a file with such a list";
+            self.error(value.span, "expected a list of tools", Some(help));
+            return;
+        }
         let (mut functions, mut hosted) = (Vec::new(), Vec::new());
         for item in value.items() {
             let kind = item.get("type").and_then(Node::text);

@@ -131,6 +131,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "config.tools",
+        "providers: [{ id: 'anthropic:claude-sonnet-5', config: { tools: { name: f, input_schema: {} } } }]",
+        Refused("expected a list of tools"),
+    ),
+    (
+        "config.tools",
         "providers: [{ id: 'google:gemini-2.5-pro', config: { tools: { function_declarations: [{ name: f }] } } }]",
         As(&["tools: - name: f"]),
     ),

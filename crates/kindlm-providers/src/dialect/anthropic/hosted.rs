@@ -7,10 +7,12 @@ use crate::dialect::part::{self, Malformed};
 use crate::dialect::settings;
 
 /// The tools that the API accepts only with a header, which names a beta feature.
-const BETAS: [(&str, &str); 4] = [
+const BETAS: [(&str, &str); 6] = [
     ("web_fetch_20250910", "web-fetch-2025-09-10"),
     ("code_execution_20250522", "code-execution-2025-05-22"),
     ("code_execution_20250825", "code-execution-2025-08-25"),
+    ("computer_20250124", "computer-use-2025-01-24"),
+    ("computer_20251124", "computer-use-2025-11-24"),
     ("memory_20250818", "context-management-2025-06-27"),
 ];
 
@@ -67,4 +69,27 @@ pub(super) fn read(block: &Value, calls: &mut Vec<ToolCall>) -> Result<bool, Mal
         call.response = Some(block["content"].clone());
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tools_name_their_beta_features_once() {
+        for (kinds, expected) in [
+            (&["computer_20250124"][..], Some("computer-use-2025-01-24")),
+            (
+                &["computer_20251124", "memory_20250818", "memory_20250818"],
+                Some("computer-use-2025-11-24,context-management-2025-06-27"),
+            ),
+            (&["web_search_20250305"], None),
+        ] {
+            let tools = kinds.iter().map(|kind| Map::from_iter([("type".to_owned(), json!(kind))]));
+            let tools: Vec<Map<String, Value>> = tools.collect();
+            assert_eq!(betas(&tools).as_deref(), expected, "{kinds:?}");
+        }
+    }
 }
