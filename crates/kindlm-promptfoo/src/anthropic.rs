@@ -1,6 +1,6 @@
 //! Settings of Anthropic's models: their tools, and the format of the answer.
 
-use kindlm_source::{Key, Kind, Node};
+use kindlm_source::{Key, Node};
 
 use super::Translator;
 use super::build::{list, map, text, with};
@@ -14,12 +14,7 @@ const RUN_BY_ANTHROPIC: [&str; 4] =
 impl Translator<'_> {
     /// Divides tools into functions, which are tools of the tests, and tools with a `type` of the API.
     pub(super) fn anthropic_tools(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
-        let Some(value) = self.in_place(value) else { return };
-        if !matches!(value.kind, Kind::List(_) | Kind::Null) {
-            let help = "write each tool as an item: `tools: [{ name: …, input_schema: … }]`, or name a file with such a list";
-            self.error(value.span, "expected a list of tools", Some(help));
-            return;
-        }
+        let Some(value) = self.tool_list(value) else { return };
         let (mut functions, mut hosted) = (Vec::new(), Vec::new());
         for item in value.items() {
             let kind = item.get("type").and_then(Node::text);

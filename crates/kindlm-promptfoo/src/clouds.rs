@@ -154,7 +154,7 @@ impl Translator<'_> {
 
     /// Reads tools in the form of Bedrock, or in that of OpenAI or Anthropic.
     fn bedrock_tools(&mut self, node: &Node) -> Option<Node> {
-        let node = self.in_place(node)?;
+        let node = self.tool_list(node)?;
         let tools = node.items().iter().map(|item| {
             let Some(tool) = item.get("toolSpec") else { return item.clone() };
             let schema = tool.get("inputSchema").and_then(|it| it.get("json"));

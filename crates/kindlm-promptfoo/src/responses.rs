@@ -75,7 +75,7 @@ impl Translator<'_> {
 
     /// Divides the tools into functions, which are tools of the tests, and tools that OpenAI runs.
     fn responses_tools(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
-        let Some(value) = self.in_place(value) else { return };
+        let Some(value) = self.tool_list(value) else { return };
         let is_function = |it: &Node| {
             it.get("function").is_some() || it.get("type").and_then(Node::text) == Some("function")
         };

@@ -304,6 +304,19 @@ impl Translator<'_> {
         }
     }
 
+    /// Returns the list of tools that a setting contains, or that is in the file that it names.
+    ///
+    /// Returns `None` after an error, which is reported.
+    pub(super) fn tool_list(&mut self, node: &Node) -> Option<Node> {
+        let tools = self.in_place(node)?;
+        if !matches!(tools.kind, Kind::List(_) | Kind::Null) {
+            let help = "write each tool as an item, such as `tools: [{ name: … }]`, or name a file with such a list";
+            self.error(tools.span, "expected a list of tools", Some(help));
+            return None;
+        }
+        Some(tools)
+    }
+
     /// Reads and checks `functions`, the older form of tools in OpenAI's API.
     ///
     /// Returns `None` after an error, which is reported.
@@ -342,10 +355,10 @@ impl Translator<'_> {
         Some(functions)
     }
 
-    /// Translates tools in the format of OpenAI or Anthropic. Reports tools that are not functions. Returns `None` if
-    /// the file of the tools cannot be read, which is reported.
+    /// Translates tools in the format of OpenAI or Anthropic. Reports tools that are not functions. Returns `None`
+    /// after an error in the whole list, which is reported.
     pub(super) fn tools(&mut self, node: &Node) -> Option<Node> {
-        let node = &self.in_place(node)?;
+        let node = &self.tool_list(node)?;
         let mut tools = Vec::new();
         for item in node.items() {
             let function = item.get("function").unwrap_or(item);

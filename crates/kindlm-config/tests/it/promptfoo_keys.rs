@@ -136,6 +136,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "config.tools",
+        "providers: [{ id: 'openai:gpt-4o', config: { tools: { type: function, function: { name: f } } } }]",
+        Refused("expected a list of tools"),
+    ),
+    (
+        "config.tools",
         "providers: [{ id: 'google:gemini-2.5-pro', config: { tools: { function_declarations: [{ name: f }] } } }]",
         As(&["tools: - name: f"]),
     ),
