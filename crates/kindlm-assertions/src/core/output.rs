@@ -1,6 +1,6 @@
 //! The output and the prompt of an execution as JSON values.
 
-use kindlm_types::{CallForm, Coverage, Execution, Message, Role, ToolCall, ecma};
+use kindlm_types::{CallForm, Channel, Coverage, Execution, Message, Role, ToolCall, ecma};
 use serde_json::{Value, json};
 
 /// Returns the output as the value that scripts get.
@@ -41,11 +41,14 @@ pub(crate) fn calls_value(form: CallForm, execution: &Execution) -> Option<Value
 
 /// Returns true for a call of a hosted tool, which the API of the model ran. Such a call is no output.
 ///
-/// The suite answers the other calls of a model's API. Only such an API records everything: calls of another source
-/// are the source's own, with or without a response.
+/// The suite answers the other calls of a model's API. Only such an API records everything, possibly without the
+/// usage: calls of another source are the source's own, with or without a response.
 fn is_hosted(call: &ToolCall, execution: &Execution) -> bool {
-    call.response.as_ref().is_some_and(|it| *it != call.not_simulated())
-        && execution.completeness.coverage == Coverage::Complete
+    let coverage = &execution.completeness.coverage;
+    let is_of_api =
+        *coverage == Coverage::Complete || *coverage == Coverage::Complete.without(Channel::Usage);
+    is_of_api
+        && call.response.as_ref().is_some_and(|it| *it != call.not_simulated())
         && !execution.tools.iter().any(|it| it.name == call.name)
 }
 
@@ -80,6 +83,9 @@ mod tests {
         let found = call("web_search", Some(Value::Null));
         let mut execution = Execution { output: "Found.".to_owned(), ..Execution::default() };
         execution.tool_calls = vec![found.clone()];
+        assert_eq!(output_of_model(&execution, Some(CallForm::Anthropic)), "Found.");
+        // An API that reports no usage.
+        execution.completeness.coverage = Coverage::Complete.without(Channel::Usage);
         assert_eq!(output_of_model(&execution, Some(CallForm::Anthropic)), "Found.");
         execution.tool_calls = vec![found, call("remember", None)];
         let output = output_of_model(&execution, Some(CallForm::Anthropic));

@@ -197,3 +197,28 @@ fn content(message: &Message) -> Value {
     };
     message.parts.iter().map(part).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::ToolCall;
+
+    use super::*;
+
+    #[test]
+    fn stored_executions_show_calls_of_simulated_tools() {
+        let call =
+            ToolCall { name: "f".to_owned(), response: Some(json!("ok")), ..ToolCall::default() };
+        let execution = Execution {
+            output: "Done.".to_owned(),
+            tool_calls: vec![call],
+            ..Execution::default()
+        };
+        let form = PromptForm {
+            calls: Some(CallForm::Openai),
+            tools: vec![ToolSpec { name: "f".to_owned(), ..ToolSpec::default() }],
+            ..PromptForm::default()
+        };
+        let exchange = exchange(&execution, &form);
+        assert_eq!(exchange["output"]["tool_calls"][0]["function"]["name"], "f", "{exchange}");
+    }
+}
