@@ -85,7 +85,8 @@ pub(crate) struct DefaultsBlock {
     /// The workspace of tests with a `command` or an `agent`: a new folder for each execution. Changes in it are
     /// evidence.
     pub(crate) workspace: Option<WorkspaceBlock>,
-    /// The sampling parameters of the models that have no `params`.
+    /// The sampling parameters of the tested models that have no `params`. Judges that are written as `provider:model`
+    /// and are not tested do not get them.
     pub(crate) params: ParamsBlock,
     /// The template language of the prompts that have no `template`. Default: plain.
     pub(crate) template: Language,

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use kindlm_config::{import, render};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, load_text, said};
 
 /// Returns the `kindlm.yaml` of a config, with all problems before it.
 fn imported(config: &str, files: &Memory) -> String {
@@ -105,6 +105,29 @@ providers:
 tests: [{ assert: [{ type: equals, value: x }] }]
 "#
     ));
+}
+
+#[test]
+fn judges_do_not_get_the_parameters_that_tested_models_share() {
+    let yaml = plain(
+        r#"
+prompts: [hi]
+providers:
+  - { id: openai:gpt-4o, config: { seed: 42, max_tokens: 4000 } }
+  - { id: openai:gpt-4o-mini, config: { seed: 42, max_tokens: 4000 } }
+tests: [{ assert: [{ type: llm-rubric, value: is kind }] }]
+"#,
+    );
+    let loaded = load_text(&yaml);
+    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{yaml}\n{}", said(&loaded)));
+    let tested = &suite.cases[0].models;
+    assert_eq!(tested.len(), 2, "{yaml}");
+    let judges: Vec<_> = suite.models.iter().filter(|it| !tested.contains(&it.id)).collect();
+    assert!(!judges.is_empty(), "{yaml}");
+    for model in &suite.models {
+        let has_shared = (model.params.seed, model.params.max_tokens) == (Some(42), Some(4000));
+        assert_eq!(has_shared, tested.contains(&model.id), "{}: {yaml}", model.id);
+    }
 }
 
 #[test]

@@ -51,11 +51,31 @@ fn a_model_names_its_provider() {
             "openai:gpt-4.1|openai|gpt-4.1|(1.0, 1024)",
             "mine|anthropic|claude-sonnet-4-5|(0.0, 7)",
             "echo:a:b|echo|a:b|(0.0, 7)",
-            "openai:gpt-5|openai|gpt-5|(0.0, 7)",
+            "openai:gpt-5|openai|gpt-5|(0.2, 1024)",
         ]
     );
     assert_eq!(suite.providers["anthropic"]["apiKeyEnv"], "ANTHROPIC_API_KEY");
     assert_eq!(suite.cases[0].models.len(), 4);
+}
+
+#[test]
+fn a_judge_that_is_also_tested_has_the_default_parameters() {
+    let judged = "expect: { judge: [{ criteria: kind, model: openai:gpt-5 }] }";
+    let grades = format!("{{ name: a, prompt: p, models: [openai:gpt-4o], {judged} }}");
+    let runs = "{ name: b, prompt: p, models: [openai:gpt-5], expect: {} }";
+    for (tests, seed) in [
+        (grades.clone(), None),
+        (format!("{grades}, {runs}"), Some(7)),
+        (format!("{runs}, {grades}"), Some(7)),
+    ] {
+        let blocks = format!(
+            "models: [openai:gpt-4o]\ndefaults: {{ params: {{ seed: 7 }} }}\nprompts: {{ p: hi }}\ntests: [{tests}]"
+        );
+        let loaded = loaded(&blocks, &Memory::default());
+        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+        let model = suite.models.iter().find(|it| it.id == "openai:gpt-5").unwrap();
+        assert_eq!(model.params.seed, seed, "{tests}");
+    }
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Builder<'_> {
         let models = value.get("models").and_then(Value::as_array).into_iter().flatten();
         for (index, id) in models.enumerate() {
             if let Some(id) = id.as_str() {
-                self.base.refer(piece, &format!("{at}/models/{index}"), id);
+                self.base.refer_tested(piece, &format!("{at}/models/{index}"), id);
             }
         }
     }

@@ -15,7 +15,7 @@ mod script;
 mod sets;
 mod workspace;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kindlm_assertions::Setup;
@@ -52,6 +52,8 @@ pub(super) struct Resolved<'a> {
     pub(super) default_workspace: Option<Workspace>,
     /// The ids of the list `models`, in order. A test without `models` runs on all these models.
     pub(super) listed: Vec<String>,
+    /// The models of the form `provider:model` that only checks name, so far.
+    only_judges: HashSet<String>,
     /// The place of each model definition, including definitions with errors.
     models: HashMap<String, Spot>,
     /// The agents that tests refer to.
@@ -88,6 +90,7 @@ pub(super) fn resolve<'a>(
         default_until: None,
         default_workspace: None,
         listed: Vec::new(),
+        only_judges: HashSet::new(),
         models: HashMap::new(),
         agents: agent::Agents::default(),
         prompts: Prompts::default(),

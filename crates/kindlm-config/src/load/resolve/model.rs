@@ -46,7 +46,8 @@ impl Resolved<'_> {
             return;
         }
         self.listed.push(id.to_owned());
-        if self.add_implicit(id) || self.refuses_inline(piece, at, id) {
+        let params = self.defaults.params.clone();
+        if self.add_implicit(id, params) || self.refuses_inline(piece, at, id) {
             return;
         }
         let message = format!("`{id}` does not name its provider");
@@ -256,10 +257,11 @@ impl Resolved<'_> {
         true
     }
 
-    /// Adds the model of a reference `provider:model`; for an inline suite, the model of the server with this id.
+    /// Adds the model of a reference `provider:model`, with these parameters; for an inline suite, the model of the server
+    /// with this id, unchanged.
     ///
     /// Returns `false` for a text of another form, and if the model or its provider cannot be used.
-    pub(in crate::load) fn add_implicit(&mut self, id: &str) -> bool {
+    pub(in crate::load) fn add_implicit(&mut self, id: &str, params: ParamsBlock) -> bool {
         if self.around.inline.is_some() {
             let found = self.inline_models().find(|it| it.id == id).cloned();
             let is_found = found.is_some();
@@ -272,7 +274,7 @@ impl Resolved<'_> {
         if !self.add_provider(provider, id) {
             return false;
         }
-        let model = configured(id, provider, name, self.defaults.params.clone(), None);
+        let model = configured(id, provider, name, params, None);
         let model = self.with_provider_settings(model);
         self.suite.models.push(model);
         true
@@ -294,6 +296,17 @@ pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<Stri
     Some(format!("did you mean `{near}:{name}`?"))
 }
 
+/// Returns the parameters of requests, with their built-in defaults.
+pub(super) fn sent(params: ParamsBlock) -> Params {
+    Params {
+        temperature: params.temperature(),
+        max_tokens: params.max_tokens(),
+        top_p: params.top_p,
+        stop_sequences: params.stop_sequences,
+        seed: params.seed,
+    }
+}
+
 /// Makes a model, with its built-in price if the file has no `price`.
 fn configured(
     id: &str,
@@ -306,13 +319,7 @@ fn configured(
         id: id.to_owned(),
         provider: provider.to_owned(),
         name: name.to_owned(),
-        params: Params {
-            temperature: params.temperature(),
-            max_tokens: params.max_tokens(),
-            top_p: params.top_p,
-            stop_sequences: params.stop_sequences,
-            seed: params.seed,
-        },
+        params: sent(params),
         price: price.or_else(|| kindlm_providers::pricing::price(provider, name)),
         limits: Limits::default(),
         tells_vars: false,

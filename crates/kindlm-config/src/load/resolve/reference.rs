@@ -6,6 +6,7 @@ use kindlm_types::{MemberPart, suggest};
 use serde_json::Value;
 
 use super::{Resolved, model};
+use crate::written::ParamsBlock;
 
 impl Resolved<'_> {
     /// Sets the default settings of judges.
@@ -53,7 +54,19 @@ impl Resolved<'_> {
         self.sink.report(piece, "/defaults/judge", problems);
     }
 
-    /// Checks a reference to a model.
+    /// Checks a reference of a test to a model that the test runs on.
+    ///
+    /// A model of the form `provider:model` gets `defaults.params`, even if it was added as a judge before.
+    pub(in crate::load) fn refer_tested(&mut self, piece: Piece<'_>, at: &str, id: &str) {
+        self.refer(piece, at, id);
+        if self.only_judges.remove(id)
+            && let Some(model) = self.suite.models.iter_mut().find(|it| it.id == id)
+        {
+            model.params = model::sent(self.defaults.params.clone());
+        }
+    }
+
+    /// Checks a reference to a model that grades or computes embeddings.
     ///
     /// Adds the model if the reference is `provider:model`. Returns `false` if the reference is invalid.
     pub(in crate::load) fn refer(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
@@ -71,7 +84,11 @@ impl Resolved<'_> {
         if self.models.contains_key(id) || self.suite.models.iter().any(|it| it.id == id) {
             return true;
         }
-        if self.add_implicit(id) {
+        // `defaults.params` is for tested models.
+        if self.add_implicit(id, ParamsBlock::default()) {
+            if self.around.inline.is_none() {
+                self.only_judges.insert(id.to_owned());
+            }
             return true;
         }
         if self.refuses_inline(piece, at, id) {
