@@ -137,6 +137,32 @@ fn a_file_of_a_prompt_that_cannot_be_read_is_an_error_at_its_name() {
 }
 
 #[test]
+fn a_file_with_a_broken_list_of_messages_is_an_error() {
+    for (name, text, message) in [
+        ("chat.json", "[{\"role\": \"user\", \"content\": \"Hi\"}", "chat.json:1:"),
+        (
+            "chat.json",
+            "[\n{\"role\": \"user\", \"role\": \"system\", \"content\": \"Hi\"}]",
+            "chat.json:2:",
+        ),
+        ("chat.yaml", "- role: user\n  role: system\n  content: Hi\n", "duplicate key `role`"),
+    ] {
+        let files = Memory::of([(name, text)]);
+        let suite = |prompt: &str| {
+            format!(
+                "models: [echo:e]\nproviders: {{ echo: {{}} }}\nprompts: {{ p: {prompt} }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
+            )
+        };
+        let broken = loaded(&suite(&format!("file://{name}")), &files);
+        assert!(broken.suite.is_none(), "{text}");
+        assert!(said(&broken).contains(message), "{text}: {}", said(&broken));
+        // As the text of the user, the file may have any content.
+        let text = loaded(&suite(&format!("{{ user: file://{name} }}")), &files);
+        assert!(text.suite.is_some(), "{}", said(&text));
+    }
+}
+
+#[test]
 fn a_matrix_is_a_test_for_each_combination() {
     let blocks = "providers: { echo: {} }\nmodels: [{ provider: echo, model: e }]\nprompts: { p: '{{a}}{{b}}{{c}}', q: '{{b}}' }\n\
         tests: [{ name: t, prompts: [p, q], vars: { a: x, b: old }, matrix: { b: [1, 2], c: [y, z] }, expect: {} }]";

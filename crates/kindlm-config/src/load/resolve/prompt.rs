@@ -262,8 +262,15 @@ impl Resolved<'_> {
             return Some(("user", content));
         }
         let text = content.text().unwrap_or_default();
-        let source = Arc::new(Source::new(path, text));
-        let root = read(&source, 0..text.len()).root.filter(|it| matches!(it.kind, Kind::List(_)));
+        let source = Arc::new(self.around.source.beside(path, text));
+        let tree = read(&source, 0..text.len());
+        // A text of the language `chat` is a list only after it is rendered.
+        let is_list = text.trim_start().starts_with(['[', '-']);
+        if is_list && !tree.diagnostics.is_empty() && self.defaults.template != Language::Chat {
+            tree.diagnostics.into_iter().for_each(|it| self.sink.push(it));
+            return None;
+        }
+        let root = tree.root.filter(|it| matches!(it.kind, Kind::List(_)));
         Some(match root {
             Some(messages) => ("messages", Node::at(span, &messages.to_json())),
             None => ("user", content),
