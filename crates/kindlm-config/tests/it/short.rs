@@ -91,6 +91,23 @@ fn a_model_without_a_provider_is_an_error() {
         let broken = said(&loaded(&blocks, &Memory::default()));
         assert!(broken.contains(message), "{model}: {broken}");
     }
+    for (model, messages) in [
+        (
+            "{ model: opnai:gpt-4o }",
+            ["the provider `opnai` is not configured", "did you mean `openai`?"],
+        ),
+        ("{ model: http:x }", ["the provider `http` is not configured", "under `providers`"]),
+        ("{ provider: opnai, model: x }", ["`providers` is required", "apiKeyEnv"]),
+    ] {
+        let blocks = format!(
+            "models: [{model}]\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
+        );
+        let loaded = loaded(&blocks, &Memory::default());
+        assert_eq!(loaded.diagnostics.len(), 1, "{model}: {}", said(&loaded));
+        for message in messages {
+            assert!(said(&loaded).contains(message), "{model}: {}", said(&loaded));
+        }
+    }
 }
 
 #[test]

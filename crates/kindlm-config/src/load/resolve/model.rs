@@ -115,13 +115,16 @@ impl Resolved<'_> {
             self.sink.push(diagnostic.with_help("write the id of a model of the server"));
             return;
         }
+        let names_provider = item.get("provider").is_some();
         let item = &self.with_provider(item);
         let value = item.to_json();
         let mut problems = SHAPES.model.problems(&value);
         problems.extend(without_provider(&value));
         let is_broken = !problems.is_empty();
         self.sink.report(piece, at, problems);
-        if let Some(provider) = text(&value, "provider").filter(|it| !it.is_empty()) {
+        // If `providers` is missing, this is reported once for all models with `provider`.
+        let is_checked = !names_provider || piece.root.get("providers").is_some();
+        if let Some(provider) = text(&value, "provider").filter(|it| is_checked && !it.is_empty()) {
             self.check_provider(piece, &format!("{at}/provider"), provider);
         }
         let Some(id) = text(&value, "id") else { return };
@@ -204,7 +207,7 @@ impl Resolved<'_> {
     }
 
     fn check_provider(&mut self, piece: Piece<'_>, at: &str, provider: &str) {
-        if self.suite.providers.contains_key(provider) || piece.root.get("providers").is_none() {
+        if self.suite.providers.contains_key(provider) {
             return;
         }
         // A listed provider of an unknown type is already reported at its key.
@@ -221,7 +224,10 @@ impl Resolved<'_> {
             None => {
                 let configured: Vec<&str> =
                     self.suite.providers.keys().map(String::as_str).collect();
-                suggest(provider, "configured providers", configured)
+                match nearest(provider, self.around.known_providers.ids()) {
+                    Some(near) if configured.is_empty() => format!("did you mean `{near}`?"),
+                    _ => suggest(provider, "configured providers", configured),
+                }
             }
         };
         let mut diagnostic =
