@@ -60,7 +60,18 @@ pub(super) fn merged(test: &Node, default: &Node) -> Node {
         "models" => !is_fixed,
         name => !(has_subject && SUBJECTS.contains(&name)),
     };
-    let defaults: Vec<(Key, Node)> = default.entries().iter().filter(applies).cloned().collect();
+    let defaults = default.entries().iter().filter(applies);
+    // A variable of the test has either a value or a list of values, whatever it has in the default test.
+    let defaults = defaults.filter_map(|(key, value)| match &*key.name {
+        "vars" => Some((key.clone(), without(value, test.get("matrix")))),
+        "matrix" => {
+            let rest = without(value, test.get("vars"));
+            let is_overridden = rest.entries().is_empty() && !value.entries().is_empty();
+            (!is_overridden).then(|| (key.clone(), rest))
+        }
+        _ => Some((key.clone(), value.clone())),
+    });
+    let defaults: Vec<(Key, Node)> = defaults.collect();
     combined(&defaults, test, &|name, default, own| {
         if MERGED.contains(&name) {
             combined(default.entries(), own, &|_, _, own| own.clone())
@@ -77,6 +88,16 @@ pub(super) fn merged(test: &Node, default: &Node) -> Node {
             own.clone()
         }
     })
+}
+
+/// Returns a mapping without the keys of another mapping. A value that is not a mapping is returned unchanged.
+fn without(mapping: &Node, other: Option<&Node>) -> Node {
+    let Some(other) = other.filter(|_| matches!(mapping.kind, Kind::Mapping(_))) else {
+        return mapping.clone();
+    };
+    let is_kept = |(key, _): &&(Key, Node)| other.get(&key.name).is_none();
+    let entries: Vec<(Key, Node)> = mapping.entries().iter().filter(is_kept).cloned().collect();
+    Node { kind: Kind::Mapping(entries.into()), ..mapping.clone() }
 }
 
 /// Returns a mapping with the entries of both mappings. `both` makes the value of a key that both have.
@@ -147,9 +168,30 @@ mod tests {
                 }),
             ),
             (json!("file://cases.yaml"), json!("file://cases.yaml")),
+            (
+                json!({"name": "t", "prompt": "r", "matrix": {"b": [3, 4]}}),
+                json!({
+                    "models": ["m"],
+                    "vars": {"a": 1},
+                    "expect": {"assert": [check("x")], "output": {"maxLength": 9}},
+                    "name": "t",
+                    "prompt": "r",
+                    "matrix": {"b": [3, 4]},
+                }),
+            ),
         ] {
             let merged = merged(&node(&test), &node(&default)).to_json();
             assert_eq!(merged, expected, "{test}");
+        }
+        let default = json!({"matrix": {"a": [1, 2], "b": [3, 4]}});
+        for (vars, matrix) in [
+            (json!({"a": 5}), json!({"b": [3, 4]})),
+            (json!({"a": 5, "b": 6}), Value::Null),
+            (json!({"c": 5}), default["matrix"].clone()),
+        ] {
+            let test = json!({"name": "t", "vars": vars});
+            let merged = merged(&node(&test), &node(&default)).to_json();
+            assert_eq!((&merged["vars"], &merged["matrix"]), (&vars, &matrix), "{test}");
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct TestEntry {
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) vars: Map<String, Value>,
     /// Lists of values for variables. The test runs with every combination of them, as `name, variant 1` and so on. The
-    /// last variable changes fastest.
+    /// last variable changes fastest. A variable is either in `vars` or in `matrix`.
     #[serde(default)]
     #[schemars(schema_with = "matrix")]
     #[expect(dead_code, reason = "the test is built for each combination")]

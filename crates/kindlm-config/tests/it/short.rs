@@ -182,7 +182,7 @@ fn a_file_with_a_broken_list_of_messages_is_an_error() {
 #[test]
 fn a_matrix_is_a_test_for_each_combination() {
     let blocks = "providers: { echo: {} }\nmodels: [{ provider: echo, model: e }]\nprompts: { p: '{{a}}{{b}}{{c}}', q: '{{b}}' }\n\
-        tests: [{ name: t, prompts: [p, q], vars: { a: x, b: old }, matrix: { b: [1, 2], c: [y, z] }, expect: {} }]";
+        tests: [{ name: t, prompts: [p, q], vars: { a: x }, matrix: { b: [1, 2], c: [y, z] }, expect: {} }]";
     assert_eq!(
         messages(&loaded(blocks, &Memory::default())),
         [
@@ -201,6 +201,7 @@ fn a_matrix_is_a_test_for_each_combination() {
         ("{ b: [] }", "must not be empty"),
         ("[1]", "expected an object, found a list"),
         ("{}", "must not be empty"),
+        ("{ a: [1], b: [2], c: [3] }", "`a` is in `vars` and in `matrix`"),
     ] {
         let broken = blocks.replace("{ b: [1, 2], c: [y, z] }", matrix);
         let broken = said(&loaded(&broken, &Memory::default()));

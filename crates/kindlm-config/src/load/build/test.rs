@@ -8,7 +8,7 @@ use kindlm_engine::{
     CaseKind, Comparison, Digest, Fingerprint, HISTORY, SimulatedTool, TestCase, Until,
 };
 use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, meant_key};
-use kindlm_types::{CallForm, MemberPart, SourcePlace};
+use kindlm_types::{CallForm, MemberPart, SourcePlace, pointer};
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -56,6 +56,9 @@ impl Builder<'_> {
             let diagnostic =
                 Diagnostic::error(Code::INVALID_VALUE, message, piece.source, prompt.span);
             self.base.sink.push(diagnostic.with_help("remove one of the two"));
+            return;
+        }
+        if self.has_two_values(piece, at, node) {
             return;
         }
         let each = with_each_combination(node);
@@ -118,6 +121,22 @@ impl Builder<'_> {
             self.base.sink.push(diagnostic);
         }
         self.cases.extend(case);
+    }
+
+    /// Reports the variables that are both in `vars` and in `matrix`. Returns true if there are any.
+    fn has_two_values(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> bool {
+        let entries = |key: &str| node.get(key).map_or(&[][..], Node::entries);
+        let fixed = entries("vars");
+        let is_fixed = |key: &Key| fixed.iter().any(|(it, _)| it.name == key.name);
+        let mut found = false;
+        for (key, _) in entries("matrix").iter().filter(|(key, _)| is_fixed(key)) {
+            let message = format!("`{}` is in `vars` and in `matrix`", key.name);
+            let at = format!("{at}/matrix/{}", pointer::segment(&key.name));
+            let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
+            self.base.sink.push(diagnostic.with_help("remove one of the two"));
+            found = true;
+        }
+        found
     }
 
     /// Builds a test case, or returns `None` if its subject or a transform has errors, which are reported.
@@ -458,9 +477,8 @@ fn with_each_combination(test: &Node) -> Vec<Node> {
     let vars = test.get("vars");
     let one = |(index, own): (usize, Vec<(Key, Node)>)| {
         let name = format!("{name}, variant {}", index + 1);
-        let is_other = |(key, _): &&(Key, Node)| !own.iter().any(|(it, _)| it.name == key.name);
-        let fixed = vars.map_or(&[][..], Node::entries).iter().filter(is_other).cloned();
-        let all: Vec<(Key, Node)> = fixed.chain(own.iter().cloned()).collect();
+        let fixed = vars.map_or(&[][..], Node::entries).iter().cloned();
+        let all: Vec<(Key, Node)> = fixed.chain(own).collect();
         let kept = |(key, _): &&(Key, Node)| !matches!(&*key.name, "name" | "matrix" | "vars");
         let mut entries: Vec<(Key, Node)> = test.entries().iter().filter(kept).cloned().collect();
         entries.push(entry("name", span, Kind::Text(name.as_str().into())));
