@@ -1,8 +1,9 @@
 //! Translation of a promptfoo config into a `kindlm.yaml` with the same behaviour.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kindlm_engine::TestCase;
+use kindlm_engine::{Model, Suite, TestCase};
 use kindlm_source::{Code, Diagnostic, Kind, Node, Source, read};
 use kindlm_template::{is_template, with_default};
 use kindlm_types::Files;
@@ -76,21 +77,36 @@ fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
     )
 }
 
-/// Returns true if a text is a suite with the same tests.
+/// Returns true if a text is a suite with the same tests, models, gates and defaults.
 fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
     let source = Arc::new(Source::new("kindlm.yaml", yaml));
     let tree = read(&source, 0..yaml.len());
     let (loaded, _) =
         load_tree(&source, tree.root.as_ref(), Sink::new(tree.diagnostics), sources, false);
-    let tests = |it: &Loaded| {
-        let cases = it.suite.as_ref().map(|it| it.cases.iter());
-        cases.map(|cases| {
-            let of = |it: &TestCase| (it.name.clone(), it.digest, Arc::clone(&it.models));
-            cases.map(of).collect::<Vec<_>>()
-        })
+    let (Some(own), Some(expected)) = (&loaded.suite, &expected.suite) else { return false };
+    let tests = |suite: &Suite| {
+        let of = |it: &TestCase| (it.name.clone(), it.digest, Arc::clone(&it.models));
+        suite.cases.iter().map(of).collect::<Vec<_>>()
     };
-    let (own, expected) = (tests(&loaded), tests(expected));
-    own.is_some() && own == expected
+    // The functions of providers are in the configurations, whose numbers are compared by value.
+    let models = |suite: &Suite| {
+        let of = |it: &Model| Model { offers: Arc::default(), ..it.clone() };
+        suite.models.iter().map(of).collect::<Vec<_>>()
+    };
+    // Gates have no other form for a comparison.
+    let gates = |suite: &Suite| format!("{:?}", suite.gates);
+    tests(own) == tests(expected)
+        && models(own) == models(expected)
+        && compact::equal(&used_providers(own), &used_providers(expected))
+        && gates(own) == gates(expected)
+        && (&own.defaults, &own.judging) == (&expected.defaults, &expected.judging)
+}
+
+/// Returns the configurations of the providers that have models. A short form may leave out other providers.
+fn used_providers(suite: &Suite) -> Value {
+    let names: BTreeSet<&str> = suite.models.iter().map(|it| it.provider.as_str()).collect();
+    let of = |name: &str| Some((name.to_owned(), suite.providers.get(name)?.clone()));
+    Value::Object(names.into_iter().filter_map(of).collect())
 }
 
 /// Reports prompts that are sent as `file://` and a path. In a suite, this text would be the content of the file.
@@ -142,12 +158,14 @@ impl Imported {
     }
 }
 
-/// Returns the translation in its shortest form. Each way to shorten it counts only if the tests stay the same.
+/// Returns the translation in its shortest form. Each way to shorten it counts only if the suite stays the same.
+///
+/// Fails if even the form without any shortening is another suite.
 fn shortest(
     translation: &Translation,
     loaded: Loaded,
     sources: &Sources<'_>,
-) -> Result<String, serde_yaml::Error> {
+) -> Result<String, String> {
     let Translation { source, root, .. } = translation;
     let original = compact::Original { source, root, files: sources.files };
     let known = &sources.providers;
@@ -194,5 +212,68 @@ fn shortest(
     shorten(&mut suite, Some(next));
     let next = compact::with_short_models(suite.clone(), known);
     shorten(&mut suite, Some(next));
-    yaml.map_or_else(|| serde_yaml::to_string(&suite), Ok)
+    if let Some(yaml) = yaml {
+        return Ok(yaml);
+    }
+    let yaml = serde_yaml::to_string(&suite).map_err(|err| err.to_string())?;
+    if is_same(&yaml, &expected, sources) {
+        Ok(yaml)
+    } else {
+        Err("as YAML, it would be another suite; this is a bug in KindLM: please report it"
+            .to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::FileError;
+
+    use super::*;
+
+    struct NoFiles;
+
+    impl Files for NoFiles {
+        fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+            Err(FileError::NotFound { path: path.to_owned(), folder: "here".to_owned() })
+        }
+
+        fn glob(&self, _: &str) -> Result<Vec<String>, FileError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn a_suite_that_lost_an_entry_is_another_suite() {
+        let whole = "kindlm: 1
+project: p
+suite: { name: s }
+providers: { openai: { apiKeyEnv: OPENAI_API_KEY, baseUrl: 'https://proxy.example/v1' } }
+models:
+  - { model: openai:gpt-4o, params: { seed: 3 }, price: { input: 1, output: 2 }, limits: { concurrency: 2 } }
+  - { model: openai:gpt-4o-mini }
+defaults: { judgeModel: openai:gpt-4o-mini }
+gates: { passRateMin: 0.9 }
+prompts: { p: hi }
+tests: [{ name: t, prompt: p, models: [openai:gpt-4o], expect: { output: { contains: [a] } } }]
+";
+        let env = |_: &str| None;
+        let sources = Sources::new(&NoFiles, &env);
+        let expected = crate::load_with("kindlm.yaml", whole.as_bytes(), &sources);
+        assert!(expected.suite.is_some(), "{:?}", expected.diagnostics);
+        assert!(is_same(whole, &expected, &sources));
+        for (part, rest) in [
+            (", baseUrl: 'https://proxy.example/v1'", ""),
+            (", params: { seed: 3 }", ""),
+            (", price: { input: 1, output: 2 }", ""),
+            (", limits: { concurrency: 2 }", ""),
+            ("gates: { passRateMin: 0.9 }\n", ""),
+            ("defaults: { judgeModel: openai:gpt-4o-mini }\n", ""),
+            ("contains: [a]", "contains: [b]"),
+        ] {
+            let lossy = whole.replacen(part, rest, 1);
+            let loaded = crate::load_with("kindlm.yaml", lossy.as_bytes(), &sources);
+            assert!(loaded.suite.is_some(), "{part}: {:?}", loaded.diagnostics);
+            assert!(!is_same(&lossy, &expected, &sources), "{part}");
+        }
+    }
 }

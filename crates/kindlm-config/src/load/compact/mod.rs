@@ -18,7 +18,7 @@ pub(in crate::load) use judges::with_default_judge;
 pub(in crate::load) use matrix::with_matrix;
 pub(in crate::load) use original::Original;
 pub(in crate::load) use short::{with_short_models, with_short_prompts};
-pub(in crate::load) use yaml::to_yaml;
+pub(in crate::load) use yaml::{equal, to_yaml};
 
 /// Removes what a suite does not need: the models of tests that run on all models, and copies of tests that only
 /// differ in their prompt.

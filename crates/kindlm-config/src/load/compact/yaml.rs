@@ -42,7 +42,7 @@ pub(in crate::load) fn to_yaml(root: &Value, comments: &Comments) -> Option<Stri
 }
 
 /// True if two values are equal. The numbers `1` and `1.0` are.
-fn equal(first: &Value, second: &Value) -> bool {
+pub(in crate::load) fn equal(first: &Value, second: &Value) -> bool {
     match (first, second) {
         (Value::Number(_), Value::Number(_)) => first.as_f64() == second.as_f64(),
         (Value::Array(first), Value::Array(second)) => {
