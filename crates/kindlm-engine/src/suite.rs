@@ -106,7 +106,7 @@ pub struct Model {
     pub id: String,
     /// The provider's key in [`Suite::providers`].
     pub provider: String,
-    /// The vendor's name of the model.
+    /// The name of the model in the provider's API, such as `gpt-4o`.
     pub name: String,
     /// The sampling parameters.
     pub params: Params,

@@ -142,7 +142,7 @@ fn with_json(execution: &Execution, value: &Value) -> Execution {
     let old = answer_json(execution);
     let is_output = written.is_some() && written == old;
     let output = match &execution.output_json {
-        // Sources without a text of their own show the structured output as text.
+        // If only structured output was recorded, `output` is that value as text, so it changes too.
         Some(old) if execution.output == ecma::text(old) => ecma::text(value),
         _ if is_output && execution.output.contains('\n') => format!("{value:#}"),
         _ if is_output => value.to_string(),

@@ -147,7 +147,7 @@ impl Translator<'_> {
                 continue;
             }
             let is_read = self.keys.accept(&kind, name);
-            // Checks without a `value` of their own, such as those of tool calls.
+            // Some checks, such as those of tool calls, do not read `value`.
             let is_unread = name == "value" && !is_read;
             let is_own = CHECK_KEYS.contains(&name) || is_read;
             if !is_unread && (is_own || kindlm_types::nearest(name, CHECK_KEYS).is_some()) {

@@ -7,7 +7,7 @@ use super::vendors::{self, Vendor};
 /// The meaning of a provider id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Provider<'a> {
-    /// A built-in provider, and the vendor's name of the model.
+    /// A built-in provider, and the name of the model in the provider's API.
     Known { kind: &'static str, model: &'a str },
     /// A built-in provider, and the name of an embedding model.
     Embedding { kind: &'static str, model: &'a str },

@@ -639,7 +639,7 @@ const WATSONX: [(&str, &str); 12] = [
     ("topP", "top_p"),
 ];
 
-/// Returns a value with the keys of `lengthPenalty` as the API has them.
+/// Renames the keys of `lengthPenalty` to the API's names, such as `decay_factor`.
 fn snake(value: &Value) -> Value {
     let Value::Object(pairs) = value else { return value.clone() };
     let renamed = pairs.iter().map(|(key, it)| {

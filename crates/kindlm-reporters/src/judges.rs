@@ -4,7 +4,7 @@ use kindlm_types::{JudgeCalibration, JudgeInfo, ecma};
 
 use crate::amount::{percent, plural};
 
-/// Returns the ids of the judges, each with its provider and the vendor's name of the model.
+/// Returns the ids of the judges, each with its provider and the name of the model in the provider's API.
 pub(crate) fn named(judges: &JudgeInfo) -> String {
     let names =
         judges.models.iter().map(|id| match judges.identities.iter().find(|it| it.id == *id) {

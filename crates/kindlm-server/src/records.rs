@@ -251,7 +251,8 @@ async fn with_set(app: &App, json: Vec<u8>) -> Result<Prepared, Unevaluated> {
 
 /// Adds the content of a set to the text of a JSON object that has at least one key.
 ///
-/// `nulls` are the keys with the value `null`, and the places of these values. The value of the set replaces them.
+/// `nulls` are the keys with the value `null`, each with the byte offset of that `null`. The set's value for the key
+/// replaces the `null`.
 fn joined(mut json: Vec<u8>, mut nulls: Vec<(usize, &str)>, set: &SetVersion) -> Vec<u8> {
     json.truncate(json.trim_ascii_end().len() - 1);
     let added =

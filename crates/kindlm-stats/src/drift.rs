@@ -35,8 +35,8 @@ impl Drift {
 
     /// Creates a process without evidence.
     ///
-    /// `noise` is the share of outputs on which an unchanged judge answers differently if it is asked again. Fails if
-    /// `noise` is not above 0 and below 1. For a share that was measured, pass the upper end of its interval.
+    /// `noise` is the share of outputs on which an unchanged judge answers differently if it is asked again. Fails
+    /// unless `noise` is above 0 and below 1. For a share that was measured, pass the upper end of its interval.
     pub fn new(noise: f64) -> Result<Self, Undefined> {
         if noise > 0.0 && noise < 1.0 {
             Ok(Self { noise, watches: 0.0, sums: [0.0; INCREASES.len()] })

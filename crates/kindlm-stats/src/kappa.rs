@@ -121,7 +121,8 @@ impl Confusion {
                 share * part * part
             })
             .sum();
-        // Other cells: the share, and the sum of each rater's marginal share of the other rater's answer.
+        // Cells off the diagonal: the share of the cell, and a sum of two marginal shares. One is the judge's share of
+        // the person's answer, the other is the person's share of the judge's answer.
         let apart = [
             (self.share(self.only_human), judge + (1.0 - human)),
             (self.share(self.only_judge), (1.0 - judge) + human),

@@ -71,7 +71,7 @@ pub struct Calibration {
     /// The model names that the provider returned, if they differ from the request. They are sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
-    /// The providers' names of the configurations of the models that answered. They are sorted.
+    /// The fingerprints of the models that answered, as the providers reported them; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fingerprints: Vec<String>,
     /// The number of labelled outputs without a verdict of the judge. The other counts leave these outputs out.

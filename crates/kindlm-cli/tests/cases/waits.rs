@@ -57,7 +57,7 @@ fn all_requests_to_a_model_wait_together() {
     suite(folder.path(), &server, 12);
     let output = test(folder.path(), &["--concurrency", "4"]);
     assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
-    // Only in-flight requests arrive during that time: the first, and at most one of each other worker.
+    // While the server rejects requests, only the first request and at most one from each other worker arrive.
     assert!(
         (13..=12 + 4).contains(&server.count()),
         "{}: {}",

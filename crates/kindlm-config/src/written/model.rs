@@ -18,7 +18,7 @@ pub(crate) struct ModelEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) provider: Option<String>,
-    /// The vendor's name of the model.
+    /// The name of the model in the provider's API, such as `gpt-4o`.
     #[schemars(length(min = 1), extend("examples" = ["gpt-4o-2024-11-20"]))]
     pub(crate) model: String,
     /// The sampling parameters. Default: `defaults.params`.

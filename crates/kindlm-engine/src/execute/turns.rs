@@ -96,8 +96,8 @@ pub(super) fn evidence(
 
 /// Returns the cost of a turn by the price of its tokens, in US dollars.
 ///
-/// If the tokens of the turn are more than a long prompt, each request is priced by itself. Returns `None` if the price
-/// is unknown, or if the tokens of these requests were not recorded one by one.
+/// If a turn of several requests has more input tokens than the threshold for long prompts, each request is priced
+/// separately. Returns `None` if the price is unknown, or if the usage of each of these requests was not recorded.
 fn price_turn(turn: &Turn, events: &[Event], model: &Model) -> Option<f64> {
     let long_prompt = model.price.and_then(|it| it.long_prompt);
     let may_be_long = long_prompt.is_some_and(|it| turn.usage.input_tokens > it.above);

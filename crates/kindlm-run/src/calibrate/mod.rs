@@ -48,7 +48,7 @@ struct Sample {
     criterion: Option<String>,
     /// The model names that the provider returned, if they differ from the request.
     answered: Vec<String>,
-    /// The providers' names of the configurations of the models that answered.
+    /// The fingerprints of the models that answered, as the providers reported them.
     fingerprints: Vec<String>,
 }
 

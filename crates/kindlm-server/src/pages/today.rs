@@ -87,7 +87,7 @@ impl AgentToday {
     }
 }
 
-/// Returns a duration in its largest unit.
+/// Formats a duration in the largest unit that it contains at least twice.
 fn age(milliseconds: i64) -> String {
     let seconds = milliseconds.max(0) / 1000;
     match seconds {

@@ -160,7 +160,7 @@ pub enum Answer {
         text: String,
         /// The id of the judge in the suite.
         model: String,
-        /// The vendor's name of the model that answered, if it differs from the requested name.
+        /// The name of the model that answered, as the provider reported it, if it differs from the requested name.
         answered: Option<String>,
         /// The provider's name of the model's configuration; `None` if the provider gives no name.
         fingerprint: Option<String>,

@@ -176,7 +176,7 @@ pub struct ResponseFormat {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Prompt {
-    /// The vendor's name of the model, such as `gpt-4o`.
+    /// The name of the model in the provider's API, such as `gpt-4o`.
     pub model: String,
     /// The conversation so far.
     pub messages: Vec<Message>,

@@ -24,7 +24,7 @@ pub struct CanaryWatch {
     /// The reason why the judge counts as changed; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
-    /// The reason why a change of the judge can hardly be found; absent if it can.
+    /// The reason why these canaries are unlikely to detect a change of the judge; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
     /// The reason why the judge was not asked; absent if it was.

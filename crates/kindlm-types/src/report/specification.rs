@@ -130,7 +130,7 @@ pub struct JudgeIdentity {
     pub id: String,
     /// The provider.
     pub provider: String,
-    /// The vendor's name of the model.
+    /// The name of the model in the provider's API, such as `gpt-4o`.
     pub name: String,
 }
 

@@ -27,7 +27,7 @@ pub fn judged_by(result: &AssertionResult) -> Option<JudgeBlock> {
     Some(JudgeBlock { model: Some(judging.model.clone()?), ..JudgeBlock::default() })
 }
 
-/// Returns the providers' names of the models that judged a result.
+/// Returns the names of the models that judged a result, as the providers reported them.
 ///
 /// Names that equal the requested names are left out.
 pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
@@ -38,7 +38,7 @@ pub fn answered_by(result: &AssertionResult) -> Vec<&str> {
     names.into_iter().collect()
 }
 
-/// Returns the providers' names of the configurations of the models that judged a result.
+/// Returns the fingerprints of the models that judged a result, as the providers reported them.
 pub fn fingerprints_of(result: &AssertionResult) -> Vec<&str> {
     let Some(judging) = result.judging.as_deref() else { return Vec::new() };
     let votes = judging.panel.iter().flat_map(|it| &it.votes);

@@ -26,7 +26,8 @@ impl Redactor {
         Ok(Self { detectors })
     }
 
-    /// Returns the text with all matches replaced. Of matches that overlap, the first one gives its name to all.
+    /// Returns the text with each match replaced by the name of its detector. Overlapping matches become one
+    /// replacement, with the name of the first match.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut found: Vec<(Range<usize>, &'static str)> = Vec::new();
         for detector in &self.detectors {

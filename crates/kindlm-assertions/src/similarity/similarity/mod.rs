@@ -47,7 +47,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The text. A value other than a text is compared as JSON.
+    /// The text to compare with. If the judged value is not a text, its JSON is compared.
     value: String,
 }
 

@@ -93,7 +93,8 @@ impl Builder<'_> {
                 let message = format!("duplicate column `{name}`");
                 self.base.sink.push(Diagnostic::error(Code::DUPLICATE, message, source, row.span));
             }
-            // `vars.threshold` is a variable on purpose, `threshold` may be meant as the key of a test.
+            // Warn about a column such as `threshold`, because the user may mean the key of a test. `vars.threshold` is
+            // clearly a variable.
             if let Column::Var(name) = column
                 && row.cells().nth(index).is_some_and(|it| it.trim() == name)
                 && keys.pointer("/properties").is_some_and(|it| it.get(name).is_some())

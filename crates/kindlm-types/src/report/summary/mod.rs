@@ -218,7 +218,7 @@ pub struct Summary {
     pub cached_executions: u64,
     /// The number of executions of unknown cost because an answer did not report its tokens.
     pub uncounted_executions: u64,
-    /// The number of executions that were aborted or not run.
+    /// The number of executions with an execution error, including executions that were not run.
     pub broken_off: u64,
     /// The number of executions that the run stopped before they were started or finished.
     pub not_run: u64,

@@ -264,9 +264,10 @@ impl Tally {
             .collect()
     }
 
-    /// Returns the end of the ranges of a quantity: the largest measurement of all models, or twice the largest 95th
-    /// percentile, so that a few extreme executions do not hide the others. It is the largest measurement if that
-    /// percentile is 0, and 0 without measurements.
+    /// Returns the end of the ranges of a quantity.
+    ///
+    /// It is the largest measurement of all models, but at most twice the largest 95th percentile, so that a few extreme
+    /// executions do not hide the others. If that percentile is 0, there is no limit. Without measurements, the end is 0.
     fn range_end(&self, quantity: Quantity) -> f64 {
         let largest = |share: f64| {
             let models = self.models.in_order();
