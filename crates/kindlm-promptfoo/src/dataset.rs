@@ -56,7 +56,7 @@ impl Translator<'_> {
         names_graders: bool,
     ) {
         let graders = &said.graders;
-        let grades = graders.text.is_some() || graders.embedding.is_some();
+        let has_grader = graders.text.is_some() || graders.embedding.is_some();
         let drops = said.written_options.as_ref().and_then(|it| it.get("disableDefaultAsserts"));
         let set = [
             ("prompts", said.prompts.is_some()),
@@ -66,8 +66,8 @@ impl Translator<'_> {
             ("options.suffix", !said.suffix.is_empty()),
             ("options.transformVars", said.transform_vars.is_some()),
             ("options.storeOutputAs", said.stores.is_some()),
-            ("options.provider", grades),
-            ("assert[].provider", names_graders && !grades),
+            ("options.provider", has_grader),
+            ("assert[].provider", names_graders && !has_grader),
             (
                 "options.disableDefaultAsserts",
                 drops.is_some_and(|it| it.to_json() == Value::Bool(true)),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use anstyle::{AnsiColor, Effects};
 use unicode_segmentation::UnicodeSegmentation as _;
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::UnicodeWidthStr;
 
 use crate::Style;
 
@@ -226,7 +226,7 @@ fn reserve(text: &str) -> usize {
 
 /// Returns the number of columns of a text without colours, measured like the lines of [`wrap`].
 pub(crate) fn columns(text: &str) -> usize {
-    text.graphemes(true).map(|it| it.width()).sum()
+    text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
 /// Returns the ranges of a text's lines, without the spaces between the lines.

@@ -110,13 +110,13 @@ tests: [{ assert: [{ type: equals, value: x }] }]
 #[test]
 fn judges_do_not_get_the_parameters_that_tested_models_share() {
     let yaml = plain(
-        r#"
+        r"
 prompts: [hi]
 providers:
   - { id: openai:gpt-4o, config: { seed: 42, max_tokens: 4000 } }
   - { id: openai:gpt-4o-mini, config: { seed: 42, max_tokens: 4000 } }
 tests: [{ assert: [{ type: llm-rubric, value: is kind }] }]
-"#,
+",
     );
     let loaded = load_text(&yaml);
     let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{yaml}\n{}", said(&loaded)));

@@ -145,9 +145,8 @@ fn prompts_are_texts_and_files() {
 fn a_file_of_a_prompt_that_cannot_be_read_is_an_error_at_its_name() {
     for prompt in ["file://gone.txt", "{ user: file://gone.txt }"] {
         let blocks = format!(
-            "providers: {{ echo: {{}} }}\nmodels: [echo:e]\nprompts: {{ p: '{{prompt}}' }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
+            "providers: {{ echo: {{}} }}\nmodels: [echo:e]\nprompts: {{ p: {prompt} }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
         );
-        let blocks = blocks.replace("'{prompt}'", prompt);
         let broken = said(&loaded(&blocks, &Memory::default()));
         assert!(broken.contains("`gone.txt` does not exist"), "{broken}");
     }

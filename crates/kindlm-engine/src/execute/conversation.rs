@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kindlm_types::{
     BoxFuture, Channel, Coverage, Event, Execution, FinishReason, Message, Prompt, ProviderError,
-    Reply, Role, Speaker, ToolCall, Turn, UsageSum, ecma,
+    Reply, Role, Speaker, Turn, UsageSum, ecma,
 };
 
 use serde_json::{Map, Value};

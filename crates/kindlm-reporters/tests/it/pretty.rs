@@ -329,8 +329,10 @@ fn differences_have_paths_or_marked_gaps() {
     let all = ["- a", "+ x", "1", "…", "4", "- b", "+ y"];
     assert!(shown.windows(all.len()).any(|it| it == all), "{text}");
     // Equal lines beside the changes do not count as lines that differ.
-    let of =
-        |word: &str| -> String { (0..8).map(|it| format!("{word} {it}\nequal {it}\n")).collect() };
+    let of = |word: &str| {
+        let pairs: Vec<String> = (0..8).map(|it| format!("{word} {it}\nequal {it}\n")).collect();
+        pairs.concat()
+    };
     let long = diff(kindlm_types::DiffFormat::Text, &of("one"), &of("other"));
     let text = render("pretty", &long, &Style::default());
     assert!(text.contains("… 8 more lines differ\n"), "{text}");
