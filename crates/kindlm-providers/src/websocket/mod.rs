@@ -79,7 +79,6 @@ pub(crate) struct WebSocket {
 
 /// The script that reads the messages of the server, as the body of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "websocket"), expect(dead_code, reason = "only `ask` reads it"))]
 pub(crate) enum Script {
     /// A function of `data`, for the first message.
     First(String),
