@@ -1,6 +1,6 @@
 //! The evaluation of pending samples: their results, or the reason why there is none.
 //!
-//! A sample is decided once, in the transaction that stores its results. [`jobs`](super::jobs) has the queue.
+//! A sample is decided once, in the transaction that stores its results. [`super::jobs`] has the queue.
 
 use std::collections::BTreeMap;
 
