@@ -98,7 +98,7 @@ struct Change {
     refused: Option<String>,
 }
 
-/// Where the samples of traces wait for their evaluation.
+/// The queue to which the sample of a trace is added, and the time of its evaluation.
 #[derive(Clone, Copy)]
 struct Queue {
     /// The time of the evaluation, in milliseconds since 1970.
