@@ -32,15 +32,20 @@ pub(crate) fn document(routes: &utoipa::openapi::OpenApi) -> Value {
     if let Some(known) = document["components"]["schemas"].as_object_mut() {
         known.extend(schemas);
     }
-    for (schema, description) in [
-        ("Record", "The assertion set with the checks: `name` or `name@version`."),
+    for (schema, types, description) in [
+        (
+            "Record",
+            json!(["string", "null"]),
+            "The assertion set with the checks: `name` or `name@version`.",
+        ),
         (
             "Evaluation",
+            json!("string"),
             "The version of the assertion set, if the record named a set: `name@version`.",
         ),
     ] {
         document["components"]["schemas"][schema]["properties"]["set"] =
-            json!({"type": "string", "description": description});
+            json!({"type": types, "description": description});
     }
     describe_bodies(&mut document);
     document["components"]["securitySchemes"] =

@@ -128,6 +128,7 @@ struct Sides {
     after: String,
     /// A fall of the pass rate in percentage points, such as `3pp`. "No regression" then needs an interval that
     /// excludes this fall.
+    #[param(pattern = r"^(0\.[0-9]{0,6}[1-9]|[1-9][0-9]?(\.[0-9]{1,6})?|100)pp$")]
     margin: Option<String>,
 }
 

@@ -196,8 +196,10 @@ fn text(body: &Map<String, Value>, key: &str, place: &str) -> Result<Option<Stri
 #[into_params(parameter_in = Query)]
 struct Selection {
     /// The agent.
+    #[param(min_length = 1, max_length = 100)]
     agent: Option<String>,
     /// The person or account that the sample is about.
+    #[param(min_length = 1, max_length = 100)]
     subject: Option<String>,
     /// A time (RFC 3339); only samples that were received before it.
     #[param(format = DateTime)]
@@ -231,8 +233,10 @@ impl Selection {
 #[into_params(parameter_in = Query)]
 struct Listing {
     /// The agent.
+    #[param(min_length = 1, max_length = 100)]
     agent: Option<String>,
     /// The person or account that the sample is about.
+    #[param(min_length = 1, max_length = 100)]
     subject: Option<String>,
     /// A time (RFC 3339); only samples that were received before it.
     #[param(format = DateTime)]
@@ -241,6 +245,7 @@ struct Listing {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// The `next` of the response before.
+    #[param(pattern = "^[0-9]{1,18}-")]
     cursor: Option<String>,
 }
 
