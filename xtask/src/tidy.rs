@@ -58,6 +58,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     findings.extend(check_architecture(root)?);
     findings.extend(check_floors(root)?);
     findings.extend(check_dependencies(root)?);
+    findings.extend(check_features(root)?);
     findings.extend(check_binary_size(root)?);
     findings.extend(check_circles(root)?);
     Ok(findings)
@@ -99,6 +100,7 @@ pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
 /// Checks the folders of the assertions.
 ///
 /// Their source folder may contain only `lib.rs` and folders. Only the folders of groups may contain assertions.
+/// `shared` must not use `core`, `core` must not use a group, and a group must not use another group.
 fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
     let groups = Kind::Assertion.files(root)?;
     let mut findings = Vec::new();
@@ -110,17 +112,36 @@ fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
                 "{ASSERTIONS}/{name}: move it into `core`, into `shared`, or into the group that uses it"
             ));
         }
-        if path.is_file() || groups.contains(&path.join("mod.rs")) {
+        if path.is_file() {
             continue;
         }
+        let is_group = groups.contains(&path.join("mod.rs"));
         for file in sources(&path)? {
-            if std::fs::read_to_string(&file)?.contains("static REGISTRATION: Registration") {
-                let file = file.strip_prefix(root).unwrap_or(&file);
-                findings.push(format!("{}: an assertion belongs into a group", file.display()));
+            let text = std::fs::read_to_string(&file)?;
+            let file = file.strip_prefix(root).unwrap_or(&file).display();
+            if !is_group && text.contains("static REGISTRATION: Registration") {
+                findings.push(format!("{file}: an assertion belongs into a group"));
+            }
+            if let Some(other) = higher_folder(&name, &text) {
+                findings.push(format!(
+                    "{file}: `{name}` must not use `{other}`; move what both use into `core` or `shared`"
+                ));
             }
         }
     }
     Ok(findings)
+}
+
+/// Returns the first folder that a file uses, but that is not below the file's folder.
+fn higher_folder<'t>(folder: &str, text: &'t str) -> Option<&'t str> {
+    let lower: &[&str] = match folder {
+        "shared" => &[],
+        "core" => &["shared"],
+        _ => &["core", "shared"],
+    };
+    let used = text.split("crate::").skip(1).filter_map(|it| it.split_once("::").map(|it| it.0));
+    let mut folders = used.filter(|it| it.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+    folders.find(|it| *it != folder && !lower.contains(it))
 }
 
 fn advice(missing: Piece, module: &str, file: &str) -> String {
@@ -260,21 +281,40 @@ fn code_lines(text: &str) -> usize {
     text.lines().map(str::trim).filter(|it| !it.is_empty() && !it.starts_with("//")).count()
 }
 
+/// Returns a line for each crate that a package needs, in the format of `cargo tree`.
+///
+/// `package` may be followed by more arguments, separated by spaces.
+fn tree(root: &Path, package: &str, format: &str) -> Result<String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(root)
+        .args(["tree", "--edges", "normal", "--prefix", "none", "--format", format, "-p"])
+        .args(package.split(' '))
+        .output()?;
+    if !output.status.success() {
+        bail!("`cargo tree -p {package}` failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Checks that `kindlm-types` does not change how the JSON of a program that uses it is read.
+///
+/// A feature of `serde_json` counts for the whole program.
+fn check_features(root: &Path) -> Result<Vec<String>> {
+    let tree = tree(root, "kindlm-types", "{lib} {f}")?;
+    let features = tree.lines().find_map(|line| line.strip_prefix("serde_json ")).unwrap_or("");
+    let changes =
+        features.split(',').filter(|it| !["default", "std", "alloc", "raw_value"].contains(it));
+    Ok(changes
+        .map(|it| format!("kindlm-types must not switch on the feature `{it}` of `serde_json`"))
+        .collect())
+}
+
 /// Checks that library crates do not depend on forbidden crates.
 fn check_dependencies(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for (package, forbidden) in FORBIDDEN {
-        let mut words = package.split(' ');
-        let name = words.next().unwrap_or_default();
-        let output = Command::new(env!("CARGO"))
-            .current_dir(root)
-            .args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}", "-p", name])
-            .args(words)
-            .output()?;
-        if !output.status.success() {
-            bail!("`cargo tree -p {package}` failed: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        let tree = String::from_utf8_lossy(&output.stdout).into_owned();
+        let name = package.split(' ').next().unwrap_or_default();
+        let tree = tree(root, package, "{p}")?;
         let all: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
         for found in forbidden.iter().filter(|name| all.contains(**name)) {
             findings.push(format!(
@@ -294,6 +334,20 @@ mod tests {
         let manifest = "[package]\nname = \"kindlm-a\"\n\n[dependencies]\nkindlm-b.workspace = true\n\
             kindlm-c = { workspace = true }\nserde.workspace = true\n\n[dev-dependencies]\nkindlm-d.workspace = true\n";
         assert_eq!(needed_crates(manifest).collect::<Vec<_>>(), ["kindlm-b", "kindlm-c"]);
+    }
+
+    #[test]
+    fn folders_of_assertions_use_only_lower_ones() {
+        for (folder, text, expected) in [
+            ("shared", "use crate::core::grade::Grade;", Some("core")),
+            ("shared", "use crate::shared::glob;", None),
+            ("core", "use crate::text::contains::it;", Some("text")),
+            ("text", "use crate::core::grade::Grade;\nuse crate::shared::glob;", None),
+            ("text", "let it = crate::format::xml::parse(text);", Some("format")),
+            ("text", "use crate::Registration;\nuse crate::{Assertion, Evidence};", None),
+        ] {
+            assert_eq!(higher_folder(folder, text), expected, "{folder}: {text}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod matches;
 mod output_equals;
 mod output_matches;
 mod schema;
+mod xml;
 
 use crate::Registration;
 

@@ -10,4 +10,3 @@ pub mod pattern;
 pub(crate) mod sql;
 pub mod template;
 pub(crate) mod words;
-pub(crate) mod xml;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
-use crate::shared::xml::{self, RequiredElements, TOO_INVOLVED, grade, parse};
+use crate::format::xml::{self, RequiredElements, TOO_INVOLVED, grade, parse};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };

@@ -95,7 +95,7 @@ mod tests {
             "<a><!-- -- --></a>",
             "<1/>",
         ] {
-            let error = crate::shared::xml::parse(text).unwrap().unwrap_err();
+            let error = crate::format::xml::parse(text).unwrap().unwrap_err();
             let _ = writeln!(seen, "{text:?}  {}", describe(text, &error));
         }
         insta::assert_snapshot!(seen);
