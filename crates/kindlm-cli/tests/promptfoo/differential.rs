@@ -21,7 +21,7 @@ const ON_PURPOSE: &[(&str, &str, &str)] = &[
     ("select-best", "alone · long on echo", "without a weight, a row has no score (promptfoo: 0)"),
 ];
 
-/// The result of each row, by its name: the verdict, the scores, and the verdicts of the checks.
+/// The result of each row, by its name: the output, the verdict, the scores, and the verdicts of the checks.
 type Rows = BTreeMap<String, Value>;
 
 fn folder() -> PathBuf {
@@ -172,7 +172,9 @@ fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
         let checks: Vec<Value> = checks.map(|it| json!([kind(it), it["pass"]])).collect();
         // A test that checks nothing has a score in promptfoo only.
         let score = if checks.is_empty() { &Value::Null } else { &it["score"] };
-        (name, result(it["success"] == true, score, &it["namedScores"], checks))
+        let mut result = result(it["success"] == true, score, &it["namedScores"], checks);
+        result["output"] = output(&it["response"]["output"]);
+        (name, result)
     };
     results.iter().map(row).collect()
 }
@@ -190,9 +192,22 @@ fn by_kindlm(folder: &Path, config: &str) -> Rows {
         // The threshold of a test has a result of its own in KindLM only.
         let parts = it["results"].as_array().unwrap().iter().filter(|it| it["type"] != "threshold");
         let parts = parts.map(|it| json!([it["type"], it["status"] == "passed"]));
-        (name, result(it["status"] == "passed", &it["score"], &it["namedScores"], parts.collect()))
+        let parts = parts.collect();
+        let mut result = result(it["status"] == "passed", &it["score"], &it["namedScores"], parts);
+        let of_json = Some(&it["outputJson"]).filter(|it| !it.is_null());
+        result["output"] = output(of_json.unwrap_or(&it["output"]));
+        (name, result)
     };
     rows.iter().map(row).collect()
+}
+
+/// Returns an output in the same form for a text that is JSON and for its value. An empty text is as no output.
+fn output(value: &Value) -> Value {
+    let Some(text) = value.as_str() else { return value.clone() };
+    if text.is_empty() {
+        return Value::Null;
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| value.clone())
 }
 
 fn result(passed: bool, score: &Value, named: &Value, parts: Vec<Value>) -> Value {
@@ -212,7 +227,7 @@ fn result(passed: bool, score: &Value, named: &Value, parts: Vec<Value>) -> Valu
     json!({"passed": passed, "score": rounded(score), "named": named, "checks": parts})
 }
 
-/// Returns the bodies of a range of requests, sorted, with equivalent values in the same form.
+/// Returns the paths and bodies of a range of requests, sorted, with equivalent values in the same form.
 ///
 /// `stream: false` and null are the same as no setting. A list of one text part is the same as the text.
 fn requests(server: &MockServer, range: Range<usize>) -> Vec<String> {
@@ -242,10 +257,10 @@ fn requests(server: &MockServer, range: Range<usize>) -> Vec<String> {
         }
     }
     let sent = server.requests();
-    let mut bodies: Vec<String> =
-        sent[range].iter().map(|it| plain(it.json()).to_string()).collect();
-    bodies.sort();
-    bodies
+    let mut requests: Vec<String> =
+        sent[range].iter().map(|it| format!("{} {}", it.path, plain(it.json()))).collect();
+    requests.sort();
+    requests
 }
 
 #[test]
@@ -265,6 +280,7 @@ fn configs_have_the_same_results_in_promptfoo() {
         let server = MockServer::answering(answer).unwrap();
         let work = tempfile::tempdir().unwrap();
         let text = std::fs::read_to_string(&path).unwrap().replace("URL", &server.url());
+        let text = text.replace("HOST", &server.address().to_string());
         let config = path.extension().unwrap().to_str().unwrap();
         let config = format!("promptfooconfig.{config}");
         std::fs::write(work.path().join(&config), text).unwrap();
