@@ -239,6 +239,14 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_every_service_are_masked() {
+        for prefix in PREFIXES {
+            let masked = mask_keys(&format!("key {prefix}AbCdEf0123456789xyz.")).into_owned();
+            assert_eq!(masked, format!("key {prefix}{}.", "*".repeat(19)));
+        }
+    }
+
+    #[test]
     fn pairs_are_found_and_words_are_not() {
         for (text, secret) in [
             ("password=hunter2hunter2", "hunter2hunter2"),

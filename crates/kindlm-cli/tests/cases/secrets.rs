@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use kindlm_testing::{MockReply, MockServer};
 
 use crate::binary;
+use crate::traced::{self, Waiting};
 
 const KEY: &str = "correct-horse-battery-staple";
 const TOKEN: &str = "tr0ub4dor\"and3";
@@ -264,12 +265,47 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
+/// Values that are recognized as secrets by their form alone: API keys of services, and key-value pairs.
+const LOOKS: [&str; 3] = ["AbCdEf0123456789xyz", "c4n4ryp4ss", "c4n4ryb34rer00000"];
+
+/// How the API keys of services begin.
+const KEYS: [&str; 21] = [
+    "sk-proj-",
+    "sk_live_",
+    "rk_live_",
+    "gsk_",
+    "AIza",
+    "xai-",
+    "hf_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xapp-",
+    "AKIA",
+    "ASIA",
+    "pplx-",
+    "nvapi-",
+    "eyJ",
+];
+
 /// Returns all texts that must not appear in files and outputs.
 fn canaries() -> Vec<String> {
     let known = PLANTED.iter().flat_map(|(_, _, secret)| forms(secret));
-    // Values that are recognized as secrets by their form alone: API keys of services, and key-value pairs.
-    let looks = ["AbCdEf0123456789xyz", "c4n4ryp4ss", "c4n4ryb34rer00000"];
-    known.chain(looks.map(str::to_owned)).collect()
+    known.chain(LOOKS.map(str::to_owned)).collect()
+}
+
+/// Returns a text with all secrets, each in all its forms.
+fn planted() -> String {
+    let mut words: Vec<String> = PLANTED.iter().flat_map(|(_, _, secret)| forms(secret)).collect();
+    words.extend(KEYS.map(|it| format!("{it}{}", LOOKS[0])));
+    words.push(format!("password={}", LOOKS[1]));
+    words.push(format!("Bearer {}", LOOKS[2]));
+    words.join(" ")
 }
 
 fn with_planted(folder: &Path, line: &str) -> Output {
@@ -282,6 +318,9 @@ fn with_planted(folder: &Path, line: &str) -> Output {
         .unwrap()
 }
 
+/// The input files, which have secrets.
+const INPUTS: [&str; 4] = ["kindlm.yaml", "records.jsonl", "said", "transcript.json"];
+
 /// Returns the files below a folder that contain a secret, each with the secret.
 ///
 /// The input files are not searched.
@@ -291,7 +330,7 @@ fn planted_in(folder: &Path, canaries: &[String]) -> Vec<String> {
         let path = item.unwrap().path();
         if path.is_dir() {
             found.extend(planted_in(&path, canaries));
-        } else if !["kindlm.yaml", "records.jsonl", "said"].iter().any(|it| path.ends_with(it)) {
+        } else if !INPUTS.iter().any(|it| path.ends_with(it)) {
             let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
             found.extend(
                 canaries
@@ -309,17 +348,30 @@ fn planted_in(folder: &Path, canaries: &[String]) -> Vec<String> {
 fn no_artifact_holds_a_secret_in_any_form() {
     let folder = tempfile::tempdir().unwrap();
     let canaries = canaries();
-    let said = format!(
-        "{} sk-proj-AbCdEf0123456789xyz password=c4n4ryp4ss Bearer c4n4ryb34rer00000",
-        canaries[..canaries.len() - 3].join(" ")
-    );
+    let said = planted();
     fs::write(folder.path().join("said"), &said).unwrap();
+    let arguments = serde_json::json!({ "to": said }).to_string();
+    let transcript = serde_json::json!([
+        {"role": "user", "content": said},
+        {"role": "assistant", "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "send", "arguments": arguments}},
+        ]},
+        {"role": "tool", "tool_call_id": "c1", "content": said},
+        {"role": "assistant", "content": said},
+    ]);
+    fs::write(folder.path().join("transcript.json"), transcript.to_string()).unwrap();
     let answer = said.clone();
     let server = MockServer::answering(move |request| {
-        if String::from_utf8_lossy(&request.body).contains("fail") {
-            return MockReply::error(400, &answer);
-        }
-        MockReply::text(answer.clone())
+        let reply = if String::from_utf8_lossy(&request.body).contains("fail") {
+            MockReply::error(400, &answer)
+        } else {
+            MockReply::text(answer.clone())
+        };
+        // A server may send the headers of a request back.
+        let headers = ["x-request-id", "retry-after", "www-authenticate"];
+        headers
+            .into_iter()
+            .fold(reply, |reply, name| reply.with_header(name, &answer.replace('\n', " ")))
     })
     .unwrap();
     let name = PLANTED[0].1;
@@ -343,6 +395,10 @@ tests:
         - {{ type: equals, value: other }}
   - {{ name: error, prompt: q, expect: {{ output: {{ contains: [bye] }} }} }}
   - {{ name: command, command: "cat said; cat said >&2; exit 3", expect: {{ output: {{ contains: [bye] }} }} }}
+  - name: transcript
+    transcript: file://transcript.json
+    expect: {{ output: {{ contains: [bye] }}, assert: [{{ type: called-tool, value: look, input: {{ to: me }} }}] }}
+  - {{ name: passes, prompt: p, vars: {{ what: hi }}, expect: {{ output: {{ contains: [CANARY] }} }} }}
 "#,
         server.url()
     );
@@ -366,6 +422,12 @@ tests:
         "test -v --reporter pretty",
         "baseline compare",
         "report -v",
+        "history",
+        "runs",
+        "compare default --json",
+        "mutate --only passes --html reports/mutation.html",
+        "mutate --only passes --json",
+        "explain openai",
         "evaluate -c kindlm.yaml --echo --jsonl records.jsonl --output results.jsonl",
     ] {
         let output = with_planted(folder.path(), line);
@@ -378,4 +440,45 @@ tests:
     assert!(found.is_empty(), "{}", found.join("\n"));
     let json = fs::read_to_string(folder.path().join("reports/json")).unwrap();
     assert!(json.contains("answer sk-[redacted]") || json.contains("answer [redacted]"), "{json}");
+}
+
+/// Spans of an agent may have its secrets in every attribute.
+#[test]
+fn secrets_in_spans_are_in_no_artifact() {
+    let folder = tempfile::tempdir().unwrap();
+    let (canaries, said) = (canaries(), planted());
+    fs::write(folder.path().join("kindlm.yaml"), traced::SUITE).unwrap();
+    let reports = [
+        "--reporter",
+        "html=reports/html",
+        "--reporter",
+        "junit=reports/junit",
+        "--settle",
+        "200ms",
+    ];
+    let env = PLANTED.map(|(name, value, _)| (name, value));
+    let waiting = Waiting::start_with_env(folder.path(), &reports, &env);
+    let text =
+        |key: &str, text: &str| serde_json::json!({"key": key, "value": {"stringValue": text}});
+    let mut answer = traced::chat(traced::A, &format!("done {said}"));
+    answer["attributes"].as_array_mut().unwrap().push(text("app.note", &said));
+    answer["status"] = serde_json::json!({"code": 2, "message": said});
+    let tool = serde_json::json!({
+        "traceId": traced::A, "spanId": "00f067aa0ba902b8", "name": format!("execute_tool {said}"),
+        "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": "1700000000100000000",
+        "attributes": [
+            text("gen_ai.operation.name", "execute_tool"),
+            text("gen_ai.tool.name", "send"),
+            text("gen_ai.tool.call.arguments", &serde_json::json!({"to": said}).to_string()),
+            text("gen_ai.tool.call.result", &said),
+        ],
+    });
+    let reply = waiting.post("application/json", &traced::request(&[answer, tool]));
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
+    let (_, report, stderr) = waiting.end();
+    let text = format!("{report:#}{stderr}");
+    let found: Vec<&String> = canaries.iter().filter(|it| text.contains(it.as_str())).collect();
+    assert!(found.is_empty(), "{found:?}\n{text}");
+    assert!(text.contains("send") && text.contains("[redacted]"), "{text}");
+    assert_eq!(planted_in(folder.path(), &canaries), Vec::<String>::new());
 }

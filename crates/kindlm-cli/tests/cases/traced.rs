@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{NEVER, binary, fixtures, wait_until};
 
-const SUITE: &str = "\
+pub(crate) const SUITE: &str = "\
 kindlm: 1
 project: traced
 suite: { name: traced }
@@ -51,7 +51,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A `kindlm trace` process that waits for spans.
-struct Waiting {
+pub(crate) struct Waiting {
     child: Child,
     address: String,
     stderr: BufReader<std::process::ChildStderr>,
@@ -59,11 +59,16 @@ struct Waiting {
 
 impl Waiting {
     fn start(folder: &Path, more: &[&str]) -> Self {
+        Self::start_with_env(folder, more, &[])
+    }
+
+    /// Starts the process with these environment variables, and waits until it receives spans.
+    pub(crate) fn start_with_env(folder: &Path, more: &[&str], env: &[(&str, &str)]) -> Self {
         let usual = ["trace", "--port", "0", "--reporter", "json"];
         let timeout: &[&str] =
             if more.contains(&"--timeout") { &[] } else { &["--timeout", "60s"] };
         let args = [&usual, timeout, more].concat();
-        let mut child = kindlm(folder, &args).spawn().unwrap();
+        let mut child = kindlm(folder, &args).envs(env.iter().copied()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
@@ -87,11 +92,11 @@ impl Waiting {
         text(&answer)
     }
 
-    fn post(&self, content_type: &str, body: &[u8]) -> String {
+    pub(crate) fn post(&self, content_type: &str, body: &[u8]) -> String {
         self.send(&format!("POST /v1/traces HTTP/1.1\r\nContent-Type: {content_type}"), body)
     }
 
-    fn end(mut self) -> (Option<i32>, Value, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, Value, String) {
         let mut stdout = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
         let mut stderr = String::new();
@@ -101,7 +106,7 @@ impl Waiting {
     }
 }
 
-fn chat(trace: &str, said: &str) -> Value {
+pub(crate) fn chat(trace: &str, said: &str) -> Value {
     let said = json!([{"role": "assistant", "parts": [{"type": "text", "content": said}]}]);
     json!({
         "traceId": trace, "spanId": "00f067aa0ba902b7", "name": "chat m",
@@ -113,7 +118,7 @@ fn chat(trace: &str, said: &str) -> Value {
     })
 }
 
-fn request(spans: &[Value]) -> Vec<u8> {
+pub(crate) fn request(spans: &[Value]) -> Vec<u8> {
     json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).to_string().into_bytes()
 }
 
@@ -123,7 +128,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-const A: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+pub(crate) const A: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const B: &str = "4bf92f3577b34da6a3ce929d0e0e4737";
 
 #[test]
