@@ -9,8 +9,7 @@ use super::http_more::{Constants, MORE, path_of, with_constants};
 use super::settings::{Settings, variable_of};
 
 /// The help for keys that cannot be translated.
-const HELP: [(&str, &str); 3] = [
-    ("request", "write it as `url`, `method`, `headers` and `body`"),
+const HELP: [(&str, &str); 2] = [
     ("transformRequest", "write the content as `body`, with templates"),
     ("multipart", "call the API with a provider in a file, `file://upload.js`"),
 ];
@@ -22,11 +21,12 @@ impl Translator<'_> {
         url: &str,
         config: &[(Key, Node)],
     ) -> Option<Settings> {
-        let config = &self.without_env_defaults(config);
+        let config = self.without_raw_request(url, config.to_vec())?;
+        let config = &self.without_env_defaults(&config);
         let mut provider = Vec::new();
         let (mut headers, mut query) = (Vec::new(), Vec::new());
         let mut constants = Constants::new();
-        if !url.is_empty() {
+        if !matches!(url, "http" | "https") {
             provider.push(("url", text(span, &self.with_env(url))));
         }
         for (key, value) in config {

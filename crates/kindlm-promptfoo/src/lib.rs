@@ -51,6 +51,7 @@ mod histories;
 mod hooks;
 mod http;
 mod http_more;
+mod http_raw;
 mod images;
 mod keys;
 mod knowledge;

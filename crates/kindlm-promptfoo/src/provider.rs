@@ -29,7 +29,7 @@ pub(super) enum Provider<'a> {
     Agent { kind: AgentProvider, model: &'a str },
     /// A model of Imagen, which makes images.
     Imagen(&'a str),
-    /// The URL of an HTTP request; empty if the `config` has it.
+    /// The URL of an HTTP request; only its scheme if the `config` has the URL.
     Http(&'a str),
     /// A command line to run.
     Exec(&'a str),
@@ -127,7 +127,7 @@ fn model_of_vendor<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a>
     match (prefix, part) {
         ("echo", _) => known("echo", "echo"),
         ("golang", _) if !rest.is_empty() => Provider::Go(super::programs::split(rest).0),
-        ("http" | "https", _) if rest.is_empty() => Provider::Http(""),
+        ("http" | "https", _) if rest.is_empty() => Provider::Http(prefix),
         ("exec", _) if !rest.is_empty() => Provider::Exec(rest.trim()),
         ("python", _) if !rest.is_empty() => script_of(Runtime::Python, rest),
         ("openai", "chat") if !model.is_empty() => known("openai", model),
@@ -347,7 +347,7 @@ mod tests {
             ("openai:embeddings", Provider::Unknown("`openai:embeddings`".to_owned())),
             ("google:gemini-2.5-flash", known("gemini", "gemini-2.5-flash")),
             ("https://a.example/x", Provider::Http("https://a.example/x")),
-            ("http", Provider::Http("")),
+            ("http", Provider::Http("http")),
             ("exec: ./run.sh -q", Provider::Exec("./run.sh -q")),
             ("file://p/a.mjs", node("p/a.mjs", None)),
             ("file://a.ts:callIt", node("a.ts", Some("callIt"))),

@@ -981,8 +981,19 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: https://…",
+        "providers: [{ id: https, config: { useHttps: true, request: \"POST /x?a={{name}} HTTP/1.1\\nHost: a.example\\nContent-Type: application/json\\n\\n{\\\"q\\\": \\\"{{prompt}}\\\"}\" } }]",
+        As(&[
+            "url: https://a.example/x?a={{name}}",
+            "method: POST",
+            "Content-Type: application/json",
+        ]),
+    ),
+    (
+        "providers: https://…",
         "providers: [{ id: 'https://a.example/x', config: { request: 'POST /x' } }]",
-        Refused("`config.request` of an http provider"),
+        Refused(
+            "`request` cannot be read: its first line `POST /x` is not such as `POST /chat HTTP/1.1`",
+        ),
     ),
     (
         "providers: https://…",

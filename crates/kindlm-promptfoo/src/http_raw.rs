@@ -1,0 +1,149 @@
+//! The raw HTTP request of an `http` provider, as the settings of a request.
+
+use kindlm_source::{Key, Node, Span};
+
+use super::Translator;
+use super::build::{entries, key, text};
+use super::files::path;
+
+/// The settings that promptfoo ignores beside a raw request.
+const IGNORED: [&str; 5] = ["url", "method", "headers", "queryParams", "body"];
+
+/// The headers that the connection sets by itself.
+const OF_CONNECTION: [&str; 2] = ["host", "content-length"];
+
+/// The parts of a raw request. All of them may have templates.
+#[derive(Debug, PartialEq, Eq)]
+struct RawRequest {
+    method: String,
+    /// The address without its scheme and host, such as `/chat?a=1`.
+    target: String,
+    host: String,
+    /// The other headers.
+    headers: Vec<(String, String)>,
+    /// The body; empty if there is none.
+    body: String,
+}
+
+impl RawRequest {
+    /// Parses a raw request. The error says which part is missing or invalid.
+    fn parse(raw: &str) -> Result<Self, String> {
+        let raw = raw.replace("\r\n", "\n");
+        let (head, body) = raw.trim().split_once("\n\n").unwrap_or((raw.trim(), ""));
+        let mut lines = head.lines();
+        let first = lines.next().unwrap_or_default();
+        let (method, rest) = first.split_once(' ').unwrap_or_default();
+        let (target, version) = rest.rsplit_once(' ').unwrap_or_default();
+        let is_valid = !method.is_empty()
+            && method.bytes().all(|it| it.is_ascii_uppercase())
+            && version.to_ascii_lowercase().starts_with("http");
+        if !is_valid {
+            return Err(format!("its first line `{first}` is not such as `POST /chat HTTP/1.1`"));
+        }
+        let (mut host, mut headers) = (None, Vec::new());
+        for line in lines {
+            let Some((name, value)) = line.split_once(':') else {
+                return Err(format!(
+                    "its line `{line}` is no header, such as `Content-Type: application/json`"
+                ));
+            };
+            let (name, value) = (name.trim(), value.trim());
+            if name.eq_ignore_ascii_case("host") {
+                host = Some(value.to_owned());
+            } else if !OF_CONNECTION.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+                headers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        Ok(Self {
+            method: method.to_owned(),
+            target: target.trim().to_owned(),
+            host: host.ok_or("it has no header `Host`")?,
+            headers,
+            body: body.trim().to_owned(),
+        })
+    }
+
+    /// Returns the settings of this request, in the form of those of an `http` provider.
+    fn settings(&self, span: Span, scheme: &str) -> Vec<(Key, Node)> {
+        let Self { method, target, host, headers, body } = self;
+        let headers = headers.iter().map(|(name, it)| (name.clone(), text(span, it)));
+        let mut settings = vec![
+            (key(span, "url"), text(span, &format!("{scheme}://{host}{target}"))),
+            (key(span, "method"), text(span, method)),
+            (key(span, "headers"), entries(span, headers)),
+        ];
+        settings.extend((!body.is_empty()).then(|| (key(span, "body"), text(span, body))));
+        settings
+    }
+}
+
+impl Translator<'_> {
+    /// Replaces `request` by the settings that it has. Returns `None` after an error, which is reported.
+    ///
+    /// The scheme is `https` if that of the provider's `url` is, or with `useHttps`.
+    pub(super) fn without_raw_request(
+        &mut self,
+        url: &str,
+        config: Vec<(Key, Node)>,
+    ) -> Option<Vec<(Key, Node)>> {
+        let at = |name: &str| config.iter().find(|(key, _)| &*key.name == name).map(|(_, it)| it);
+        let Some(request) = at("request") else { return Some(config) };
+        let url = at("url").and_then(Node::text).unwrap_or(url);
+        let is_https = url.starts_with("https")
+            || at("useHttps").is_some_and(|it| it.to_json().as_bool() == Some(true));
+        let raw = match request.text().map(|it| (it, path(it))) {
+            Some((_, Some(file))) => self.content(request.span, &file.to_owned())?,
+            Some((raw, None)) => raw.to_owned(),
+            None => String::new(),
+        };
+        let parsed = RawRequest::parse(&raw);
+        let parsed = parsed.map_err(|why| {
+            let help =
+                "write a whole request: its first line, its headers, an empty line, and its body";
+            self.error(request.span, format!("`request` cannot be read: {why}"), Some(help));
+        });
+        let settings = parsed.ok()?.settings(request.span, if is_https { "https" } else { "http" });
+        let is_kept = |(key, _): &(Key, Node)| {
+            !IGNORED.contains(&&*key.name) && !matches!(&*key.name, "request" | "useHttps")
+        };
+        Some(settings.into_iter().chain(config.into_iter().filter(is_kept)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_requests_are_split_into_their_parts() {
+        let raw = "POST /chat/{{ id }}?a=b c HTTP/1.1\r\nHost: a.example:8080\r\nContent-Length: 7\r\n\
+            Content-Type: application/json\r\n\r\n{\"q\": \"{{prompt}}\"}\n";
+        let request = RawRequest::parse(raw).unwrap();
+        assert_eq!(
+            request,
+            RawRequest {
+                method: "POST".to_owned(),
+                target: "/chat/{{ id }}?a=b c".to_owned(),
+                host: "a.example:8080".to_owned(),
+                headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+                body: "{\"q\": \"{{prompt}}\"}".to_owned(),
+            }
+        );
+        let request = RawRequest::parse("\nGET / HTTP/2\nhost: h\n").unwrap();
+        assert_eq!((request.host.as_str(), request.body.as_str()), ("h", ""));
+    }
+
+    #[test]
+    fn an_invalid_raw_request_names_its_line() {
+        for (raw, words) in [
+            ("", "its first line ``"),
+            ("POST /x", "its first line `POST /x`"),
+            ("post /x HTTP/1.1\nHost: h", "its first line `post /x HTTP/1.1`"),
+            ("GET / HTTP/1.1", "no header `Host`"),
+            ("GET / HTTP/1.1\nHost: h\nwords", "its line `words` is no header"),
+        ] {
+            let error = RawRequest::parse(raw).unwrap_err();
+            assert!(error.contains(words), "{raw}: {error}");
+        }
+    }
+}
