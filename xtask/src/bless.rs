@@ -18,7 +18,7 @@ type Contents = BTreeMap<PathBuf, Vec<u8>>;
 /// Runs the tests that rewrite expected results.
 ///
 /// With an id of an assertion, gate, provider or reporter, runs only the tests of its crate, and then rewrites the
-/// schemas and reference pages. Lists the written files even if a test fails, because other tests may have written
+/// schemas, the reference pages and the output of commands. Lists the written files even if a test fails, because other tests may have written
 /// files.
 pub(crate) fn run(sh: &Shell, root: &Path, id: Option<&str>) -> Result<()> {
     let package = id.map(|id| registries::package_of(root, id)).transpose()?;
@@ -38,10 +38,14 @@ fn rewrite(sh: &Shell, package: Option<&str>) -> Result<()> {
         println!("rewriting the expected results of all crates (the first build takes minutes)");
         return Ok(cmd!(sh, "cargo test --workspace -- --quiet").run()?);
     };
-    println!("1 of 2: rewriting the expected results of {package} (the first build takes minutes)");
+    println!("1 of 3: rewriting the expected results of {package} (the first build takes minutes)");
     cmd!(sh, "cargo test -p {package} --test it -- --quiet").run()?;
-    println!("2 of 2: rewriting the schemas and the reference pages");
-    crate::codegen(sh, false)
+    println!("2 of 3: rewriting the schemas and the reference pages");
+    crate::codegen(sh, false)?;
+    // Some commands print the ids of all entries.
+    println!("3 of 3: rewriting the output of the commands in `fixtures/cli`");
+    let test = "every_case_gives_the_output_of_its_folder";
+    Ok(cmd!(sh, "cargo test -p kindlm-cli --test cases -- --quiet --exact {test}").run()?)
 }
 
 /// Returns the lines that list the differences between two states of the files.
