@@ -6,6 +6,7 @@
 
 mod bench;
 mod bless;
+mod book;
 mod circles;
 mod dist;
 mod fixtures;
@@ -70,6 +71,12 @@ enum Task {
         #[arg(long = "peer", value_name = "NAME=PATH")]
         peers: Vec<String>,
     },
+    /// Adds the pages of assertions, gates, providers and reporters to the book; `mdbook build docs` runs it.
+    #[command(hide = true)]
+    Book {
+        /// `supports` and a renderer: exits with 0, because every renderer is supported.
+        question: Vec<String>,
+    },
     /// Builds the release archive for this platform in `target/dist-archive`.
     Dist,
     /// Runs the main checks of CI.
@@ -110,6 +117,12 @@ fn run() -> Result<()> {
         }
         Task::Tidy => tidy_or_fail(&root),
         Task::Bench { peers } => bench::run(&sh, &root, &peers),
+        Task::Book { question } => {
+            if question.is_empty() {
+                println!("{}", book::run(&root, std::io::stdin().lock())?);
+            }
+            Ok(())
+        }
         Task::Dist => dist::build(&sh, &root),
         Task::Ci => ci(&sh, &root),
     }
