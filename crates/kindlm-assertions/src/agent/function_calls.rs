@@ -153,7 +153,8 @@ fn recorded_calls(execution: &Execution) -> Vec<Call> {
 
 /// Returns the calls of a list in OpenAI's format.
 ///
-/// Each item has `function.name`, and `function.arguments` as text. Returns `None` for any other value.
+/// Each item has `function.name`, and `function.arguments` as text. Returns `None` for an empty list and for any other
+/// value.
 pub(crate) fn listed(value: &Value) -> Option<Vec<Call>> {
     let items = value.as_array().filter(|it| !it.is_empty())?;
     let call = |it: &Value| {

@@ -64,7 +64,7 @@ impl Pattern {
         Self { pattern: pattern.to_owned() }
     }
 
-    /// Builds a pattern from the conditions. `at` is their place.
+    /// Builds a pattern from the conditions. `at` is their place. `pattern` takes precedence over `name`.
     ///
     /// Fails without a name and a pattern, and for other types than `tool`, because these checks compare only tool
     /// calls.

@@ -124,7 +124,7 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
     let seen: Vec<Step> = spans.into_iter().map(step).collect();
-    // If the calls of a trace are not extracted yet, one span of a call means that the source records all calls.
+    // If the execution has no extracted tool calls, one span of a tool call shows that the source records all calls.
     let is_raw = execution.tool_calls.is_empty();
     let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
     let missing = missing_calls(execution).filter(|_| !(is_raw && shows_tools));

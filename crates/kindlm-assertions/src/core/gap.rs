@@ -26,7 +26,7 @@ impl Gap {
         }
     }
 
-    /// Describes the missing evidence, with advice for the user.
+    /// Describes the missing evidence, with advice for the user unless the reason is known.
     pub(crate) fn words(self) -> String {
         match self {
             Self::Missing(channel, why) => {

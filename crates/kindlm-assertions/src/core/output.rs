@@ -19,7 +19,10 @@ pub(crate) fn output_value(execution: &Execution) -> Value {
     }
 }
 
-/// Returns the output of a model before any transform. `calls` is the form of tool calls that become the output.
+/// Returns the output of a model before any transform.
+///
+/// `calls` is the form in which all tool calls become the output. With `None`, tool calls are the output only if the
+/// model wrote no text.
 pub fn output_of_model(execution: &Execution, calls: Option<CallForm>) -> Value {
     let called = calls.and_then(|form| calls_value(form, execution));
     called.unwrap_or_else(|| output_value(execution))
@@ -39,10 +42,11 @@ pub(crate) fn calls_value(form: CallForm, execution: &Execution) -> Option<Value
     }
 }
 
-/// Returns true for a call of a hosted tool, which the API of the model ran. Such a call is no output.
+/// Returns true for a call of a hosted tool, which the API of the model ran itself. Such a call is not part of the
+/// output.
 ///
-/// The suite answers the other calls of a model's API. Only such an API records everything, possibly without the
-/// usage: calls of another source are the source's own, with or without a response.
+/// Only the API of a model has hosted tools. Such an API records everything, except possibly the usage. Calls that the
+/// suite answers are not hosted.
 fn is_hosted(call: &ToolCall, execution: &Execution) -> bool {
     let coverage = &execution.completeness.coverage;
     let is_of_api =

@@ -79,7 +79,7 @@ pub(crate) fn whole(of: CheckedText, text: &str, what: &str) -> ResultEvidence {
     found(of, text, [(0..text.len(), what.to_owned())])
 }
 
-/// Returns the ranges at which a text occurs, without overlaps. An empty text occurs nowhere.
+/// Returns the byte ranges of `text` at which `part` occurs, without overlaps. An empty `part` occurs nowhere.
 pub(crate) fn occurrences<'t>(
     text: &'t str,
     part: &'t str,
@@ -88,7 +88,7 @@ pub(crate) fn occurrences<'t>(
     found.map(|(at, it)| at..at + it.len())
 }
 
-/// Returns the ranges of the original text at which a text occurs in any case.
+/// Returns the byte ranges of `text` at which `part` occurs, ignoring case.
 pub(crate) fn occurrences_in_any_case(text: &str, part: &str) -> Vec<Range<usize>> {
     let lower = text.to_lowercase();
     // A letter may have more or fewer bytes in lower case.
@@ -107,7 +107,7 @@ pub(crate) fn occurrences_in_any_case(text: &str, part: &str) -> Vec<Range<usize
     occurrences(&lower, &part.to_lowercase()).take(MOST).map(original).collect()
 }
 
-/// Returns the ranges at which a pattern matches, up to the first problem of the search.
+/// Returns the byte ranges at which a pattern matches, up to the first error of the search.
 pub(crate) fn matches_of(pattern: &Pattern, text: &str) -> Vec<(Range<usize>, String)> {
     let what = format!("/{}/", pattern.as_str());
     let ranges = pattern.find_iter(text).map_while(Result::ok).take(MOST);
@@ -263,7 +263,7 @@ pub(crate) fn reason(text: impl Into<String>) -> ResultEvidence {
     ResultEvidence::Reason { text: text.into() }
 }
 
-/// Returns the last lines of the output of a command.
+/// Returns the last [`LAST_LINES`] lines of the output of a command.
 pub(crate) fn last_lines(text: &str) -> String {
     let mut breaks = text.trim_end().rmatch_indices('\n');
     let start = breaks.nth(LAST_LINES - 1).map_or(0, |(at, _)| at + 1);

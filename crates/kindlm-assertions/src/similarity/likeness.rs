@@ -15,7 +15,7 @@ use crate::core::result_evidence::{measure, text_diff};
 pub(crate) enum References {
     /// A single text.
     One(String),
-    /// Several texts of equal rank.
+    /// Several texts. Each measure has its own rule for several references.
     Several(Vec<String>),
 }
 
@@ -35,7 +35,7 @@ impl References {
     }
 }
 
-/// The threshold of a measure. With `not-`, the measure must stay below it.
+/// The threshold of a measure. With `not-`, the measure must stay below the threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limit {
     /// The lowest measure that counts as similar.
@@ -50,7 +50,7 @@ impl Limit {
         Self { threshold: own.threshold.unwrap_or(default), negate: own.negate }
     }
 
-    /// Returns true if the texts are similar.
+    /// Returns true if the measure reaches the threshold, apart from rounding errors.
     pub(crate) fn is_met(self, measure: f64) -> bool {
         measure >= self.threshold - TOLERANCE
     }

@@ -60,7 +60,7 @@ pub(crate) fn check(expect: &Value) -> Check {
 
 /// Judges an output, and returns the results and the questions.
 ///
-/// The last reply repeats.
+/// If the check asks more questions than there are replies, the last reply is given again.
 fn judged(
     check: &Check,
     output: &str,

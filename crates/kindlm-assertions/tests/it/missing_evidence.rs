@@ -275,7 +275,7 @@ fn unsupported_parts_of_an_answer_pass_no_check() {
         let unknown = vec!["errored EVIDENCE_MISSING".to_owned()];
         assert_eq!(found(&json!([check]), &half), (unknown, 0), "{check}");
     }
-    // Several judges or samples must get the same answers as a single judge.
+    // The judge is not asked either, whether for one sample or for several.
     let lost_earlier = Execution {
         output: "fine".to_owned(),
         turns: vec![

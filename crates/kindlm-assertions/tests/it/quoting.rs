@@ -63,7 +63,7 @@ fn rows() -> Vec<Row> {
 
 /// Returns checks with a user prompt, which has no fence.
 ///
-/// Replies to it have no mark.
+/// Replies to such a prompt have no mark.
 fn own_prompts() -> impl Iterator<Item = Row> {
     ["{{ output }} {{ rubric }}", "Is this good? {{ output }}"].into_iter().map(|prompt| {
         let entry = json!({"type": "llm-rubric", "value": "Is polite", "rubricPrompt": prompt});

@@ -46,7 +46,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::EntryOptions(build),
 };
 
-/// The calls that must have been made.
+/// The calls of another agent that must have been made.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {

@@ -56,7 +56,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The script that gets `events` and `context`.
     ///
-    /// It is an expression, a function of the two, the body of a function, or `file://check.js`.
+    /// It is an expression of `events` and `context`, a function of both, the body of a function, or `file://check.js`.
     #[schemars(length(min = 1))]
     value: String,
     /// The kinds of evidence that the script reads. The source must record them completely. All kinds by default.

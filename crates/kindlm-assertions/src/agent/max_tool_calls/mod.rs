@@ -46,7 +46,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The highest number of calls.
+    /// The highest number of calls that passes.
     value: u64,
 }
 

@@ -60,10 +60,10 @@ struct Spans {
     /// The name of the spans: `*` is any text, `?` is one character. Case does not matter.
     #[schemars(length(min = 1))]
     pattern: String,
-    /// The lowest number that passes.
+    /// The lowest number of spans that passes; by default, no minimum.
     #[serde(default)]
     min: Option<u64>,
-    /// The highest number that passes.
+    /// The highest number of spans that passes; by default, no maximum.
     #[serde(default)]
     max: Option<u64>,
 }

@@ -62,7 +62,7 @@ enum Goal {
     Text(#[schemars(length(min = 1))] String),
     /// The goal under the key `goal`.
     Named {
-        /// The goal.
+        /// The goal, in words.
         #[schemars(length(min = 1))]
         goal: String,
     },

@@ -68,10 +68,10 @@ struct Counted {
     /// The name of the steps, which may also be a pattern.
     #[serde(default)]
     name: Option<String>,
-    /// The lowest number that passes.
+    /// The lowest number of steps that passes.
     #[serde(default)]
     min: Option<u64>,
-    /// The highest number that passes.
+    /// The highest number of steps that passes.
     #[serde(default)]
     max: Option<u64>,
 }

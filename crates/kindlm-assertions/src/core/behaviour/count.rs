@@ -22,9 +22,9 @@ pub(crate) enum Counted {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HowOftenWithin")]
 pub(crate) struct Within {
-    /// The lowest number.
+    /// The lowest number of times that is allowed.
     at_least: Option<u64>,
-    /// The highest number.
+    /// The highest number of times that is allowed.
     at_most: Option<u64>,
 }
 

@@ -103,8 +103,8 @@ impl PhrasePattern {
         matches!(self, Self::Text(phrase) if phrase.is_ascii())
     }
 
-    /// Returns true if the text equals the phrase; a regular expression may match anywhere in it. Fails if the regular
-    /// expression takes too long.
+    /// Returns true if the text equals the phrase, or if the regular expression matches anywhere in the text. Fails if
+    /// the regular expression takes too long.
     pub(crate) fn is(&self, text: &str) -> Result<bool, SearchError> {
         match self {
             Self::Text(phrase) => Ok(text == phrase),

@@ -80,7 +80,7 @@ impl Wanted {
 
     /// Returns all differences between the value and the pattern, by their JSON pointers.
     ///
-    /// A part whose comparison is undecided has no difference.
+    /// A part is left out if its comparison is undecided.
     pub(crate) fn mismatches(&self, actual: &Value, evidence: &Evidence<'_>) -> Vec<Mismatch> {
         let mut found = Vec::new();
         self.collect_mismatches(String::new(), Some(actual), evidence, &mut found);

@@ -29,8 +29,9 @@ impl Check {
 
     /// Removes the evidence of a result that did not fail, and adds evidence to a failure without any.
     ///
-    /// A score below `wanted` becomes the evidence, else the reasoning or the message. A measure is not compared with
-    /// `wanted`. A judge panel and a set with a failed check get no reasoning, because their votes and checks show it.
+    /// The evidence is the score if it is below `wanted`, else the reasoning or the message. A measure is never
+    /// compared with `wanted`. A judge panel and a set with a failed check get no reasoning, because their parts show
+    /// the reason.
     pub(super) fn complete_evidence(&self, wanted: Option<f64>, result: &mut AssertionResult) {
         let Verdict::Fail { message, .. } = &result.verdict else {
             result.evidence.clear();

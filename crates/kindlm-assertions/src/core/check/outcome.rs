@@ -13,15 +13,15 @@ use crate::{Check, Series, Traits};
 pub struct CheckOutcome {
     /// The name of the check, or the id of the rule. It depends on neither the evidence nor the variables of the record.
     pub name: String,
-    /// `passed` if all results passed, `failed` if one failed, or else `errored` or `skipped`.
+    /// `failed` if one result failed, else `errored` if one is errored, else `passed` if one passed, else `skipped`.
     pub status: &'static str,
-    /// The lowest score of the results; `None` if nothing was measured.
+    /// The lowest score of the results; `None` if the status is `errored` or `skipped`, or if no result has a score.
     pub score: Option<f64>,
-    /// The id of the check that asked a judge; `None` if no judge was asked.
+    /// The id of the check that asks a judge; in a set, of the first such check. `None` if no check asks a judge.
     pub judged: Option<&'static str>,
 }
 
-/// Returns the outcomes of checks. `counts` has the number of results of each check, in the order of `results`.
+/// Returns the outcomes of checks. `counts` has the number of results of each check, in the order of `checks`.
 ///
 /// Unlike the labels of results, the [names](Check::name) are the same for all records with these checks. `mask` masks
 /// the secrets in a name. If several masked names are equal, all but the first get a number: `javascript`,
@@ -84,7 +84,7 @@ impl Check {
         self.written.as_ref().unwrap_or(&self.traits)
     }
 
-    /// Returns the parts of this check that are counted apart. A label or a view of the check replaces their labels.
+    /// Returns the parts of this check that are counted separately; empty if the check has a label, `not-` or `on`.
     fn series(&self) -> &[Series] {
         let is_whole =
             self.options.label.is_some() || self.is_negated || self.selectors().next().is_some();

@@ -1,4 +1,4 @@
-//! Tests of the options of checks, and of the evidence that checks are shown.
+//! Tests of the options of checks, and of the evidence that assertions receive.
 
 use std::sync::Arc;
 

@@ -284,7 +284,7 @@ impl<'a> Compiler<'a> {
 
     /// Replaces `value` by the content of its file, or by the rendered template.
     ///
-    /// Returns the new value if it has changed. `Plain`, `Judged` and `Set` assertions keep `value` as written.
+    /// Returns the new value if it has changed. The value of a `Plain`, `Judged` or `Set` assertion stays as written.
     fn value(
         &mut self,
         registration: &Registration,

@@ -1,6 +1,7 @@
 //! Missing variables in the templates of checks.
 //!
-//! An undefined variable renders as an empty text, which every output contains.
+//! An undefined variable renders as an empty text. Every output contains an empty text, so such a check would always
+//! pass.
 
 use kindlm_template::{Missing, Variables, each_template};
 use kindlm_types::{Problem, ProblemKind, nearest};
@@ -8,8 +9,8 @@ use serde_json::{Map, Value};
 
 /// Returns a problem for each missing variable of the templates in a value.
 ///
-/// Each problem has a pointer from the value. A variable may be missing if the template tests it with `is defined` or
-/// gives it a `default`.
+/// Each problem has a pointer from the value. A missing variable is no problem if the template tests it with
+/// `is defined` or gives it a `default`.
 pub(super) fn missing(
     value: &Value,
     variables: &Variables,

@@ -186,7 +186,7 @@ impl Compiler<'_> {
     /// Returns the traits that a check has if its templates are not rendered. They have no label if the check cannot be
     /// built without rendering.
     ///
-    /// `written` has the templates, and `value` is the configuration that the check was built from.
+    /// `written` is the configuration with its templates; `value` is the configuration that the check was built from.
     fn written(
         &self,
         registration: &Registration,
@@ -235,7 +235,7 @@ impl Compiler<'_> {
 
 /// Returns the configuration of a check, for the specification of the test in reports.
 ///
-/// Returns `None` if the assertion's own label has everything that the value has, or if the value is hidden.
+/// Returns `None` if the assertion's own label already shows the whole configuration, or if results hide the value.
 fn config_of(check: &Check, value: &Value) -> Option<Arc<str>> {
     let label = check.traits.label.as_ref().filter(|_| check.options.label.is_none());
     let is_described = label.is_some_and(|it| has_all(it, value));

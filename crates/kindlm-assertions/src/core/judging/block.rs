@@ -37,6 +37,8 @@ pub struct JudgeBlock {
     /// The rule that combines the verdicts of a jury: `majority` (default), `median`, `unanimous` or `veto`.
     pub jury: Option<Jury>,
     /// The lowest number of readable judgements, counted in jurors; without a jury, in samples.
+    ///
+    /// The default is more than half; for the jury rule `unanimous`, all jurors.
     #[schemars(range(min = 1, max = 100))]
     pub quorum: Option<u32>,
 }

@@ -15,7 +15,7 @@ use super::{Flaw, objects, text_of};
 pub(crate) struct Kind {
     /// The letter.
     pub(crate) letter: &'static str,
-    /// The meaning of the letter for the output.
+    /// The meaning of the letter for the output, in words.
     pub(crate) meaning: &'static str,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Preset {
 pub(crate) struct Table {
     kinds: &'static [Kind],
     scores: Vec<f64>,
-    /// The name of the table, or `custom`.
+    /// The name of the table, or `custom` if the configuration has a score for each letter.
     pub(crate) name: String,
 }
 

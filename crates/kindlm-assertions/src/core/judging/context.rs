@@ -105,7 +105,7 @@ pub(crate) fn question_of(frame: &Frame, execution: &Execution) -> Result<String
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "JudgeInput")]
 pub(crate) enum TaskSource {
-    /// The variable `query`, or the last message of the user without such a variable.
+    /// The variable `query`; if the test does not set it, the last message of the user.
     #[default]
     Query,
     /// The whole prompt: the text of the user, or all messages as JSON.

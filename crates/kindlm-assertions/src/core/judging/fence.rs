@@ -24,7 +24,7 @@ pub(crate) struct Fenced {
     pub(crate) mark: String,
 }
 
-/// Puts a text between two lines with a mark that does not occur in it.
+/// Puts a text between two lines that carry a mark. The mark does not occur in the text.
 pub(crate) fn fenced(name: &str, text: &str) -> Fenced {
     fenced_together(&[(name, text)])
 }

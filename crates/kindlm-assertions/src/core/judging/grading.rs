@@ -32,11 +32,11 @@ pub(crate) struct Frame {
 /// The finding of a graded check, before `not-` is applied.
 #[derive(Debug)]
 pub(crate) struct Graded {
-    /// The grade.
+    /// Pass or fail, the score and the reason.
     pub(crate) grade: Grade,
     /// The message if the check fails; `None` to use the reason of `grade` as the message.
     pub(crate) message: Option<String>,
-    /// The additional metadata.
+    /// The metadata to add to the result.
     pub(crate) metadata: Map<String, Value>,
 }
 
@@ -162,7 +162,7 @@ impl Frame {
         self.with_note(result)
     }
 
-    /// Returns the verdict for a score by the check's rule, inverted for `not-`.
+    /// Returns the verdict of the check's rule for the score of a result. With `not-`, that score is inverted already.
     ///
     /// Returns `None` if the rule does not decide by the score.
     pub(crate) fn decided(
@@ -280,7 +280,9 @@ pub(crate) fn at(key: &str, problem: Problem) -> Vec<Problem> {
 /// The default threshold of a check that grades a share.
 const SHARE: f64 = 0.5;
 
-/// Grades a share of a whole against a threshold, which is 0.5 by default.
+/// Grades the share `part / all` against a threshold, which is 0.5 by default.
+///
+/// If `all` is 0, the score is not finite, so the result is errored.
 pub(crate) fn share_held(name: &str, part: usize, all: usize, threshold: Option<f64>) -> Grade {
     let count = |it: usize| u32::try_from(it).map_or(f64::NAN, f64::from);
     held(name, count(part) / count(all), threshold)

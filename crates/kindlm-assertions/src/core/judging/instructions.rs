@@ -49,7 +49,7 @@ impl Instructions {
         Self { criteria: criteria.collect(), ..self }
     }
 
-    /// Adds the further evidence that the verdict depends on, as text.
+    /// Adds a description of the further evidence that the verdict depends on.
     ///
     /// The output, its input and the variables of the test do not count.
     pub(crate) fn beyond(self, what: &'static str) -> Self {
@@ -72,7 +72,7 @@ impl Instructions {
         &self.criteria
     }
 
-    /// Returns the further evidence that the verdict depends on; `None` without any.
+    /// Returns a description of the further evidence that the verdict depends on; `None` without further evidence.
     ///
     /// The output, its input and the variables of the test do not count. If there is further evidence, people who see
     /// only these three cannot give a verdict that is comparable with the judge's.

@@ -96,7 +96,7 @@ pub(crate) struct Inquiry {
     pub(crate) model: Option<String>,
     /// The instructions. KindLM's own instructions are equal for all questions of a kind, so that prompt caches hit.
     pub(crate) system: Cow<'static, str>,
-    /// The question itself.
+    /// The user message: the question, with the judged texts.
     pub(crate) user: String,
     /// The images of the output, which the judge sees after the question.
     pub(crate) images: Vec<Media>,
@@ -110,7 +110,9 @@ pub(crate) struct Inquiry {
     pub(crate) sample: u32,
     /// The number of bytes at the start of `user` that are equal for all judged outputs.
     pub(crate) shared: usize,
-    /// The values of all variables of a user prompt, which has no fence.
+    /// The values that a prompt of the user may insert. A verdict that the reply quotes from them does not count.
+    ///
+    /// Empty for KindLM's own prompts, whose data is in a fence.
     pub(crate) filled: Vec<String>,
 }
 

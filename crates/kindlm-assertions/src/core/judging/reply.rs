@@ -55,7 +55,7 @@ pub(crate) fn only<'o>(
     Ok(first)
 }
 
-/// Returns the objects as [`objects`] does, with their places.
+/// Returns the outermost JSON objects in a text with their byte ranges, in order.
 ///
 /// Duplicate keys are allowed; the last value counts. Fails if an object follows an incomplete object, or for too
 /// many braces.
@@ -93,7 +93,9 @@ fn begins_object(text: &str) -> bool {
     text.starts_with(['"', '\'']) || (rest.len() < text.len() && rest.trim_start().starts_with(':'))
 }
 
-/// Returns the score from 0 to 1 under `key` of a reply, with the reason. Fails like [`read_in_range`].
+/// Returns the score from 0 to 1 under `key` of a reply, with the reason.
+///
+/// Fails if the reply has no such score, or if it contradicts itself; see [`read_in_range`].
 pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
     let (score, reasoning) = read_in_range(reply, key, 1.0)?;
     let score = Score::clamped(score).ok_or_else(|| format!("`{key}` is not a number"))?;
@@ -106,8 +108,8 @@ pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
 /// contradiction, because one of them may be a quotation of the judged text. `pass: true` with the lowest score and
 /// `pass: false` with the highest score are contradictions too.
 ///
-/// Fails like [`objects`], for a contradiction, without an object that has the key, or if the score is not a number in
-/// this range.
+/// Fails if the objects cannot be read, if no object has the key, or if the score is not a number in this range. Also
+/// fails for a contradiction.
 pub(crate) fn read_in_range(reply: &str, key: &str, max: f64) -> Result<(f64, String), Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

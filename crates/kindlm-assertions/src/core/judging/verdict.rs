@@ -14,9 +14,9 @@ use crate::core::grade::Grade;
 pub(crate) struct Ruling {
     /// True if the rubric is met; `None` if the reply has a score only.
     pub(crate) pass: Option<bool>,
-    /// The score from 0 to 1.
+    /// The score from 0 to 1; `None` if the reply has a verdict only.
     pub(crate) score: Option<f64>,
-    /// The reason in the judge's words.
+    /// The reason in the judge's words; `None` if the judge gave no reason.
     pub(crate) reason: Option<String>,
 }
 
@@ -48,7 +48,7 @@ fn below(own: EntryOptions, score: f64) -> Option<String> {
     Some(format!("Score {} below threshold {}", ecma::number(score), ecma::number(threshold)))
 }
 
-/// Returns a failing grade if the combined score is below the threshold.
+/// Returns a failing grade if the combined score of several rulings is below the threshold; `None` otherwise.
 ///
 /// The check then fails even if most rulings pass.
 pub(crate) fn too_low(own: EntryOptions, score: f64) -> Option<Grade> {

@@ -13,7 +13,7 @@ pub(super) enum VoteRule {
     /// The median of the scores, compared with the check's own threshold. If the check derives no verdict from a score
     /// alone, the majority of the votes decides.
     Median,
-    /// The mean of the scores. The mean becomes a verdict as described for `Median`.
+    /// The mean of the scores, compared like the median with the check's own threshold.
     Mean,
     /// The verdict of more than half of the votes.
     Majority,

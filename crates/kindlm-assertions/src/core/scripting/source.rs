@@ -17,7 +17,7 @@ const FILE: &str = "file://";
 pub(crate) struct ScriptFile {
     /// The path, relative to the folder of the config file.
     pub(crate) path: String,
-    /// The named function; the default of the language if absent.
+    /// The name of the function to call; `None` for the language's default function.
     pub(crate) function: Option<String>,
     /// The text of the file.
     pub(crate) text: Arc<str>,

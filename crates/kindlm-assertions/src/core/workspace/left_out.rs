@@ -74,7 +74,7 @@ fn braces(glob: &str) -> Option<(&str, Vec<&str>, &str)> {
         match letter {
             '\\' => _ = letters.next(),
             '[' => {
-                // A bracket at the first position does not close the class; it is a member of it.
+                // A `]` at the first position is a member of the class and does not close it.
                 letters.next_if(|it| matches!(it.1, '!' | '^'));
                 letters.next_if(|it| it.1 == ']');
                 letters.find(|it| it.1 == ']')?;

@@ -49,7 +49,7 @@ pub(crate) struct Paths {
 impl Paths {
     /// Parses a path. `at` is its place in the configuration.
     ///
-    /// Fails like [`plain`], and for an invalid glob.
+    /// Fails for a path that [`plain`] rejects, and for an invalid glob.
     pub(crate) fn new(written: &str, at: &str) -> Result<Self, Vec<Problem>> {
         let help = "write the path relative to the workspace, with `/` between parts: `src/cart.ts`, `src/**/*.ts`, \
             or `src/` for all its files";
@@ -68,7 +68,9 @@ impl Paths {
         Ok(Self { is_folder, glob: glob(&plain)?, inside: glob(&inside)?, written: plain })
     }
 
-    /// Fails if changes of these files are not recorded, because they are ignored.
+    /// Fails if `workspace.ignore` covers these files, because their changes are then not recorded.
+    ///
+    /// The error is the errored result of the check.
     pub(crate) fn check_recorded(
         &self,
         workspace: &Workspace,

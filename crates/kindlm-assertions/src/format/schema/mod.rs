@@ -65,7 +65,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// `json` parses the output and validates it against the schema; `text` leaves it unchanged.
+    /// `json` parses the output and validates it against the schema; `text` (default) leaves the output unchanged.
     #[serde(default)]
     format: Format,
     /// A file with the JSON Schema, relative to the config file. `json` requires it, or `schema`.

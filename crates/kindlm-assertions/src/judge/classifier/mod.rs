@@ -144,6 +144,8 @@ impl Grader for Classifier {
 }
 
 /// Reads the score of each label in a reply. A missing or unknown label is an error.
+///
+/// If `labels` is empty, the reply may have any labels.
 fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {

@@ -1,4 +1,4 @@
-//! The sentences of a context, and the count of the sentences in a judge's quotes.
+//! The units of a context (its sentences or lines), and the number of units that a judge quotes.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn sentences(line: &str) -> Vec<&str> {
     found.into_iter().map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
-/// Returns the number of sentences of which a single quote contains more than half.
+/// Returns the number of units of which a single quote contains more than half.
 pub(super) fn quoted(units: &[String], quotes: &[String]) -> usize {
     let quotes: Vec<String> =
         quotes.iter().map(|it| plain(it)).filter(|it| !it.is_empty()).collect();

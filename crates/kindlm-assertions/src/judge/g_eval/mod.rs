@@ -118,7 +118,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     Ok(std::sync::Arc::new(GEval { frame, steps, criteria, input: config.input }))
 }
 
-/// The score of a judge with its reason.
+/// The score of a judge, from 0 to 1, with its reason.
 struct Scored {
     score: f64,
     reason: String,

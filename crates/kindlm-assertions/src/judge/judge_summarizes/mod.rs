@@ -60,7 +60,7 @@ const STRICT: Preset = Preset { name: "strict", scores: &[1.0, 0.0, 0.0, 0.0, 0.
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SummarizesConfig")]
 struct Config {
-    /// The source document.
+    /// The text of the source document.
     #[schemars(length(min = 1))]
     value: String,
     /// The score of each relation: `faithful`, `strict`, or a score for each of A to E.

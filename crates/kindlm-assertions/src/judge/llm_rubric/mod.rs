@@ -89,7 +89,7 @@ impl Grader for Rubric {
             };
             return Err(NotAsked::Never(Box::new(self.frame.errored(JUDGE_EVAL_ERROR.code, why))));
         }
-        // The data of an image is no text to judge.
+        // The judge gets the image itself, so the text shows only its label instead of its data.
         let label = images.first().filter(|_| output.starts_with("data:image/")).map(Media::label);
         let output = label.as_ref().unwrap_or(output);
         let rubric = crate::core::grade::text(&self.value);

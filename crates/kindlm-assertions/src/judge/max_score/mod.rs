@@ -62,8 +62,8 @@ struct Config {
     #[serde(default)]
     value: Option<ScoreRule>,
     /// True for the scores of promptfoo: the check has no share in the mean score, and an output that is not selected
-    /// fails with score 0, whatever the threshold of the test. The `weight` of a check and sets count 1 in the
-    /// comparison.
+    /// fails with score 0, whatever the threshold of the test. In the comparison, each check, each set and each check
+    /// of a set counts 1, whatever its own `weight` is.
     #[serde(default)]
     decides_score: bool,
 }
@@ -73,11 +73,11 @@ struct Config {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "MaxScoreHow")]
 struct ScoreRule {
-    /// `average` or `sum` of the weighted scores.
+    /// `average` (default) or `sum` of the weighted scores.
     method: Method,
     /// The weights by type of check. A check whose type is not listed keeps its own `weight`.
     weights: BTreeMap<String, f64>,
-    /// The lowest score that the best output must have; the same as `threshold` beside `type`.
+    /// The lowest score that the best output must have. `threshold` beside `type` means the same; set only one of both.
     threshold: Option<f64>,
 }
 

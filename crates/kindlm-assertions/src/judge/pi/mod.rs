@@ -63,7 +63,7 @@ struct Config {
     /// The URL of the service; `http` or `https`.
     #[serde(default = "default_url")]
     url: String,
-    /// The environment variable with the API key, which `scripts.env` must permit. It is sent as `x-api-key`.
+    /// The environment variable with the API key, which `scripts.env` must permit. The key is sent as `x-api-key`.
     #[serde(default = "default_key")]
     #[schemars(length(min = 1))]
     api_key_env: String,

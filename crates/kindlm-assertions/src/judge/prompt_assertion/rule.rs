@@ -28,7 +28,7 @@ pub(super) struct Rule {
     #[serde(default, skip_serializing)]
     #[schemars(range(min = 0.0))]
     pub(super) weight: Option<f64>,
-    /// The condition under which the rule applies; by default, it always applies. Otherwise, it is skipped.
+    /// The condition under which the rule applies; by default, always. A rule that does not apply is skipped.
     #[serde(default, skip_serializing)]
     pub(super) when: Option<WhenEntry>,
 }
@@ -56,7 +56,7 @@ impl Rule {
 
     /// Returns the digest of the rule as written.
     ///
-    /// Human labels belong to the text of a rule, and the digest identifies this text.
+    /// Verdicts of people are stored under this digest, because they are valid only for the text of the rule.
     pub(super) fn digest(&self) -> String {
         let texts = [&self.id, &self.instruction].into_iter().chain(&self.criteria);
         digest(&texts.map(String::as_str).collect::<Vec<_>>())

@@ -80,7 +80,7 @@ fn by_vars(vars: &BTreeMap<String, Value>, execution: &Execution) -> Applies {
 
 /// Returns true if two values are equal, or have the same text.
 ///
-/// Values from a table of test data are texts, although YAML has numbers and booleans.
+/// Values of a CSV dataset are always texts, but the condition in YAML may have a number or a boolean.
 fn is_same(wanted: &Value, found: &Value) -> bool {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

@@ -80,9 +80,9 @@ struct Config {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "SelectBestOrders")]
 enum Orders {
-    /// The order of the file only. The judge may prefer the output that it reads first.
+    /// The original order only. The judge may prefer the output that it reads first.
     One,
-    /// The order of the file, and its reverse.
+    /// The original order, and its reverse.
     #[default]
     Both,
     /// As many orders as outputs, so that each output stands once at every position.

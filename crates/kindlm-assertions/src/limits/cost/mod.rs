@@ -55,7 +55,7 @@ struct Config {
     max_usd: Option<f64>,
 }
 
-/// The check in KindLM's form: `threshold` and `not-` apply to the whole check.
+/// The check with `maxUsd`: `threshold` and `not-` apply to its result.
 #[derive(Debug)]
 struct Cost {
     max_usd: f64,
@@ -63,7 +63,7 @@ struct Cost {
     negate: bool,
 }
 
-/// The check in promptfoo's form, in which `threshold` is the highest cost.
+/// The check without `maxUsd`, as in promptfoo: `threshold` is the highest cost that passes, in US dollars.
 #[derive(Debug)]
 struct Threshold {
     max_usd: f64,
@@ -104,7 +104,7 @@ fn cost(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<Asse
     })
 }
 
-/// Returns the cost with its limit. With `negate`, the cost must be above it.
+/// Returns the cost with its limit. With `negate`, the cost must be above the limit.
 fn limited(cost: f64, max: f64, negate: bool) -> ResultEvidence {
     let bound = if negate { Bound::MoreThan } else { Bound::AtMost };
     measure("cost", cost, (max, bound), Some("USD"))

@@ -53,7 +53,7 @@ struct Config {
     max_ms: Option<f64>,
 }
 
-/// The check in KindLM's form: `threshold` and `not-` apply to the whole check.
+/// The check with `maxMs`: `threshold` and `not-` apply to its result.
 #[derive(Debug)]
 struct Latency {
     max_ms: f64,
@@ -61,7 +61,7 @@ struct Latency {
     negate: bool,
 }
 
-/// The check in promptfoo's form, in which `threshold` is the longest time.
+/// The check without `maxMs`, as in promptfoo: `threshold` is the longest time that passes, in milliseconds.
 #[derive(Debug)]
 struct Threshold {
     max_ms: f64,
@@ -97,7 +97,7 @@ fn latency(evidence: &Evidence<'_>, label: &str, max: &str) -> Result<f64, Vec<A
     })
 }
 
-/// Returns the latency with its limit. With `negate`, the latency must be above it.
+/// Returns the latency with its limit. With `negate`, the latency must be above the limit.
 fn limited(latency: f64, max: f64, negate: bool) -> ResultEvidence {
     let bound = if negate { Bound::MoreThan } else { Bound::AtMost };
     measure("latency", latency, (max, bound), Some("ms"))

@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The highest cost in US dollars.
+    /// The highest cost that passes, in US dollars.
     #[schemars(range(min = 0))]
     value: f64,
 }

@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The longest duration in milliseconds.
+    /// The longest duration that passes, in milliseconds.
     #[schemars(range(min = 0))]
     value: f64,
 }

@@ -41,7 +41,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The highest number of turns.
+    /// The highest number of turns that passes. A turn is one answer of the model.
     #[schemars(range(min = 0))]
     value: u32,
 }

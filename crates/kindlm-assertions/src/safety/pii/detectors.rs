@@ -49,7 +49,7 @@ struct Candidate<'a> {
     after: &'a str,
 }
 
-/// The rule that accepts a candidate.
+/// The rule that returns true if a candidate is an identifier, and false for a look-alike.
 type Accepts = fn(&Candidate<'_>) -> bool;
 
 struct Spec {
@@ -195,7 +195,7 @@ impl Detector {
 }
 
 impl Candidate<'_> {
-    /// Returns the separators in the order of the text.
+    /// Returns the separators of the candidate, in order: all characters except ASCII letters and digits.
     fn separators(&self) -> impl Iterator<Item = char> {
         self.text.chars().filter(|c| !c.is_ascii_alphanumeric())
     }

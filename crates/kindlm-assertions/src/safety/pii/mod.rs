@@ -135,7 +135,7 @@ struct Pii {
 
 #[derive(Debug)]
 struct Search {
-    /// The id in metadata: the name of a detector or a custom pattern, or the number of a pattern.
+    /// The id in metadata: the name of a detector or a custom pattern, or `pii-pattern-0` for the first deny pattern.
     id: String,
     /// The name in labels and messages.
     name: String,

@@ -55,7 +55,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The script that gets `value` and `context`.
     ///
-    /// It is an expression, a function of the two, the body of a function, or `file://check.js`.
+    /// It is an expression of `value` and `context`, a function of both, the body of a function, or `file://check.js`.
     #[schemars(length(min = 1))]
     value: String,
     /// The runtime and the permissions of the script, if they differ from the suite's.

@@ -55,9 +55,9 @@ pub enum PatternError {
     Syntax {
         /// The pattern.
         source_text: String,
-        /// The problem.
+        /// The problem, as the end of the error message.
         reason: String,
-        /// The advice.
+        /// The advice for the user; `None` for the general advice.
         help: Option<String>,
     },
     /// The pattern is valid, but it needs too much memory, is nested too deeply, or has an unsupported feature.
@@ -94,7 +94,7 @@ impl PatternError {
 }
 
 impl Pattern {
-    /// Compiles a case-sensitive pattern. Fails like [`Pattern::new`].
+    /// Compiles a case-sensitive pattern, or returns the reason why the pattern cannot be used.
     pub fn compile(source: &str) -> Result<Self, PatternError> {
         Self::new(source, Flags::default())
     }

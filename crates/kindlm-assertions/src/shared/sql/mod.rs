@@ -28,9 +28,9 @@ pub(crate) struct SqlValue {
     /// The database whose dialect the SQL must have, such as `PostgreSQL`; `MySQL` by default.
     #[serde(default = "mysql")]
     database_type: String,
-    /// The only tables that may be touched, as `select::database::table`; each part may be a pattern.
+    /// The only tables that may be touched, as `select::database::table`; each part may be a pattern. Case is ignored.
     allowed_tables: Option<Vec<String>>,
-    /// The only columns that may be touched, as `select::table::column`; each part may be a pattern.
+    /// The only columns that may be touched, as `select::table::column`; each part may be a pattern. Case is ignored.
     allowed_columns: Option<Vec<String>>,
 }
 

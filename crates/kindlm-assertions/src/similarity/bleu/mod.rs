@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The reference text, or several references of equal rank.
+    /// The reference text, or several references. An n-gram of the output counts if one of the references contains it.
     value: References,
 }
 

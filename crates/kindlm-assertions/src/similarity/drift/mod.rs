@@ -60,11 +60,11 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The highest drift that passes: 0 means equal, 1 means entirely different.
+    /// The highest drift that passes, 0.15 by default: 0 means equal, 1 means entirely different.
     #[serde(default = "default_max_score")]
     #[schemars(range(min = 0, max = 1))]
     max_score: f64,
-    /// The method of comparison.
+    /// The method of comparison; `judge` by default.
     #[serde(default)]
     method: Method,
     /// The fields of the JSON output to compare, for `field-diff`.

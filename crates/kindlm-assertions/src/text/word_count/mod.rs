@@ -60,9 +60,9 @@ enum Words {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WordRange")]
 struct Range {
-    /// The lowest number of words.
+    /// The lowest number of words that passes.
     min: Option<f64>,
-    /// The highest number of words.
+    /// The highest number of words that passes.
     max: Option<f64>,
 }
 
@@ -139,8 +139,8 @@ impl Limits {
 
     /// Returns the evidence of a failure: the violated limit.
     ///
-    /// With `negate`, the limit is the count after the highest allowed count. If there is no highest one, it is the
-    /// count before the lowest.
+    /// With `negate`, the limit is 1 more than the highest allowed count. Without a highest count, the limit is 1 less
+    /// than the lowest count.
     fn evidence(self, count: f64, negate: bool) -> ResultEvidence {
         let (min, max) = match self {
             Self::Exactly(number) => (Some(number), Some(number)),

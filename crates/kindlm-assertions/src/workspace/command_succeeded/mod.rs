@@ -57,7 +57,7 @@ struct Config {
     /// The command line, which `sh -c` runs in the workspace.
     #[schemars(length(min = 1))]
     value: String,
-    /// The time limit in milliseconds; by default, that of the agent.
+    /// The time limit in milliseconds; by default, the time limit of the agent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,

@@ -51,7 +51,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The text, case-sensitive, or a pattern.
     value: Phrase,
-    /// The only files to search: a path from the top of the workspace, or a glob.
+    /// The only files to search: a path from the top of the workspace, or a glob. By default, all changed files.
     #[serde(default)]
     #[schemars(length(min = 1))]
     path: Option<String>,

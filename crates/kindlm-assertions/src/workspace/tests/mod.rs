@@ -82,7 +82,7 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     report: Option<String>,
-    /// The time limit in milliseconds; by default, that of the agent.
+    /// The time limit in milliseconds; by default, the time limit of the agent.
     #[serde(default)]
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,

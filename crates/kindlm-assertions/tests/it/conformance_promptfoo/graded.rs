@@ -289,7 +289,7 @@ fn theirs(expect: &Value) -> CheckOutcome {
     super::theirs(expect)
 }
 
-/// Compares like [`CheckOutcome::agrees`], with the single precision of similarities.
+/// Returns true if two results agree. Scores agree to 1e-6, because similarities have single precision.
 fn agrees(ours: &CheckOutcome, theirs: &CheckOutcome) -> bool {
     match (ours, theirs) {
         (

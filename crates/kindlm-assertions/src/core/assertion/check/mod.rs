@@ -16,7 +16,7 @@ pub use traits::{LooksAt, Series, Traits};
 /// The options that every entry in list form takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The effect of a failure.
+    /// The effect of a failure: a failed gate fails the execution, a failed soft check does not.
     pub severity: Severity,
     /// True if [`Check::evaluate`] swaps pass and fail for `not-`; false if the assertion applies `not-` itself.
     pub negate: bool,
@@ -24,13 +24,13 @@ pub struct Options {
     ///
     /// `None` without a threshold, or if the assertion applies the threshold itself.
     pub threshold: Option<f64>,
-    /// The weight of the score in the weighted mean; 1 by default.
+    /// The weight of the score in the weighted mean: 0 or more, 1 by default.
     pub weight: f64,
-    /// The name of the metric that the score is counted under.
+    /// The name of the metric that the score is counted under; `None` for no metric.
     pub metric: Option<String>,
-    /// The label that replaces the assertion's own label in results.
+    /// The label that replaces the assertion's own label in results; `None` keeps the assertion's own label.
     pub label: Option<String>,
-    /// True if a failure of this check ends the execution.
+    /// True if the later checks are skipped when this check fails or is errored.
     pub require: bool,
     /// The reason for skipping the check; `None` if the check is evaluated.
     pub skip: Option<String>,
@@ -56,13 +56,13 @@ impl Default for Options {
 pub struct Check {
     /// The static facts about the assertion: id, summary, failure codes.
     pub meta: &'static Meta,
-    /// The configured assertion.
+    /// The assertion, built from its configuration.
     pub assertion: Arc<dyn Assertion>,
-    /// The traits of the configured assertion.
+    /// The traits of `assertion`, which depend only on its configuration.
     pub traits: Arc<Traits>,
-    /// The options of this check.
+    /// The options that are applied to the results of `assertion`.
     pub options: Options,
-    /// True if the check must not hold. Either the assertion or the check itself applies `not-`.
+    /// True if the check is written with `not-`. Either the assertion or the check itself applies `not-`.
     pub is_negated: bool,
     /// The changes to the output before the assertion judges it, in order.
     pub views: Vec<View>,

@@ -52,16 +52,16 @@ pub struct Traits {
     pub names_scores: bool,
     /// True if a score inside the assertion has a weight other than 0. Always true for an assertion without such weights.
     pub weighs: bool,
-    /// The parts of the check that are counted apart over many records; empty if the check is counted as a whole.
+    /// The parts of the check that are counted separately over many records; empty if only the whole check is counted.
     pub series: Vec<Series>,
 }
 
-/// A part of a check that is counted apart over many records, such as one key of its configuration.
+/// A part of a check that is counted separately over many records, such as one key of its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
-    /// The name. It does not depend on the evidence.
+    /// The name of the part. It does not depend on the evidence.
     pub name: String,
-    /// The starts of the labels of its results.
+    /// The prefixes of labels. A result whose label starts with one of them belongs to this part.
     pub labels: &'static [&'static str],
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct BuiltInQuestion {
     pub(crate) user: String,
     /// The mark of the fence in the question; `None` without fenced data.
     pub(crate) mark: Option<String>,
-    /// The name of the answer's form, and its JSON Schema.
+    /// The name of the answer's form, and its JSON Schema; `None` for an answer in free form.
     pub(crate) format: Option<(&'static str, Value)>,
 }
 

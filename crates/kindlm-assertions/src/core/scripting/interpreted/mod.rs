@@ -53,7 +53,7 @@ pub(crate) struct Script {
 
 /// The options of a script that runs outside the sandbox.
 ///
-/// Only options that the script could not set itself are here.
+/// There is no `net` and no `read`, because outside the sandbox, a script can reach every host and read every file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "InterpretedScripts")]
@@ -62,7 +62,7 @@ struct Block {
     #[schemars(inner(length(min = 1)))]
     #[serde(default)]
     env: Option<Vec<String>>,
-    /// The time limit of one call of the script, in milliseconds.
+    /// The time limit of one call of the script, in milliseconds. The default is the suite's limit.
     #[schemars(range(min = 1, max = 3_600_000))]
     #[serde(default)]
     timeout_ms: Option<u64>,
