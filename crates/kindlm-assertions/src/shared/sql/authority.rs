@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Ident, Insert, ObjectName, OrderByExpr, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, TableObject, Visit,
-    Visitor,
+    Assignment, AssignmentTarget, Expr, Ident, Insert, ObjectName, OnConflict, OnConflictAction,
+    OnInsert, OrderByExpr, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
+    TableFactor, TableObject, Visit, Visitor,
 };
 
 /// The placeholder for a database or a table that is not named.
@@ -118,8 +118,13 @@ impl Reader {
             }
             _ => Vec::new(),
         };
+        let updated = match statement {
+            Statement::Insert(insert) => upserted(insert),
+            _ => &[],
+        };
         let whole = targets.is_empty() && self.action != SELECT;
-        let names: Vec<String> = targets.iter().map(|it| last(it)).collect();
+        let targets = targets.into_iter().chain(updated.iter().flat_map(assigned));
+        let names: Vec<String> = targets.map(last).collect();
         let tables = self.tables.iter().filter(|it| it.0 == self.action);
         let tables: Vec<String> = tables.map(|it| it.2.clone()).collect();
         for table in tables {
@@ -157,6 +162,18 @@ fn assigned(assignment: &Assignment) -> &[ObjectName] {
     match &assignment.target {
         AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
         AssignmentTarget::Tuple(names) => names,
+    }
+}
+
+/// Returns the assignments to a row that exists already, such as those of `ON DUPLICATE KEY UPDATE`; empty without them.
+fn upserted(insert: &Insert) -> &[Assignment] {
+    match &insert.on {
+        Some(OnInsert::DuplicateKeyUpdate(assignments)) => assignments,
+        Some(OnInsert::OnConflict(OnConflict {
+            action: OnConflictAction::DoUpdate(update),
+            ..
+        })) => &update.assignments,
+        _ => &[],
     }
 }
 
@@ -319,6 +336,16 @@ mod tests {
                 "INSERT INTO t SELECT a FROM s",
                 "insert::null::t select::null::s",
                 "insert::t::(.*) select::null::a",
+            ),
+            (
+                "INSERT INTO t (a) VALUES (1) ON DUPLICATE KEY UPDATE b = 2",
+                "insert::null::t",
+                "insert::t::a insert::t::b",
+            ),
+            (
+                "INSERT INTO t (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET b = 2",
+                "insert::null::t",
+                "insert::t::a insert::t::b",
             ),
             ("UPDATE t SET a = 1 WHERE b = 2", "update::null::t", "select::null::b update::t::a"),
             ("DELETE FROM t WHERE a = 1", "delete::null::t", "delete::t::(.*) select::null::a"),
