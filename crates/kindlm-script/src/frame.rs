@@ -45,7 +45,7 @@ pub(crate) enum ToWorker {
 pub(crate) struct Call {
     /// The id of the call; the answer repeats it.
     pub(crate) id: u64,
-    /// The code to run.
+    /// The code to run or compile.
     pub(crate) what: CallCode,
     /// True to compile the code without running it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -117,7 +117,7 @@ pub(crate) enum FromWorker {
     Answer {
         /// The id of the call.
         id: u64,
-        /// The outcome.
+        /// The end of the call. The value of [`Ending::Json`] is in the byte string.
         ending: Ending,
         /// The lines that the script wrote to the console.
         console: Vec<String>,
@@ -128,7 +128,7 @@ pub(crate) enum FromWorker {
     Ask {
         /// The id of the question.
         id: u64,
-        /// The question.
+        /// The request to the host.
         ask: Ask,
     },
 }
@@ -178,7 +178,7 @@ pub(crate) enum Ask {
     Look { op: Look, path: String },
     /// Sends an HTTP request. Facts: [`Fetched`]; byte string: the body of the response.
     Fetch { url: String, method: String, headers: Vec<(String, String)> },
-    /// Waits for a duration.
+    /// Waits for `ms` milliseconds.
     Sleep { ms: u64 },
 }
 
@@ -249,13 +249,13 @@ impl Refusal {
 /// A decoded frame.
 #[derive(Debug)]
 pub(crate) struct Frame<H> {
-    /// The header.
+    /// The decoded JSON header.
     pub(crate) header: H,
-    /// The byte strings.
+    /// The byte strings after the header, in order.
     pub(crate) parts: Vec<Vec<u8>>,
 }
 
-/// Encodes a frame. Fails if the frame is too long.
+/// Encodes a frame. Fails if the header cannot be written as JSON, or if a length exceeds [`MAX_FRAME`].
 pub(crate) fn encode<H: Serialize>(header: &H, parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     let body: usize = parts.iter().map(|part| part.len() + 4).sum();
     let mut bytes = Vec::with_capacity(512 + body);

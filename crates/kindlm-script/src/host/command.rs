@@ -29,14 +29,14 @@ const BASIC: [&str; 15] = [
     "VIRTUAL_ENV",
 ];
 
-/// The paths of the interpreters.
+/// The programs that run scripts outside the sandbox.
 #[derive(Clone, Debug)]
 pub struct Interpreters {
-    /// Node.js.
+    /// The program of Node.js: a path, or a name that is looked up in `PATH`.
     pub node: PathBuf,
-    /// Python 3.
+    /// The program of Python 3: a path, or a name that is looked up in `PATH`.
     pub python: PathBuf,
-    /// Ruby.
+    /// The program of Ruby: a path, or a name that is looked up in `PATH`.
     pub ruby: PathBuf,
 }
 

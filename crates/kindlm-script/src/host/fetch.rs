@@ -34,7 +34,7 @@ pub struct FetchRequest {
     pub headers: Vec<(String, String)>,
     /// The request body; empty if the request has no body.
     pub body: Vec<u8>,
-    /// The timeout, including the body of the response.
+    /// The time limit of the whole request, including the response body.
     pub timeout: Duration,
     /// The maximum size of the response body, in bytes.
     pub max_body: usize,

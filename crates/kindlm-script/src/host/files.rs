@@ -236,7 +236,7 @@ fn format(path: &Path) -> Format {
     }
 }
 
-/// Resolves `.` and `..` lexically.
+/// Resolves `.` and `..` in a path without reading the disk, so symbolic links are not resolved.
 fn normalize(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

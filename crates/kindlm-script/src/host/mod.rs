@@ -25,7 +25,7 @@ pub use fetch::{Fetch, FetchRequest, FetchResponse};
 use files::Files;
 use pool::Pool;
 
-/// A function that reads an environment variable.
+/// A function that returns the value of an environment variable; `None` if the variable is not set.
 pub type ReadEnv = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The settings of a [`ScriptHost`].
@@ -41,9 +41,9 @@ pub struct HostOptions {
     pub loads_files: bool,
     /// The programs that run scripts outside the sandbox.
     pub interpreters: Interpreters,
-    /// The maximum number of workers for each runtime; at least 1.
+    /// The maximum number of workers for each runtime; at least 1. The default is the number of available CPUs.
     pub workers: usize,
-    /// The default timeout of a script.
+    /// The time limit of a call that has no time limit of its own; 5 seconds by default.
     pub timeout: Duration,
     /// The function that reads environment variables. Scripts get their permitted variables. Interpreters get `PATH`
     /// and similar variables. Without `PATH`, interpreters are searched for only in the system's default folders.

@@ -21,7 +21,7 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The number of unwritten bytes that delays further answers to the worker's questions.
+/// The number of unwritten bytes above which the answers to the worker's questions wait.
 const UNREAD: usize = 2 * limits::CONTENT;
 /// The maximum time for reading stderr after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -41,7 +41,7 @@ pub(crate) struct Worker {
     next_call: u64,
 }
 
-/// The pending answer to a worker's question.
+/// The pending answer to a worker's question: the id of the question, and the facts with a byte string.
 type PendingAnswer = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
 
 /// The reason why the worker gave no answer to a call.

@@ -134,7 +134,7 @@ impl Shared {
     /// Returns the bytecode of a built-in module, from the cache or newly compiled. The bytecode returns a function
     /// with the parameters `module`, `exports`, `require` and `native`. `native` gives access to the Rust functions.
     ///
-    /// Fails like [`Compiler::function`].
+    /// Fails if the code of the module does not compile.
     pub(crate) fn builtin(&self, name: &'static str) -> Result<Bytecode, Problem> {
         let head = Head {
             prefix: "",

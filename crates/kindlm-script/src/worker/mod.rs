@@ -49,7 +49,7 @@ pub fn main() -> u8 {
     }
 }
 
-/// Converts TypeScript from stdin, and writes the JavaScript to stdout. Returns the exit code.
+/// Converts TypeScript from stdin, and writes the JavaScript to stdout. Returns the exit code: 0, or 70 after an error.
 fn to_javascript(path: &str) -> u8 {
     use std::io::{Read as _, Write as _};
 
@@ -71,7 +71,7 @@ fn to_javascript(path: &str) -> u8 {
     }
 }
 
-/// Writes the reason for the worker's end to stderr, which the host reads. Returns the exit code.
+/// Writes the reason for the worker's end to stderr, which the host reads. Returns the exit code 70.
 fn complain(message: &str) -> u8 {
     use std::io::Write as _;
     // If stderr is closed, nothing can be reported; the exit code still shows the failure.

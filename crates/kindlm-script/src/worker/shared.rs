@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Throws an error with a `code` property, as Node's errors have.
+/// Throws an error with the refusal's message. The property `code` has the refusal's code, as for errors of Node.js.
 pub(crate) fn throw(ctx: &Ctx<'_>, refusal: &Refusal) -> Error {
     let thrown = Exception::from_message(ctx.clone(), &refusal.message).and_then(|exception| {
         exception.set("code", refusal.code.as_str())?;

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use super::compile::{Bytecode, Compiler, Head, Problem};
 use crate::frame::{self, Ask, Call, Format, Frame, FromWorker, Loaded, Refusal, ToWorker};
 
-/// The maximum number of console lines of a call. After this number of lines, or after `CONSOLE_BYTES` bytes, further
-/// lines are only counted.
+/// The maximum number of console lines of a call. After this number of lines, or after [`CONSOLE_BYTES`], further lines
+/// are only counted.
 const CONSOLE_LINES: usize = 200;
+/// The maximum total size of the console lines of a call, in bytes.
 const CONSOLE_BYTES: usize = 64 << 10;
 
 /// The state that all parts of a worker share; single-threaded.

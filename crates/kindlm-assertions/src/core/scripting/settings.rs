@@ -122,7 +122,7 @@ pub struct ScriptSettings {
     pub runtime: ScriptRuntime,
     /// The permissions of scripts beyond computing.
     pub permissions: Arc<ScriptPermissions>,
-    /// The time limit of one call; the host's own limit if absent.
+    /// The time limit of one call; `None` for the time limit of the script host.
     pub timeout: Option<Duration>,
 }
 
