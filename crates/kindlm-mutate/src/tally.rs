@@ -226,18 +226,22 @@ impl Tally {
 }
 
 impl CaseTally {
+    /// Returns the index of the check of a result; `None` for a new check.
+    fn position(&self, result: &AssertionResult) -> Option<usize> {
+        let assertion = result.written_id();
+        self.checks.iter().position(|it| {
+            it.assertion == assertion && it.label == result.label && it.turn == result.turn
+        })
+    }
+
     /// Returns the index of the check of a result. A new check is added.
     fn check(&mut self, result: &AssertionResult) -> usize {
-        let assertion = result.written_id();
-        let is_same = |it: &CheckScore| {
-            it.assertion == assertion && it.label == result.label && it.turn == result.turn
-        };
-        self.checks.iter().position(is_same).unwrap_or_else(|| {
+        self.position(result).unwrap_or_else(|| {
             self.checks.push(CheckScore {
                 case: self.case.clone(),
                 model: self.model.clone(),
                 turn: result.turn.clone(),
-                assertion: assertion.into_owned(),
+                assertion: result.written_id().into_owned(),
                 label: result.label.clone(),
                 kills: 0,
                 kills_alone: 0,
@@ -249,14 +253,11 @@ impl CaseTally {
     }
 
     /// Returns true if a mutant would not be killed without the check at this index.
-    fn is_alone(&mut self, check: usize, failed: &[usize], result: &ExecutionResult) -> bool {
+    fn is_alone(&self, check: usize, failed: &[usize], result: &ExecutionResult) -> bool {
         let Some(threshold) = self.threshold else { return failed.len() == 1 };
-        let mut rest = Vec::with_capacity(result.results.len());
-        for it in result.results.iter().filter(|it| it.is_check()) {
-            if self.check(it) != check {
-                rest.push(it.clone());
-            }
-        }
+        let others =
+            result.results.iter().filter(|it| it.is_check() && self.position(it) != Some(check));
+        let rest: Vec<AssertionResult> = others.cloned().collect();
         Outcome::against(threshold, &rest) != Outcome::Failed
     }
 

@@ -169,6 +169,19 @@ fn a_check_is_credited_with_what_only_it_kills() {
 }
 
 #[test]
+fn soft_and_skipped_checks_are_not_listed() {
+    let soft = || pass("soft").with_severity(Severity::Soft);
+    let skipped = || AssertionResult::skipped("x", "skipped", "later");
+    for threshold in [None, Some(0.9)] {
+        let mutant = judged(vec![fail("a"), pass("b"), soft(), skipped()], threshold);
+        let original = vec![pass("a"), pass("b"), soft()];
+        let report = tallied(threshold, original, vec![("empty", Some(mutant))], None);
+        let labels: Vec<&str> = report.checks.iter().map(|it| it.label.as_str()).collect();
+        assert_eq!(labels, ["a", "b"], "{threshold:?}");
+    }
+}
+
+#[test]
 fn a_case_whose_original_fails_is_left_out() {
     let mutant = || vec![("empty", Some(judged(vec![fail("a")], None)))];
     for (original, reason) in [
