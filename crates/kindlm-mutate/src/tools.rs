@@ -53,8 +53,10 @@ pub(crate) static TOOLS: [Operator; 6] = [
         "no check requires the order: add `order` to the tools in `toolCalls`, or ignore this operator if the order is free",
         |original, choice| {
             let execution = original.execution;
-            let pairs = execution.tool_calls.len().checked_sub(1).filter(|it| *it > 0)?;
-            with_swapped_calls(execution, choice.index(pairs))
+            let pairs = execution.tool_calls.windows(2).enumerate();
+            let different = pairs.filter(|(_, it)| !matches!(it, [a, b] if is_equal(a, b)));
+            let places: Vec<usize> = different.map(|(at, _)| at).collect();
+            with_swapped_calls(execution, *choice.of(&places)?)
         },
     ),
     Operator::harmful(
@@ -76,6 +78,13 @@ pub(crate) static TOOLS: [Operator; 6] = [
         add_call,
     ),
 ];
+
+/// Returns true if two calls have the same tool and the same arguments. Their order has no meaning.
+fn is_equal(a: &ToolCall, b: &ToolCall) -> bool {
+    a.name == b.name
+        && a.arguments == b.arguments
+        && a.malformed_arguments == b.malformed_arguments
+}
 
 fn change_argument(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let execution = original.execution;

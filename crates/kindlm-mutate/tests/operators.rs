@@ -279,6 +279,24 @@ fn calls_with_equal_ids_change_separately() {
     assert!(orders.contains("refund") || orders.contains("look"), "{orders:?}");
 }
 
+#[test]
+fn equal_calls_are_not_swapped() {
+    let look = |id: &str| call(id, "look", json!({"order": "777"}));
+    let refund = call("c", "refund", json!({}));
+    for (tool_calls, swapped) in [
+        (vec![look("a"), look("b")], None),
+        (vec![look("a"), look("b"), refund], Some("look refund look")),
+    ] {
+        let execution = Execution { tool_calls, ..Execution::default() };
+        let original = Original { execution: &execution, others: &[], seed: "digest" };
+        let mutant = find("swap-calls").unwrap().mutant(&original);
+        let names = mutant.map(|it| {
+            it.tool_calls.iter().map(|it| it.name.clone()).collect::<Vec<_>>().join(" ")
+        });
+        assert_eq!(names.as_deref(), swapped);
+    }
+}
+
 fn execution() -> impl Strategy<Value = Execution> {
     let output = prop_oneof![
         "\\PC{0,80}",
