@@ -80,14 +80,22 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
     }
     let events = &mut mutant.recorded_events;
     if !events.is_empty() {
-        // The last message stays the end of the execution.
-        let is_last = |it: &Event| matches!(it, Event::Message { role: Speaker::Assistant, .. });
-        let at = events.iter().rposition(is_last).unwrap_or(events.len());
+        // A message after all other calls stays the end of the execution.
+        let is_message = |it: &Event| matches!(it, Event::Message { role: Speaker::Assistant, .. });
+        let is_action =
+            |it: &Event| matches!(it, Event::ActionCalled { .. } | Event::ActionResult { .. });
+        let action = events.iter().rposition(is_action);
+        let message = events.iter().rposition(is_message).filter(|it| Some(*it) > action);
+        let at = message.unwrap_or(events.len());
         let added: Vec<Event> = Event::of_call(call).collect();
         let count = added.len();
         events.splice(at..at, added);
         for turn in &mut mutant.turns {
             open_gap(&mut turn.events, at, count);
+        }
+        // The last turn has the added call, also if no event follows the call.
+        if let Some(turn) = mutant.turns.last_mut().filter(|it| it.events.end == at) {
+            turn.events.end += count;
         }
     }
     mutant

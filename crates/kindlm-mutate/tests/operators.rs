@@ -280,6 +280,24 @@ fn calls_with_equal_ids_change_separately() {
 }
 
 #[test]
+fn an_added_call_is_the_last_if_no_message_follows_the_calls() {
+    let tool_calls = vec![call("a", "look", json!({}))];
+    let said = Event::Message { role: Speaker::Assistant, text: "Let me see.".to_owned() };
+    let mut recorded_events = vec![said];
+    recorded_events.extend(Event::of_calls(&tool_calls));
+    let turn = Turn { tool_calls: 0..1, events: 0..3, ..Turn::default() };
+    let execution =
+        Execution { tool_calls, recorded_events, turns: vec![turn], ..Execution::default() };
+    let original = Original { execution: &execution, others: &[], seed: "digest" };
+    for id in ["add-call", "repeat-call"] {
+        let mutant = find(id).unwrap().mutant(&original).unwrap();
+        assert_eq!(Event::tool_calls(&mutant.recorded_events), mutant.tool_calls, "{id}");
+        assert_eq!(mutant.turns[0].tool_calls, 0..2, "{id}");
+        assert_eq!(mutant.turns[0].events, 0..5, "{id}");
+    }
+}
+
+#[test]
 fn equal_calls_are_not_swapped() {
     let look = |id: &str| call(id, "look", json!({"order": "777"}));
     let refund = call("c", "refund", json!({}));
