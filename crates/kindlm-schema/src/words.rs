@@ -88,13 +88,9 @@ pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Op
                 None => "write it as a list: a `- ` before it".to_owned(),
             })
         }
-        Value::Number(number) if wants(JsonType::String) => {
-            Some(format!("put it in quotes: `\"{number}\"`"))
+        value @ (Value::Number(_) | Value::Bool(_)) if wants(JsonType::String) => {
+            Some(format!("put it in quotes: `\"{value}\"`"))
         }
-        Value::Bool(bool) if wants(JsonType::String) => Some(format!(
-            "put it in quotes, as in `\"{}\"`: YAML reads such words as true or false",
-            if *bool { "yes" } else { "no" }
-        )),
         Value::String(text) if wants(JsonType::Boolean) => {
             let word = match text.to_ascii_lowercase().as_str() {
                 "true" | "yes" | "on" => "true",
