@@ -119,13 +119,13 @@ fn number_in(text: &str, pointer: &str) -> Option<f64> {
     number.or_else(|| time().filter(|_| is_time)).filter(|it: &f64| it.is_finite())
 }
 
-/// Formats a scalar as an item of a YAML list.
+/// Formats a scalar as an item of a YAML list. A text that YAML would read as another value gets quotes.
 fn yaml(value: &Value) -> Option<String> {
     let Value::String(text) = value else { return Some(ecma::stringify(value)) };
-    let is_plain = text.starts_with(|c: char| c.is_alphanumeric())
+    let is_plain = text.starts_with(char::is_alphabetic)
         && text.chars().all(|c| c.is_alphanumeric() || " ._-/".contains(c))
         && !text.ends_with(' ');
-    let is_text = text.parse::<f64>().is_err();
+    let is_text = !["false", "null", "true"].contains(&text.to_ascii_lowercase().as_str());
     Some(if is_plain && is_text { text.clone() } else { serde_json::to_string(text).ok()? })
 }
 

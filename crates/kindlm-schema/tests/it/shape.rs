@@ -160,6 +160,17 @@ fn alternatives_are_judged_by_the_one_that_was_meant() {
 }
 
 #[test]
+fn a_text_that_needs_a_list_stays_a_text() {
+    for (text, item) in
+        [("stop", "stop"), ("true", "\"true\""), ("Null", "\"Null\""), ("0x1F", "\"0x1F\"")]
+    {
+        let value = json!({"id": "a", "provider": "openai", "params": {"stopSequences": text}});
+        let help = Shape::of::<Model>().problems(&value).remove(0).help;
+        assert_eq!(help, Some(format!("write it as a list: `[{item}]`")));
+    }
+}
+
+#[test]
 fn the_whole_value_may_be_at_fault() {
     let lines = [json!([]), json!(null), json!("x"), json!({})]
         .map(|it| format!("{it}\n{}", problems(&it)));
