@@ -223,11 +223,14 @@ fn explain(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
 fn unresolved(schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let mut outside = None;
     let mut dangling = None;
+    // The error names the anchor that does not exist.
+    let is_missing = |anchor: &str| error.to_string().contains(&format!("'{anchor}'"));
     walk::each(schema, "", &mut |pointer, it| {
         let Some(reference) = it.get("$ref").and_then(Value::as_str) else { return };
         let found = (format!("{pointer}/$ref"), reference.to_owned());
         match reference.strip_prefix('#') {
             Some(inside) if inside.is_empty() || schema.pointer(inside).is_some() => {}
+            Some(inside) if !inside.starts_with('/') && !is_missing(inside) => {}
             Some(_) => _ = dangling.get_or_insert(found),
             None if error.to_string().contains(reference) => outside = Some(found),
             None => _ = outside.get_or_insert(found),

@@ -121,6 +121,22 @@ fn references_within_the_schema_and_to_its_own_ids_are_followed() {
 }
 
 #[test]
+fn a_missing_place_is_found_beside_an_anchor() {
+    for (good, bad, pointer) in [
+        ("#id", "#/$defs/nothing", "/properties/b/$ref"),
+        ("#id", "#nothing", "/properties/b/$ref"),
+        ("#nothing", "#id", "/properties/a/$ref"),
+    ] {
+        let schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "properties": {"a": {"$ref": good}, "b": {"$ref": bad}},
+            "$defs": {"id": {"$anchor": "id", "type": "string"}}
+        });
+        assert_eq!(Schema::compile(&schema).unwrap_err().pointer, pointer, "{good} {bad}");
+    }
+}
+
+#[test]
 fn every_violation_is_listed_in_the_order_of_the_value() {
     let schema = json!({
         "type": "object",
