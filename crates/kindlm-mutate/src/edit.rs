@@ -5,9 +5,9 @@ use std::ops::Range;
 use kindlm_types::{Event, Execution, Speaker, ToolCall};
 use serde_json::Value;
 
-/// Returns the execution with another last answer.
+/// Returns the execution with another last answer: the text `output`, and `json` as its structured output.
 ///
-/// The last message of the agent in the events changes too, and also the last turn if its text is the old answer.
+/// The last message of the agent in the events changes too. The last turn changes if its text is the old answer.
 pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Value>) -> Execution {
     let mut mutant = execution.clone();
     if let Some(turn) = mutant.turns.last_mut().filter(|it| it.text == execution.output) {
@@ -26,7 +26,7 @@ pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Valu
     mutant
 }
 
-/// Returns the execution without the tool call at an index.
+/// Returns the execution without the tool call at the index `at`, and without its events.
 ///
 /// Returns `None` if there is no such call, or if there are recorded events that do not show the call.
 pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution> {
@@ -47,7 +47,7 @@ pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution
     Some(mutant)
 }
 
-/// Returns the execution with `call` instead of the tool call at an index.
+/// Returns the execution with `call` instead of the tool call at the index `at`. Both calls have the same id.
 ///
 /// Returns `None` if there is no such call, or if there are recorded events that do not show the call.
 pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Option<Execution> {
@@ -101,9 +101,10 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
     mutant
 }
 
-/// Returns the execution with two neighbouring tool calls in the other order.
+/// Returns the execution with the tool calls at `first` and `first + 1` swapped, and also their events.
 ///
-/// Returns `None` if there are no such calls, or if there are recorded events that do not show both calls.
+/// Of the results, only the first result of each call moves. Returns `None` if there are no such calls, or if there are
+/// recorded events that do not show both calls.
 pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<Execution> {
     let mut mutant = execution.clone();
     execution.tool_calls.get(first + 1)?;

@@ -8,7 +8,7 @@ use crate::Original;
 use crate::choice::Choice;
 use crate::operator::Operator;
 
-/// The file of `add-file`, and its text.
+/// The path and the text of the file that `add-file` adds.
 const ADDED: (&str, &str) = ("unrequested-notes.md", "Notes that the task does not ask for.\n");
 
 pub(crate) static FILES: [Operator; 3] = [

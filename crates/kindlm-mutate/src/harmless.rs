@@ -96,7 +96,8 @@ fn sentence_order(original: &Original<'_>, choice: &mut Choice) -> Option<Execut
 
 fn markdown(original: &Original<'_>, _: &mut Choice) -> Option<Execution> {
     let (text, _) = text_of(original)?;
-    // The longest number is mostly an identifier. It has no unit or currency that the markup would separate from it.
+    // In most texts, the longest number is an identifier. An identifier has no unit or currency that the markup would
+    // separate from the number.
     let number = numbers(text).into_iter().rev().max_by_key(ExactSizeIterator::len)?;
     let is_marked = text.get(..number.start)?.ends_with(['*', '_', '`']);
     let bold = format!("**{}**", text.get(number.clone())?);

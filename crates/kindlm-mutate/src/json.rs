@@ -70,7 +70,8 @@ fn replace(
     Some(with_json(original.execution, &value))
 }
 
-/// Returns the JSON pointers of the values of keys for which `fits` returns true.
+/// Returns the JSON pointers of the values of keys for which `fits` returns true. The items of lists are not included,
+/// but the keys inside of the items are.
 fn places(value: &Value, fits: &dyn Fn(&Value) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];
@@ -105,7 +106,9 @@ fn other_type(value: &Value) -> Value {
     }
 }
 
-/// Returns another value of the same type; for null, a text. A text becomes the text of another case if there is one.
+/// Returns another value of the same type; for null, a text.
+///
+/// A text becomes the text of another case at `place`, if another case has another text there.
 pub(crate) fn other_value(
     value: &Value,
     place: &str,
@@ -130,7 +133,7 @@ pub(crate) fn other_value(
     }
 }
 
-/// Returns a text with another last digit, or else with an addition.
+/// Returns the text with another last digit. A text without digits gets the ending `_other`.
 fn changed(text: &str) -> String {
     let other = crate::prose::other_number(text);
     if other == text { format!("{text}_other") } else { other }

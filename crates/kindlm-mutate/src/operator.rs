@@ -32,11 +32,11 @@ impl<'a> Original<'a> {
 pub struct Operator {
     /// The id, such as `drop-sentence`.
     pub id: &'static str,
-    /// The effect on the behaviour of the agent.
+    /// The family: harmful mutants are worse than the original, and harmless mutants are as good as the original.
     pub family: Family,
     /// The evidence that the operator changes.
     pub evidence: MutatedEvidence,
-    /// The change, as a sentence.
+    /// The change, as a lower-case fragment such as `removes a key`.
     pub summary: &'static str,
     /// For a harmful operator, the kind of check that notices the change. For a harmless operator, the way to make a
     /// check less strict.
@@ -44,7 +44,7 @@ pub struct Operator {
     pub(crate) change: Change,
 }
 
-/// Makes the changed execution; `None` if there is nothing to change.
+/// A function that makes the changed execution; `None` if there is nothing to change.
 type Change = fn(&Original<'_>, &mut Choice) -> Option<Execution>;
 
 impl Operator {

@@ -88,7 +88,9 @@ impl Mutant {
 }
 
 impl Tally {
-    /// Adds a case with the operators of its mutants, and returns its index.
+    /// Adds a case with the operators of its mutants, and returns the index of the case.
+    ///
+    /// `threshold` is the minimum mean score of the case, from 0 to 1. It is `None` if every check must pass.
     pub fn add_case(
         &mut self,
         original: &Execution,
@@ -106,7 +108,9 @@ impl Tally {
         self.cases.len() - 1
     }
 
-    /// Adds a reason why a case, or a part of it, was left out. Equal reasons are added once.
+    /// Adds a reason why a case, or a part of the case, was left out. Equal reasons are added once.
+    ///
+    /// `model` is `None` if the reason applies to every model.
     pub fn leave_out(&mut self, case: &str, model: Option<&str>, reason: impl Into<String>) {
         let (case, model) = (case.to_owned(), model.map(str::to_owned));
         let left_out = LeftOut { case, model, reason: reason.into() };
@@ -115,7 +119,7 @@ impl Tally {
         }
     }
 
-    /// Adds the judged original of a case.
+    /// Adds the judged original of the case at an index. An unknown index is ignored.
     pub fn add_original(&mut self, case: usize, result: &ExecutionResult) {
         let Some(case) = self.cases.get_mut(case) else { return };
         for it in result.results.iter().filter(|it| decides(it)) {
@@ -129,7 +133,9 @@ impl Tally {
         };
     }
 
-    /// Adds a judged mutant: the operator at this index made the mutant from `original`.
+    /// Adds a judged mutant of the case at an index. Unknown indices are ignored.
+    ///
+    /// The operator at the index `operator` made the mutant from `original`.
     pub fn add_mutant(
         &mut self,
         case: usize,
@@ -165,10 +171,10 @@ impl Tally {
             (verdict, failed, alone, errored);
     }
 
-    /// Computes the scores. `min` is the minimum score of the gate.
+    /// Computes the scores. `min` is the minimum score of the gate, from 0 to 1; `None` for no gate.
     ///
-    /// Mutants without a result count as not judged, like all mutants of an original without a result. A case whose
-    /// original does not hold is left out.
+    /// Mutants without a result count as not judged. If an original has no result, all its mutants count as not judged.
+    /// A case whose original does not hold is left out.
     pub fn report(mut self, run: &str, suite: &str, min: Option<f64>) -> MutationReport {
         let (mut kept, failing): (Vec<CaseTally>, Vec<CaseTally>) =
             self.cases.drain(..).partition(|it| !matches!(it.original, Some(Err(_))));

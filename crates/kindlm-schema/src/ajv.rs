@@ -80,7 +80,7 @@ pub(crate) fn first<'e, 'i: 'e>(
     lines.join(", ")
 }
 
-/// Returns the first of several violations as Ajv's list of error objects.
+/// Returns the first of several violations as Ajv's list of error objects. Without violations, the list is empty.
 pub(crate) fn first_json<'e, 'i: 'e>(
     held: Held<'_>,
     errors: impl IntoIterator<Item = &'e ValidationError<'i>>,

@@ -92,7 +92,8 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
 
 /// Returns the first error of the alternative that was probably meant.
 ///
-/// Inside of nested alternatives, the same selection applies. Returns `None` without such an error.
+/// If this error is about nested alternatives, returns the first error of the nested alternative that was probably
+/// meant. Returns `None` without such an error.
 fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
     match choose(error, branches(error)?) {
         Choice::Errors([first, ..]) => Some(closest(first).unwrap_or(first)),
@@ -108,7 +109,7 @@ fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<Jso
     })
 }
 
-/// Returns the pointer of a direct member with a wrong value for a constant.
+/// Returns the pointer of a direct member with a wrong value for a constant: `const`, or `enum` with one value.
 ///
 /// Returns `None` if the branch has no such error.
 fn tag(branch: &[ValidationError<'static>], path: &str) -> Option<String> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::ajv::{self, Held};
 use crate::{branch, formats, walk, words};
 
-/// The most steps of a pattern with backtracking. A text that needs more steps violates the pattern.
+/// The maximum number of steps of a pattern with backtracking. A text that needs more steps violates the pattern.
 const BACKTRACK_LIMIT: usize = 1_000_000;
 
 /// A compiled JSON Schema.

@@ -76,9 +76,9 @@ pub(crate) fn of_texts(options: ValidationOptions<'_>) -> ValidationOptions<'_> 
     })
 }
 
-/// Adds the keywords of an integer format.
+/// Adds the type and the limits of an integer format to a schema, because validators apply `format` only to texts.
 ///
-/// Validators apply `format` only to texts.
+/// Values that are not numbers still conform to the schema.
 pub(crate) fn of_numbers(schema: &mut Map<String, Value>) {
     let format = schema.get("format").and_then(Value::as_str);
     let Some((_, range)) = WHOLE.iter().find(|it| Some(it.0) == format) else { return };
@@ -186,7 +186,7 @@ fn is_fragment(text: &str) -> bool {
 
 /// Returns true for an `http`, `https` or `ftp` address with a public host.
 ///
-/// The host is a name with a dot, or a public IPv4 address.
+/// The host is a name with a dot, or a public IPv4 address. A port has 2 to 5 digits.
 fn is_url(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let rest = ["http://", "https://", "ftp://"].iter().find_map(|it| lower.strip_prefix(it));

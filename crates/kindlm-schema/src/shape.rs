@@ -12,7 +12,7 @@ use crate::branch::{self, Choice};
 use crate::walk;
 use crate::{finish, order, words};
 
-/// The most levels of nested alternatives and references that are examined.
+/// The maximum number of levels of nested alternatives and references that are examined.
 const DEPTH: usize = 16;
 
 /// A compiled schema for a part of the configuration.

@@ -246,7 +246,7 @@ pub(crate) fn found_name(found: &Value) -> &'static str {
 
 /// Returns a value in backticks, shortened to 60 characters.
 ///
-/// Texts have no quotes, and other values are JSON.
+/// A text has no quotes, but an empty text is `""`. Other values are JSON.
 pub(crate) fn quote(value: &Value) -> String {
     let text = match value {
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
