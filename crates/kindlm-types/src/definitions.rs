@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// The schemas are for deserialization, in draft 2020-12.
 pub struct Definitions(SchemaGenerator);
 
-/// Returns the schema of a type; see [`Definitions::of`].
+/// Returns the schema of a type for deserialization; a plain function for tables of schemas.
 pub fn schema_of<T: JsonSchema>(definitions: &mut Definitions) -> Value {
     definitions.of::<T>()
 }

@@ -26,7 +26,8 @@ pub fn duplicate_key(json: &str) -> Option<String> {
 
 /// Returns the first duplicate key for which `is_meant` is true.
 ///
-/// Searches like [`duplicate_key`]. Returns `None` without such a key.
+/// Searches objects at any depth. Returns `None` without such a key, and if the key stands behind a syntax error or is
+/// nested more than 127 levels deep.
 ///
 /// ```
 /// use kindlm_types::duplicate_key_among;
@@ -70,9 +71,9 @@ fn find(json: &str, is_meant: &dyn Fn(&str) -> bool) -> Option<DuplicateKey> {
     found
 }
 
-/// Visitor of any JSON value, which fails at the first relevant duplicate key.
+/// Visitor of any JSON value, which fails at the first duplicate key for which `is_meant` is true.
 ///
-/// The visitor records the location of this key.
+/// The visitor stores this key and its location in `found`.
 struct Once<'f> {
     found: &'f mut Option<DuplicateKey>,
     is_meant: &'f dyn Fn(&str) -> bool,
@@ -96,9 +97,7 @@ impl Once<'_> {
         Once { found: self.found, is_meant: self.is_meant }
     }
 
-    /// Adds the location of a nested value if a duplicate was found inside it.
-    ///
-    /// The location is the key or index in the enclosing value.
+    /// Adds the key or index of a nested value to the location if a duplicate was found inside this value.
     fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
         if let (Err(_), Some(found)) = (&result, self.found.as_mut()) {
             found.above.push(at());

@@ -15,15 +15,16 @@ pub fn number(value: f64) -> String {
 
 /// Formats a number like `number.toFixed(digits)` of ECMAScript.
 ///
-/// `digits` is at most 100; a greater number counts as 100. Exact ties are rounded away from zero. Numbers from 1e21 on
-/// are formatted by [`number`].
+/// `digits` is the number of decimal places; more than 100 counts as 100. Exact ties are rounded away from zero.
+/// Numbers of at least 1e21, infinities and NaN are formatted by [`number`].
 pub fn to_fixed(value: f64, digits: u8) -> String {
     ryu_js::Buffer::new().format_to_fixed(value, digits).to_owned()
 }
 
 /// Formats a number like `number.toPrecision(digits)` of ECMAScript.
 ///
-/// `digits` is clamped to 1..=100. Ties are rounded away from zero. Infinities and NaN are formatted by [`number`].
+/// `digits` is the number of significant digits, clamped to 1..=100. Ties are rounded away from zero. Infinities and
+/// NaN are formatted by [`number`].
 pub fn to_precision(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return number(value);
@@ -95,8 +96,8 @@ pub fn text(value: &Value) -> String {
 
 /// Serializes a value like `JSON.stringify(value, null, indent)` of ECMAScript.
 ///
-/// `indent` is the number of spaces per level; above 10, it is 10. Each entry is on its own line. With an indent of 0,
-/// the output is equal to the output of [`stringify()`].
+/// `indent` is the number of spaces per level; more than 10 counts as 10. Each entry is on its own line. With an indent
+/// of 0, the output has no spaces and no line breaks.
 pub fn stringify_indented(value: &Value, indent: usize) -> String {
     if indent == 0 {
         return stringify(value);
@@ -135,7 +136,7 @@ struct EcmaFormatter;
 
 /// JSON formatter with the indentation and the numbers of JavaScript.
 ///
-/// Only the numbers need code, because [`serde_json::ser::PrettyFormatter`] has the layout of JavaScript.
+/// [`serde_json::ser::PrettyFormatter`] has the layout of JavaScript. Only its notation of numbers differs.
 struct Indented<'a>(serde_json::ser::PrettyFormatter<'a>);
 
 impl serde_json::ser::Formatter for Indented<'_> {

@@ -67,7 +67,7 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// The error message: a lower-case fragment without a full stop.
     pub message: String,
-    /// The advice.
+    /// The advice for the user; `None` without advice.
     pub help: Option<String>,
 }
 
@@ -146,7 +146,7 @@ fn tolerated(one: &str, other: &str) -> usize {
 
 /// Returns up to `most` candidates that are similar to an unknown word.
 ///
-/// Candidates that [`nearest`] accepts come first, except those that are much less similar than the best one.
+/// Candidates that [`nearest`] accepts come first, except those whose distance is more than 1 above the best distance.
 /// Candidates that share a part with the word come next; parts are separated by `-`, `:`, `_` or a space. A part of one
 /// or two characters and the part `not` do not count. Within each group, the most similar candidates come first.
 pub fn nearest_few<'a>(

@@ -2,8 +2,8 @@
 
 /// An exact sum of numbers, which is rounded once at the end.
 ///
-/// The cases of a run finish in any order, on any machine, and their total cost must be the same to the last digit.
-/// The sum of doubles depends on the order: 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1.
+/// The cases of a run finish in any order, but no digit of their total cost may depend on the order. A plain sum of
+/// doubles depends on it: 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1.
 ///
 /// The sum is stored as several non-overlapping numbers, rarely more than four. Each holds the rounding error of an
 /// addition. This is "grow expansion" from J. R. Shewchuk, *Adaptive Precision Floating-Point Arithmetic and Fast

@@ -10,14 +10,15 @@ use crate::{ToolCall, ecma};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CallForm {
-    /// A list of `{ id, type, function: { name, arguments } }`; beside a text, a message with `content` and
-    /// `tool_calls`.
+    /// A list of `{ id, type, function: { name, arguments } }`. If the answer also has a text: a message with
+    /// `content` and `tool_calls`.
     Openai,
-    /// A text: the words of the model and each `tool_use` block as JSON, with an empty line between them.
+    /// A text: the text of the model and each `tool_use` block as JSON, with an empty line between them.
     Anthropic,
     /// A list of parts: `{ text }` and `{ functionCall: { name, args } }`.
     Gemini,
-    /// A list of `{ function: { name, arguments } }`; beside a text, an object with `content` and `tool_calls`.
+    /// A list of `{ function: { name, arguments } }`. If the answer also has a text: an object with `content` and
+    /// `tool_calls`.
     Ollama,
 }
 
@@ -44,7 +45,7 @@ impl CallForm {
 
     fn call(self, call: &ToolCall) -> Value {
         let name = &call.name;
-        // OpenAI's API has the arguments as JSON text. Malformed arguments stay unchanged.
+        // The forms of OpenAI and Ollama have the arguments as JSON text. Malformed arguments stay unchanged.
         let text = || match &call.malformed_arguments {
             Some(text) => text.clone(),
             None if call.arguments.is_null() => "{}".to_owned(),

@@ -21,7 +21,7 @@ pub struct Turn {
     pub user: Option<String>,
     /// The last text of the agent in this turn.
     pub text: String,
-    /// The reason why the text is incomplete; see [`Completeness::unread`].
+    /// The reason why the text is incomplete; `None` if the text is complete.
     pub unread: Option<String>,
     /// The turn's structured output, if the source reports it separately from the text.
     pub output_json: Option<Value>,
@@ -74,7 +74,7 @@ pub struct Execution {
     pub command: Option<CommandEnd>,
     /// The parts of the evidence that were recorded, and those that are missing.
     pub completeness: Completeness,
-    /// The reason why the model stopped at the last request.
+    /// The reason why the model stopped at the last request; `None` if it was not reported.
     pub finish_reason: Option<FinishReason>,
     /// The test case's variables.
     pub vars: Map<String, Value>,
@@ -92,7 +92,7 @@ pub struct Execution {
     ///
     /// [`events`](Self::events) returns these events, or events derived from the texts and tool calls.
     pub recorded_events: Vec<Event>,
-    /// The spans of an instrumented agent.
+    /// The spans of an instrumented agent; `None` for other agents and for models.
     pub trace: Option<Box<Trace>>,
     /// The state of the agent's workspace after the agent finished; `None` without a workspace.
     pub workspace: Option<Box<Workspace>>,
@@ -162,7 +162,7 @@ pub struct Completeness {
 pub struct Written {
     /// The test's `expect` block, as JSON.
     pub expect: Option<Arc<str>>,
-    /// The minimum score of the test.
+    /// The minimum score of the test, from 0 to 1; `None` if the test sets none.
     pub threshold: Option<f64>,
     /// The parameters of the request to the model.
     pub params: Params,
@@ -298,11 +298,11 @@ impl Execution {
         if self.spend.cached { self.spend.paid_usd } else { self.spend.cost_usd }
     }
 
-    /// Returns the minimum of the money spent on the execution in US dollars.
+    /// Returns a lower bound of the money spent on the execution, in US dollars.
     ///
-    /// Returns `None` if nothing is known.
+    /// Returns `None` if no cost is known.
     ///
-    /// If only some events report a cost, the minimum is the sum of these costs and of the earlier attempts.
+    /// If only some events report a cost, the bound is the sum of these costs and of the earlier attempts.
     pub fn spent_at_least(&self) -> Option<f64> {
         let told = || Event::reported_usd(&self.recorded_events).filter(|_| !self.spend.cached);
         let known = self.spent_now().or_else(told);
@@ -381,7 +381,7 @@ pub struct ExecutionResult {
     pub results: Vec<AssertionResult>,
     /// The outcome of the execution.
     pub outcome: Outcome,
-    /// The reason why the execution could not be carried out.
+    /// The reason why the execution could not be carried out; `None` if it was.
     pub error: Option<ExecutionError>,
     /// The cost of judging the execution in US dollars; `None` if a price is not known.
     pub judge_cost_usd: Option<f64>,

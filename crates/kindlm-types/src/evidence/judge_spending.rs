@@ -1,4 +1,4 @@
-//! The money and tokens that each judge took.
+//! The number, tokens and cost of each judge's answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct JudgeSpending {
     pub answers: u64,
     /// The tokens of these answers and their requests.
     pub tokens: u64,
-    /// The known cost in US dollars.
+    /// The known cost of these answers in US dollars.
     pub known_usd: f64,
     /// The number of answers of unknown cost.
     #[serde(default, skip_serializing_if = "is_zero")]

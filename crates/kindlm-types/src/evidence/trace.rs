@@ -31,7 +31,7 @@ pub struct Trace {
 pub struct Span {
     /// The span's id.
     pub span_id: String,
-    /// The id of the enclosing span.
+    /// The id of the enclosing span; absent for a root span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_span_id: Option<String>,
     /// The name of the operation.
@@ -47,7 +47,7 @@ pub struct Span {
     /// The status: 0 unset, 1 ok, 2 error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i64>,
-    /// The error message.
+    /// The message of the status, normally of an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
 }

@@ -63,10 +63,10 @@ impl Default for SpanMapping {
 /// A filter that selects spans. A span must meet all conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpanFilter {
-    /// A regular expression in JavaScript's syntax that must match a part of the span's name.
+    /// A regular expression in JavaScript's syntax that must match a part of the span's name; `None` allows any name.
     pub name_pattern: Option<String>,
     /// The attributes that the span must have, with their values.
     pub attribute_match: BTreeMap<String, String>,
-    /// The minimum duration of the span, in milliseconds.
+    /// The minimum duration of the span, in milliseconds; `None` for no minimum.
     pub min_duration_ms: Option<f64>,
 }

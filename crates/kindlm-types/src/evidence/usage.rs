@@ -22,9 +22,7 @@ pub struct Usage {
     pub cache_write_tokens: Option<u64>,
     /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
     pub partial: bool,
-    /// True if at least one answer reports only a total.
-    ///
-    /// The tokens of its prompt and of its answer are unknown.
+    /// True if at least one answer reports only a total, so that its input and output tokens are unknown.
     pub total_only: bool,
 }
 
@@ -72,7 +70,7 @@ impl Usage {
         Self { cache_write_tokens: tokens, ..self }.without_lone_zero()
     }
 
-    /// Returns the usage minus a part of it.
+    /// Returns the usage minus a part of it. No count falls below 0.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
         Self {
@@ -235,9 +233,7 @@ struct Reported {
     /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
-    /// True if at least one answer reports only a total.
-    ///
-    /// The tokens of its prompt and of its answer are unknown.
+    /// True if at least one answer reports only a total, so that its input and output tokens are unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     total_only: bool,
 }
@@ -297,7 +293,7 @@ impl<'de> Deserialize<'de> for Usage {
             let counted = Self::counted(input, output, total, told.cached_input_tokens);
             return Ok(counted.with_cache_writes(told.cache_write_tokens));
         }
-        // In a partial sum, the missing part is not the total minus the other part.
+        // In a sum that lacks counts, a missing part is not the total minus the other part.
         let (input_tokens, output_tokens) = (input.unwrap_or(0), output.unwrap_or(0));
         Ok(Self {
             input_tokens,

@@ -77,7 +77,8 @@ pub struct JudgeQuestion {
     pub sample: u32,
     /// The temperature, from 0 to 2; 0 if absent.
     pub temperature: Option<f64>,
-    /// True if an earlier reply to this question was cut off at the token limit. The limit is then at most doubled.
+    /// True if an earlier reply to this question was cut off at the token limit. The limit of this reply is then higher,
+    /// at most twice as high.
     pub after_cut: bool,
     /// The length in bytes of the start of `user` that is equal in questions about other outputs.
     pub shared: usize,
@@ -135,7 +136,7 @@ pub struct JurorSample {
 impl JurorSample {
     /// Returns a question with the model, the sample number and the temperature of this juror.
     ///
-    /// Only questions to judges change. A question with its own model or temperature keeps it.
+    /// Only questions to judges change. A model or temperature that the question already has stays.
     #[must_use]
     pub fn put(&self, question: Question) -> Question {
         match question {
@@ -273,7 +274,7 @@ impl Answers {
         Arc::make_mut(&mut self.by_question).insert(question.key(), Arc::new(answer));
     }
 
-    /// Returns the answers of one juror. A lookup then changes its question with [`JurorSample::put`] first.
+    /// Returns a copy for one juror: each lookup first changes its question with [`JurorSample::put`].
     #[must_use]
     pub fn for_juror(&self, juror: &JurorSample) -> Self {
         Self { juror: Some(juror.clone()), ..self.clone() }

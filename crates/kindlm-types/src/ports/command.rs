@@ -10,7 +10,7 @@ use crate::{BoxFuture, Coverage, Event, ProviderError, ToolCall};
 /// A command to run: an agent under test, or a command in a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
-    /// The command line, for `sh -c`. Variables are already quoted into it.
+    /// The command line, for `sh -c`. It already contains the test's variables, quoted for the shell.
     pub command_line: String,
     /// The time limit.
     pub timeout: Duration,

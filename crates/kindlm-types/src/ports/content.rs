@@ -1,7 +1,7 @@
 //! Parts of messages that are not only text: images, sounds and files.
 //!
-//! The data of a part is in memory once, and is never serialized. Journals, reports and baselines get the name, media
-//! type, size and SHA-256 of it.
+//! The data of a part is in memory once, and is never serialized. Journals, reports and baselines have the name, media
+//! type, size and SHA-256 of the part instead.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,10 +75,10 @@ pub struct Media {
     /// The address, which the provider gets; KindLM never requests it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The size of the data in bytes; `None` for an address.
+    /// The size of the data in bytes; `None` for a media with an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// The SHA-256 of the data; `None` for an address.
+    /// The SHA-256 of the data, in lower-case hex; `None` for a media with an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The data in Base64.
@@ -136,7 +136,8 @@ impl Media {
         Self { kind, media_type, name: name.into(), url, size, sha256, data }.with_bytes(bytes)
     }
 
-    /// Creates a media with an address. The media type is known if the path has a known extension.
+    /// Creates a media with an address. The media type comes from the extension of the path; an unknown extension gives
+    /// `None`.
     pub fn of_url(kind: MediaKind, url: impl Into<String>) -> Self {
         let url = url.into();
         let path = url.split(['?', '#']).next().unwrap_or_default();
@@ -170,12 +171,12 @@ impl Media {
         Self { kind, name: name.to_owned(), ..self.clone() }
     }
 
-    /// Returns the data in Base64; `None` for an address and for a record.
+    /// Returns the data in Base64; `None` for a media with an address or loaded from a record.
     pub fn data(&self) -> Option<&str> {
         self.data.as_ref().map(|it| &*it.0)
     }
 
-    /// Returns the data as a `data:` URL, or else the address; `None` for a record.
+    /// Returns the data as a `data:` URL, or else the address; `None` without both, as after loading from a record.
     pub fn address(&self) -> Option<String> {
         match self.data() {
             Some(data) => {
@@ -208,7 +209,7 @@ impl Media {
 
 /// A part in the form of the provider's API, such as `{"type": "image_url", "image_url": {"url": "…"}}`.
 ///
-/// Long data in it is sent, but never serialized: records have its size and SHA-256 instead.
+/// Long data in the part is sent, but never serialized: records have the size and SHA-256 of the data instead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "Value", into = "Value")]
 pub struct RawPart {
@@ -345,7 +346,7 @@ impl ContentPart {
     }
 }
 
-/// The length of the shortest text that may be data. Shorter data is recorded.
+/// The minimum length, in bytes, of a text that may count as data. Shorter texts are recorded unchanged.
 const SHORTEST_DATA: usize = 256;
 
 /// Returns a short text that replaces long Base64 data in records: `data:image/png;base64,(70 bytes, sha256 …)`.
@@ -366,9 +367,10 @@ pub fn shortened_data(text: &str) -> Option<(String, u64)> {
     Some((format!("{prefix}({} bytes, sha256 {sum})", bytes.len()), bytes.len() as u64))
 }
 
-/// Decodes Base64 in the usual or the URL-safe alphabet, with or without padding, and in lines of equal length.
+/// Decodes Base64 in the usual or the URL-safe alphabet, with or without padding, in one or several lines.
 ///
-/// Returns `None` for other texts. Lines of different lengths are a text, such as a list of words.
+/// All lines must have equal lengths, but the last one may be shorter. Returns `None` for other texts, such as a list
+/// of words.
 fn decode_base64(data: &str) -> Option<Vec<u8>> {
     let data = data.trim();
     let lines: Vec<&str> = data.lines().collect();
@@ -382,7 +384,7 @@ fn decode_base64(data: &str) -> Option<Vec<u8>> {
     encodings.iter().find_map(|it| it.decode(joined.as_bytes()).ok())
 }
 
-/// Returns a value for records, with the size and SHA-256 of long data in place of the data, at every level.
+/// Returns a value for records: at every level, the size and SHA-256 of long data replace the data.
 pub fn without_long_data(value: &Value) -> Value {
     recorded(value, &mut 0)
 }

@@ -12,7 +12,8 @@ pub trait Files: Send + Sync {
     /// must not be read.
     fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
 
-    /// Reads a file that need not be text. Fails like [`read`](Self::read), and if the file has more bytes than `limit`.
+    /// Reads a file that need not be text. Fails if the file cannot be read, must not be read, or has more bytes than
+    /// `limit`.
     ///
     /// The default implementation reads text files only.
     fn read_bytes(&self, path: &str, limit: u64) -> Result<Vec<u8>, FileError> {
@@ -30,8 +31,8 @@ pub trait Files: Send + Sync {
 
     /// Returns the kind of the file or folder at a path, and a digest of its contents.
     ///
-    /// `.git` and `.kindlm` are omitted. If a limit is exceeded, the function fails without reading the contents. The
-    /// default implementation always fails.
+    /// `.git` and `.kindlm` are omitted. Fails if the path cannot be read. Also fails if a limit is exceeded, without
+    /// reading the contents. The default implementation always fails.
     fn tree(&self, path: &str, _limits: TreeLimits) -> Result<FileTree, FileError> {
         let message = "folders are not read here".to_owned();
         Err(FileError::Other { path: path.to_owned(), message })

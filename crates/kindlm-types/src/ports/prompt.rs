@@ -150,7 +150,7 @@ pub struct ToolSpec {
     pub parameters: Option<Value>,
 }
 
-/// The model's choice in calling tools.
+/// The setting that allows, requires or forbids tool calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolChoice {
@@ -186,10 +186,10 @@ pub struct Prompt {
     /// Tools that the model may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
-    /// The choice in calling tools; the provider's default if absent.
+    /// The setting that allows, requires or forbids tool calls; the provider's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// The required format of the answer.
+    /// The required format of the answer; any format if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
     /// The index of this answer among several independent answers to the same request, from 0.
@@ -268,7 +268,7 @@ impl FinishReason {
     ///
     /// Returns `None` if the answer is complete, or if the name of the finish reason is unknown.
     ///
-    /// The names that vendors and frameworks use for failures are included.
+    /// The names that vendors and frameworks use for failures, such as `error` or `cancelled`, give a reason.
     pub fn broke_off(&self) -> Option<String> {
         const WRONG: [&str; 14] = [
             "error",

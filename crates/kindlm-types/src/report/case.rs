@@ -116,7 +116,7 @@ pub struct CaseResult {
     pub pass_rate: f64,
     /// The number of repeats that were executed.
     pub repeats: u32,
-    /// The number of repeats that could not be executed or judged.
+    /// The number of repeats with the outcome `errored`: they could not be executed or judged.
     pub errored_repeats: u32,
     /// The scores of each check, in order of first appearance.
     pub scores: Vec<ScoreSummary>,
@@ -126,7 +126,7 @@ pub struct CaseResult {
     pub failure_codes: Vec<FailureCode>,
     /// The numbers of checks that passed, and of checks that were judged.
     pub checks: CheckCounts,
-    /// The mean latency in milliseconds over the repeats that measured one.
+    /// The mean latency in milliseconds over the repeats that measured one; `None` without such repeats.
     ///
     /// Cached replies and aborted executions are excluded.
     pub latency_avg_ms: Option<f64>,
@@ -181,13 +181,13 @@ impl CaseResult {
         kindlm_stats::Tally::new(held, held + failed).ok()
     }
 
-    /// Returns the number of planned repeats that will not be carried out, with or without a decision.
+    /// Returns the number of planned repeats that were not executed; 0 if the number of repeats is fixed.
     pub fn unneeded_repeats(&self) -> u64 {
         let planned = self.early_end.map_or(0, |it| u64::from(it.max));
         planned.saturating_sub(self.executions.len() as u64)
     }
 
-    /// Returns the number of repeats that an early end made unnecessary.
+    /// Returns the number of repeats that an early decision made unnecessary; 0 without a decision.
     pub fn saved_repeats(&self) -> u64 {
         let decided = self.early_end.filter(|it| it.decision.is_some());
         let max = decided.map_or(0, |it| u64::from(it.max));

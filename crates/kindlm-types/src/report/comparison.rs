@@ -1,6 +1,6 @@
 //! The comparison of two runs of a suite.
 //!
-//! The same types are the JSON form of the comparison.
+//! The types of this module are also the JSON form of the comparison.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,8 @@ pub struct Comparison {
     pub after: ComparedRun,
     /// The result of the comparison.
     pub verdict: ComparisonVerdict,
-    /// The accepted rate of false alarms, above 0 and below 1: without a change, a regression is reported this often.
+    /// The accepted rate of false alarms, above 0 and below 1. Without a change, a regression is reported at most this
+    /// often.
     pub alpha: f64,
     /// The pass rates of the compared cases; absent if no case can be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +100,7 @@ impl PassRate {
 pub struct RateChange {
     /// The pass rate of the reference.
     pub before: PassRate,
-    /// The pass rate that is measured against it.
+    /// The pass rate of the run that is measured against the reference.
     pub after: PassRate,
     /// The number of compared cases.
     pub cases: u64,
@@ -138,7 +139,7 @@ pub struct CaseChange {
 }
 
 impl CaseChange {
-    /// Returns the pass rate after minus the pass rate before; `None` if one of them is unknown.
+    /// Returns the pass rate after minus the pass rate before, from -1 to 1; `None` if one of them is unknown.
     pub fn difference(&self) -> Option<f64> {
         Some(self.after?.rate - self.before?.rate)
     }
@@ -154,7 +155,7 @@ pub enum CaseChangeKind {
     Fix,
     /// The pass rate changed; the repeats of this case alone cannot exclude chance.
     Changed,
-    /// The pass rate is the same.
+    /// The pass rate is equal in both runs.
     Unchanged,
     /// The case was not run before.
     New,
@@ -198,7 +199,7 @@ pub struct AssertionChange {
     pub label: Option<String>,
     /// The pass rates, with the p value of this assertion alone.
     pub change: RateChange,
-    /// The p value, adjusted for the number of assertions.
+    /// The p value of the change, adjusted for the number of assertions.
     pub adjusted_p_value: f64,
 }
 

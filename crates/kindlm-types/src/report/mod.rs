@@ -67,7 +67,7 @@ pub struct SuiteInfo {
     pub project: String,
     /// The suite's name.
     pub name: String,
-    /// The suite's purpose.
+    /// The suite's purpose; `None` if the suite has no `description`.
     pub description: Option<String>,
     /// The suite's own tags.
     pub tags: Vec<String>,
@@ -107,13 +107,13 @@ pub struct PromptInfo {
 pub struct AssertionSetInfo {
     /// The set's name; `prompts.<name>` for assertions that are defined in a prompt.
     pub name: String,
-    /// The user's version label for the set.
+    /// The user's version label for the set; `None` without a label.
     pub version: Option<String>,
     /// The digest of the set's assertions.
     pub digest: String,
     /// The number of assertions in the set.
     pub assertions: u64,
-    /// The file that the set is loaded from, relative to the config file.
+    /// The file that the set is loaded from, relative to the config file; `None` for a set inside the config file.
     pub file: Option<String>,
 }
 
@@ -150,7 +150,7 @@ pub struct ShardInfo {
     pub index: u32,
     /// The number of shards.
     pub count: u32,
-    /// The digest of the tests and their models, which is the same for all shards of one run.
+    /// The digest of the tests and their models, which is equal in all shards of one run.
     pub plan_digest: String,
     /// The number of results of the whole run: test cases × models.
     pub cases: u64,
@@ -161,15 +161,15 @@ pub struct ShardInfo {
 /// The `compliance` block of the suite: the system under test.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComplianceInfo {
-    /// `eu-ai-act` or `custom`.
+    /// The framework of rules: `eu-ai-act` or `custom`.
     pub framework: String,
     /// The name of the system under test.
     pub system_name: Option<String>,
     /// The version of the system under test.
     pub system_version: Option<String>,
-    /// `high`, `limited` or `minimal`.
+    /// The risk level of the system: `high`, `limited` or `minimal`.
     pub risk_level: Option<String>,
-    /// The operator.
+    /// The operator of the system.
     pub operator: Option<String>,
     /// The provider of the system.
     pub provider: Option<String>,
@@ -221,7 +221,7 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     ///
     /// The metrics of a shard cover only the shard.
     pub derived: Vec<DerivedMetric>,
-    /// The system under test, as described in the suite.
+    /// The system under test, as described in the suite; `None` without a `compliance` block.
     pub compliance: Option<ComplianceInfo>,
     /// Warnings for the user: outdated prices, features that have no effect yet.
     pub warnings: Vec<String>,
@@ -303,10 +303,9 @@ impl<Cases: CaseSource + ?Sized> Report<Cases> {
         self.each_where(|_| true)
     }
 
-    /// Returns the cases whose [`CaseMark`] satisfies `wanted`, in the order of the plan. A case that cannot be loaded
-    /// is an error.
+    /// Returns the cases whose [`CaseMark`] satisfies `wanted`, in the order of the plan. Other cases are not loaded.
     ///
-    /// Other cases are not loaded.
+    /// A wanted case that cannot be loaded is an error.
     pub fn each_where(
         &self,
         wanted: impl Fn(CaseMark<'_>) -> bool,

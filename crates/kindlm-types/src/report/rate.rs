@@ -10,9 +10,9 @@ use crate::ecma;
 /// A count out of a total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateCount {
-    /// The count.
+    /// The number of results that count, such as passes; at most `total`.
     pub count: u64,
-    /// The total.
+    /// The number of all results, such as passes and failures.
     pub total: u64,
 }
 
@@ -27,9 +27,9 @@ impl RateCount {
 /// A count out of a total, with the confidence interval of the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MeasuredRate {
-    /// The count.
+    /// The number of results that count, such as passes; at most `total`.
     pub count: u64,
-    /// The total.
+    /// The number of all results, such as passes and failures.
     pub total: u64,
     /// The 95% confidence interval of the rate; `None` if the total is 0.
     pub interval: Option<Interval>,

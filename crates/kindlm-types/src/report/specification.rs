@@ -23,7 +23,7 @@ pub struct FileDigest {
     pub sha256: String,
 }
 
-/// The specification of a test case, which is the same for all its models.
+/// The specification of a test case, for all its models.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TestInfo {
@@ -32,7 +32,7 @@ pub struct TestInfo {
     /// The digest of the test case's input and checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The name of the prompt in the suite.
+    /// The name of the prompt in the suite; absent for a test without a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The number of repeats on each model.
@@ -56,20 +56,20 @@ pub struct CheckInfo {
     pub assertion: String,
     /// The label of the check in the results.
     pub label: String,
-    /// The configuration as JSON, if the label does not contain all of it; the digest of a long one.
+    /// The configuration as JSON, or its digest if it is long; absent if the label contains all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     /// The turn of a conversation that is checked; absent for the whole execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
-    /// The effect of a failure on the execution.
+    /// The severity, which decides the effect of a failure on the execution.
     pub severity: Severity,
     /// The class of the check: judged by a rule or by a model.
     pub class: Class,
     /// The threshold that decides the verdict; absent if no threshold decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// The reason why the check is skipped.
+    /// The reason why the check is skipped; absent if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
 }
@@ -105,10 +105,10 @@ pub struct JudgeCalibration {
     /// Cohen's kappa, from -1 to 1; absent if it is undefined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
-    /// The lower end of the 95% confidence interval of kappa.
+    /// The lower end of the 95% confidence interval of kappa, from -1 to 1; absent if it is undefined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// The upper end of the interval.
+    /// The upper end of the 95% confidence interval of kappa, from -1 to 1; absent if it is undefined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// The share of labelled outputs on which the judges and people agree, from 0 to 1.
@@ -117,7 +117,7 @@ pub struct JudgeCalibration {
     pub labels: u64,
     /// The time when the judges were asked, in RFC 3339.
     pub calibrated_at: String,
-    /// The reason why the calibration no longer holds: a watch found that a judge has changed.
+    /// The reason why the calibration no longer holds: a watch found that a judge has changed. Absent without an alarm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
 }

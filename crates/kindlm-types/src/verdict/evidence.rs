@@ -24,14 +24,14 @@ pub enum ResultEvidence {
     },
     /// Places in a text that were found.
     Matches {
-        /// The text in which they were found.
+        /// The text that was searched.
         of: CheckedText,
-        /// The places, in the order of the text.
+        /// The places that were found, in the order of the text.
         spans: Vec<TextSpan>,
     },
     /// Texts or values that were looked for and not found.
     Absent {
-        /// The text in which they were looked for.
+        /// The text that was searched.
         of: CheckedText,
         /// The texts, patterns or names, as in the suite.
         expected: Vec<String>,
@@ -92,7 +92,7 @@ pub enum ResultEvidence {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unit: Option<String>,
     },
-    /// The reason in words, from a script, a service or a judge that gave nothing else.
+    /// The reason in words, from a script, a service or a judge that gave no other evidence.
     Reason {
         /// The reason.
         text: String,

@@ -101,7 +101,7 @@ pub enum CodeFamily {
 impl FailureCode {
     /// The provider did not answer in time, or the answer took longer than allowed.
     pub const PROVIDER_TIMEOUT: Self = Self::new("PROVIDER_TIMEOUT");
-    /// The provider rejected the credentials.
+    /// The credentials for a provider are missing, or the provider rejected them.
     pub const PROVIDER_AUTH_FAILED: Self = Self::new("PROVIDER_AUTH_FAILED");
     /// Any other error of a provider.
     pub const PROVIDER_ERROR: Self = Self::new("PROVIDER_ERROR");
@@ -162,7 +162,7 @@ pub enum Verdict {
     Fail {
         /// The kind of failure.
         code: FailureCode,
-        /// The expected and the actual value.
+        /// The message, with the expected and the actual value.
         message: String,
     },
     /// The check could not be decided.
@@ -247,7 +247,7 @@ pub enum Class {
 pub enum Outcome {
     /// All checks held. With a `threshold`, the mean score reached it. A case needs the pass rate `passRateMin`.
     Passed,
-    /// As passed, but a soft check failed.
+    /// The conditions of `Passed` hold, but a soft check failed.
     Scored,
     /// A gate-severity check failed. With a `threshold`, the mean score is below it. The pass rate of a case is below
     /// `passRateMin`, or its repeats ended without a decision.

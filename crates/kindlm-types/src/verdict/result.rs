@@ -42,13 +42,13 @@ pub struct AssertionResult {
     ///
     /// Scripts cannot set this field.
     pub decides_score: bool,
-    /// The named score that this check contributes to.
+    /// The name of the score that this check contributes to; `None` without a name.
     pub metric: Option<String>,
     /// The turn of a conversation that was checked; `None` for the whole execution.
     pub turn: Option<String>,
     /// The reason for the verdict, such as a judge's reasoning.
     pub reasoning: Option<String>,
-    /// The underlying failure code, if an errored check has its own code. Example: the code of a provider error.
+    /// The failure code of the error behind an errored check, such as the code of a provider error.
     pub cause: Option<FailureCode>,
     /// The facts about the judgement, if a model judged. Boxed, because most checks have none.
     pub judging: Option<Box<Judging>>,
@@ -84,7 +84,7 @@ pub struct NamedScore {
     pub name: String,
     /// The score: any finite number.
     pub score: Score,
-    /// The weight in the mean of this name.
+    /// The weight in the mean of all scores with this name; 1 if absent.
     #[serde(default = "one")]
     pub weight: f64,
 }
@@ -224,16 +224,14 @@ impl AssertionResult {
             || self.parts().iter().any(Self::failed_by_provider)
     }
 
-    /// Sets the underlying failure code.
+    /// Sets the failure code of the error behind an errored check.
     #[must_use]
     pub fn with_cause(mut self, cause: FailureCode) -> Self {
         self.cause = Some(cause);
         self
     }
 
-    /// Returns the facts about the judgement for changes.
-    ///
-    /// Creates empty facts if the result has no facts.
+    /// Returns a mutable reference to the facts about the judgement. Adds empty facts if the result has none.
     pub fn judging_mut(&mut self) -> &mut Judging {
         self.judging.get_or_insert_default()
     }

@@ -6,7 +6,8 @@ use crate::{AssertionResult, NamedScore, Score};
 ///
 /// Returns `None` if no check has a score, all weights are 0, or the sum overflows. Skipped and errored checks have no
 /// score.
-/// The score is 0 if a comparison that [decides the score](AssertionResult::decides_score) did not select the output.
+///
+/// The mean is 0 if a comparison that [decides the score](AssertionResult::decides_score) did not select the output.
 pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
     if results.iter().any(AssertionResult::rejects_output) {
         return Some(0.0);

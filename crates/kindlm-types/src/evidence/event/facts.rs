@@ -25,8 +25,8 @@ pub struct Facts<'e> {
     pub errors: Vec<&'e str>,
     /// The minimum number of model answers.
     ///
-    /// Each message of the agent counts as one answer. Calls and questions to a person without such a message count as
-    /// one answer, up to the next result or user message.
+    /// Each message of the agent is one answer, with the calls and questions to a person that follow it. Calls and
+    /// questions without a message are one answer until the next result or user message.
     pub answers: usize,
     /// The number of times that the agent compacted its conversation history.
     pub compactions: usize,
@@ -94,8 +94,7 @@ impl ActionState {
 impl ActionState {
     /// Returns true if a result with this status replaces the state.
     ///
-    /// The worst of several results of one call counts; of equally bad results, the last one. A call that failed once has
-    /// failed.
+    /// If a call has several results, the worst one counts. The last of equally bad results replaces the earlier ones.
     fn may_become(self, status: ActionStatus) -> bool {
         let badness = |it| match it {
             ActionStatus::Completed => 0,
@@ -133,7 +132,9 @@ impl Action<'_> {
         self.output.filter(|_| self.kind == ToolKind::Shell).and_then(exit_code)
     }
 
-    /// Returns true if the tool, or the command that it ran, failed. A rejected call has not failed.
+    /// Returns true if the tool, or the command that it ran, failed.
+    ///
+    /// False for rejected calls and for calls without a result.
     pub fn has_failed(&self) -> bool {
         match self.state {
             ActionState::Ended(ActionStatus::Failed) => true,

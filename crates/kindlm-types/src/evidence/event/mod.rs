@@ -249,7 +249,7 @@ impl Event {
         }
     }
 
-    /// Returns the recorded tool calls in order, each with its result if one was recorded.
+    /// Returns the recorded tool calls in order, each with its output if one was recorded.
     ///
     /// Results without a recorded call are omitted.
     pub fn tool_calls(events: &[Self]) -> Vec<crate::ToolCall> {

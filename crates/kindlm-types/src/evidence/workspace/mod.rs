@@ -198,7 +198,7 @@ pub struct CommandRan {
     /// The duration in milliseconds.
     #[serde(default)]
     pub duration_ms: f64,
-    /// The reason why the command did not finish.
+    /// The reason why the command did not finish; absent if it finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

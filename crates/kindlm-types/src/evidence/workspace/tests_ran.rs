@@ -20,9 +20,9 @@ pub struct TestsRan {
     /// The individual tests, in the order of the report.
     #[serde(default)]
     pub tests: Vec<TestRan>,
-    /// The reason why the report is not reliable.
+    /// The reason why the report is not reliable; absent if it is.
     ///
-    /// The report is missing or unreadable, names no test, or contradicts the exit code.
+    /// An unreliable report is missing or unreadable, names no test, or contradicts the exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -35,10 +35,10 @@ pub struct TestRan {
     pub name: String,
     /// The status of the test.
     pub status: TestStatus,
-    /// The failure message of the test runner.
+    /// The failure message of the test runner; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The duration in milliseconds.
+    /// The duration in milliseconds; absent if the report has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
 }

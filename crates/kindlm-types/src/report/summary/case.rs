@@ -56,7 +56,9 @@ pub struct ErrorFinding<'a> {
 }
 
 impl ExecutionResult {
-    /// Returns the weighted mean of the scores of the checks. `None` if there is no such mean; see [`weighted_score`].
+    /// Returns the weighted mean of the scores of the checks, as [`weighted_score`] computes it.
+    ///
+    /// Returns `None` if no check has a score, if all weights are 0, or if the sum overflows.
     pub fn score(&self) -> Option<f64> {
         weighted_score(&self.results)
     }
@@ -103,7 +105,7 @@ impl CaseResult {
         counts
     }
 
-    /// Returns the mean of the share of passed checks over the repeats.
+    /// Returns the mean of the share of passed checks over the repeats, from 0 to 1.
     ///
     /// Returns `None` if nothing was checked.
     pub fn passed_share(&self) -> Option<f64> {
@@ -189,7 +191,7 @@ impl CaseResult {
         because("not run", self.errors().first().map(|it| it.error.message()))
     }
 
-    /// Returns the first repeat that was refused, filtered or cut off, or that reached `maxTurns`.
+    /// Returns the first repeat whose answer was refused, filtered or cut off, or that reached `maxTurns`.
     ///
     /// Returns `None` without such a repeat. The repeat's checks may have passed only because the answer is short.
     pub fn curtailed(&self) -> Option<&ExecutionResult> {

@@ -34,7 +34,7 @@ pub struct SuiteTotals {
     pub failed: u64,
     /// The number of failed cases whose repeats ended without a decision. They are part of `failed`.
     pub undecided: u64,
-    /// The number of repeats that were unnecessary, because the others decided.
+    /// The number of repeats that were not executed, because earlier repeats had decided the outcome.
     pub saved_repeats: u64,
     /// The number of cases that could not be executed or judged.
     pub errored: u64,
@@ -102,7 +102,7 @@ pub struct ModelTotals {
     pub cost_usd: Option<Percentiles>,
     /// The distributions of the latency, the tokens and the cost; empty if nothing was measured.
     ///
-    /// The ranges of a quantity are the same for all models of a report.
+    /// For each quantity, all models of a report have equal ranges.
     pub distributions: Vec<Distribution>,
     /// The totals of the model's named scores, in order of first appearance.
     pub named_scores: Vec<NamedTotal>,

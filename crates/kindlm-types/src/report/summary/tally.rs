@@ -21,9 +21,9 @@ use crate::{
 /// appearance follow the plan. If there are more than 500 causes of failures, the listed causes depend on the order of
 /// observation. The failures of the other causes are only counted.
 ///
-/// The size depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes, of which
-/// at most 500 are kept. For the intervals of rates and the differences of models, it also depends on the numbers of
-/// clusters and cases, unless the cases are [independent](Self::of_independent_cases).
+/// The size depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes (at most
+/// 500). It also depends on the numbers of clusters and cases, which the intervals of rates and the differences of
+/// models need, unless the cases are [independent](Self::of_independent_cases).
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// True if no two cases belong to the same cluster.
@@ -574,7 +574,7 @@ pub(super) mod tests {
             let parts = [summary.totals, summary.tags[0].totals, summary.models[0].totals];
             parts.map(|it| format!("{:.3}", it.held_interval.unwrap().low))
         };
-        // 20 of 20 and 1 of 1.
+        // The lower ends of the intervals of 20 of 20 and of 1 of 1.
         let (twenty, one) = ("0.839", "0.207");
         assert_eq!(low(1, None), [twenty; 3]);
         assert_eq!(low(2, None), [twenty; 3]);
