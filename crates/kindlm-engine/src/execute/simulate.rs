@@ -72,10 +72,13 @@ fn matches(response: &SimulatedResponse, arguments: &Value) -> bool {
 
 /// Returns true if two values are deeply equal.
 ///
-/// The order of keys and the notation of numbers (`1`, `1.0`) do not matter.
+/// The order of keys and the notation of numbers (`1`, `1.0`) do not matter. Two integers are compared exactly, even if
+/// a float cannot hold them.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),
+        (Value::Number(x), Value::Number(y)) => {
+            x == y || (x.is_f64() || y.is_f64()) && x.as_f64() == y.as_f64()
+        }
         (Value::Array(x), Value::Array(y)) => {
             x.len() == y.len() && x.iter().zip(y).all(|(x, y)| equal(x, y))
         }
@@ -83,5 +86,21 @@ fn equal(a: &Value, b: &Value) -> bool {
             x.len() == y.len() && x.iter().all(|(key, x)| y.get(key).is_some_and(|y| equal(x, y)))
         }
         _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_beyond_the_precision_of_floats_differ() {
+        for (when, arguments, expected) in [
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64), false),
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_993_u64), true),
+            (json!([1, { "a": 2.0 }]), json!([1.0, { "a": 2 }]), true),
+        ] {
+            assert_eq!(equal(&when, &arguments), expected, "{when} and {arguments}");
+        }
     }
 }
