@@ -141,6 +141,10 @@ impl From<RecordedToolCall> for kindlm_types::ToolCall {
     fn from(call: RecordedToolCall) -> Self {
         // OpenAI's API serializes the arguments as a JSON string.
         let (arguments, malformed_arguments) = match call.arguments {
+            // Some models send an empty text or `null` for no arguments.
+            Value::String(text) if matches!(text.trim(), "" | "null") => {
+                (Value::Object(Map::new()), None)
+            }
             Value::String(text) => match serde_json::from_str(&text) {
                 Ok(arguments @ Value::Object(_)) => (arguments, None),
                 _ => (Value::Null, Some(text)),

@@ -97,6 +97,24 @@ fn every_field_of_a_record_is_optional_and_no_key_is_lost() {
 }
 
 #[test]
+fn an_empty_text_is_no_arguments() {
+    for (arguments, expected, malformed) in [
+        (json!(r#"{"x": 1}"#), json!({"x": 1}), None),
+        (json!(""), json!({}), None),
+        (json!(" \n"), json!({}), None),
+        (json!("null"), json!({}), None),
+        (json!("{"), Value::Null, Some("{")),
+        (json!("[1]"), Value::Null, Some("[1]")),
+    ] {
+        let given = json!({"tool_calls": [{"name": "f", "arguments": arguments}]});
+        let record: Record = serde_json::from_value(given).unwrap();
+        let call = ToolCall::from(record.tool_calls[0].clone());
+        assert_eq!(call.arguments, expected, "{arguments}");
+        assert_eq!(call.malformed_arguments.as_deref(), malformed, "{arguments}");
+    }
+}
+
+#[test]
 fn every_conformance_vector_is_a_record() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance/kindlm");
     let mut count = 0;
