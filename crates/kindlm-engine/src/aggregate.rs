@@ -9,9 +9,9 @@ use kindlm_types::{
 
 use crate::checks::{Check, checks};
 
-/// The tolerance for comparing numbers.
+/// The tolerance for comparing scores, rates and amounts.
 ///
-/// With it, the average of 0.7, 0.8 and 0.9 equals 0.8.
+/// With this tolerance, the average of 0.7, 0.8 and 0.9 reaches a threshold of 0.8.
 pub(crate) const TOLERANCE: f64 = 1e-9;
 
 /// The reason why repeats could not be aggregated.

@@ -120,7 +120,9 @@ impl Budget {
         }
     }
 
-    /// Reserves money for the first attempt of a call; see [`Self::reserve`].
+    /// Waits until the budget allows the first attempt of a call, and reserves its maximum cost.
+    ///
+    /// Fails with the reason if the budget is exhausted.
     pub(crate) async fn pay(&self, usd: f64) -> Result<Paid<'_>, String> {
         let last = self.reserve(usd).await?;
         Ok(Paid { budget: self, last, lost: Mutex::default() })
@@ -158,7 +160,7 @@ impl Budget {
 
     /// Reserves money if the budget allows it; `None` if the caller must wait for in-flight requests.
     ///
-    /// Returns an error if the budget is exhausted. If no in-flight request can free money, this marks the budget as
+    /// Returns an error if the budget is exhausted. If no in-flight request can free money, the budget becomes
     /// exhausted.
     fn try_reserve(&self, usd: f64) -> Option<Result<Reservation<'_>, String>> {
         if let Some(reason) = self.exhausted() {

@@ -61,7 +61,8 @@ pub struct TestCase {
     /// On each model and in each repeat, the cases of a history are carried out one after another. Each of them gets the
     /// exchanges of the earlier cases as the variable [`HISTORY`]. A case of a history belongs to no comparison group.
     pub history: Option<Arc<str>>,
-    /// The name of a variable of the later cases of the history, whose value is the output of this case.
+    /// The name of a variable of the later cases of the history, whose value is the output of this case; `None` for
+    /// no variable.
     pub stores: Option<Arc<str>>,
     /// The comparison group, if a check of the case [compares](Check::compares) outputs.
     pub compared: Option<Comparison>,
@@ -102,7 +103,7 @@ pub enum Comparison {
     Named(Arc<str>),
 }
 
-/// The kind of a case: what its executions judge.
+/// The kind of a case: the source of the evidence that is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseKind {
     /// The messages of a prompt, sent to each of the case's models.
@@ -182,7 +183,7 @@ pub trait BodySource: fmt::Debug + Send + Sync {
 
     /// Returns the body with these values of variables in place of its own.
     ///
-    /// A source whose input is complete ignores the values.
+    /// A source whose variables are already filled in ignores the values, as this default does.
     fn body_with(&self, _vars: &Map<String, Value>) -> Result<Cow<'_, CaseBody>, BodyError> {
         self.body()
     }
@@ -209,7 +210,7 @@ pub struct CaseBody {
     pub subject: Subject,
     /// The tools that the model may call, with simulated answers.
     pub tools: Arc<[SimulatedTool]>,
-    /// Labelled turns with their own checks.
+    /// The labelled turns with their own checks; empty for a test without a `conversation`.
     pub conversation: Vec<ConversationTurn>,
     /// The maximum number of requests in one execution.
     pub max_turns: u32,
@@ -225,7 +226,7 @@ pub struct CaseBody {
     pub metadata: Map<String, Value>,
     /// The options of the case, for scripts.
     pub options: Map<String, Value>,
-    /// The name of the prompt in the suite.
+    /// The name of the prompt in the suite; `None` without a name.
     pub prompt_name: Option<Arc<str>>,
     /// True if the prompt is written as messages.
     ///

@@ -81,7 +81,9 @@ pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Re
     Ok(whole.with_cases(cases).0)
 }
 
-/// Merges reports like [`merge`], but loads the cases one at a time on request. Fails like `merge`.
+/// Merges reports like [`merge`], but loads the cases one at a time on request.
+///
+/// Fails if the reports are not those of all shards of one run, or if a case cannot be loaded.
 pub fn merge_streamed<Cases: CaseSource>(
     mut parts: Vec<(String, Report<Cases>)>,
     gates: &[Box<dyn Gate>],
@@ -265,8 +267,8 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
 
 /// Returns the data of a suite that all shards of a run share.
 ///
-/// It lacks the tests, and the calibrations of judges. Each machine loads the calibrations from its own folder when its
-/// shard starts.
+/// The result lacks the tests, and the calibrations of judges. Each machine loads the calibrations from its own folder
+/// when its shard starts.
 fn comparable(suite: &SuiteInfo) -> SuiteInfo {
     let judges = suite.judges.iter().map(uncalibrated).collect();
     SuiteInfo { tests: Vec::new(), judges, ..suite.clone() }

@@ -11,7 +11,7 @@ use kindlm_types::{CaseResult, ExecutionResult};
 pub trait Record: Sync {
     /// Returns a stored execution of a case on a model.
     ///
-    /// Returns `None` if the execution must be carried out.
+    /// Returns `None` if the execution must be carried out. Fails if a stored execution cannot be loaded.
     ///
     /// `at` is the position in the plan, and `repeat` the index of the repeat, both from 0. If the execution [is
     /// unjudged](ExecutionResult::is_unjudged), only the judgement is repeated.
@@ -28,7 +28,7 @@ pub trait Record: Sync {
 
     /// Returns the known cost of stored attempts that must be repeated, in US dollars; 0 without such attempts.
     ///
-    /// [`recall`](Self::recall) does not return these attempts.
+    /// [`recall`](Self::recall) does not return these attempts. Fails if the record cannot be read.
     fn spent_before(&self, case: &str, model: &str, repeat: u32) -> Result<f64, RecordError> {
         let _ = (case, model, repeat);
         Ok(0.0)
@@ -63,12 +63,13 @@ pub trait Record: Sync {
 ///
 /// The run then does not hold the executions in memory.
 pub trait ReadRecord: Record {
-    /// Loads the execution at a position of the plan. The execution was stored or recalled in this run.
+    /// Loads the execution at a position of the plan, which was stored or recalled in this run. Fails if it cannot be
+    /// loaded.
     fn read(&self, at: usize) -> Result<ExecutionResult, RecordError>;
 
-    /// Returns the serialized case at a position.
+    /// Returns the serialized case at a position. Fails if it cannot be loaded.
     ///
-    /// Returns `None` if only its executions are available.
+    /// Returns `None` if only the executions of the case are available.
     ///
     /// See [`CaseSource::written`]. `units` are the positions of the executions of the case in the plan.
     ///

@@ -93,9 +93,9 @@ pub struct JudgedCheck {
     pub texts: Vec<Cow<'static, str>>,
     /// The digests of the criteria of all these checks. Empty if the checks have no criteria.
     pub criteria: BTreeSet<String>,
-    /// The location: file, line and column.
+    /// The first location in the suite that uses these judges, as text with file, line and column.
     pub place: String,
-    /// The measured agreement of the judges with people, if it is known.
+    /// The measured agreement of the judges with people; `None` without a calibration.
     pub calibration: Option<JudgeCalibration>,
 }
 

@@ -63,7 +63,7 @@ struct PromptForm {
     is_chat: bool,
     /// The form of tool calls in the output; `None` if calls are no output.
     calls: Option<CallForm>,
-    /// The tools that the case offers, which tell calls of these tools from calls that the API answered.
+    /// The tools that the case offers. Calls of other tools were answered by the API itself.
     tools: Vec<ToolSpec>,
     /// The variable that stores the output.
     stores: Option<Arc<str>>,
@@ -148,7 +148,7 @@ impl<'a> Running<'a> {
         let Some((case, model)) = subject(self.run.suite, unit) else {
             return PromptForm::default();
         };
-        // An error of the body is part of the result of the execution.
+        // If the body cannot be created, the result of the execution has the error.
         let body = case.made_body(vars).ok();
         let simulated = body.iter().flat_map(|it| it.tools.iter().map(|tool| &tool.spec));
         let offered = model.into_iter().flat_map(|it| &*it.offers);
@@ -170,7 +170,7 @@ fn exchange(execution: &Execution, form: &PromptForm) -> Value {
     } else {
         last.clone()
     };
-    // As in promptfoo, `null` is an empty output.
+    // A stored execution has no tools, so the tools of the case are added.
     let restored;
     let whole = if form.calls.is_some() && execution.tools.is_empty() && !form.tools.is_empty() {
         restored = Execution { tools: form.tools.clone(), ..execution.clone() };
@@ -179,6 +179,7 @@ fn exchange(execution: &Execution, form: &PromptForm) -> Value {
         execution
     };
     let output = match output_of_model(whole, form.calls) {
+        // As in promptfoo, `null` is an empty output.
         Value::Null => Value::from(""),
         output => output,
     };

@@ -120,7 +120,7 @@ fn price_turn(turn: &Turn, events: &[Event], model: &Model) -> Option<f64> {
 /// Only transcripts have such reasons: calls of a model under test may remain without a result on purpose.
 fn without_result(execution: &Execution, of_turn: &Range<usize>) -> Vec<String> {
     let events = &execution.recorded_events;
-    // Calls are taken by their places, because several calls may share an id.
+    // Calls are selected by their positions, because several calls may share an id.
     let is_call = |it: &&Event| matches!(it, Event::ActionCalled { .. });
     let before = events.iter().take(of_turn.start).filter(is_call).count();
     let until = events.iter().take(of_turn.end).filter(is_call).count();

@@ -20,7 +20,7 @@ use crate::judge::{CheckEvidence, Halt, Judgement, judge_evidence as judge, not_
 use crate::{CaseBody, Model, TestCase};
 
 impl Running<'_> {
-    /// Judges an execution of an earlier process again. Adds the cost of judging to the earlier cost.
+    /// Judges an execution of an earlier process again. The cost of judging is added to the earlier cost of judging.
     pub(super) async fn judge_again(
         &self,
         case: &TestCase,

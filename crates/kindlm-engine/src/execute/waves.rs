@@ -85,7 +85,7 @@ impl Courses {
         }
     }
 
-    /// Returns the courses in queues. If the ports limit their calls, each model has a queue.
+    /// Returns the courses in queues: one queue for each model if the ports limit their calls, and else one for all.
     pub(super) fn in_queues(self, run: Run<'_>) -> Vec<Vec<Course>> {
         let is_by_model = run.ports.models.limits_calls();
         let mut queues: BTreeMap<Option<usize>, Vec<Course>> = BTreeMap::new();

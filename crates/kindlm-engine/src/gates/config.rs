@@ -111,9 +111,9 @@ pub(super) fn with_share(problem: Problem, value: &Value) -> Problem {
     }
 }
 
-/// Parses a percentage from 1 to 100, such as 90 or `90%`; `None` for other values.
+/// Parses a percentage from 1 to 100, such as 90 or `90%`, and returns it as a share from 0.01 to 1.
 ///
-/// Returns the share.
+/// Returns `None` for other values.
 fn percent(value: &Value) -> Option<f64> {
     let text = value.as_str().and_then(|it| it.trim().strip_suffix('%')?.trim_end().parse().ok());
     let percent: f64 = value.as_f64().or(text)?;

@@ -60,7 +60,7 @@ pub async fn judge(
     judge_evidence(checks, CheckEvidence::new(execution, baseline), judges).await
 }
 
-/// Receives the results of a check as soon as its questions are answered.
+/// A function that receives the results of a check as soon as its questions are answered.
 pub type ObserveResults<'a> = &'a (dyn Fn(&[AssertionResult]) + Sync);
 
 /// Evaluates checks like [`judge()`], and passes the results of each check to `observe` when its questions are answered.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Fake, edit, failure, last_user, model, reply, vectors};
 
-/// The intended differences, with the reasons.
+/// The runs that intentionally differ from the original KindLM, with the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
     ("no-models", "a case without models is listed as skipped, not dropped in silence"),
     ("throw-and-pass-models", "a provider error keeps its code"),

@@ -28,7 +28,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KappaDemand {
-    /// The minimum of Cohen's kappa, which the lower end of the 95% interval of kappa must reach.
+    /// The minimum of Cohen's kappa, from 0 to 1. The lower end of the 95% interval of kappa must reach it.
     pub min: f64,
     /// The minimum number of labelled outputs.
     pub min_labels: f64,
@@ -287,7 +287,7 @@ impl JudgeKappaMin {
         }
     }
 
-    /// Returns the calibration of a judge with the same options, prompt, criterion and models.
+    /// Returns the calibration of the judge in `judged`. Its options, prompt, criterion and models must be equal.
     ///
     /// If there is no such calibration, the error is a sentence fragment about the judge.
     fn known(&self, judged: &JudgedCriterion) -> Result<&JudgeKappa, String> {
