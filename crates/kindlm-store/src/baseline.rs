@@ -79,7 +79,7 @@ pub struct Entry {
     /// The output of the first repeat without an execution error; empty without such a repeat.
     #[serde(default)]
     pub output_text: String,
-    /// The text of each labelled turn in that repeat.
+    /// The text of each labelled turn, in the repeat that `output_text` is from.
     #[serde(default, skip_serializing_if = "TurnTexts::is_empty")]
     pub turns: TurnTexts,
     /// The distinct failure codes.
@@ -139,7 +139,7 @@ pub struct EntryCheck {
     pub assertion: String,
     /// The label of the check, preceded by its turn and the labels of its sets.
     pub label: String,
-    /// The severity of a failure; `None` in files that do not record severities.
+    /// The severity of the check; `None` in files that do not record severities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
 }
@@ -420,7 +420,7 @@ impl Counts {
         result.parts().iter().for_each(|it| self.add(it));
         self.add_judges(result);
         let is_judged = matches!(result.verdict, Verdict::Pass | Verdict::Fail { .. });
-        // A set only combines its checks.
+        // A set only combines its checks, so it is not counted itself.
         if !result.is_check() || result.set.is_some() || !is_judged {
             return;
         }

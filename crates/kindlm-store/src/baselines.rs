@@ -50,6 +50,8 @@ impl Baselines {
     }
 
     /// Loads the baseline with this label; a missing baseline is an error.
+    ///
+    /// Also fails if the label is not a valid file name, or the file cannot be read, is damaged or has another version.
     pub fn load(&self, label: &str) -> Result<Baseline, StoreError> {
         let path = self.path(label)?;
         let text = fs::read(&path).map_err(|err| {
@@ -82,6 +84,8 @@ impl Baselines {
     }
 
     /// Deletes the baseline with this label; a missing baseline is an error.
+    ///
+    /// Also fails if the label is not a valid file name, or the file cannot be removed.
     pub fn remove(&self, label: &str) -> Result<(), StoreError> {
         let path = self.path(label)?;
         fs::remove_file(&path).map_err(|err| {

@@ -15,7 +15,7 @@ use crate::{Digest, FileLock, StoreError, atomic};
 /// The version of the file format. Files with another version are refused.
 const VERSION: &str = "3";
 
-/// The maximum length of the provider and model in a file name.
+/// The maximum length of the provider and model in a file name, in characters.
 const LONGEST: usize = 80;
 
 /// The identity of a judge: its models and settings.
@@ -156,7 +156,7 @@ impl Calibration {
         all
     }
 
-    /// Returns an error message if a stored number contradicts the counts.
+    /// Returns an error message if a stored number contradicts the counts; else `None`.
     ///
     /// A file with such a number was probably edited by hand.
     fn contradiction(&self) -> Option<String> {

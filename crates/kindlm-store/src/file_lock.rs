@@ -29,7 +29,8 @@ impl FileLock {
         }
     }
 
-    /// Creates and locks a lock file. Waits while other processes hold the lock.
+    /// Creates and locks a lock file. Waits while other processes hold the lock. Fails if the file cannot be created or
+    /// locked.
     pub(crate) fn wait(path: PathBuf) -> io::Result<Self> {
         let lock = |file: &File| file.lock().map_err(TryLockError::Error);
         Self::lock_with(path, lock).map_err(io::Error::from)

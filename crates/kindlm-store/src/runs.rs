@@ -146,7 +146,8 @@ impl Runs {
     ///
     /// A run that is not registered becomes the newest.
     ///
-    /// If `write` fails, the old report stays and the run is not registered.
+    /// Fails if the id is not a valid file name, if `write` fails, or if a file cannot be written. After a failure of
+    /// `write`, the old report stays and the run is not registered.
     pub fn save_with(
         &self,
         id: &str,
@@ -298,7 +299,8 @@ impl Runs {
         Ok(Some(found).filter(|it| it.run == run))
     }
 
-    /// Opens the report of a run. Its cases are read from the file on demand. Fails if the run has no report.
+    /// Opens the report of a run. Its cases are read from the file on demand. Fails if the run has no report, or if the
+    /// report cannot be read.
     pub fn open(&self, id: &str) -> Result<Report<SavedCases>, ReportError> {
         crate::open_report(&self.existing(id)?)
     }
@@ -323,7 +325,7 @@ impl Runs {
         Ok(path)
     }
 
-    /// Returns the report of a run as JSON text. Fails if the run has no report.
+    /// Returns the report of a run as JSON text. Fails if the run has no report, or if the file cannot be read.
     pub fn load(&self, id: &str) -> Result<String, StoreError> {
         let path = self.path(id)?;
         fs::read_to_string(&path).map_err(|err| {
@@ -348,7 +350,7 @@ fn has_report(folder: &Path) -> bool {
     folder.join(Runs::REPORT).is_file()
 }
 
-/// Returns false if the file of an operation is absent.
+/// Returns true if an operation on a file succeeded, and false if the file is absent. Fails for any other error.
 fn existed(done: io::Result<()>) -> io::Result<bool> {
     match done {
         Ok(()) => Ok(true),

@@ -63,7 +63,7 @@ pub fn open_report(path: &Path) -> Result<Report<SavedCases>, ReportError> {
 
 /// Reads a report file, and passes each case to `on_case`.
 ///
-/// The returned report has no cases. Fails like [`open_report`].
+/// The returned report has no cases. Fails if the file cannot be read, is not a report, or has an unsupported version.
 pub fn each_saved_case(
     path: &Path,
     on_case: &mut dyn FnMut(CaseResult),

@@ -58,7 +58,7 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
 ///
 /// Returns `None` if no limit is exceeded.
 ///
-/// Only the sizes are read, not the contents.
+/// Only the sizes are read, not the contents. Fails if a file or folder cannot be read.
 pub(crate) fn beyond(path: &Path, limits: TreeLimits) -> io::Result<Option<(u64, &'static str)>> {
     let (mut bytes, mut files) = (0_u64, 0_u64);
     let mut open = vec![(path.to_path_buf(), fs::metadata(path)?)];

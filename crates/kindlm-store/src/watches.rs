@@ -63,7 +63,8 @@ impl WatchLog {
         Self { path }
     }
 
-    /// Returns all watches, oldest first; no watches if the file does not exist.
+    /// Returns all watches, oldest first; no watches if the file does not exist. Fails if the file cannot be read or is
+    /// damaged.
     pub(crate) fn load(&self) -> Result<Vec<Watch>, StoreError> {
         match fs::read_to_string(&self.path) {
             Ok(text) => self.parse(&text),
@@ -74,7 +75,7 @@ impl WatchLog {
 
     /// Appends a watch, which `make` creates from all earlier watches.
     ///
-    /// Waits for other processes that append to the file.
+    /// Waits for other processes that append to the file. Fails if the file cannot be read or written, or is damaged.
     pub(crate) fn append(
         &self,
         make: impl FnOnce(Vec<Watch>) -> Watch,
@@ -114,7 +115,7 @@ impl WatchLog {
 fn open_locked(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     match file.lock() {
-        // Like the journal, accept a file system without locks.
+        // A file system without locks is accepted, because a second process at the same time is rare.
         Err(err) if err.kind() != io::ErrorKind::Unsupported => Err(err),
         _ => Ok(file),
     }

@@ -14,13 +14,13 @@ use kindlm_types::{
 use crate::{Baseline, Digest, Entry, EntryRate};
 use pair::Pair;
 
-/// The accepted rate of false alarms.
+/// The default of [`CompareOptions::alpha`]: 5 % of false alarms.
 pub const ALPHA: f64 = 0.05;
 
 /// The default of [`CompareOptions::margin`]: 5 percentage points.
 pub const MARGIN: f64 = 0.05;
 
-/// The tolerance for equal rates.
+/// The largest difference at which two rates count as equal.
 const TOLERANCE: f64 = 1e-9;
 
 /// The settings of a comparison.

@@ -85,9 +85,9 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Returns the reason if the entries have different variables, turns or checks.
+/// Returns the reason if the entries have different variables, turns or checks; else `None`.
 ///
-/// The prompt may differ. An entry without a task digest is compared by the digest of the whole case.
+/// The prompt may differ. If an entry has no task digest, the digests of the whole case are compared.
 fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String> {
     let (before, after, what) = match (&then.task_digest, &now.task_digest) {
         (Some(before), Some(after)) => (before, after, "its variables, checks or `repeat` differ"),
@@ -113,7 +113,7 @@ fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String
     })
 }
 
-/// Returns the reason if different judges decided.
+/// Returns the reason if different judges decided; else `None`.
 ///
 /// Judges that are missing in one run do not count as a difference, because they may not have been asked, or their vote
 /// is missing.
@@ -123,7 +123,7 @@ fn other_judges(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Option<S
     (!is_same).then(|| format!("judge {} → {}", list(before), list(after)))
 }
 
-/// Returns the reason if the suites set different numbers of repeats.
+/// Returns the reason if the suites set different numbers of repeats; else `None`.
 ///
 /// Repeats that ended early differ in number, which the paired test permits.
 fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {
@@ -131,7 +131,7 @@ fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {
     (before != after).then(|| format!("{before} → {after} repeats"))
 }
 
-/// Returns the reason if answers of an entry are from the response store.
+/// Returns the reason if answers of an entry are from the response store; else `None`.
 ///
 /// The other run may have the same stored answers, so equal results would prove nothing.
 fn stored_answers(entry: &Entry, when: &str) -> Option<String> {
@@ -143,7 +143,7 @@ fn stored_answers(entry: &Entry, when: &str) -> Option<String> {
     })
 }
 
-/// Returns the reason if repeats of an entry have no verdict.
+/// Returns the reason if repeats of an entry have no verdict; else `None`.
 fn unjudged(entry: &Entry, when: &str) -> Option<String> {
     if entry.errored_repeats > 0 {
         let (errored, all) = (entry.errored_repeats, entry.run_count);

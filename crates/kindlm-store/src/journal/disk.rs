@@ -33,7 +33,7 @@ pub(super) fn open(path: &Path) -> io::Result<Box<dyn Disk>> {
     Ok(Box::new(OpenOptions::new().append(true).open(path)?))
 }
 
-/// Syncs a folder to the disk, so that the names of new files are not lost.
+/// Syncs a folder to the disk, so that a crash of the machine does not lose the names of new files.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     open_folder(folder)?.map_or(Ok(()), |it| it.sync_all())
 }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// The text before and after the checksum.
+/// The text before the checksum of a line.
 const BEFORE: &str = ",\"crc32\":\"";
+/// The text after the checksum of a line.
 const BEHIND: &str = "\"}";
 
 /// The number of hex digits of a checksum.

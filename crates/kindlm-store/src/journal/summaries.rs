@@ -49,7 +49,7 @@ enum Kept {
 }
 
 impl CaseSummaries {
-    /// Creates an empty store, with an unnamed file in this folder.
+    /// Creates an empty store, with an unnamed file in this folder. Fails if the file cannot be created.
     pub fn new(folder: &Path) -> io::Result<Self> {
         let file = BufWriter::with_capacity(AT_ONCE, tempfile::tempfile_in(folder)?);
         Ok(Self {
@@ -62,7 +62,7 @@ impl CaseSummaries {
         })
     }
 
-    /// Stores the summary of a case, by the position of the case.
+    /// Stores the summary of a case, by the position of the case. Fails if the file cannot be written.
     pub fn keep(&mut self, position: usize, case: &CaseResult) -> io::Result<()> {
         let head = self.writer.head(case)?;
         let room = self.room.and_then(|room| room.checked_sub(head.size()));
@@ -111,7 +111,7 @@ impl CaseSummaries {
         Ok(Kept::Written { offset, len, checksum: crc32fast::hash(bytes) })
     }
 
-    /// Returns the summary of a case; `None` if it was not stored.
+    /// Returns the summary of a case; `None` if it was not stored. Fails if the file cannot be read or is damaged.
     pub fn read(&mut self, position: usize) -> io::Result<Option<CaseSummary>> {
         let (offset, len, checksum) = match self.places.get(position) {
             Some(Some(Kept::Held(head))) => return Ok(Some(head.clone())),

@@ -91,7 +91,8 @@ struct State {
 impl JournalWriter {
     /// Creates the journal of a new run in the run's `folder`, which need not exist.
     ///
-    /// Fails if the run already has a journal, or if another process holds the lock of the folder.
+    /// Fails if the run already has a journal, if another process holds the lock of the folder, or if a file cannot be
+    /// written.
     ///
     /// A reader sees either no journal, or a journal with a complete header.
     pub fn create(

@@ -9,8 +9,9 @@ use serde_json::Value;
 ///
 /// Further differences are counted.
 const NAMED: usize = 4;
-/// The number of characters shown before the first difference, and in all.
+/// The number of characters shown before the first difference of two texts.
 const BEFORE: usize = 16;
+/// The maximum number of characters shown of a text.
 const SHOWN: usize = 60;
 
 /// Describes how a request differs from a recorded request.

@@ -12,8 +12,9 @@ use super::recording::{self, request_in};
 use super::request::{Request, addressee};
 use super::sketch::Sketch;
 
-/// The maximum number of recordings that are read, and the maximum size of each in bytes.
+/// The maximum number of recordings that are read.
 const MAX_RECORDINGS: usize = 5_000;
+/// The maximum size of a recording that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The recordings of a folder, for finding the most similar recording.

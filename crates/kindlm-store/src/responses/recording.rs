@@ -102,7 +102,7 @@ pub(super) trait Answer: Sized {
     /// Returns `None` if JSON cannot hold a number of the answer.
     fn to_json(&self, secrets: &Secrets) -> Option<(Self::Json, bool)>;
 
-    /// Returns true if the stored form has all data that checks use. It has no data of images.
+    /// Returns true if the stored form has all data that checks use. A stored form has no data of images.
     fn is_stored_whole(&self) -> bool {
         true
     }
@@ -258,7 +258,7 @@ pub(super) fn request_in(text: &str) -> Option<Value> {
 
 /// Stores the answer to a request, and returns true if a secret was masked.
 ///
-/// A file that differs only in its time and latency stays unchanged.
+/// A file that differs only in its time and latency stays unchanged. Fails if the file cannot be written.
 pub(super) fn keep<A: Answer>(
     folder: &Path,
     request: &Request,

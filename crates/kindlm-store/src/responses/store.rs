@@ -72,7 +72,7 @@ impl FromStr for Mode {
 pub struct Tally {
     /// The number of answers from the store.
     pub recalled: u64,
-    /// The number of requests that a replay refused, as no answer is stored.
+    /// The number of requests that a replay refused, because no answer is stored.
     pub missing: u64,
     /// The number of answers from providers; not counted in the mode [`Mode::Live`].
     pub answered: u64,
