@@ -30,10 +30,10 @@ pub struct Bisection {
     pub test: DecisionTest,
     /// The tries, in their order.
     pub steps: Vec<Step>,
-    /// The result.
+    /// The result of the search.
     pub answer: Answer,
-    /// The highest probability that the answer is wrong, from 0 to 1: the sum over all decisions. It holds if the true
-    /// pass rate of each try is at most `test.fail` or at least `test.pass`.
+    /// The highest probability that the answer is wrong, from 0 to 1: the sum over all decisions. The bound is valid if
+    /// the true pass rate of each try is at most `test.fail` or at least `test.pass`.
     pub error_bound: f64,
     /// The number of executions.
     pub executions: u64,
@@ -86,9 +86,9 @@ pub struct DecisionTest {
 pub struct Step {
     /// The commit, or the set of changes.
     pub tried: String,
-    /// The result.
+    /// The result of the try.
     pub verdict: StepVerdict,
-    /// The reason why the try was skipped or the search stopped.
+    /// The reason why the try was skipped or the search stopped; absent for other tries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The number of repeats that passed.
@@ -124,7 +124,7 @@ pub enum Answer {
         /// The indices of the candidates.
         candidates: Vec<usize>,
     },
-    /// Not decided: the commit is one of these, or the changes are among these.
+    /// The search did not decide: the commit, or the changes, are among these candidates.
     Among {
         /// The indices of the candidates.
         candidates: Vec<usize>,

@@ -112,7 +112,8 @@ pub struct PromptAssertion {
     /// The weight in the mean score; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// The condition for the assertion: a script that returns `true` or `false`, or values that `vars` must have.
+    /// The condition for the assertion: a script that returns `true` or `false`, or values that `vars` must have. If
+    /// absent, the assertion always applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Value>,
 }
@@ -245,7 +246,7 @@ pub struct Evaluation {
     pub named_scores: Map<String, Value>,
     /// The result of each check, in the order of the record.
     pub results: Vec<EvaluatedResult>,
-    /// The record's extra keys, if they were requested.
+    /// The record's unknown keys; absent unless `--echo` requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
     /// A digest of the record and its checks, for resuming an evaluation.
@@ -256,7 +257,7 @@ pub struct Evaluation {
 /// The result of one check of one record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluatedResult {
-    /// The id of a prompt assertion.
+    /// The id of a prompt assertion; absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// True if the check passed or was skipped.
@@ -275,10 +276,10 @@ pub struct EvaluatedResult {
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The underlying failure code, if an errored check has its own code. Example: the code of a provider error.
+    /// The failure code of the error behind an errored check, such as the code of a provider error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// The expected and the actual value, or the error message.
+    /// The message of a failed check with the expected and the actual value, or the error message of an errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
     /// The reason for the verdict, or for skipping the check.
@@ -287,7 +288,7 @@ pub struct EvaluatedResult {
     /// The weight of the check in the mean score; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// The named score that this check contributes to.
+    /// The name of the score that this check contributes to; absent without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// Other data. `component_results` are the results of the check's parts, in this format; `named_scores` are its
@@ -305,7 +306,7 @@ pub struct BatchSummary {
     /// The name of the suite, if there is a suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_suite: Option<String>,
-    /// The reason why judges were no longer asked: the budget is used up.
+    /// The reason why judges were no longer asked: the budget is used up. Absent if all questions were asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
     /// The totals.

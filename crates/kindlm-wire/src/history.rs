@@ -49,10 +49,10 @@ pub struct Series {
     /// checks of the case. Absent if all runs belong to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The rate since then; its `rate` is `null` if nothing was judged.
+    /// The rate from the run `since` on; its `rate` is `null` if nothing was judged.
     pub current: Rate,
-    /// True if some of the units since then held and some failed; `null` if less than two were judged,
-    /// and for a whole suite.
+    /// True if some units from the run `since` on held and others failed; `null` if fewer than two were judged, and for
+    /// a whole suite.
     pub flaky: Option<bool>,
     /// The runs in which a case has another outcome than in its last judged run before, oldest first.
     ///
@@ -104,13 +104,13 @@ pub struct Entry {
     pub partial: bool,
 }
 
-/// A run since which the rate is another one.
+/// A run from which on the rate is different.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePoint {
     /// The id of the first run with the new rate.
     pub run: String,
-    /// The rate from the change point before to this one.
+    /// The rate from the previous change point to this one.
     pub before: Rate,
     /// The rate from this change point to the next one.
     pub after: Rate,

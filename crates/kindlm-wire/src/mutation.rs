@@ -23,7 +23,8 @@ pub struct MutationReport {
     pub score: Option<f64>,
     /// The harmful mutants of all cases.
     pub harmful: MutantCounts,
-    /// The harmless mutants of all cases. A killed one is brittle: a check failed although nothing important changed.
+    /// The harmless mutants of all cases. A killed one is called brittle, because a check failed although nothing
+    /// important changed.
     pub harmless: MutantCounts,
     /// The gate `mutationScoreMin`, or `--min`; absent without either.
     #[serde(default, skip_serializing_if = "Option::is_none")]

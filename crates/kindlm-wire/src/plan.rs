@@ -82,13 +82,13 @@ pub struct PlannedSize {
     pub repeats: u32,
     /// The number of cases; `null` if more cases are needed than can be planned.
     pub cases: Option<u64>,
-    /// The number of clusters; `null` as for `cases`.
+    /// The number of clusters; `null` if `cases` is `null`.
     pub clusters: Option<u64>,
-    /// The number of calls of a run: cases × repeats; `null` as for `cases`.
+    /// The number of calls of a run: cases × repeats; `null` if `cases` is `null`.
     pub calls: Option<u64>,
     /// The cost of a run in US dollars; `null` if it is unknown.
     pub cost_usd: Option<f64>,
-    /// The share of simulated comparisons that showed the fall, from 0 to 1; `null` as for `cases`.
+    /// The share of simulated comparisons that showed the fall, from 0 to 1; `null` if `cases` is `null`.
     pub power: Option<f64>,
     /// The smallest fall that the present cases show with these repeats, from 0 to 1; `null` if they show none.
     pub detectable: Option<f64>,

@@ -77,8 +77,7 @@ pub struct JudgeQuestion {
     pub sample: u32,
     /// The temperature, from 0 to 2; 0 if absent.
     pub temperature: Option<f64>,
-    /// True if an earlier reply to this question was cut off at the token limit. The limit of this reply is then higher,
-    /// at most twice as high.
+    /// True if an earlier reply to this question was cut off at the token limit. The limit may then be doubled.
     pub after_cut: bool,
     /// The length in bytes of the start of `user` that is equal in questions about other outputs.
     pub shared: usize,

@@ -59,8 +59,7 @@ impl HostPattern {
         }
     }
 
-    /// Returns true if the pattern matches a host and port. A pattern without a port matches every port. A pattern with a
-    /// port matches only this port.
+    /// Returns true if the pattern matches a host and port. A pattern without a port matches every port.
     ///
     /// `host` is in the form of URLs: lower case, IPv6 in brackets.
     pub fn matches(&self, host: &str, port: Option<u16>) -> bool {

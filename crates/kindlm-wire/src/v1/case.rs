@@ -22,24 +22,24 @@ pub struct Case {
     /// The test case's tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// The digest of the case. It changes if its requests or its checks change.
+    /// The digest of the case, which changes if its requests or its checks change; absent if it was not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case_digest: Option<String>,
-    /// The digest of the case without the prompt, command or transcript that is tested.
+    /// The digest of the case without the prompt, command or transcript that is tested; absent if it was not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
-    /// The name of the cluster of cases that depend on each other.
+    /// The name of the cluster of cases that depend on each other; absent if the case is in no cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The position in the plan of the whole run, from 0, if the report covers a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
-    /// The place of the test in the suite.
+    /// The place of the test in the suite; absent if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourcePlace>,
     /// The outcome of the case.
     pub outcome: Outcome,
-    /// True if the case counts as passed (`scored` counts).
+    /// True if the outcome is `passed` or `scored`.
     pub pass: bool,
     /// Passed repeats / judged repeats, from 0 to 1; `null` if no repeat was judged.
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct Case {
     pub scores: Vec<ScoreSummary>,
     /// The number of passed checks, out of those that were judged.
     pub checks: CheckCounts,
-    /// The mean latency in milliseconds over the repeats that measured one.
+    /// The mean latency in milliseconds over the repeats that measured one; `null` without such repeats.
     #[serde(default)]
     pub latency_avg_ms: Option<f64>,
     /// The money spent over all repeats.
@@ -300,7 +300,7 @@ pub struct CaseSummaryWriter {
 }
 
 impl CaseSummaryWriter {
-    /// Serializes the part of a case before its executions. Fails like [`CaseSummary::of`].
+    /// Serializes the part of a case before its executions. Fails if a value cannot be serialized.
     pub fn head(&mut self, case: &CaseResult) -> serde_json::Result<CaseSummary> {
         // Exclude negative numbers: -0.0 equals 0.0, but is serialized differently.
         let is_plain = |it: &kindlm_types::ScoreSummary| {

@@ -26,9 +26,9 @@ pub struct Execution {
     pub repeat: u32,
     /// The outcome.
     pub outcome: Outcome,
-    /// True if no check failed the execution (`scored` counts).
+    /// True if the outcome is `passed` or `scored`.
     pub pass: bool,
-    /// The reason why the execution could not be carried out.
+    /// The reason why the execution could not be carried out; absent if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ExecutionError>,
     /// The results of the checks, in the order of the suite file.
@@ -46,7 +46,7 @@ pub struct Execution {
     /// The last text of the model or the agent.
     #[serde(default)]
     pub output: String,
-    /// The reason why the output is only a part of the answer.
+    /// The reason why the output is only a part of the answer; absent if the output is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
     /// The structured output, if the source reports it separately from the text.
@@ -90,13 +90,13 @@ pub struct Execution {
     /// True if `maxTurns` ended the conversation.
     #[serde(default)]
     pub truncated: bool,
-    /// The reasons why evidence is missing.
+    /// The reasons why evidence is missing; absent if none is known to be missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
     /// True if a reply came from the response store.
     #[serde(default)]
     pub cached: bool,
-    /// The exit code of a command.
+    /// The exit code of a command; absent if none was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The stderr of a command.
@@ -129,13 +129,13 @@ pub struct Execution {
     pub complete_for: Option<BTreeSet<Channel>>,
     /// The kinds of evidence of which a part is known to be lost.
     ///
-    /// This applies even if the suite declares them complete.
+    /// A kind is listed even if the suite declares it complete.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub lost_evidence: BTreeSet<Channel>,
     /// The kinds of evidence that are complete only because the suite declares it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub declared_complete: BTreeSet<Channel>,
-    /// The spans of an instrumented agent.
+    /// The spans of an instrumented agent; absent for other agents and for models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<Trace>>,
     /// The changes in the agent's workspace, if it had one.
@@ -164,7 +164,7 @@ pub struct Turn {
     /// The last text of the agent in this turn.
     #[serde(default)]
     pub text: String,
-    /// The reason why the text is incomplete.
+    /// The reason why the text is incomplete; absent if the text is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
     /// The turn's structured output, if the source reports it separately from the text.
@@ -229,7 +229,7 @@ pub enum ExecutionError {
         /// The time to wait before a retry, in seconds, if the provider reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_seconds: Option<f64>,
-        /// The number of attempts.
+        /// The number of attempts; 0 if nothing was sent.
         #[serde(default)]
         attempts: u32,
     },

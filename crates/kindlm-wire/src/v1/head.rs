@@ -33,13 +33,13 @@ pub struct RunHead {
     pub started_at: String,
     /// The duration in milliseconds.
     pub duration_ms: f64,
-    /// The git commit that was checked out.
+    /// The git commit that was checked out; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_commit: Option<String>,
-    /// The git branch that was checked out.
+    /// The git branch that was checked out; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
-    /// True if a file of the suite, or another tracked file, had changes that were not committed.
+    /// True if a file of the suite, or another tracked file, had changes that were not committed; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_dirty: Option<bool>,
     /// True if the run's options left out test cases of the suite, or models of test cases.
@@ -75,7 +75,7 @@ pub const HEAD_CAUSES: usize = 20;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HeadCause {
-    /// The key of the cause, which is the same in all runs.
+    /// The key of the cause, which is equal in all runs that have the cause.
     pub key: String,
     /// The number of cases with a failure of this cause.
     pub cases: u64,

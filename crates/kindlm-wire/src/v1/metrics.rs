@@ -43,7 +43,7 @@ pub struct DerivedValue {
     pub model: String,
     /// The value; `null` if it could not be computed.
     pub value: Option<f64>,
-    /// The reason why the value is missing.
+    /// The reason why the value is missing; absent if there is a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

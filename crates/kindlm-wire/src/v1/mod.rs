@@ -82,7 +82,7 @@ pub struct Report<Cases = Vec<Case>> {
     /// The causes of failures, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// The number of failures that `causes` omits, because it has too many causes. A case counts once for each of them.
+    /// The number of failures of causes beyond the 500 that are listed. A case counts once for each of these causes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures_left_out: u64,
     /// The totals of the named scores of each model.
@@ -105,7 +105,7 @@ pub struct Report<Cases = Vec<Case>> {
     pub cases: Cases,
     /// The test cases that were not run.
     pub skipped: Vec<SkippedCase>,
-    /// The system under test, as described in the suite.
+    /// The system under test, as described in the suite; absent without a `compliance` block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compliance: Option<Compliance>,
     /// Warnings for the user.
@@ -127,13 +127,13 @@ pub struct Run {
     pub duration_ms: f64,
     /// The operating system and architecture, such as `linux-x86_64`.
     pub platform: String,
-    /// The git commit that was checked out.
+    /// The git commit that was checked out; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_commit: Option<String>,
-    /// The git branch that was checked out.
+    /// The git branch that was checked out; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
-    /// True if a file of the suite, or another tracked file, had changes that were not committed.
+    /// True if a file of the suite, or another tracked file, had changes that were not committed; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_dirty: Option<bool>,
     /// True if the user interrupted the run.
@@ -195,7 +195,7 @@ pub struct Shard {
     pub index: u32,
     /// The number of shards.
     pub count: u32,
-    /// The digest of the plan, which is the same for all shards of one run.
+    /// The digest of the plan, which is equal in all shards of one run.
     pub plan_digest: String,
     /// The number of results of the whole run: test cases × models.
     pub cases: u64,
@@ -238,7 +238,7 @@ pub struct SkippedCase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Compliance {
-    /// `eu-ai-act` or `custom`.
+    /// The framework of rules: `eu-ai-act` or `custom`.
     pub framework: String,
     /// The name of the system under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,10 +246,10 @@ pub struct Compliance {
     /// The version of the system under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_version: Option<String>,
-    /// `high`, `limited` or `minimal`.
+    /// The risk level of the system: `high`, `limited` or `minimal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<String>,
-    /// The operator.
+    /// The operator of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
     /// The provider of the system.
@@ -286,7 +286,7 @@ pub struct Totals {
     /// The number of failed cases whose repeats ended without a decision. They are part of `failed`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub undecided: u64,
-    /// The number of repeats that were unnecessary, because the others decided.
+    /// The number of repeats that were not executed, because earlier repeats had decided the outcome.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub saved_repeats: u64,
     /// The number of cases that could not be executed or judged.

@@ -57,7 +57,7 @@ pub struct Reliability {
     pub flaky: bool,
     /// The lower end of the 95% confidence interval of the pass rate, from 0 to 1.
     pub low: f64,
-    /// The upper end of the interval, from 0 to 1.
+    /// The upper end of the 95% confidence interval of the pass rate, from 0 to 1.
     pub high: f64,
     /// The method of the interval.
     pub method: IntervalMethod,
@@ -82,9 +82,9 @@ pub enum IntervalMethod {
 pub struct Chances {
     /// The number of tries (k).
     pub tries: u64,
-    /// The probability that at least one of them passes: pass@k.
+    /// The probability that at least one of the tries passes: pass@k.
     pub any: f64,
-    /// The probability that all of them pass: pass^k.
+    /// The probability that all of the tries pass: pass^k.
     pub all: f64,
 }
 

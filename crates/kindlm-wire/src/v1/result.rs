@@ -65,10 +65,10 @@ pub struct AssertionResult {
     /// The code of a failed or errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The underlying failure code, if an errored check has its own code. Example: the code of a provider error.
+    /// The failure code of the error behind an errored check, such as the code of a provider error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// The expected and the actual value, or the error message.
+    /// The message of a failed check with the expected and the actual value, or the error message of an errored check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
     /// The reason why a skipped check does not apply.
@@ -77,16 +77,16 @@ pub struct AssertionResult {
     /// The reason for the verdict, such as a judge's reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The turn of a conversation that was checked.
+    /// The turn of a conversation that was checked; absent for the whole execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
-    /// The weight of the check in the mean score of the execution.
+    /// The weight of the check in the mean score of the execution; 1 if absent.
     #[serde(default = "one")]
     pub weight: f64,
     /// True for a comparison that decides the score of the execution.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decides_score: bool,
-    /// The named score that this check contributes to.
+    /// The name of the score that this check contributes to; absent without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// The results of the check's parts.

@@ -10,11 +10,11 @@ use kindlm_types::{FailureCode, MeasuredRate};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rate {
-    /// The count.
+    /// The number of items that count, such as cases that held; at most `total`.
     pub count: u64,
-    /// The total.
+    /// The number of all items, such as cases in which something was checked.
     pub total: u64,
-    /// The count / the total, from 0 to 1; `null` if the total is 0.
+    /// `count` / `total`, from 0 to 1; `null` if the total is 0.
     pub rate: Option<f64>,
     /// The lower end of the 95% confidence interval, which counts each cluster of cases once; `null` if the total is 0.
     pub low: Option<f64>,
@@ -63,13 +63,13 @@ pub struct ModelTotals {
     pub errored: u64,
     /// The cases that held in some repeats and failed in others, out of the cases with several repeats.
     pub flaky: Rate,
-    /// The latency of an execution, in milliseconds.
+    /// The latency of an execution, in milliseconds; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<Percentiles>,
-    /// The tokens of an execution.
+    /// The tokens of an execution; absent if none were reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Percentiles>,
-    /// The cost of an execution, in US dollars.
+    /// The cost of an execution, in US dollars; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Percentiles>,
 }
