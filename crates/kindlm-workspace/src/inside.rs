@@ -41,22 +41,22 @@ impl Inside {
         }
     }
 
-    /// Lists a folder; the empty path is the root.
+    /// Lists a folder; the empty path is the root. Fails if there is no such folder, or if it cannot be read.
     pub(crate) fn list(&self, folder: &Path) -> io::Result<ReadDir> {
         if folder.as_os_str().is_empty() { self.dir.entries() } else { self.dir.read_dir(folder) }
     }
 
-    /// Returns the metadata of an entry, without following a link.
+    /// Returns the metadata of an entry, without following a link. Fails if there is no such entry.
     pub(crate) fn entry(&self, path: &Path) -> io::Result<Metadata> {
         self.dir.symlink_metadata(path)
     }
 
-    /// Returns the target of a link, as written in the link.
+    /// Returns the target of a link, as written in the link. Fails for any other entry.
     pub(crate) fn link(&self, path: &Path) -> io::Result<PathBuf> {
         self.dir.read_link_contents(path)
     }
 
-    /// Opens a file for reading.
+    /// Opens a file for reading, also through a link inside the folder.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         self.dir.open(path)
     }

@@ -23,7 +23,7 @@ const NOTHING: &str = "true";
 
 /// The settings that determine a starting state.
 ///
-/// Workspaces with equal keys share one state.
+/// Workspaces with equal keys share one starting state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StartKey {
     from: String,
@@ -60,7 +60,7 @@ pub(crate) struct Start {
     pub(crate) inside: Inside,
     /// The content of the folder.
     pub(crate) tree: Tree,
-    /// The repository for further checkouts, if the isolation is a worktree.
+    /// The repository for further checkouts; `None` if the isolation is not a worktree.
     pub(crate) worktrees: Option<Worktrees>,
     _made: TempDir,
 }
@@ -132,7 +132,7 @@ impl Start {
         Ok(at.to_path_buf())
     }
 
-    /// Fails if the starting state was modified after its creation.
+    /// Fails if the starting state was modified after its creation, or cannot be read.
     ///
     /// Agents' folders are copied from the starting state, and compared with it.
     ///
@@ -159,9 +159,9 @@ impl Start {
     }
 }
 
-/// Checks that the isolation starts, and runs the setup.
+/// Checks that the sandbox starts, if there is one, and runs the setup.
 ///
-/// If the setup fails, its processes are ended.
+/// Fails if the check or the setup fails. Then the remaining processes of both are ended.
 async fn prepare(
     spec: &WorkspaceSpec,
     folder: &Path,
@@ -188,7 +188,9 @@ async fn prepare(
     prepared
 }
 
-/// A guard for the commands in a starting state. If the guard is dropped early, it ends the commands' processes.
+/// A guard for the commands in a starting state.
+///
+/// If the guard is dropped before [`Watched::over`] has finished, it ends the commands' processes.
 struct Watched<'a> {
     wrap: &'a Wrap,
     folder: &'a Path,

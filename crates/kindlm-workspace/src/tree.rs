@@ -33,7 +33,9 @@ pub(crate) enum Entry {
 /// The limits for the content of a folder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// The maximum total size of the regular files, in bytes.
     pub(crate) bytes: u64,
+    /// The maximum number of entries, without the folders.
     pub(crate) files: u64,
 }
 
@@ -77,6 +79,7 @@ impl Count {
 /// The error of listing a folder.
 #[derive(Debug)]
 pub(crate) enum WalkError {
+    /// The entry at this path cannot be read.
     Io(PathBuf, io::Error),
     /// The number of files exceeds this limit.
     Files(u64),

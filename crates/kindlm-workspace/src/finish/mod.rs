@@ -43,7 +43,8 @@ pub(crate) struct Finish<'a> {
 
 /// Finds the changes, and runs the commands and tests of the checks.
 ///
-/// Fails like [`look`], and if a fresh copy cannot be created or removed.
+/// Fails if the agent replaced its folder, if the starting state was modified, or if a limit is exceeded. Also fails if
+/// a file cannot be read, or if a fresh copy cannot be created or removed.
 ///
 /// All commands run in one fresh copy, so that a command can use the results of another command. Each test run has a
 /// separate fresh copy. Commands run the agent's code, which must not affect the tests.

@@ -268,7 +268,7 @@ fn command(folder: &Path, line: String) -> CommandSpec {
     CommandSpec { folder, without: own_git(), ..CommandSpec::new(line, PATIENCE) }
 }
 
-/// Runs git in a checkout, and returns its stdout. Fails like [`run`].
+/// Runs git in a checkout, and returns its stdout. Fails if git does not start, or does not end with exit code 0.
 async fn git(
     folder: &Path,
     words: &[&str],
@@ -278,7 +278,8 @@ async fn git(
     run(&command(folder, line(words)), &what, None, commands).await
 }
 
-/// Runs git in the user's repository, and returns its stdout. Fails like [`run`].
+/// Runs git in the user's repository, and returns its stdout. Fails if git does not start, or does not end with exit
+/// code 0.
 ///
 /// The git settings in the environment stay, because git may need them to read the repository.
 async fn ask(

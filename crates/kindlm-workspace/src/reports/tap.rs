@@ -9,7 +9,7 @@ use super::{below, test};
 /// A test point: a line `ok …` or `not ok …`, with its nested tests.
 struct Point {
     depth: usize,
-    /// The number after `ok` or `not ok`, which TAP allows to omit.
+    /// The number after `ok` or `not ok`; `None` if the line has no number, which TAP allows.
     number: Option<usize>,
     name: String,
     status: TestStatus,

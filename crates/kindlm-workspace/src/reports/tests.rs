@@ -74,7 +74,7 @@ fn every_test_of_a_report_is_read() {
             "Passed a\nPassed b\nSkipped c\nSkipped d\nFailed e\nFailed f: x\n",
         ),
         (TestFormat::CargoNextest, "<testsuite><testcase name='a'/></testsuite>", "Passed a\n"),
-        // A suite ends and starts again. Its ignored tests are counted twice or do not end.
+        // A suite ends and starts again. Its ignored tests are counted twice, or have no event for their end.
         (
             TestFormat::CargoNextest,
             NEXTEST_IGNORED,
@@ -140,7 +140,7 @@ fn every_test_of_a_report_is_read() {
     }
 }
 
-/// Returns a Vitest report with one passed test. `more` are additional keys.
+/// Returns a Vitest report with one passed test. `more` has additional keys, each with a comma after its value.
 fn passed_in_vitest(more: &str) -> String {
     format!(
         r#"{{{more}"numTotalTests":1,"testResults":[{{"name":"A","status":"passed","assertionResults":[{{"title":"a","status":"passed"}}]}}]}}"#
@@ -341,7 +341,7 @@ fn a_report_after_other_output_is_found_and_names_stay_apart() {
         shown(TestFormat::Tap, like_a_number),
         "Passed a\nPassed a (3)\nPassed a (2)\nPassed a (4)\n"
     );
-    // Only a whole word excuses a failure. A comment before the last test is not the summary.
+    // Only a whole word, such as `TODO`, excuses a failure. A comment before the last test is not the summary.
     let excused = "1..6\n# fail 1\nnot ok 1 - a # TODOlist\nnot ok 2 - b # TODO: later\nok 3 - c #skip\n\
                    ok 4 # Skipped for now\nnot ok 5 - see #12\nnot ok 6 - e # skipping\n# fail 3\n";
     assert_eq!(

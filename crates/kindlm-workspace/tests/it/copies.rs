@@ -160,7 +160,7 @@ fn hidden_files_appear_after_the_agent_has_finished() {
     assert_eq!(tap.problem, None);
     assert_eq!(junit.tests, []);
     assert!(junit.problem.as_deref().unwrap().contains("did not write `planted.xml`"));
-    // A result is found by all parameters of its check.
+    // A result belongs to a check only if all parameters of the check are equal.
     assert_eq!(wanted.iter().map(|it| tap.answers(it)).filter(|it| *it).count(), 1);
     assert!(tap.answers(&wanted[5]) && junit.answers(&wanted[6]) && check.answers(&wanted[3]));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
@@ -250,7 +250,7 @@ fn a_start_is_made_once_and_nothing_in_it_leads_out() {
     assert!(words.contains("leads out of the folder, to `../../outside`"), "{words}");
 }
 
-/// The process has left the process group, so killing the group does not end it.
+/// The agent's process has left its process group, so killing the group does not end the process.
 #[cfg(target_os = "linux")]
 #[test]
 fn leftovers_of_an_agent_are_ended_before_the_checks() {

@@ -183,9 +183,7 @@ fn bwrap_keeps_an_agent_in_its_folder() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// As root, the agent tries everything that root could do.
-///
-/// Most CI containers run as root.
+/// The agent tries everything that root could do, because most CI containers run the tests as root.
 #[test]
 fn bwrap_keeps_an_agent_that_tries_to_leave() {
     if !can_sandbox() || !installed("git") {

@@ -41,7 +41,9 @@ fn tests(protect: &[&str]) -> Gather {
     }
 }
 
-/// Returns the status of the only test, or the problem.
+/// Returns the status of the only test.
+///
+/// With a problem, or without exactly one test, returns the problem and the tests.
 fn verdict(ran: &TestsRan) -> String {
     match (&ran.problem, &ran.tests[..]) {
         (None, [test]) => match test.status {

@@ -16,7 +16,7 @@ use kindlm_workspace::{Folders, FoldersOptions};
 #[derive(Default)]
 pub(crate) struct Shell {
     pub(crate) lines: Mutex<Vec<String>>,
-    /// A part of the command lines that time out.
+    /// Command lines that contain this text time out; with `None`, none do.
     pub(crate) too_slow: Option<&'static str>,
     /// The environment variables of KindLM.
     pub(crate) env: Vec<(&'static str, &'static str)>,
