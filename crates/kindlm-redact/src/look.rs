@@ -65,14 +65,15 @@ const SIGNS: [&str; 13] = [
 /// The minimum length of a pair's value in bytes. Shorter values are words.
 const LEAST_OF_PAIR: usize = 8;
 
-/// Returns true if a text starts like a key of a well-known service.
+/// Returns true if a text starts with the key prefix of a well-known service, such as `sk-`.
 pub fn looks_like_key(text: &str) -> bool {
     PREFIXES.iter().any(|it| text.starts_with(it))
 }
 
-/// Replaces each byte of a key by `*`, except for its prefix.
+/// Replaces each byte of the service keys in a text by `*`, except for their prefixes.
 ///
-/// The length in bytes is unchanged, so that offsets into the text stay valid.
+/// A key has at least 12 characters after its prefix. The length of the text in bytes is unchanged, so that offsets
+/// into the text stay valid.
 ///
 /// ```
 /// use kindlm_redact::mask_keys;
@@ -89,7 +90,9 @@ pub fn mask_keys(text: &str) -> Cow<'_, str> {
     masked.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Returns the part after the prefix of each text that looks like a key.
+/// Returns the range after the prefix of each key in a text.
+///
+/// A key begins with one of [`PREFIXES`], not after a letter or digit, and has at least [`LEAST`] characters after it.
 fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH.get_or_init(|| {
@@ -110,7 +113,7 @@ fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the part after the prefix of each service key in a text.
+/// Returns the range after the prefix of each service key in a text, by stricter rules than [`prefixed`].
 ///
 /// A key has at least 16 characters after its prefix, with a digit or an upper-case letter among them. Names such as
 /// `sk-name-in-kebab-case` are not keys.
@@ -124,7 +127,7 @@ pub(crate) fn keys(text: &str) -> impl Iterator<Item = Range<usize>> {
 /// Returns the ranges of secret values in a text.
 ///
 /// The secret values are the values of pairs such as `password=…`, tokens after `Bearer` and `Basic`, and passwords in
-/// URLs.
+/// URLs. The value of a pair has at least [`LEAST_OF_PAIR`] bytes, with a letter and a digit among them.
 pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH
@@ -164,7 +167,7 @@ pub(crate) fn pairs(text: &str) -> Vec<Range<usize>> {
 
 /// Returns the range of the password in a URL; `from` is the offset after `://`.
 ///
-/// Returns `None` if the URL has no password.
+/// Returns `None` if the URL has no password, or only a placeholder such as `${PASS}`.
 fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = &text[from..];
     let host = rest.split(|it: char| it.is_whitespace() || "/?#\"'`<>\\".contains(it)).next()?;
@@ -195,7 +198,7 @@ fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Returns the password in a URL, such as the value of `DATABASE_URL`.
 ///
-/// Returns `None` if the URL has no password.
+/// Returns `None` if the URL has no password, or only a placeholder such as `${PASS}`.
 pub(crate) fn password_of_address(value: &str) -> Option<&str> {
     let from = value.find("://")? + 3;
     if let Some(password) = password_of(value, from) {

@@ -7,7 +7,7 @@ const PARTS: [&str; 7] =
 /// The last words in names of variables that hold secrets, after an underscore.
 const WORDS: [&str; 6] = ["PASS", "PAT", "PWD", "AUTH", "COOKIE", "JWT"];
 
-/// Returns true if an environment variable with this name probably holds a secret.
+/// Returns true if an environment variable with this name, in any case, probably holds a secret.
 ///
 /// ```
 /// use kindlm_redact::is_secret_variable;
@@ -37,13 +37,13 @@ pub fn is_certain_secret(name: &str) -> bool {
     ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"].iter().any(|it| name.ends_with(it))
 }
 
-/// Returns true if a header with this name probably holds a secret.
+/// Returns true if a header with this name, in any case, probably holds a secret.
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|it| name.contains(it))
 }
 
-/// Returns true if a setting with this name probably holds a secret.
+/// Returns true if a setting with this name, in any case, probably holds a secret.
 ///
 /// A setting that holds the name of a variable is not a secret. `prompt_cache_key` is not a secret either, because the
 /// value names a cache of OpenAI and Mistral.

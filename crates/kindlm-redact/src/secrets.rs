@@ -20,6 +20,7 @@ const ROUNDS: usize = 3;
 #[derive(Clone, Default)]
 pub struct Secrets {
     forms: Vec<Form>,
+    /// True if a value is a number. Then numbers in JSON are searched too.
     has_number: bool,
     /// The search automaton for all forms, built at the first use.
     search: OnceLock<Option<AhoCorasick>>,
@@ -51,16 +52,17 @@ enum Rules {
 }
 
 impl Secrets {
-    /// Creates a set of these values.
+    /// Creates a set, and adds each of these values with [`Secrets::add`].
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut secrets = Self::default();
         values.into_iter().for_each(|it| secrets.add(it.as_ref()));
         secrets
     }
 
-    /// Adds a value, each of its lines, and the secret settings in a JSON object.
+    /// Adds a value and each of its lines, without the white space at their ends.
     ///
-    /// Values with fewer than [`SHORTEST`] bytes are ignored.
+    /// If the value is a JSON object, its secret settings are added too. Texts with fewer than [`SHORTEST`] bytes are
+    /// not added.
     pub fn add(&mut self, value: &str) {
         // A key from a file often ends with a line break, which requests do not contain.
         let value = value.trim();
@@ -289,7 +291,7 @@ impl Secrets {
                 .filter(|it| is_encoded(it.pattern().as_usize()))
                 .map(|it| {
                     let start = joined.place(&(it.start()..it.end())).start;
-                    // The range must end after the last byte, not at the start of the next piece.
+                    // The range must end after the last byte, before the separators that follow.
                     let last = joined.place(&(it.end() - 1..it.end())).start;
                     around(text, &(start..last + 1))
                 })
@@ -306,9 +308,9 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Returns the part of the Base64 text that depends only on the value.
+/// Returns the part of the Base64 text that depends only on the value, once in each of the two Base64 alphabets.
 ///
-/// The value starts after `skipped` bytes of a three-byte group. Both Base64 alphabets are used.
+/// The value starts after `skipped` bytes of a three-byte group.
 fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
     let mut bytes = vec![0; skipped];
     bytes.extend_from_slice(value);
