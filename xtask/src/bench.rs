@@ -34,7 +34,10 @@ const BENCHES: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Runs all benches one after the other, and writes the page. `promptfoo=<path>` adds a peer to compare with.
+/// Runs all benches one after the other, and writes the page.
+///
+/// A peer is another tool to compare with, such as `promptfoo=<path>`. Fails if a command fails, or if the page cannot
+/// be written.
 pub(crate) fn run(sh: &Shell, root: &Path, peers: &[String]) -> Result<()> {
     let date = cmd!(sh, "date -u +%F").read().context("the date")?;
     let commit = cmd!(sh, "git rev-parse --short HEAD").read().context("the commit")?;

@@ -18,8 +18,10 @@ type Contents = BTreeMap<PathBuf, Vec<u8>>;
 /// Runs the tests that rewrite expected results.
 ///
 /// With an id of an assertion, gate, provider or reporter, runs only the tests of its crate, and then rewrites the
-/// schemas, the reference pages and the output of commands. Lists the written files even if a test fails, because other tests may have written
-/// files.
+/// schemas, the reference pages and the output of commands.
+///
+/// Fails if a test fails, or if no registry has the id. Lists the written files even if a test fails, because other
+/// tests may have written files.
 pub(crate) fn run(sh: &Shell, root: &Path, id: Option<&str>) -> Result<()> {
     let package = id.map(|id| registries::package_of(root, id)).transpose()?;
     let before = contents(root)?;

@@ -34,7 +34,8 @@ struct Module {
 
 /// Returns the circular dependencies between the files of a crate.
 ///
-/// Each is a sorted list of files, named by their module paths, such as `b::c`.
+/// Each is a sorted list of files, named by their module paths, such as `b::c`. Fails if a file cannot be read or
+/// parsed.
 pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<Vec<String>>> {
     let mut modules: BTreeMap<ModulePath, Module> = BTreeMap::new();
     for file in files {
@@ -129,7 +130,7 @@ fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
 
 /// Returns the module whose file defines an item, also behind facades.
 ///
-/// Returns `None` for a module itself.
+/// Returns `None` if the path names a module, not an item.
 fn defining(
     modules: &BTreeMap<ModulePath, Module>,
     path: &ModulePath,
@@ -145,6 +146,7 @@ fn defining(
     }
 }
 
+/// A visitor that records the references of one file in a [`Module`].
 struct Reader<'a> {
     module: &'a mut Module,
     path: &'a ModulePath,

@@ -19,6 +19,8 @@ const LINK: &[&str] = if cfg!(all(target_os = "linux", target_arch = "x86_64", t
 };
 
 /// Builds the binary with the `dist` profile, and packs it with its documents and completions.
+///
+/// Writes the archive and its SHA-256 digest to `target/dist-archive`. Fails if a command or a disk operation fails.
 pub(crate) fn build(sh: &Shell, root: &Path) -> Result<()> {
     // `rustc` passes the arguments to the last step only, so no dependency is compiled again.
     cmd!(sh, "cargo rustc --profile dist -p kindlm-cli --bin kindlm --features full -- {LINK...}")

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+/// The folders of the vectors. All must be in the source, and each is replaced as a whole.
 const FOLDERS: [&str; 3] = ["kindlm", "kindlm-core", "promptfoo"];
 
 /// Replaces the vectors in `to` by the vectors in `from`.
 ///
-/// Returns a text with the numbers of files and vectors.
+/// Returns a text with the numbers of files and vectors. Fails if a folder is missing in `from`, or if a disk operation
+/// fails.
 pub(crate) fn bring_in(from: &Path, to: &Path) -> Result<String> {
     for folder in FOLDERS {
         if !from.join(folder).is_dir() {

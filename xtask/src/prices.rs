@@ -44,6 +44,7 @@ struct Table {
     providers: BTreeMap<String, Vec<Entry>>,
 }
 
+/// The price of a model, in US dollars for a million tokens.
 #[derive(Clone, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -61,7 +62,7 @@ struct Entry {
     note: Option<String>,
 }
 
-/// The price of a request with more than `above` input tokens.
+/// The price of a request with more than `above` input tokens, in US dollars for a million tokens.
 #[derive(Clone, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LongPrompt {

@@ -22,7 +22,8 @@ impl Kind {
 
     /// Returns the files that hold the `mod` lines and the slice of a registry.
     ///
-    /// The folders of the entries are next to these files. Assertions have one file for each group.
+    /// The folders of the entries are next to these files. Assertions have one file for each group. Fails if the folder
+    /// of the assertions cannot be read.
     pub(crate) fn files(self, root: &Path) -> Result<Vec<PathBuf>> {
         let one = match self {
             Self::Assertion => return assertion_groups(root),
@@ -159,9 +160,7 @@ pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
     bail!("no assertion, gate, provider or reporter is called `{id}`")
 }
 
-/// Returns the text between the brackets of the registry's slice.
-///
-/// Returns `None` without a slice.
+/// Returns the text between the brackets of the registry's slice; `None` if the source has no such slice.
 fn slice_of(source: &str) -> Option<&str> {
     let start = source.find("static REGISTRY: &[&Registration]")?;
     let open = start + source[start..].find("&[")? + 2;

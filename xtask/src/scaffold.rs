@@ -6,9 +6,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::registries::Kind;
 
+/// The files of a new entry, with placeholders such as `{{id}}`.
 struct Template {
     code: &'static str,
     page: &'static str,
+    /// The paths and contents of the other files.
     extra: &'static [(&'static str, &'static str)],
 }
 
@@ -83,7 +85,7 @@ pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
 
 /// Returns the file of the registry, and the id.
 ///
-/// The name of an assertion begins with its group: `text/word-count`.
+/// The name of an assertion begins with its group: `text/word-count`. Fails without a group, or with an unknown group.
 fn place<'n>(root: &Path, kind: Kind, name: &'n str) -> Result<(PathBuf, &'n str)> {
     let files = kind.files(root)?;
     if kind != Kind::Assertion {

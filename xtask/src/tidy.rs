@@ -11,7 +11,8 @@ use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
 
 /// The crates that a library crate must not depend on, even indirectly.
 ///
-/// For example, using one check must not require an HTTP client.
+/// For example, using one check must not require an HTTP client. The first text of a pair has the name of the library
+/// crate, and options of `cargo tree`.
 const FORBIDDEN: [(&str, &[&str]); 22] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-wire", &["tokio", "reqwest", "regex", "jsonschema"]),
@@ -47,7 +48,7 @@ const FORBIDDEN: [(&str, &[&str]); 22] = [
 /// The maximum number of code lines in the binary, including unit tests, without blank lines and comments.
 const BINARY_LINES: usize = 3_500;
 
-/// Returns all violations of the rules, each with its advice.
+/// Returns all violations of the rules, each with its advice. Fails if a file cannot be read, or if `cargo tree` fails.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for kind in Kind::ALL {

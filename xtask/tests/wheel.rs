@@ -1,4 +1,4 @@
-//! The wheels: maturin builds them, pip and uv install them from their files, the program runs, and so does the module.
+//! Builds the wheels with maturin, installs them with pip and uv, and runs the program and the Python module.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn wheels_install_side_by_side_and_run() {
     let folder = tempfile::tempdir().unwrap();
     let Some(tools) = tools(&folder.path().join("tools")) else { return };
     let (root, maturin) = (root(), tools.join("maturin"));
-    // The features and the profile of `cargo run`, whose artifacts are here already. A release has all features.
+    // Use the features and the profile of `cargo run`, to reuse its artifacts. A released wheel has all features.
     let wheels = folder.path().join("program");
     let program = wheel(&maturin, "kindlm-cli", &["--features", "default"], &wheels);
 
@@ -98,7 +98,7 @@ fn wheels_install_side_by_side_and_run() {
     }
     let module =
         wheel(&maturin, "kindlm-python", &["--no-default-features"], &folder.path().join("module"));
-    // One file for all versions of Python.
+    // One wheel is for all versions of Python from 3.10.
     assert!(module.to_string_lossy().contains("-cp310-abi3-"), "{}", module.display());
     let mut pip = Command::new(programs.join("pip"));
     run_or_panic(pip.args(["install", "--quiet", "--no-index"]).arg(&module));
