@@ -232,7 +232,7 @@ pub struct CaseBody {
     ///
     /// Providers that take one text then get the messages as JSON.
     pub is_chat: bool,
-    /// The `expect` block as written, as JSON, for scripts.
+    /// The `expect` block as written, as JSON, for scripts; `None` without such a block.
     pub expect: Option<Arc<str>>,
     /// The recorded output in the suite; `None` without a recorded output.
     pub recorded: Option<Value>,

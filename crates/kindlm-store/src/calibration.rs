@@ -116,7 +116,7 @@ pub struct CanarySource {
     /// The entry of the list form for rows without a question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Value>,
-    /// The lowest score that passes, from 0 to 1, for criteria.
+    /// The lowest score that passes, from 0 to 1, for criteria; `None` if the check sets none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_score: Option<f64>,
 }

@@ -18,7 +18,7 @@ pub enum ProblemKind {
     InvalidValue,
     /// An unknown key.
     UnknownKey {
-        /// The known key that the user probably meant.
+        /// The known key that the user probably meant; `None` if no known key is similar.
         meant: Option<String>,
     },
     /// A required key that is missing.

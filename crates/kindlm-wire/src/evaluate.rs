@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use kindlm_types::{AssertionResult, FailureCode, Outcome, Score, Severity, Verdict};
 
-/// The evidence of one execution of an agent, with the checks for it.
+/// The evidence of one execution of an agent, with the checks for it. Every key may be absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Record {
@@ -121,7 +121,7 @@ pub struct PromptAssertion {
 /// A tool call of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedToolCall {
-    /// The provider's id of the call.
+    /// The provider's id of the call; absent if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The tool's name.
@@ -129,7 +129,7 @@ pub struct RecordedToolCall {
     /// The arguments, normally an object.
     #[serde(default)]
     pub arguments: Value,
-    /// The result of the tool.
+    /// The result of the tool; absent if it was not recorded.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",
@@ -221,7 +221,7 @@ impl From<RecordedUsage> for kindlm_types::Usage {
 /// The results of the checks of one record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evaluation {
-    /// The record's id.
+    /// The record's id; absent if the record has none.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",
@@ -273,16 +273,17 @@ pub struct EvaluatedResult {
     pub score: Option<f64>,
     /// The effect of a failure on the outcome.
     pub severity: Severity,
-    /// The code of a failed or errored check.
+    /// The code of a failed or errored check; absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
     /// The failure code of the error behind an errored check, such as the code of a provider error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// The message of a failed check with the expected and the actual value, or the error message of an errored check.
+    /// The message of a failed check with the expected and the actual value, or the error message of an errored check;
+    /// absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// The reason for the verdict, or for skipping the check.
+    /// The reason for the verdict, or for skipping the check; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     /// The weight of the check in the mean score; 1 if absent.

@@ -65,7 +65,7 @@ struct PromptForm {
     calls: Option<CallForm>,
     /// The tools that the case offers. Calls of other tools were answered by the API itself.
     tools: Vec<ToolSpec>,
-    /// The variable that stores the output.
+    /// The variable that stores the output; `None` if the output is not stored.
     stores: Option<Arc<str>>,
 }
 

@@ -61,7 +61,8 @@ impl Drop for Lock {
 impl Holder {
     /// Returns the process that holds the lock of a run's folder.
     ///
-    /// Returns `None` if no process holds it, or if the file system has no locks.
+    /// Returns `None` if no process holds it, or if the file system has no locks. Fails if the lock file cannot be
+    /// opened or locked.
     pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
         let path = folder.join(FILE);
         let mut file = match File::open(&path) {

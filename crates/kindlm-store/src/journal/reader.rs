@@ -45,7 +45,9 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a file with read-ahead. Nothing may be appended while the reader is used.
+    /// Opens a file with read-ahead. Fails if the file cannot be opened.
+    ///
+    /// Nothing may be appended while the reader is used.
     pub(super) fn open(path: &Path, seal: Seal) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|err| JournalError::io("read", path, &err))?;
         Ok(Self::new(path, file, seal, READ_AHEAD))
@@ -167,7 +169,7 @@ impl Journal {
         self.scan().map(|(index, _)| index)
     }
 
-    /// Returns the index, and the position after the last complete line.
+    /// Returns the index, and the position after the last complete line. Fails if the file cannot be read.
     pub(super) fn scan(&self) -> Result<(Index, End), JournalError> {
         let mut index = Index::default();
         let mut entries = self.entries()?;

@@ -84,7 +84,7 @@ pub struct Execution {
     pub log_probs: Option<Vec<f64>>,
     /// Other data of the source: skill calls, guardrail flags, …
     pub metadata: Map<String, Value>,
-    /// The provider's full response to the last request, for scripts.
+    /// The provider's full response to the last request, for scripts; `None` if it was not recorded.
     pub provider_response: Option<Value>,
     /// The images of the last answer, with their data, for judges. Reports and journals omit them.
     pub images: Vec<Media>,
@@ -98,7 +98,9 @@ pub struct Execution {
     pub workspace: Option<Box<Workspace>>,
     /// The tools offered to the model. Reports omit them, because they belong to the test case.
     pub tools: Vec<ToolSpec>,
-    /// The test case and its model as written in the suite, for scripts. Reports omit it.
+    /// The test case and its model as written in the suite, for scripts.
+    ///
+    /// Reports omit it, so it is `None` for an execution from a report.
     pub written: Option<Arc<Written>>,
 }
 
@@ -160,7 +162,7 @@ pub struct Completeness {
 /// A test case and its model as written in the suite, as far as scripts can use it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
-    /// The test's `expect` block, as JSON.
+    /// The test's `expect` block, as JSON; `None` without such a block.
     pub expect: Option<Arc<str>>,
     /// The minimum score of the test, from 0 to 1; `None` if the test sets none.
     pub threshold: Option<f64>,

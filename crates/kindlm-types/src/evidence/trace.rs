@@ -11,13 +11,13 @@ pub struct Trace {
     /// The trace's id; lower-case hex if it comes from OpenTelemetry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-    /// The id of the run that the trace belongs to.
+    /// The id of the run that the trace belongs to; absent if the source does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation_id: Option<String>,
-    /// The id of the execution within the run.
+    /// The id of the execution within the run; absent if the source does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_case_id: Option<String>,
-    /// Other data of the source about the whole trace.
+    /// Other data of the source about the whole trace; absent without such data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The spans, in the order in which they were received.
@@ -41,13 +41,13 @@ pub struct Span {
     /// The end time, in milliseconds since 1970; absent while the operation runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<f64>,
-    /// The attributes of the span.
+    /// The attributes of the span; absent without attributes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Map<String, Value>>,
-    /// The status: 0 unset, 1 ok, 2 error.
+    /// The status: 0 unset, 1 ok, 2 error; absent if the source does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i64>,
-    /// The message of the status, normally of an error.
+    /// The message of the status, normally of an error; absent without a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
 }

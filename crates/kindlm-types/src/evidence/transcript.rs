@@ -14,7 +14,7 @@ pub struct Transcript {
     pub input: Vec<Message>,
     /// The text of the agent's last answer.
     pub output: String,
-    /// The reason why that text is incomplete, such as an unsupported part.
+    /// The reason why the output is incomplete, such as an unsupported part; `None` if the output is complete.
     pub unread: Option<String>,
     /// The events, in order.
     pub events: Vec<Event>,

@@ -23,7 +23,7 @@ pub struct AgentSpec {
     #[serde(default, rename = "type")]
     pub kind: AgentKind,
     /// The command line, for `sh -c`, in the folder of this file. Defaults to `claude` or `codex` for agents of these
-    /// types.
+    /// types, and is required for other agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub command: Option<String>,
@@ -43,8 +43,8 @@ pub struct AgentSpec {
     /// The variables to set for the agent, with their values. For secrets, name the variable in `env` instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set_env: BTreeMap<String, String>,
-    /// The working folder, relative to the folder of this file. Not allowed for tests with a `workspace`, where the
-    /// agent works in the workspace.
+    /// The working folder, relative to the folder of this file; that folder if absent. Not allowed for tests with a
+    /// `workspace`, where the agent works in the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub cwd: Option<String>,
@@ -124,7 +124,7 @@ pub struct AgentStart {
     pub repeat: u32,
     /// The test case's variables.
     pub vars: Map<String, Value>,
-    /// The system instructions.
+    /// The system instructions; `None` without such instructions.
     pub system: Option<String>,
     /// The workspace of the execution; `None` without a workspace.
     ///
@@ -173,9 +173,9 @@ pub struct AgentTurn {
 pub struct AgentReply {
     /// The last text of the agent.
     pub text: String,
-    /// The reason why the text is incomplete, such as parts of unsupported types.
+    /// The reason why the text is incomplete, such as parts of unsupported types; `None` if it is complete.
     pub unread: Option<String>,
-    /// The structured output, if the agent reports one.
+    /// The structured output; `None` if the agent reports none.
     pub output_json: Option<Value>,
     /// The events, in order.
     pub events: Vec<Event>,
@@ -215,7 +215,7 @@ pub struct AgentEnd {
     pub exit_code: Option<i32>,
     /// Other data of the agent: version, model, session, and lines of unsupported types.
     pub metadata: Map<String, Value>,
-    /// The error that the agent reported at the end.
+    /// The error that the agent reported at the end; `None` if it reported none.
     pub error: Option<ProviderError>,
 }
 

@@ -69,7 +69,7 @@ pub struct JudgeQuestion {
     pub user: String,
     /// The images that the judge sees after the message; empty for a question about a text.
     pub images: Vec<Media>,
-    /// The format of the answer, for providers that can enforce a format.
+    /// The format of the answer, for providers that can enforce a format; `None` for a plain text.
     pub response_format: Option<ResponseFormat>,
     /// The maximum number of tokens of the answer.
     pub max_tokens: u32,

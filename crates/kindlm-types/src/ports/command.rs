@@ -43,7 +43,7 @@ impl CommandSpec {
 pub struct CommandOutput {
     /// The stdout without the protocol lines.
     pub text: String,
-    /// The `output_json` that the command reported.
+    /// The `output_json` that the command reported; `None` if it reported none.
     pub output_json: Option<Value>,
     /// The tool calls that the command reported.
     pub tool_calls: Vec<ToolCall>,

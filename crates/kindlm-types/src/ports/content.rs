@@ -72,7 +72,7 @@ pub struct Media {
     pub media_type: Option<String>,
     /// The name for people and for providers, such as `cat.png`.
     pub name: String,
-    /// The address, which the provider gets; KindLM never requests it.
+    /// The address, which the provider gets; KindLM never requests it. `None` for a media with data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The size of the data in bytes; `None` for a media with an address.

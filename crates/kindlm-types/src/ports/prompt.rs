@@ -48,10 +48,10 @@ pub struct Message {
     /// The tool calls that a message of the assistant requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The id of the call that a message of [`Role::Tool`] answers.
+    /// The id of the call that a message of [`Role::Tool`] answers; `None` for other messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// The tool's name, for [`Role::Tool`].
+    /// The tool's name, for [`Role::Tool`]; `None` for other messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
 }

@@ -71,9 +71,9 @@ pub struct SuiteInfo {
     pub description: Option<String>,
     /// The suite's own tags.
     pub tags: Vec<String>,
-    /// The path of the config file, as the user wrote it.
+    /// The path of the config file, as the user wrote it; `None` for a suite without a config file.
     pub config_path: Option<String>,
-    /// SHA-256 of the config file, in lower-case hex.
+    /// SHA-256 of the config file, in lower-case hex; `None` for a suite without a config file.
     pub config_sha256: Option<String>,
     /// The suite's prompts, in the order of the file.
     pub prompts: Vec<PromptInfo>,
@@ -81,7 +81,7 @@ pub struct SuiteInfo {
     pub assertion_sets: Vec<AssertionSetInfo>,
     /// The files that the suite is made of, sorted by path.
     pub files: Vec<FileDigest>,
-    /// SHA-256 over the lines `<sha256>  <path>` of the files, in lower-case hex.
+    /// SHA-256 over the lines `<sha256>  <path>` of the files, in lower-case hex; `None` if it was not computed.
     pub suite_digest: Option<String>,
     /// The tests of the run with their checks; empty for a run with more than [`MAX_SPECIFIED_TESTS`] tests.
     pub tests: Vec<TestInfo>,
@@ -158,7 +158,7 @@ pub struct ShardInfo {
     pub skipped: u64,
 }
 
-/// The `compliance` block of the suite: the system under test.
+/// The `compliance` block of the suite: the system under test. A fact that the suite does not state is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComplianceInfo {
     /// The framework of rules: `eu-ai-act` or `custom`.

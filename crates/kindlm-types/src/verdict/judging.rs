@@ -22,13 +22,13 @@ pub struct Judging {
     /// The provider's name of the configuration of the model that answered; `None` if it has none.
     #[serde(rename = "systemFingerprint", skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
-    /// The number of requests to the judge, if it was asked more than once.
+    /// The number of requests to the judge; `None` if it was asked at most once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
-    /// The digest of the judge's instructions.
+    /// The digest of the judge's instructions; `None` if it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_digest: Option<String>,
-    /// The digest of the criterion.
+    /// The digest of the criterion; `None` if the check has no criterion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criterion: Option<String>,
     /// True if the judgement is a tie, which has no verdict that could be inverted.
@@ -89,7 +89,7 @@ pub struct JudgeVote {
     /// The score, if the vote has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// The judge's reason, or the error message of an errored vote.
+    /// The judge's reason, or the error message of an errored vote; `None` if the judge gave no reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
 }

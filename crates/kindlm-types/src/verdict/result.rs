@@ -46,9 +46,10 @@ pub struct AssertionResult {
     pub metric: Option<String>,
     /// The turn of a conversation that was checked; `None` for the whole execution.
     pub turn: Option<String>,
-    /// The reason for the verdict, such as a judge's reasoning.
+    /// The reason for the verdict, such as a judge's reasoning; `None` if none was given.
     pub reasoning: Option<String>,
-    /// The failure code of the error behind an errored check, such as the code of a provider error.
+    /// The failure code of the error behind an errored check, such as the code of a provider error; `None` without such
+    /// an error.
     pub cause: Option<FailureCode>,
     /// The facts about the judgement, if a model judged. Boxed, because most checks have none.
     pub judging: Option<Box<Judging>>,

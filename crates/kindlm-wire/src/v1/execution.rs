@@ -108,13 +108,13 @@ pub struct Execution {
     /// The metadata of the test case.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub test_metadata: Map<String, Value>,
-    /// The natural logarithms of the probabilities of the answer's tokens.
+    /// The natural logarithms of the probabilities of the answer's tokens; absent if they were not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_probs: Option<Vec<f64>>,
     /// Other data of the source.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// The provider's full response to the last request, for scripts.
+    /// The provider's full response to the last request, for scripts; absent if it was not recorded.
     #[serde(
         default,
         deserialize_with = "kindlm_types::present",

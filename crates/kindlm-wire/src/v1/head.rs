@@ -23,10 +23,10 @@ pub struct RunHead {
     pub project: String,
     /// The suite's name.
     pub suite: String,
-    /// The path of the config file, as the user wrote it.
+    /// The path of the config file, as the user wrote it; absent for a suite without a config file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_path: Option<String>,
-    /// SHA-256 of the config file, in lower-case hex.
+    /// SHA-256 of the config file, in lower-case hex; absent for a suite without a config file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_sha256: Option<String>,
     /// The start time, RFC 3339 in UTC.

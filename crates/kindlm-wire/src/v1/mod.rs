@@ -152,16 +152,16 @@ pub struct Suite {
     pub project: String,
     /// The suite's name.
     pub name: String,
-    /// The suite's purpose.
+    /// The suite's purpose; absent if the suite has no `description`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The suite's own tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// The path of the config file, as the user wrote it.
+    /// The path of the config file, as the user wrote it; absent for a suite without a config file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_path: Option<String>,
-    /// SHA-256 of the config file, in lower-case hex.
+    /// SHA-256 of the config file, in lower-case hex; absent for a suite without a config file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_sha256: Option<String>,
     /// The suite's prompts, in the order of the file.
@@ -173,7 +173,7 @@ pub struct Suite {
     /// The files that the suite is made of, sorted by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileDigest>,
-    /// SHA-256 over the lines `<sha256>  <path>` of the files, in lower-case hex.
+    /// SHA-256 over the lines `<sha256>  <path>` of the files, in lower-case hex; absent if it was not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<String>,
     /// The tests of the run with their checks; absent for a run with more than 1,000 tests.

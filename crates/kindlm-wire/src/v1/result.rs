@@ -62,19 +62,20 @@ pub struct AssertionResult {
     /// The class of the check: judged by a rule or by a model.
     #[serde(default)]
     pub class: Class,
-    /// The code of a failed or errored check.
+    /// The code of a failed or errored check; absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
     /// The failure code of the error behind an errored check, such as the code of a provider error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
-    /// The message of a failed check with the expected and the actual value, or the error message of an errored check.
+    /// The message of a failed check with the expected and the actual value, or the error message of an errored check;
+    /// absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// The reason why a skipped check does not apply.
+    /// The reason why a skipped check does not apply; absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<String>,
-    /// The reason for the verdict, such as a judge's reasoning.
+    /// The reason for the verdict, such as a judge's reasoning; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     /// The turn of a conversation that was checked; absent for the whole execution.

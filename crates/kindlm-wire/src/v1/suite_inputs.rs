@@ -24,14 +24,14 @@ pub struct SuitePrompt {
 pub struct AssertionSet {
     /// The set's name; `prompts.<name>` for assertions that are defined in a prompt.
     pub name: String,
-    /// The user's version label for the set.
+    /// The user's version label for the set; absent without a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The digest of the set's assertions.
     pub digest: String,
     /// The number of assertions in the set.
     pub assertions: u64,
-    /// The file that the set is loaded from, relative to the config file.
+    /// The file that the set is loaded from, relative to the config file; absent for a set inside the config file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

@@ -47,7 +47,7 @@ pub enum Event {
     ActionResult {
         /// The id of the call that this result belongs to.
         call_id: String,
-        /// The output of the tool.
+        /// The output of the tool; absent if none was recorded.
         #[serde(
             default,
             deserialize_with = "crate::present",
@@ -73,7 +73,7 @@ pub enum Event {
     SubagentCompleted {
         /// The id of the call that this result belongs to.
         call_id: String,
-        /// The output of the other agent.
+        /// The output of the other agent; absent if none was recorded.
         #[serde(
             default,
             deserialize_with = "crate::present",
@@ -157,16 +157,16 @@ pub enum ActionStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InputRequest {
-    /// The request's id, as the agent reports it.
+    /// The request's id, as the agent reports it; absent if the agent reports none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The question.
+    /// The question; absent if the agent reports none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The action that the agent asks about.
+    /// The action that the agent asks about; absent if the agent reports none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The input of that action.
+    /// The input of that action; absent if the agent reports none.
     #[serde(deserialize_with = "crate::present", skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// The answers to choose from.
@@ -180,7 +180,7 @@ pub struct InputRequest {
 pub struct InputOption {
     /// The option's id.
     pub id: String,
-    /// The label that the person sees.
+    /// The label that the person sees; absent if the agent reports none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }

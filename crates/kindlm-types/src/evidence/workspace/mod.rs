@@ -39,7 +39,7 @@ pub struct Workspace {
     /// The test runs that scored the agent's work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestsRan>,
-    /// The path of the folder, if it was kept.
+    /// The path of the folder; absent if the folder was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }

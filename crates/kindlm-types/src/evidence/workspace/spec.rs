@@ -12,7 +12,7 @@ pub struct WorkspaceSpec {
     pub from: String,
     /// The isolation of the agent.
     pub isolation: Isolation,
-    /// A command that prepares the workspace once, before any agent starts.
+    /// A command that prepares the workspace once, before any agent starts; `None` if there is nothing to prepare.
     pub setup: Option<String>,
     /// Files that are added after the agent has finished.
     pub hidden: Vec<HiddenFiles>,
@@ -26,9 +26,9 @@ pub struct WorkspaceSpec {
     pub max_diff_bytes: u64,
     /// The git reference to check out, for worktrees; `HEAD` if absent.
     pub reference: Option<String>,
-    /// True if the agent may use the network. Only some isolations can prevent it.
+    /// True if the agent may use the network. Only `bubblewrap` and `container` can prevent it.
     pub network: bool,
-    /// The container, for the `container` isolation.
+    /// The container; `None` for every isolation except `container`.
     pub container: Option<Container>,
 }
 

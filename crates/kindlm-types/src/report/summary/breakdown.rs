@@ -34,6 +34,7 @@ pub struct AssertionSummary {
     /// The number of cases that violated the rule.
     pub failing_cases: u64,
     /// The reason or the message of the first violation. Without violations, the message of the first missing verdict.
+    /// `None` if there is neither.
     pub example: Option<String>,
 }
 
@@ -81,7 +82,7 @@ struct Entry {
     /// The order in which cases finish does not matter.
     failing: BTreeMap<usize, FailingCase>,
     failing_cases: u64,
-    /// The position of the case that was last counted as failing.
+    /// The position of the case that was last counted as failing; `None` if no case was.
     latest: Option<usize>,
     failure: Option<(usize, String)>,
     obstacle: Option<(usize, String)>,

@@ -208,7 +208,7 @@ pub struct Summary {
     ///
     /// The codes are in order of first appearance.
     pub failure_codes: Vec<FailureCode>,
-    /// The first failure code in `CaseResult::failure_codes`, in the order of the plan.
+    /// The first failure code in `CaseResult::failure_codes`, in the order of the plan; `None` without such a code.
     pub first_code: Option<FailureCode>,
     /// The distinct kinds of provider errors that aborted executions.
     ///
