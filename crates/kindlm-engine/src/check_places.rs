@@ -62,8 +62,10 @@ impl CheckPlaces {
 /// Finds the places of the checks of a test, or of one of its turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PlaceFinder<'a> {
+    /// The place of the test; `None` for a suite that is built in code.
     pub(crate) test: Option<&'a SourcePlace>,
     pub(crate) checks: Option<&'a CheckPlaces>,
+    /// The index of the turn, from 0; `None` for checks of the whole execution.
     pub(crate) turn: Option<usize>,
 }
 

@@ -228,7 +228,7 @@ pub struct Evaluation {
         skip_serializing_if = "Option::is_none"
     )]
     pub id: Option<Value>,
-    /// The share of passed checks, `passed / total`; `null` if no check could be judged.
+    /// The share of passed checks, `passed / total`, from 0 to 1; `null` if no check could be judged.
     pub score: Option<f64>,
     /// The number of checks that passed.
     pub passed: u64,
@@ -269,7 +269,7 @@ pub struct EvaluatedResult {
     pub assertion: String,
     /// A label that identifies the check.
     pub label: String,
-    /// The score; `null` if nothing was measured.
+    /// The score, from 0 to 1 unless a script returned it; `null` if nothing was measured.
     pub score: Option<f64>,
     /// The effect of a failure on the outcome.
     pub severity: Severity,
@@ -329,7 +329,7 @@ pub struct BatchResults {
     pub skipped_cases: u64,
     /// The number of lines that are not valid records; not included in `total_cases`.
     pub malformed_lines: u64,
-    /// The mean of the records' scores; `null` if no record has a score.
+    /// The mean of the records' scores, from 0 to 1; `null` if no record has a score.
     pub average_score: Option<f64>,
     /// The totals of each prompt assertion, by id.
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,

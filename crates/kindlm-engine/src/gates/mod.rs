@@ -117,7 +117,7 @@ pub struct LowBound<'a> {
 }
 
 impl LowBound<'_> {
-    /// Returns the lower end of the interval over this number of clusters of cases, if all of them pass.
+    /// Returns the lower end of the interval over this number of clusters of cases, if all of them pass; from 0 to 1.
     pub fn highest(clusters: u64) -> f64 {
         let tally = kindlm_stats::Tally::new(clusters, clusters);
         tally.map_or(0.0, |it| it.wilson(kindlm_stats::Confidence::P95).low)

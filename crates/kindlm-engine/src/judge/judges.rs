@@ -176,7 +176,8 @@ impl<'a> Judges<'a> {
     /// Embeds a text with the model of the question.
     ///
     /// If the question names no model, the default judge embeds the text. If its provider does not support embeddings,
-    /// the first model whose provider supports them embeds the text.
+    /// the first model whose provider supports them embeds the text. Fails if there is no such model, or if the request
+    /// fails.
     async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
         let first = self.model(question.model.as_deref())?;
         let mut refused = match self.vector(first, &question.text).await {

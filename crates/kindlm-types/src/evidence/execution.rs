@@ -88,7 +88,7 @@ pub struct Execution {
     pub provider_response: Option<Value>,
     /// The images of the last answer, with their data, for judges. Reports and journals omit them.
     pub images: Vec<Media>,
-    /// The events in order, if the source records more than texts and tool calls.
+    /// The events in order; empty if the source records only texts and tool calls.
     ///
     /// [`events`](Self::events) returns these events, or events derived from the texts and tool calls.
     pub recorded_events: Vec<Event>,

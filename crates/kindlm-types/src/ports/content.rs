@@ -65,7 +65,7 @@ impl MediaKind {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Media {
-    /// The kind.
+    /// The kind: an image, a sound or another file.
     pub kind: MediaKind,
     /// The media type, such as `image/png`; `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

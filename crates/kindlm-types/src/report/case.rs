@@ -13,7 +13,7 @@ pub struct ScoreSummary {
     pub label: String,
     /// The class of the check: judged by a rule or by a model.
     pub class: Class,
-    /// The mean over the repeats that have a score.
+    /// The mean score over the repeats that have a score; from 0 to 1 unless a script gave the scores.
     pub mean: f64,
     /// The lowest score.
     pub min: f64,
@@ -146,7 +146,7 @@ impl CaseResult {
         self.outcome.held()
     }
 
-    /// Returns the pass rate; `None` if no repeat was judged.
+    /// Returns the pass rate, from 0 to 1; `None` if no repeat was judged.
     pub fn judged_pass_rate(&self) -> Option<f64> {
         let is_judged = self.outcome != Outcome::Skipped && self.errored_repeats < self.repeats;
         is_judged.then_some(self.pass_rate)

@@ -86,7 +86,7 @@ pub struct JudgeVote {
     pub sample: Option<u32>,
     /// The status of the vote.
     pub status: VoteStatus,
-    /// The score, if the vote has one.
+    /// The score; `None` if the vote has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// The judge's reason, or the error message of an errored vote; `None` if the judge gave no reason.

@@ -84,7 +84,7 @@ pub struct ScoreSummary {
     pub label: String,
     /// The class of the check: judged by a rule or by a model.
     pub class: Class,
-    /// The mean over the repeats that have a score.
+    /// The mean score over the repeats that have a score; from 0 to 1 unless a script gave the scores.
     pub mean: f64,
     /// The lowest score.
     pub min: f64,

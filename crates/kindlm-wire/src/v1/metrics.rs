@@ -13,7 +13,7 @@ pub struct NamedTotal {
     pub model: String,
     /// The name of the score.
     pub name: String,
-    /// The weighted mean.
+    /// The weighted mean of the score: `sum` divided by `weight`.
     pub score: f64,
     /// The sum of the scores, each multiplied by its weight.
     pub sum: f64,

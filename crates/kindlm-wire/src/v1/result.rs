@@ -53,7 +53,7 @@ pub struct AssertionResult {
     pub status: Status,
     /// True if the check passed or was skipped.
     pub pass: bool,
-    /// The score; `null` if nothing was measured.
+    /// The score, from 0 to 1 unless a script returned it; `null` if nothing was measured.
     #[serde(default)]
     pub score: Option<f64>,
     /// The effect of a failure on the execution.

@@ -142,7 +142,7 @@ async fn look(
     .await
 }
 
-/// Collects the data for the fresh copies.
+/// Collects the data for the fresh copies. Fails if a hidden file cannot be read, or if a `protect` glob is invalid.
 async fn parts(
     task: &Finish<'_>,
     changes: Arc<Vec<FileChange>>,

@@ -157,7 +157,7 @@ pub struct NamedTotal {
 }
 
 impl NamedTotal {
-    /// Returns the weighted mean.
+    /// Returns the weighted mean of the score.
     pub fn mean(&self) -> f64 {
         self.sum / self.weight
     }
