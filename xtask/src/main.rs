@@ -1,6 +1,6 @@
 //! Developer tasks of the KindLM workspace: `cargo xtask <task>`.
 //!
-//! `cargo xtask ci` runs the main checks of CI, so that developers can run them in the same way.
+//! `cargo xtask ci` runs the main checks of CI on the developer's machine.
 #![expect(clippy::print_stdout, reason = "a task prints its results")]
 #![expect(clippy::print_stderr, reason = "a task prints its errors")]
 

@@ -36,7 +36,7 @@ pub fn missing_evidence(gate: &str, threshold: f64, message: String) -> GateResu
     }
 }
 
-/// Formats a share in percent with one decimal, as the original KindLM does.
+/// Formats a share from 0 to 1 in percent with one decimal, such as `66.7%`.
 pub fn percent(rate: f64) -> String {
     format!("{}%", ecma::to_fixed(rate * 100.0, 1))
 }

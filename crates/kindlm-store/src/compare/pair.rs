@@ -8,7 +8,7 @@ use kindlm_types::{CaseChange, CaseChangeKind, PassRate, cluster_of};
 use super::{TOLERANCE, change};
 use crate::{Entry, EntryRate};
 
-/// A case that both runs measured in the same way.
+/// A case of both runs, with equal conditions and known pass rates.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     then: &'a Entry,
