@@ -88,7 +88,7 @@ impl CommandOutput {
     pub fn signal(exit_code: i32) -> Option<i32> {
         /// The highest number of the standard signals. Higher numbers are real-time signals for applications.
         const LAST: i32 = 31;
-        let signal = exit_code - 128;
+        let signal = exit_code.checked_sub(128)?;
         (cfg!(unix) && (1..=LAST).contains(&signal)).then_some(signal)
     }
 
@@ -136,6 +136,7 @@ mod tests {
             (Some(160), None),
             (Some(255), None),
             (Some(-1), None),
+            (Some(i32::MIN), None),
             (None, Some("a signal ended the command")),
         ] {
             let broken_off = broken_off.filter(|_| cfg!(unix) || code.is_none_or(|it| it <= 128));
