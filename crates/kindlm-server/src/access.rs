@@ -39,11 +39,11 @@ impl Caller {
         self.0.as_ref().map_or("", |it| &it.name)
     }
 
-    /// Checks that the sender has a permission.
+    /// Checks that the sender may do what `scope` permits. A server without tokens permits everything.
     ///
     /// # Errors
     ///
-    /// Fails if the token does not have the scope.
+    /// Fails with the status 403 if the token does not have the scope.
     pub(crate) fn require(&self, scope: Scope) -> Result<(), Problem> {
         if self.0.as_ref().is_none_or(|it| it.permits(scope)) {
             return Ok(());
@@ -54,7 +54,7 @@ impl Caller {
     }
 }
 
-/// A scope that routes need.
+/// The scope that a group of routes needs, and the services that look up tokens.
 #[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) app: App,
@@ -81,7 +81,7 @@ async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Nex
     }
 }
 
-/// Returns the sender of a request by the text of its token, if it has one.
+/// Finds the sender of a request. `text` is the token of the request; `None` if the request has none.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ fn refusal(problem: Problem) -> Response {
     response
 }
 
-/// Adds the scope and the refusals to all operations of a description.
+/// Adds the scope and the refusals (401, 403 and 503) to all operations of a description.
 fn describe(api: &mut OpenApi, scope: Scope) {
     let refusals = [
         ("401", "the request has no valid token".to_owned()),

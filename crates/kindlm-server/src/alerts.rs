@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::store::alerts::{AGENT_REMOVED, AlertFilter, RECOVERED, StoredAlert};
 use crate::store::{Store, StoreError, time_text};
 
-/// The default number of results in a reference.
+/// The default of [`Alerts::reference`].
 pub const REFERENCE: u64 = 100;
 
 /// The settings of alerts.
@@ -20,9 +20,9 @@ pub const REFERENCE: u64 = 100;
 pub struct Alerts {
     /// The number of results of an assertion with which the later results are compared; at least 1.
     pub reference: u64,
-    /// The watches of the default judge; `None` without a judge.
+    /// The stored results of `kindlm calibrate --watch` for the default judge; `None` without a judge.
     pub judge: Option<JudgeWatches>,
-    /// The address of the server for people; `None` if no message has a link.
+    /// The URL of the server for the links in messages; `None` for messages without links.
     pub link: Option<Url>,
 }
 
@@ -64,8 +64,8 @@ impl Alerts {
         Alert::of(stored, judge)
     }
 
-    /// Reads the watches of the judge for a kind of check; `None` if no judge was asked. An error is reported to the
-    /// operator of the server.
+    /// Returns the state of the judge for a kind of check. Returns `None` if `check` is empty: no judge was asked. A
+    /// read error is reported to the operator of the server, and the state is `Unreadable`.
     async fn judge(&self, check: &str, world: &World) -> Option<AlertJudge> {
         if check.is_empty() {
             return None;
@@ -90,9 +90,9 @@ impl Alerts {
 /// An alert: the pass rate of an assertion of an agent has fallen.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct Alert {
-    /// The id.
+    /// The id of the alert.
     pub(crate) id: String,
-    /// The agent.
+    /// The name of the agent.
     pub(crate) agent: String,
     /// The id of a prompt assertion, or the label of another check.
     pub(crate) assertion: String,
@@ -102,14 +102,16 @@ pub(crate) struct Alert {
     pub(crate) version: String,
     /// The time of the alarm (RFC 3339).
     pub(crate) since: String,
-    /// The reference: the first results under this version of the set.
+    /// The reference: the pass rate of the first results under this version of the set.
     pub(crate) from: PassRate,
-    /// Of the newest 100 results, those from the most likely start of the fall to the alarm.
+    /// The pass rate from the most likely start of the fall to the alarm, among the newest 100 results.
     pub(crate) to: PassRate,
-    /// The newest results since the alarm, at most 100; absent without results, and after the end.
+    /// The pass rate of the newest results since the alarm, at most 100; absent without results, and after the end of
+    /// the alert.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latest: Option<PassRate>,
-    /// The evidence at the alarm. Without a fall, an alarm comes after at least 10,000 results on average.
+    /// The evidence of a fall at the alarm, at least 10,000. Without a fall, an alarm comes after at least 10,000
+    /// results on average.
     pub(crate) evidence: f64,
     /// The state of the judge; absent if no judge was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,16 +132,16 @@ pub(crate) struct PassRate {
     pub(crate) passed: u64,
     /// The number of results that failed.
     pub(crate) failed: u64,
-    /// The share of passes among passes and failures.
+    /// The share of passes among passes and failures, from 0 to 1.
     #[serde(rename = "pass_rate")]
     pub(crate) rate: f64,
     /// The lower end of the 95% confidence interval of the pass rate (Wilson).
     pub(crate) low: f64,
-    /// The upper end of the interval.
+    /// The upper end of this interval.
     pub(crate) high: f64,
 }
 
-/// The state of the default judge of the config, according to its stored watches.
+/// The state of the default judge of the config, from the stored results of `kindlm calibrate --watch`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub(crate) enum AlertJudge {
@@ -177,7 +179,7 @@ impl Alert {
         }
     }
 
-    /// Describes the end of the alert.
+    /// Describes why the alert has ended; an empty text while it stands.
     pub(crate) fn end_in_words(&self) -> &'static str {
         match self.end_reason.as_deref() {
             None => "",
@@ -202,7 +204,7 @@ impl From<Tally> for PassRate {
 }
 
 impl PassRate {
-    /// Returns the rate with its interval, for people.
+    /// Returns the rate, its interval (both in percent) and the number of results, for people.
     pub(crate) fn in_words(&self) -> String {
         let percent = |rate: f64| format!("{:.1}", rate * 100.0);
         let Self { passed, failed, rate, low, high } = self;

@@ -103,7 +103,7 @@ impl App {
     }
 
     /// Changes the time without a heartbeat after which the samples of a process return to the queue: [`LEASE`] by
-    /// default. All processes of a database need the same.
+    /// default. All servers that share a database need the same time.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }

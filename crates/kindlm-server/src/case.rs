@@ -50,11 +50,12 @@ pub(crate) fn case_name(sample: &str) -> String {
     format!("sample {sample}")
 }
 
-/// Returns a test case as YAML: an item of the list `tests` of a suite.
+/// Returns a test case as YAML: a list with one item for `tests` of a suite.
 ///
 /// # Errors
 ///
-/// Fails if there is no such sample or set, or if the sample lacks what the form needs.
+/// Fails if the sample or the set does not exist, if the sample cannot become a test of this form (status 422), or if
+/// the database fails.
 pub(crate) async fn case(app: &App, id: &str, form: &CaseForm) -> Result<String, Problem> {
     let Some(sample) = app.store.sample(id).await? else {
         let detail = format!("there is no sample with the id \"{id}\"");
@@ -81,7 +82,7 @@ fn refused(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "no-case", detail)
 }
 
-/// Returns a test, and the keys of the sample that it does not have.
+/// Returns a test, and the keys of the sample that the test leaves out.
 fn test<'s>(
     sample: &'s Sample,
     set: &SetVersion,
@@ -123,8 +124,7 @@ fn test<'s>(
 
 /// Returns the recorded conversation of a sample.
 ///
-/// Fails if a transcript cannot have a part of the conversation. If the part were left out, a check could pass by
-/// mistake.
+/// Fails if the sample has `events`, which a transcript cannot have. Without them, a check could pass by mistake.
 fn transcript(body: &Map<String, Value>) -> Result<Value, Problem> {
     if body.get("events").is_some_and(|it| !it.is_null()) {
         return Err(refused(
@@ -160,6 +160,8 @@ fn transcript(body: &Map<String, Value>) -> Result<Value, Problem> {
 }
 
 /// Returns the messages of a sample without a transcript, in the format of OpenAI's Chat Completions.
+///
+/// Fails if a call of a tool has no `response`, or if the sample has no `agent_output`.
 fn messages(body: &Map<String, Value>) -> Result<Vec<Value>, Problem> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut messages = Vec::new();
@@ -198,7 +200,7 @@ fn written(
     left_out: &[&str],
 ) -> Result<String, Problem> {
     let Sample { id, agent, received_at, .. } = sample;
-    // The escapes keep each text in its line.
+    // `{:?}` escapes line breaks, so that no text of the sample can end the comment.
     let mut lines = vec![
         format!("# Sample {id:?} of the agent {agent:?}, received {received_at}"),
         format!("# Checks: {}@{}", set.name, set.version),

@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
-/// The time for which a connection may wait for its client to send the body of a request, or to read a response.
+/// The longest time that a connection may wait for its client: for a request, for a part of its body, or until the
+/// client reads a response.
 const UNUSED: Duration = Duration::from_mins(2);
 
 /// The time after which a waiting connection may be closed in favour of a new one.
@@ -77,7 +78,7 @@ impl Connection {
         self.activity.clone()
     }
 
-    /// Waits until the connection must be closed.
+    /// Waits until the connection must be closed: after [`UNUSED`], or when a new connection needs its place.
     pub(crate) async fn must_close(&self) {
         let unused = async {
             loop {

@@ -95,7 +95,7 @@ impl Destination {
 /// The JSON that a webhook receives.
 #[derive(Serialize)]
 struct Message<'a> {
-    /// `alert` or `end`.
+    /// `alert` at an alarm, or `end` when the alert has ended.
     event: &'static str,
     #[serde(flatten)]
     alert: &'a Alert,
@@ -104,6 +104,8 @@ struct Message<'a> {
 }
 
 /// Sends alerts to these destinations until the future is dropped. Errors are reported to the operator.
+///
+/// Returns at once without destinations, or if the HTTP client cannot be created.
 pub async fn deliver(app: App, destinations: Vec<Destination>) {
     let options = TransportOptions::new(Arc::clone(&app.runs.world().env));
     let transport = match HttpTransport::new(options) {
@@ -129,8 +131,8 @@ async fn deliver_to(app: App, transport: Arc<HttpTransport>, destination: Destin
     }
 }
 
-/// Waits for an attempt, and returns true if it sent a message. An error or a panic is reported to the operator, and
-/// does not end the sender.
+/// Waits for an attempt to send a message, and returns true if a message was due. A message that was not delivered
+/// counts too: it has its own pause. An error or a panic is reported to the operator, and does not end the sender.
 async fn has_sent(
     attempt: impl Future<Output = Result<bool, StoreError>>,
     destination: &str,
@@ -152,7 +154,7 @@ async fn has_sent(
     }
 }
 
-/// Sends the next message. Returns false if there is none.
+/// Sends the next message. Returns false if none is due. If the delivery fails, the message is due again after a pause.
 async fn deliver_next(
     app: &App,
     transport: &HttpTransport,

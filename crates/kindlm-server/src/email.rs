@@ -75,7 +75,8 @@ impl Email {
     ///
     /// # Errors
     ///
-    /// Fails if an address or the URL is invalid, if the URL has a password, or names a user without `password`.
+    /// Fails if an address or the URL is invalid, or if TLS cannot be used. Fails too if the URL has a password, or
+    /// names a user and `password` is `None`.
     pub fn new(
         to: &str,
         from: &str,
@@ -119,6 +120,8 @@ impl Email {
     }
 
     /// Sends a message once. `id` becomes a part of its `Message-ID`, so the recipient can detect a repeated message.
+    ///
+    /// Fails with the reason if the mail server refuses the message, or takes longer than [`LONGEST_SEND`].
     pub(crate) async fn send(&self, id: &str, text: &str) -> Result<(), String> {
         let message = self.message(id, text)?;
         // The time limit of `mail_server` covers only the connection.

@@ -2,7 +2,7 @@
 
 use kindlm_stats::WeightedTally;
 
-/// The passed and decided results so far. Older results count less.
+/// The passed and decided (passed or failed) results so far. Older results count less.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeightedRate {
     /// The age at which a result counts half, in milliseconds.

@@ -14,7 +14,7 @@ use crate::store::queue::StateCount;
 /// The names and values of labels.
 type Labels = Vec<(&'static str, String)>;
 
-/// The numbers since the start of the process. Clones share them.
+/// Counters since the start of the process, and numbers of the database. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     registry: Arc<Registry>,

@@ -36,7 +36,8 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The pause between two deletions of old data.
 const DELETION: Duration = Duration::from_mins(1);
 
-/// The number of deletions of old data, of which one also deletes old runs. Each stored run is read for its age.
+/// One of this number of deletions also deletes old runs. The others do not, because each stored run must be read for
+/// its age.
 const RUN_DELETION: u32 = 60;
 
 /// The unit of the age of old runs.
@@ -99,8 +100,8 @@ async fn evaluate(app: App) {
 
 /// Runs a worker of apalis until it fails: at the first heartbeat, fetch or end of a job that the database refuses.
 ///
-/// It takes one job at a time (`batch_size`): while it had others in its memory, it would send no heartbeat. It does not
-/// mark jobs as running (`lock_tasks`): a fetched job has its worker already.
+/// The worker fetches one job at a time (`batch_size`), because it sends no heartbeat while fetched jobs wait in its
+/// memory. It does not mark jobs as running (`lock_tasks`), because a fetched job has its worker already.
 async fn work(app: &App) -> Result<(), StoreError> {
     let (heartbeat, missed) = (app.lease / u32::from(HEARTBEATS), usize::from(HEARTBEATS));
     let worker = WorkerBuilder::new(worker_name()?);
@@ -134,7 +135,7 @@ async fn work(app: &App) -> Result<(), StoreError> {
 
 /// The end of an attempt.
 enum End {
-    /// The sample is decided, or it is not evaluated.
+    /// The sample has its results, or needs no evaluation: it is not pending, or the budget of its agent is spent.
     Done,
     /// There will be another attempt.
     Repeated,

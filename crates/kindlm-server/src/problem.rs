@@ -19,7 +19,7 @@ use crate::store::StoreError;
 /// The media type of an error.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// The header with the id of a request. The response has the same header.
+/// The header with the id of a request. The response has the header with the same id.
 const REQUEST_ID: &str = "x-request-id";
 
 /// The maximum size of an error text that a library wrote, in bytes.
@@ -53,7 +53,7 @@ impl Problem {
         Self { kind: format!("urn:kindlm:problem:{kind}"), ..Self::of_status(status, detail) }
     }
 
-    /// Returns true if the error is of this named kind.
+    /// Returns true if the error has this named kind, such as `unknown-set`.
     pub(crate) fn is(&self, kind: &str) -> bool {
         self.kind.strip_prefix("urn:kindlm:problem:") == Some(kind)
     }
@@ -140,9 +140,9 @@ pub(crate) fn of_panic(_panic: Box<dyn Any + Send + 'static>) -> Response {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", BUG).into_response()
 }
 
-/// Converts the error of a library (an unknown path, a wrong method, a body that is too large) into a problem.
+/// Middleware for all requests: refuses URLs with NUL characters, and reports the causes of errors to the operator.
 ///
-/// Refuses URLs with NUL characters, and reports the causes of errors to the operator.
+/// Converts the error of a library (an unknown path, a wrong method, a body that is too large) into a problem.
 pub(crate) async fn everywhere(
     State(world): State<World>,
     request: Request<Body>,

@@ -18,7 +18,7 @@ use crate::routes::body::is_name;
 use crate::store::adoption::Page;
 use crate::store::sets::{ExpectedVersion, SetVersion};
 
-/// The keys of a set.
+/// The keys that the content of a set can have.
 pub(crate) const SET_KEYS: [&str; 3] = ["assertions", "expect", "threshold"];
 
 /// The time limit for a record, with the answers of its judges.
@@ -102,12 +102,12 @@ struct Rules<'a> {
     threshold: Option<&'a RawValue>,
 }
 
-/// Reads a value as JSON text. An `Option` alone would not tell `null` from an absent key.
+/// Reads a value as JSON text. Without this function, serde would read `null` like an absent key.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The JSON of an absent value. A record may have it in place of a value.
+/// The JSON of an absent value. A record may have a key with it, as if the key were absent.
 const NULL: &str = "null";
 
 /// A record with the checks of its set.
@@ -261,7 +261,7 @@ fn joined(mut json: Vec<u8>, mut nulls: Vec<(usize, &str)>, set: &SetVersion) ->
         json.extend_from_slice(format!(",{}:{value}", Value::from(key.as_str())).as_bytes());
     }
     json.push(b'}');
-    // The last one comes first, because a longer value moves the later places.
+    // The last `null` is replaced first, because a longer value would move the offsets after it.
     nulls.sort_unstable();
     for (at, key) in nulls.into_iter().rev() {
         if let Some(value) = set.content.get(key) {

@@ -50,7 +50,7 @@ pub async fn listen(address: SocketAddr, has_tokens: bool) -> Result<TcpListener
     TcpListener::bind(address).await.map_err(|err| ListenError::Io(address, err))
 }
 
-/// Serves the routes until `stop` is ready, and then ends the open connections.
+/// Serves the routes until `stop` is ready. Then it ends the open connections, also those with unfinished requests.
 pub async fn serve(listener: &TcpListener, router: Router, stop: impl Future<Output = ()>) {
     let places = Connections::new(MAX_CONNECTIONS);
     let mut connections = JoinSet::new();

@@ -181,8 +181,8 @@ fn sample_of_record(id: String, found: TraceRecord) -> Result<NewSample, String>
     Ok(NewSample { id: Some(id), agent, subject, version, has_error: error.is_some(), body })
 }
 
-/// The attributes of each process, as sent and as masked, by the address of the sent ones. All spans of a process share
-/// the sent ones, so they are masked only once.
+/// The attributes of each process, as sent and as masked, by the memory address of the sent attributes. All spans of a
+/// process share these, so they are masked only once.
 type Resources = HashMap<*const Map<String, Value>, [Arc<Map<String, Value>>; 2]>;
 
 fn redact(redactor: &Redactor, spans: &mut [OtlpSpan], resources: &mut Resources) {
@@ -210,8 +210,8 @@ fn redact_attributes(redactor: &Redactor, attributes: &mut Map<String, Value>) {
     others.for_each(|(_, value)| redact_value(redactor, value, DEPTH));
 }
 
-/// Masks a value. JSON inside a text is parsed and masked part by part: masked as text, a number would make the JSON
-/// invalid.
+/// Masks a value. JSON inside a text is parsed and masked part by part. If the text were masked as a whole, a masked
+/// number would make the JSON invalid.
 fn redact_value(redactor: &Redactor, value: &mut Value, depth: usize) {
     match value {
         Value::String(text) if depth > 0 && text.trim_start().starts_with(['{', '[']) => {

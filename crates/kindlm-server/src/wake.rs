@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// The time between a notification and the second look into the queue. The look that went on has ended then.
+/// The time between a notification and the second look into the queue. A look that went on at the notification has
+/// ended by then.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
 /// Wakes a worker when this process has stored samples, and in regular intervals.
@@ -21,7 +22,8 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// `pause` is the interval, for jobs whose time has come, and for those that other processes have stored or left.
+    /// Creates the times of one worker. `stored` is notified when this process has stored samples. `pause` is the
+    /// interval, which finds jobs whose time has come, and those that other processes have stored or left.
     pub(crate) fn new(stored: Arc<Notify>, pause: Duration) -> Self {
         let notified = Box::pin(Arc::clone(&stored).notified_owned());
         let mut interval = interval(pause);

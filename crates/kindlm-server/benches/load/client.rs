@@ -33,7 +33,7 @@ impl Connection {
         Ok(Self { stream, buffer: Vec::new() })
     }
 
-    /// Sends a request, and waits for the response, which must have its length.
+    /// Sends a request, and waits for the response, which must have the header `content-length`.
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<Reply> {
         self.stream.write_all(request)?;
         self.buffer.clear();

@@ -15,13 +15,14 @@ use crate::{Settings, quantile, record, shown};
 
 /// The first argument that makes the bench measure the library: `--library <callers> <requests>`.
 ///
-/// It is a process of its own, so that its memory and processor time are those of the library.
+/// The library runs in a process of its own, so that the memory and processor time of the process are those of the
+/// library.
 pub(crate) const LIBRARY: &str = "--library";
 
 /// The numbers of connections, and of callers of the library.
 const CONNECTIONS: [usize; 3] = [1, 32, 256];
 
-/// The requests of each connection before the measurement.
+/// The number of requests of each connection before the measurement.
 const WARM_UP: usize = 4;
 
 /// The number of records that the library evaluates at once: the default of `--concurrency`.
@@ -45,7 +46,7 @@ pub(crate) fn run(settings: &Settings, folder: &Path) {
     }
 }
 
-/// Prints a row.
+/// Prints a row of the table. `now` and `peak` are memory in MiB.
 fn row(
     what: &str,
     at_once: usize,

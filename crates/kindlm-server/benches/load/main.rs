@@ -121,7 +121,7 @@ fn main() {
     }
 }
 
-/// Returns the checks of the bench: a word, another word, a length, and no personal data.
+/// Returns the checks of the bench: a required word, a forbidden word, a maximum length, and no personal data.
 fn checks() -> Value {
     json!({
         "output": {"contains": ["refund"], "notContains": ["sorry"], "maxLength": 10_000},

@@ -11,7 +11,7 @@ use crate::ingest::BATCH;
 use crate::server::Server;
 use crate::{Settings, lines};
 
-/// The results of a sample: one for each check.
+/// The number of results of a sample: one for each check.
 const RESULTS: usize = 4;
 
 pub(crate) fn run(settings: &Settings, folder: &Path) {
@@ -20,7 +20,7 @@ pub(crate) fn run(settings: &Settings, folder: &Path) {
     );
     println!("|---|--:|--:|--:|--:|--:|--:|");
     let (database, name) = settings.database(folder);
-    // One file is for one server.
+    // Servers on different machines cannot share a SQLite file, so only one server uses it.
     let most = if settings.database.is_some() { settings.servers } else { 1 };
     let mut count = 1;
     while count <= most {

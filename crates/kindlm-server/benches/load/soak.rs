@@ -8,10 +8,10 @@ use crate::client::request;
 use crate::server::Server;
 use crate::{Settings, lines, record};
 
-/// The connections that evaluate records, one after the other.
+/// The number of connections. Each evaluates records, one after the other.
 const CONNECTIONS: usize = 8;
 
-/// The samples of a request, which is sent every [`PAUSE`]: 100 samples a second.
+/// The number of samples in a request, which is sent every [`PAUSE`]: 100 samples a second.
 const BATCH: usize = 20;
 
 /// The pause between two requests with samples.

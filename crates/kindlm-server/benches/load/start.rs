@@ -14,7 +14,7 @@ pub(crate) fn run(settings: &Settings, folder: &Path) {
     println!("|---|--:|--:|--:|--:|--:|");
     let new = |number: usize| folder.join(format!("{number}.db"));
     row("a new SQLite file", settings.starts, folder, new);
-    // The file of the first row has its tables.
+    // The first row has created this file with its tables.
     row("an existing SQLite file", settings.starts, folder, |_| folder.join("0.db"));
 }
 

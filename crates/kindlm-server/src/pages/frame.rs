@@ -60,7 +60,7 @@ impl Look {
     }
 }
 
-/// Renders a page.
+/// Renders a page. An error of the template becomes a problem with the status 500.
 pub(super) fn page(status: StatusCode, template: &impl Template) -> Response {
     let Ok(html) = template.render() else {
         let detail = "the page cannot be rendered";

@@ -13,7 +13,7 @@ use super::frame::{Frame, PageError, page};
 use super::request::{COOKIE_NAME, same_origin};
 use crate::app::App;
 
-/// The maximum size of a form, in bytes. Its sender has no token.
+/// The maximum size of a form, in bytes. The limit is low, because the sender has not logged in.
 const MAX_FORM: usize = 4096;
 
 pub(super) fn routes() -> Router<App> {

@@ -193,7 +193,7 @@ struct Chart {
     points: Vec<Point>,
     /// The points of the lines. A period without a rate ends a line, and the next rate begins another one.
     curves: Vec<String>,
-    /// The points of the weighted rate.
+    /// The points of the line of the exponentially weighted rate, as `x,y` pairs.
     weighted: String,
     releases: Vec<Mark>,
 }

@@ -109,7 +109,7 @@ impl Card {
     }
 }
 
-/// Returns the look of a status or an outcome.
+/// Returns the look of a status or an outcome by its name in JSON.
 pub(super) fn look(status: &impl serde::Serialize) -> Look {
     let name = serde_json::to_value(status).unwrap_or_default();
     Look::of(name.as_str().unwrap_or_default())

@@ -45,7 +45,7 @@ struct SetList {
     name: String,
     /// The digest of the version that the form changes; empty if the form can store a new set.
     base: String,
-    /// The name of the set with this version.
+    /// The name of the set that has the version `base`.
     base_of: String,
     fields: Fields,
     error: String,
@@ -111,7 +111,7 @@ struct SaveForm {
     checks: String,
     /// The digest of the newest version when the page was loaded; empty if the form can store a new set.
     base: String,
-    /// The name of the set with this version. A set with another name can be stored without it.
+    /// The name of the set that has the version `base`. If the form has another name, `base` is ignored.
     base_of: String,
 }
 
@@ -294,7 +294,7 @@ async fn try_sample(app: &App, set: &str, sample: &Sample) -> TriedRow {
     TriedRow { id: sample.id.clone(), look, failed, output }
 }
 
-/// Returns the start of an output.
+/// Returns the start of an output, at most 160 characters. An output that is not a text is shown as JSON.
 pub(super) fn short(output: &Value) -> String {
     const LONGEST: usize = 160;
     let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);

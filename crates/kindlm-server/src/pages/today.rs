@@ -12,9 +12,9 @@ use crate::store::{Store, StoreError};
 pub(super) struct Today {
     /// The number of samples that wait, in words.
     pub(super) waiting: String,
-    /// The time at which the oldest of them was received; `None` if none waits.
+    /// The time at which the oldest waiting sample was received; `None` if none waits.
     pub(super) oldest: Option<Moment>,
-    /// The time that the oldest one has waited.
+    /// The time that the oldest waiting sample has waited, in words.
     pub(super) lag: String,
     /// The time at which the newest sample was received; `None` without samples.
     pub(super) newest: Option<Moment>,

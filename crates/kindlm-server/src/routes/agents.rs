@@ -60,7 +60,7 @@ fn all() -> f64 {
 ///
 /// The rate applies to samples that are stored from now on. The set applies to each sample that is not evaluated yet.
 ///
-/// The id of a sample decides if it is evaluated. A sample with an `error` is always evaluated.
+/// The id of a sample and the rate decide if the sample is evaluated. A sample with an `error` is always evaluated.
 #[utoipa::path(put, path = "/v1/agents/{name}",
     params(("name" = String, Path, description = "the `agent` of its samples")),
     request_body(content = AgentBody, content_type = "application/json"),

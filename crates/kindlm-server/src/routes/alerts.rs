@@ -36,7 +36,7 @@ struct AlertList {
     items: Vec<Alert>,
 }
 
-/// Lists the newest alerts, at most 1,000. An agent has at most one alert that stands for each assertion.
+/// Lists the newest alerts, at most 1,000. Each assertion of an agent has at most one alert that stands.
 #[utoipa::path(get, path = "/v1/alerts", params(AlertQuery),
     responses(
         (status = 200, description = "the alerts", body = AlertList),

@@ -94,7 +94,7 @@ async fn put(
     Ok((status, Json(baseline)).into_response())
 }
 
-/// Deletes a baseline of a suite. The run that it was made of stays.
+/// Deletes a baseline of a suite. The run whose results it has stays.
 #[utoipa::path(delete, path = "/v1/suites/{suite}/baselines/{label}",
     params(
         ("suite" = String, Path, description = "the path of the suite, with `%2F` for `/`"),
@@ -123,7 +123,7 @@ struct Sides {
     /// The earlier side: the label of a baseline, the id of a run, or `last` for the newest run.
     #[param(min_length = 1)]
     before: String,
-    /// The later side, in the same form.
+    /// The later side: a label, the id of a run, or `last`, like `before`.
     #[param(min_length = 1)]
     after: String,
     /// A fall of the pass rate in percentage points, such as `3pp`. "No regression" then needs an interval that
@@ -132,7 +132,7 @@ struct Sides {
     margin: Option<String>,
 }
 
-/// Compares two runs or baselines of a suite, as `kindlm compare --json` does.
+/// Compares two runs or baselines of a suite. The response is the output of `kindlm compare --json`.
 #[utoipa::path(get, path = "/v1/compare", params(Sides), responses(
     (status = 200, description = "the comparison: an object with `schemaVersion` and `comparison`", body = serde_json::Value),
     (status = 400, description = "a parameter is missing or invalid", body = Problem, content_type = "application/problem+json"),

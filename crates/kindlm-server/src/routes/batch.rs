@@ -30,7 +30,7 @@ use crate::store::tokens::Scope;
 /// The maximum number of records of a batch that are evaluated at once.
 const AT_ONCE: usize = 16;
 
-/// The time that a client may leave the response unread.
+/// The time that a client may leave the response unread. After it, the batch ends.
 const UNREAD: Duration = Duration::from_mins(2);
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
@@ -69,7 +69,7 @@ type Answered = (u64, Result<Evaluated, Unevaluated>);
 
 /// Evaluates the lines of a request, and sends the lines of the response.
 ///
-/// It ends without the summary if the request is interrupted or the client does not read.
+/// The response ends without the summary if the request is interrupted, or if the client does not read.
 async fn answer(app: App, body: Body, send: mpsc::Sender<Bytes>) {
     let totals = app.records.batch();
     let evaluated = lines(body).map(|it| evaluate(&app, it)).buffered(AT_ONCE);
@@ -81,7 +81,7 @@ async fn answer(app: App, body: Body, send: mpsc::Sender<Bytes>) {
             return;
         }
     }
-    // The client has left if this fails.
+    // If this fails, the client has left and does not need the summary.
     let _ = send.send_timeout(text(&json!({"summary": totals.summary()})), UNREAD).await;
 }
 
@@ -126,7 +126,7 @@ async fn evaluate(
     Ok((number, result))
 }
 
-/// Counts a result, and returns it as a line.
+/// Counts a result, and returns the result as a line of the response.
 fn counted(totals: &BatchTotals, line: u64, result: Result<Evaluated, Unevaluated>) -> Bytes {
     match result {
         Ok(evaluated) => {

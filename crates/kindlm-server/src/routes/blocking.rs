@@ -8,7 +8,7 @@ use crate::problem::{BUG, Problem};
 ///
 /// # Errors
 ///
-/// Fails if the work panics.
+/// Fails with the status 500 if the work panics. An error of the work is a part of `T`.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {

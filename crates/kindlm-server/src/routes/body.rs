@@ -19,7 +19,7 @@ pub(super) const JSON: &str = "application/json";
 /// The media type of JSON values, one per line.
 pub(super) const NDJSON: &str = "application/x-ndjson";
 
-/// The header with the key of a request. A repeated request with the same key changes nothing.
+/// The header with the idempotency key of a request. A repeated request with the same key changes nothing.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The maximum length of a name or an id, in characters.
@@ -36,7 +36,7 @@ pub(super) fn is_ndjson(headers: &HeaderMap) -> bool {
     [NDJSON, "application/ndjson", "application/jsonl"].iter().any(|it| has_type(headers, it))
 }
 
-/// Returns the error of a request with another media type.
+/// Returns the error (status 415) of a request without the expected media type.
 pub(super) fn wrong_type(expected: &str) -> Problem {
     let detail = format!("the body must have the header `content-type: {expected}`");
     Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
@@ -46,8 +46,8 @@ pub(super) fn wrong_type(expected: &str) -> Problem {
 ///
 /// # Errors
 ///
-/// Fails if the media type is not that of JSON, if the body is not JSON, or if its value does not have the type `T`.
-/// The last error has the kind `kind`.
+/// Fails if the media type is not that of JSON, if the body is not JSON, or if its value does not have the type `T`. In
+/// the last case, the error has the kind `kind`.
 pub(super) fn json<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: &[u8],
@@ -62,11 +62,11 @@ pub(super) fn json<T: DeserializeOwned>(
     })
 }
 
-/// Reads the header `idempotency-key`. `endpoint` is the method and the path of the request.
+/// Reads the header `idempotency-key`; `None` without it. `endpoint` is the method and the path of the request.
 ///
 /// # Errors
 ///
-/// Fails if the key is empty, too long or not ASCII.
+/// Fails if the key does not have 1 to 100 ASCII characters, or has control characters.
 pub(super) fn request_key(
     headers: &HeaderMap,
     caller: &Caller,
@@ -82,7 +82,7 @@ pub(super) fn request_key(
     Ok(Some(RequestKey { owner: caller.id().to_owned(), key: key.to_owned(), digest }))
 }
 
-/// Returns the error of a body that is not JSON.
+/// Returns the error (status 400) of a body that is not JSON.
 pub(super) fn not_json(detail: String) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "not-json", detail)
 }

@@ -48,9 +48,9 @@ pub(crate) struct OpinionCorrelation {
     pub(crate) samples: u64,
     /// Pearson's correlation, from -1 to 1; `null` if all scores or all opinions are equal.
     pub(crate) correlation: Option<f64>,
-    /// The lower end of the 95% confidence interval of the correlation.
+    /// The lower end of the 95% confidence interval of the correlation; `null` with too few samples.
     pub(crate) low: Option<f64>,
-    /// The upper end of the interval.
+    /// The upper end of this interval; `null` with too few samples.
     pub(crate) high: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ impl OpinionCorrelation {
 /// The correlation of an assertion.
 #[derive(Serialize, ToSchema)]
 struct AssertionCorrelation {
-    /// The agent.
+    /// The name of the agent.
     agent: String,
     /// The id of a prompt assertion, or the name of another check.
     assertion: String,
@@ -135,7 +135,7 @@ struct AdoptionQuery {
     before: Option<String>,
 }
 
-/// Times until a verdict, in whole seconds, rounded up.
+/// The distribution of times until a verdict, in whole seconds, rounded up.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct VerdictTimes {
     /// The number of times.
@@ -180,7 +180,7 @@ struct AdoptionMetrics {
     sets_edited: u64,
     /// The number of new versions.
     edits: u64,
-    /// The number of tokens that stored these versions.
+    /// The number of different names of the tokens that stored these versions.
     authors: u64,
     /// The times from a new version to the first verdict with it. Versions without a verdict have no time.
     edit_to_verdict: VerdictTimes,

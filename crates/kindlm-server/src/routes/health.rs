@@ -19,7 +19,7 @@ async fn healthz() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// Returns `ok` if the database answers too.
+/// Returns `ok` if the process and its database answer.
 #[utoipa::path(get, path = "/readyz", responses(
     (status = 200, description = "the database answers"),
     (status = 503, description = "the database does not answer", body = Problem, content_type = "application/problem+json"),

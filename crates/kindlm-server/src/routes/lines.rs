@@ -9,7 +9,7 @@ use futures_util::{Stream, StreamExt as _};
 /// The maximum length of a line, in bytes: 8 MiB.
 pub(super) const LONGEST: usize = 8 << 20;
 
-/// The time limit for the next part of the body.
+/// The time limit for the next part of the body. After it, the request counts as interrupted.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// One line of the body.
@@ -23,12 +23,12 @@ pub(super) struct Line {
 /// The reason why the body ended early, as text.
 pub(super) struct Interrupted(pub(super) String);
 
-/// The lines of a body. Blank lines are counted and skipped.
+/// The lines of a body. Blank lines are skipped, but count in [`Line::number`].
 pub(super) struct Lines<Body> {
     body: Body,
     /// The part of the body that was received last and is not yet read.
     chunk: Bytes,
-    /// The start of the line, from earlier parts.
+    /// The start of the current line, from earlier parts.
     start: Vec<u8>,
     is_too_long: bool,
     number: u64,
@@ -79,7 +79,8 @@ impl<Body: Stream<Item = Result<Bytes, Error>> + Unpin> Lines<Body> {
         }
     }
 
-    /// Returns the next part of the body; `None` at its end. Fails if the request breaks off or stalls.
+    /// Returns the next part of the body; `None` at its end. Fails if the client disconnects, or sends nothing for
+    /// [`IDLE`].
     async fn receive(&mut self) -> Result<Option<Bytes>, Interrupted> {
         if self.has_ended {
             return Ok(None);

@@ -42,7 +42,7 @@ use crate::problem::{Problem, everywhere, of_panic};
 /// The time in which the response of a request must begin, with the answers of its judges.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Makes all routes: those of the API (`access` checks their tokens), and the pages.
+/// Makes all routes: those of the API, whose tokens `access` checks, and the pages.
 pub fn app(app: App) -> Router {
     let (metrics, world) = (app.metrics.clone(), app.runs.world().clone());
     let pages = pages::routes(&app).with_state(app.clone());
@@ -77,7 +77,7 @@ pub fn app(app: App) -> Router {
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
 }
 
-/// Counts a response.
+/// Middleware that counts each response by its status.
 async fn count(State(metrics): State<Metrics>, request: Request<Body>, next: Next) -> Response {
     let response = next.run(request).await;
     metrics.add_request(response.status().as_u16());

@@ -76,14 +76,14 @@ struct AssertionRate {
     errored: u64,
     /// The number of results of assertions that did not apply.
     skipped: u64,
-    /// The share of passes among passes and failures; `null` without passes and failures. If the samples were chosen
+    /// The share of passes among passes and failures, from 0 to 1; `null` without either. If the samples were chosen
     /// with different rates, each result counts as often as the number of samples that it stands for.
     pass_rate: Option<f64>,
     /// The number of samples that the passes and failures stand for. To join rates, weight each `pass_rate` with it.
     weight: f64,
-    /// The lower end of the 95% confidence interval of the pass rate (Wilson).
+    /// The lower end of the 95% confidence interval of the pass rate (Wilson); `null` without passes and failures.
     low: Option<f64>,
-    /// The upper end of the interval.
+    /// The upper end of this interval; `null` without passes and failures.
     high: Option<f64>,
     /// The exponentially weighted pass rate of this and the earlier periods since `after`, of the same agent,
     /// assertion, version and set; `null` without passes and failures. The half-life is 12 hours, 7 days or 4 weeks, by
@@ -179,12 +179,12 @@ fn weighted(rates: BTreeMap<RateKey, PeriodResults>, period: Period) -> Vec<Asse
     items
 }
 
-/// Returns the error of an invalid query.
+/// Returns the error (status 400) of an invalid query.
 pub(super) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "invalid-query", detail)
 }
 
-/// Reads the time of a parameter, in milliseconds since 1970.
+/// Reads the time of a parameter, in milliseconds since 1970; `default` if the parameter is absent.
 pub(super) fn time(name: &str, text: Option<&str>, default: i64) -> Result<i64, Problem> {
     let Some(text) = text else { return Ok(default) };
     text.parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|err| {

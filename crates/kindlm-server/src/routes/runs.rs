@@ -80,7 +80,7 @@ async fn suites(State(app): State<App>) -> Result<Json<Suites>, Problem> {
     Ok(Json(Suites { items }))
 }
 
-/// Starts a run of a suite, or resumes one. The run waits until other runs have ended.
+/// Starts a run of a suite, or resumes one. The run waits while as many runs as `--runs` permits are going on.
 #[utoipa::path(post, path = "/v1/runs",
     params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day starts nothing, and returns the first response")),
     request_body = NewRun, responses(
@@ -158,7 +158,7 @@ pub(crate) async fn start_run(
     started.await.map_err(|err| NotStarted::Internal(err.to_string()))?
 }
 
-/// Plans a run, and stores the version of its suite.
+/// Plans a run, and stores the version of its suite. If the version cannot be stored, the operator gets a notice.
 async fn plan_run(app: &App, new: NewRun, author: &str) -> Result<PlannedRun, NotStarted> {
     let planned = app.runs.plan(new).await?;
     let run = planned.run();
@@ -174,7 +174,7 @@ async fn plan_run(app: &App, new: NewRun, author: &str) -> Result<PlannedRun, No
     Ok(planned)
 }
 
-/// Cancels a run: running executions may end, and no further ones start. The second time, they are aborted.
+/// Cancels a run: running executions may end, and no further ones start. A second request aborts running executions.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", params(("id" = String, Path, description = "the id of the run")), responses(
     (status = 202, description = "the run ends soon", body = RunInfo),
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
@@ -531,7 +531,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.map_err(|err| NotRead::Failed(err.to_string()))?.map_err(Problem::from)
 }
 
-/// Makes a response of compressed JSON. It is decompressed for a client that does not accept gzip.
+/// Makes a response of compressed JSON. The JSON is decompressed for a client that does not accept gzip.
 fn gzip_or_json(headers: &HeaderMap, gzip: &[u8]) -> Result<Response, NotRead> {
     let is_gzip = accepts_gzip(headers);
     let bytes = if is_gzip {
@@ -557,7 +557,8 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     is_accepted("gzip").or_else(|| is_accepted("*")).unwrap_or(false)
 }
 
-/// Makes a response with the digest of its content; without the content if the client already has it.
+/// Makes a response whose `etag` is the digest of its content. If the client already has this content, the response
+/// has the status 304 and no content.
 pub(crate) fn with_etag(
     headers: &HeaderMap,
     media_type: &'static str,

@@ -195,10 +195,10 @@ fn text(body: &Map<String, Value>, key: &str, place: &str) -> Result<Option<Stri
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Selection {
-    /// The agent.
+    /// The name of the agent; all agents if absent.
     #[param(min_length = 1, max_length = 100)]
     agent: Option<String>,
-    /// The person or account that the sample is about.
+    /// The person or account that the samples are about; all if absent.
     #[param(min_length = 1, max_length = 100)]
     subject: Option<String>,
     /// A time (RFC 3339); only samples that were received before it.
@@ -232,10 +232,10 @@ impl Selection {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Listing {
-    /// The agent.
+    /// The name of the agent; all agents if absent.
     #[param(min_length = 1, max_length = 100)]
     agent: Option<String>,
-    /// The person or account that the sample is about.
+    /// The person or account that the samples are about; all if absent.
     #[param(min_length = 1, max_length = 100)]
     subject: Option<String>,
     /// A time (RFC 3339); only samples that were received before it.
@@ -244,7 +244,7 @@ struct Listing {
     /// The number of samples, from 1 to 1000; 50 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// The `next` of the response before.
+    /// The `next` of the previous response. Without it, the list begins with the newest sample.
     #[param(pattern = "^[0-9]{1,18}-")]
     cursor: Option<String>,
 }
@@ -275,7 +275,7 @@ async fn list(
 
 /// Makes a test case of a sample: its input, output and variables, with the checks of an assertion set.
 ///
-/// The response is an item of the list `tests` of a suite. With `suite`, it is also added to this suite.
+/// The response is a list with one item for `tests` of a suite. With `suite`, the item is also added to this suite.
 #[utoipa::path(post, path = "/v1/samples/{id}/case",
     params(("id" = String, Path, description = "the id of the sample")),
     request_body(content = CaseForm, content_type = "application/json"),
@@ -321,10 +321,10 @@ async fn make_case(
     Ok((status, [(CONTENT_TYPE, "application/yaml")], yaml).into_response())
 }
 
-/// The number of deleted samples.
+/// The response to a deletion of samples.
 #[derive(Serialize, ToSchema)]
 struct Deleted {
-    /// The number of samples.
+    /// The number of deleted samples.
     deleted: u64,
 }
 
@@ -370,10 +370,10 @@ struct FeedbackBody {
     author: String,
 }
 
-/// The id of stored feedback.
+/// The response to feedback that was stored.
 #[derive(Serialize, ToSchema)]
 struct FeedbackId {
-    /// The id.
+    /// The id of the feedback.
     id: String,
 }
 

@@ -70,7 +70,7 @@ async fn put(
 
 /// Deletes all versions of a set.
 ///
-/// The results of the samples that it evaluated stay, with the name and version of the set.
+/// The results of the samples that the set evaluated stay, with the name and version of the set.
 #[utoipa::path(delete, path = "/v1/assertion-sets/{name}",
     params(("name" = String, Path, description = "the name of the set")),
     responses(
@@ -83,7 +83,7 @@ async fn remove(State(app): State<App>, Path(name): Path<String>) -> Result<Stat
     if is_deleted { Ok(StatusCode::NO_CONTENT) } else { Err(unknown(&name)) }
 }
 
-/// Reads the header `if-match`: `*`, or a list of digests in quotes.
+/// Reads the header `if-match`: `*`, or a list of digests in quotes. Without it, any version is expected.
 fn expected_version(headers: &HeaderMap) -> Result<ExpectedVersion, Problem> {
     let mut digests = Vec::new();
     for value in headers.get_all(IF_MATCH) {

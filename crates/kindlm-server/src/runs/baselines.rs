@@ -21,16 +21,16 @@ use super::stored::NotRead;
 pub(crate) struct BaselineInfo {
     /// The label.
     label: String,
-    /// The id of the run whose results it has.
+    /// The id of the run whose results the baseline has; absent if the baseline cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<String>,
-    /// The start of the run, in RFC 3339.
+    /// The start of the run (RFC 3339); absent if the baseline cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
-    /// The number of results: one for each test case and model.
+    /// The number of results, one for each test case and model; absent if the baseline cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     results: Option<usize>,
-    /// The reason why the baseline cannot be read, so its suite is not known.
+    /// The reason why the baseline cannot be read. Its suite is not known, so each suite of the folder lists it.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -134,7 +134,8 @@ impl RunService {
         Ok((SuiteFolder::new(world, path), key))
     }
 
-    /// Finds a side. Unlike on the command line, `word` cannot be the path of a file.
+    /// Finds a side of a comparison by a label, the id of a run, or `last`. Unlike on the command line, `word` cannot be
+    /// the path of a file.
     fn side(&self, of: (&SuiteFolder, &SuiteKey), word: &str) -> Result<Side, NotRead> {
         let (place, key) = of;
         let unknown = || NotRead::NoSide(word.to_owned());
@@ -155,7 +156,7 @@ impl RunService {
         }
     }
 
-    /// Opens the report of a run of a suite.
+    /// Opens the report of a run of a suite. Fails if the run is unknown, has no report, or is of another suite.
     fn run_of(&self, (place, key): (&SuiteFolder, &SuiteKey), id: &str) -> Result<Saved, NotRead> {
         let (found, saved) = self.open(id)?;
         if found.folder != place.folder {
@@ -166,7 +167,7 @@ impl RunService {
     }
 }
 
-/// Converts the failure of a run that the request could accept with `key`.
+/// Converts a failure that the client can accept: with `"<key>": true`, the request would succeed.
 fn accepted_by(key: &str, failure: Failure) -> NotRead {
     let message = failure.message.unwrap_or_default();
     NotRead::Refused(format!("{message}; send `\"{key}\": true` to accept this"))

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum RunState {
-    /// The run waits for other runs.
+    /// The run waits until other runs have ended.
     Queued,
     /// The run is going on.
     Running,
@@ -55,7 +55,7 @@ const PROGRESS: &str = "progress";
 /// The maximum number of failed and errored cases that the page of a run shows.
 const FAILURES: usize = 100;
 
-/// The maximum size of the events that a run keeps, in bytes. Those of 10,000 passed cases are smaller.
+/// The maximum size of the events that a run keeps, in bytes. The events of 10,000 passed cases need less.
 const KEPT: usize = 4 << 20;
 
 /// The maximum size of the events of a run that has ended, once another run is added.
@@ -122,19 +122,19 @@ pub(crate) struct Known {
     pub(crate) held: usize,
     /// The number of cases that have ended and were not skipped.
     pub(crate) ended: usize,
-    /// The first failed or errored cases.
+    /// The first failed or errored cases, at most [`FAILURES`].
     pub(crate) failures: Vec<FailedCase>,
     /// The number of further failed or errored cases.
     pub(crate) more_failures: usize,
     /// The newest events without the `progress` events, with their numbers.
     events: VecDeque<(usize, Event)>,
-    /// The size of these events, in bytes.
+    /// The size of `events`, in bytes.
     bytes: usize,
     /// The number of the last event that was removed; 0 if none was removed.
     omitted: usize,
     /// The last `progress` event. It replaces the earlier `progress` events.
     progress: Option<(usize, Event)>,
-    /// The number of events.
+    /// The number of all events so far, with those that were removed.
     count: usize,
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct LiveRun {
     known: Mutex<Known>,
     /// The series of the events: the time of the plan in milliseconds since 1970. A resumed run has another series.
     pub(crate) series: i64,
-    /// The number of events. Readers wait for its next change.
+    /// The number of all events so far. Readers of events wait until it changes.
     count: watch::Sender<usize>,
     /// The number of cancellations. The first one lets running executions end, the second one aborts them.
     cancels: watch::Sender<u8>,
@@ -405,7 +405,7 @@ impl Progress for Watcher {
     fn show_notice(&self, _text: &str) {}
 }
 
-/// Returns the state of a run that ended with this outcome, and its error.
+/// Returns the state of a run that ended with this outcome, and the text of its error; `None` without an error.
 pub(super) fn state_of(outcome: &kindlm_run::Outcome) -> (RunState, Option<String>) {
     match outcome {
         Ok(status) => (RunOutcome::of_exit_code(status.code()).into(), None),

@@ -1,8 +1,8 @@
 //! Runs of the suites in a folder: starts them, follows them, and reads their reports.
 //!
-//! Runs are stored beside their suites, in `.kindlm/runs`, as `kindlm test` stores them. So both see the same runs. The
-//! store does not have the selection (`tests`, `tags`, `models`, `repeat`) of a run that a server started. Only a
-//! server can resume such a run, because its request repeats the selection.
+//! The server and `kindlm test` store runs in the same place: beside their suites, in `.kindlm/runs`. So each of them
+//! sees the runs of the other. The store does not have the selection (`tests`, `tags`, `models`, `repeat`) of a run that
+//! a server started. Only a server can resume such a run, because its request repeats the selection.
 
 mod append;
 mod baselines;
@@ -73,8 +73,8 @@ impl RunService {
     /// Creates the service for the suites below `suites`; `None` for no suites. Inline suites can name only `models`;
     /// with `None`, the service refuses them.
     ///
-    /// At most `at_once` runs run at the same time; further runs wait. It must be called in a tokio runtime, in which
-    /// runs wait for their turn.
+    /// At most `at_once` runs (at least 1) run at the same time; further runs wait. Call this in a tokio runtime, in
+    /// which runs wait until they may start.
     pub fn new(
         world: World,
         suites: Option<PathBuf>,
@@ -135,7 +135,7 @@ impl Inner {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Forgets a deleted run.
+    /// Removes a deleted run, and the data of its page, from memory.
     fn forget(&self, id: &str) {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).retain(|it| it.id != id);
         self.pages.lock().unwrap_or_else(PoisonError::into_inner).pop(id);

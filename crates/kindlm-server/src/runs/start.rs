@@ -21,7 +21,7 @@ use super::{Inner, RunService};
 /// The maximum number of executions of an inline suite.
 const MAX_EXECUTIONS: u64 = 10_000;
 
-/// The run to start.
+/// The request for a run.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewRun {
@@ -29,20 +29,21 @@ pub(crate) struct NewRun {
     /// YAML.
     #[schema(value_type = SuiteForm)]
     suite: SuiteChoice,
-    /// The names of test cases: a part of the name, a glob, or `/a regular expression/`. Without names, all run.
+    /// The test cases by name: each text is a part of a name, a glob, or `/a regular expression/`. Without texts, all
+    /// test cases run.
     #[serde(default)]
     tests: Vec<String>,
     /// The tags to select by: a test case must have at least one of them. `!tag` leaves out the test cases with this
     /// tag.
     #[serde(default)]
     tags: Vec<String>,
-    /// The ids of the models. Without ids, all run.
+    /// The ids of the models. Without ids, all models of the suite are used.
     #[serde(default)]
     models: Vec<String>,
-    /// The number of repeats, from 1 to 1000, in place of the suite's.
+    /// The number of repeats of each test case, from 1 to 1000, in place of the number in the suite.
     #[schema(minimum = 1, maximum = 1000)]
     repeat: Option<u32>,
-    /// The id of a run to resume. It must have the same suite and selection.
+    /// The id of a run to resume. The request must have the same suite and selection as that run.
     resume: Option<String>,
 }
 
@@ -51,9 +52,9 @@ pub(crate) struct NewRun {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only described; `SuiteChoice` reads it with its lines")]
 pub(crate) enum SuiteForm {
-    /// A path, or YAML.
+    /// A path, or a suite as YAML of several lines.
     Text(String),
-    /// A suite.
+    /// A suite as an object.
     Object(Map<String, Value>),
 }
 
@@ -94,7 +95,7 @@ impl NewRun {
 pub(crate) enum NotStarted {
     /// There is no such suite.
     NoSuite(String),
-    /// The server runs no inline suites, because it was started without this option.
+    /// The server runs no inline suites, because it was started without the named option.
     NoInline(&'static str),
     /// The suite or the selection is invalid.
     Invalid(Failure),
@@ -146,7 +147,8 @@ impl Drop for PlannedRun {
     fn drop(&mut self) {
         if self.start.take().is_some() {
             let error = "the run did not start, because its request failed; send the request again";
-            // Once this run has ended, another request may add a run with the same id, which must not be forgotten.
+            // Remove the run before it ends. After its end, another request may add a run with the same id, and this
+            // call would remove that one.
             self.inner.forget(&self.run.id);
             self.run.end(RunState::Errored, Some(error.to_owned()));
         }

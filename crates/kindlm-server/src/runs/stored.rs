@@ -31,25 +31,25 @@ pub(crate) struct RunInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suite_version: Option<i64>,
     pub(crate) state: RunState,
-    /// The start of the run, in RFC 3339.
+    /// The start of the run (RFC 3339); absent while the run waits or goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) started_at: Option<String>,
-    /// The duration in milliseconds, once the run has a report.
+    /// The duration in milliseconds; absent without a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<f64>,
-    /// The number of executions that have ended, while the run goes on.
+    /// The number of executions that have ended; absent for stored runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) finished: Option<usize>,
-    /// The number of planned executions, while the run goes on.
+    /// The number of planned executions; absent before the run starts, and for stored runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) total: Option<usize>,
-    /// The number of cases that held, once the run has a report.
+    /// The number of cases that held; absent without a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cases_held: Option<u64>,
-    /// The number of cases that were not skipped, once the run has a report.
+    /// The number of cases that were not skipped; absent without a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cases: Option<u64>,
-    /// The reason why the run failed without a report.
+    /// The reason why the run failed without a report; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
@@ -73,7 +73,7 @@ impl RunInfo {
         }
     }
 
-    /// Describes a stored run. `suites` are the paths of all suites.
+    /// Describes a stored run, whose suite is in the folder `place`. `suites` are the paths of all suites.
     fn of_stored(run: StoredRun, place: &SuiteFolder, suites: &Suites) -> Self {
         let path = run.config.as_ref().and_then(|it| suites.path(&place.folder.join(it)));
         Self {
@@ -99,11 +99,11 @@ pub(crate) enum NotRead {
     NoRun(String),
     /// The run has no report yet.
     NoReport(String),
-    /// The run cannot be deleted, for this reason.
+    /// The run cannot be deleted, because it is going on or a baseline has its results. The text says which.
     Kept(String),
     /// There is no such suite.
     NoSuite(String),
-    /// The suite has no baseline and no run of this name.
+    /// The suite has no baseline with this label, and no run with this id.
     NoSide(String),
     /// The suite has no baseline with this label.
     NoBaseline(String),
@@ -129,15 +129,16 @@ impl From<Failure> for NotRead {
     }
 }
 
-/// Returns the times at which the report and the mutation result of a run were written. A resumed run has a new report.
+/// Returns the times at which the report and the mutation result of a run were written; `None` for a missing file. A
+/// resumed run has a new report.
 fn page_version(place: &SuiteFolder, id: &str) -> PageVersion {
     let folder = Runs::new(place.state()).run_folder(id).ok();
     let time = |name| folder.as_ref()?.join(name).metadata().ok()?.modified().ok();
     [time(Runs::REPORT), time(Runs::MUTATION)]
 }
 
-/// Returns data with its version. The version is read first: data that is replaced meanwhile then has an old version,
-/// and the next request reads it again.
+/// Returns data with its version. The version is read first. So data that is replaced meanwhile has an old version, and
+/// the next request reads the data again.
 fn with_version<T>(
     version: impl FnOnce() -> PageVersion,
     read: impl FnOnce() -> Result<T, NotRead>,
@@ -202,7 +203,7 @@ impl RunService {
                 }
             }
         }
-        // The ids begin with the time.
+        // An id begins with the start time of its run.
         runs.sort_by(|a, b| b.id.cmp(&a.id));
         runs.truncate(limit);
         Ok((runs, total))
@@ -335,8 +336,7 @@ impl RunService {
         }
     }
 
-    /// Compares a finished run with an earlier one, as `kindlm compare` does without a margin. Fails if a run has no
-    /// report.
+    /// Compares a finished run with an earlier one, without a margin. Fails if a run has no report.
     pub(crate) fn compare(
         &self,
         before: &str,

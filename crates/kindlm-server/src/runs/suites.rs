@@ -12,7 +12,7 @@ use kindlm_run::{Failure, SuiteFolder};
 
 use super::RunService;
 
-/// The limits of the suites that can run. The depth of the folder of suites is 1.
+/// The limits of the search for suites that can run. The depth of the folder of suites is 1.
 const LIMITS: Limits = Limits { depth: 4, count: 1000 };
 
 /// The limits of the search for suites that are ignored.
@@ -43,8 +43,8 @@ impl Suites {
 impl RunService {
     /// Returns the names of all suites, sorted: their paths below the folder of suites.
     ///
-    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`, or the same with the ending `.yml`. Without a folder of
-    /// suites, the list is empty.
+    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`; the ending can be `.yml` too. Without a folder of suites,
+    /// the list is empty.
     ///
     /// # Errors
     ///
@@ -74,8 +74,8 @@ impl RunService {
         }
     }
 
-    /// Returns the warning about ignored suites; `None` if no suite is ignored, or if the folder of suites cannot be
-    /// read, which is an error of each request for suites.
+    /// Returns the warning about ignored suites; `None` if no suite is ignored. If the folder of suites cannot be read,
+    /// this returns `None` too: each request for suites reports that error.
     fn ignored_suites(&self) -> Option<String> {
         let mut all = Vec::new();
         search(&self.inner.world.working_dir, "", LIMITS_OF_IGNORED, &mut all).ok()?;

@@ -7,7 +7,7 @@ use sqlx::Row as _;
 use super::spending::DAY;
 use super::{Store, StoreError, now};
 
-/// The pages on which people evaluate outputs.
+/// A page on which people evaluate outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     /// The playground.
@@ -28,7 +28,7 @@ impl Page {
     }
 }
 
-/// The number of evaluations by duration, in seconds and rounded up.
+/// The number of evaluations by their duration in whole seconds, rounded up.
 pub type Durations = BTreeMap<u64, u64>;
 
 /// The use of assertion sets in a span of time.
@@ -38,9 +38,9 @@ pub struct Adoption {
     pub agents: u64,
     /// The number of agents with a set.
     pub agents_with_set: u64,
-    /// The number of sets with a new version.
+    /// The number of sets with a new version in this time.
     pub sets_edited: u64,
-    /// The number of new versions of sets.
+    /// The number of new versions of sets in this time.
     pub edits: u64,
     /// The number of different authors of these versions. Versions without an author do not count.
     pub authors: u64,

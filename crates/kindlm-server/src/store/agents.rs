@@ -9,7 +9,7 @@ use super::alerts::{self, AGENT_REMOVED};
 use super::sampling::{Share, Strata, share_of, strata_of};
 use super::{Store, StoreError, jobs, now, time_text};
 
-/// The stored limit of the evaluations of an agent without a limit.
+/// The stored value for "no limit of evaluations per day".
 pub(super) const UNLIMITED: i64 = -1;
 
 /// The columns of an agent.
@@ -22,7 +22,8 @@ pub struct DailyBudget {
     /// The highest number of evaluations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluations: Option<u32>,
-    /// The cost of the judges in US dollars after which no evaluation starts. It needs judges of known prices.
+    /// The cost of the judges in US dollars from which no evaluation starts. After an evaluation of unknown cost, none
+    /// starts either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub usd: Option<f64>,
@@ -121,7 +122,8 @@ impl Store {
         })
     }
 
-    /// Removes an agent: its samples are not evaluated any more, and its alerts end. Returns false if it has no set.
+    /// Removes an agent: its samples are not evaluated any more, and its alerts end. Returns false if there is no agent
+    /// with this name.
     ///
     /// Its samples and results stay.
     ///

@@ -10,7 +10,8 @@ use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 
 use super::{Store, StoreError, now, random};
 
-/// The evidence that raises an alarm. Without a fall, the mean number of results until a false alarm is at least this.
+/// The evidence that raises an alarm. If the pass rate does not fall, a false alarm comes after at least this number of
+/// results on average.
 pub const MEAN: f64 = 10_000.0;
 
 /// The number of newest results since the alarm whose pass rate must have recovered before the alert ends.
@@ -31,11 +32,11 @@ pub(crate) const AGENT_REMOVED: &str = "agent-removed";
 /// An alert: the pass rate of an assertion of an agent has fallen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredAlert {
-    /// The id.
+    /// The id of the alert.
     pub id: String,
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
-    /// The assertion.
+    /// The id of a prompt assertion, or the name of another check.
     pub assertion: String,
     /// The version of the assertion set: `name@version`.
     pub set: String,
@@ -51,7 +52,7 @@ pub struct StoredAlert {
     pub to: Tally,
     /// The newest results since the alarm, at most 100; `None` without results, or if the alert has ended.
     pub latest: Option<Tally>,
-    /// The evidence at the alarm.
+    /// The evidence of a fall at the alarm; at least [`MEAN`].
     pub evidence: f64,
     /// The time of the end, in milliseconds since 1970; `None` while the alert stands.
     pub ended: Option<i64>,
@@ -65,7 +66,7 @@ pub struct StoredAlert {
 pub struct AlertFilter {
     /// The agent; empty for all.
     pub agent: String,
-    /// True for alerts that stand, false for those that have ended.
+    /// True for alerts that stand, false for those that have ended; `None` for both.
     pub standing: Option<bool>,
 }
 
@@ -88,7 +89,7 @@ pub(super) struct DecidedResult<'a> {
     pub(super) judged: &'a str,
 }
 
-/// A stored detector, its newest results, and the id of the standing alert of its assertion.
+/// A stored detector, the newest results of its assertion, and the id of the alert that stands for the assertion.
 struct Watched {
     detector: Detector,
     recent: Vec<bool>,
@@ -126,7 +127,7 @@ impl Store {
     }
 }
 
-/// Reads alerts with the newest results of those that stand.
+/// The start of the statements that read alerts. An alert that stands has the newest results of its assertion.
 pub(super) const SELECT: &str = "SELECT alerts.id, alerts.agent, alerts.assertion, alerts.assertion_set, \
     alerts.version, alerts.judged, alerts.since, alerts.from_passed, alerts.from_total, alerts.to_passed, \
     alerts.to_total, alerts.evidence, alerts.ended, alerts.end_reason, \
@@ -173,7 +174,7 @@ pub(super) async fn add_results(
     Ok(())
 }
 
-/// Returns true if enough results since the alarm have a pass rate of at least the limit.
+/// Returns true if there are [`RECENT`] results since the alarm, and their pass rate is at least the limit.
 fn has_recovered(watched: &Watched) -> bool {
     watched.recent.len() >= RECENT
         && tally(&watched.recent)

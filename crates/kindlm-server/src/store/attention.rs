@@ -23,35 +23,35 @@ pub struct AttentionFilter {
     pub set: String,
     /// A tag of the sample.
     pub tag: String,
-    /// The earliest time, in milliseconds since 1970.
+    /// The earliest time at which samples were received, in milliseconds since 1970.
     pub after: i64,
 }
 
 /// A sample with a failed or errored check, or whose evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionSample {
-    /// The id.
+    /// The id of the sample.
     pub id: String,
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
     /// The time at which the server received the sample (RFC 3339).
     pub received_at: String,
-    /// The sample as JSON; empty if it is large.
+    /// The sample as JSON; empty if it has more than 64 KiB.
     pub body: String,
     /// The object with the `error` of a failed evaluation, as JSON; empty for a sample with results.
     pub error: String,
-    /// The ids or labels of the failed checks.
+    /// The ids or labels of the failed checks, at most 20.
     pub failed: Vec<String>,
-    /// The ids or labels of the errored checks.
+    /// The ids or labels of the errored checks, at most 20.
     pub errored: Vec<String>,
 }
 
-/// The numbers of samples.
+/// The numbers of the samples that match a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleCounts {
     /// The number of all samples.
     pub samples: i64,
-    /// The number of samples with an evaluation.
+    /// The number of samples with results.
     pub evaluated: i64,
     /// The number of samples that were not evaluated, because the budget was spent.
     pub over_budget: i64,

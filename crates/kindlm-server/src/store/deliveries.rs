@@ -10,8 +10,8 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::alerts::{SELECT, StoredAlert, alert};
 use super::{Store, StoreError, milliseconds, now};
 
-/// The time after which another process may send a message. It is longer than the time limits of a request and of an
-/// e-mail.
+/// The time after which another process may send a message. It is longer than a process needs at most to send one by
+/// HTTP or e-mail.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// A message that this process sends.
@@ -21,7 +21,7 @@ pub struct Delivery {
     pub id: String,
     /// True if the message is about the end of the alert.
     pub is_end: bool,
-    /// The number of attempts, with this one.
+    /// The number of attempts to send the message, including this one.
     pub attempts: i64,
     /// The alert.
     pub alert: StoredAlert,
@@ -102,7 +102,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns a message that was not delivered, for an attempt after `pause`.
+    /// Ends the lease of a message that was not delivered. The next attempt may begin after `pause`.
     ///
     /// # Errors
     ///

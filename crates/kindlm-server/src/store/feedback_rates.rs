@@ -16,9 +16,9 @@ const MOST: i64 = 200_000;
 pub struct FeedbackFilter {
     /// The agent; empty for all.
     pub agent: String,
-    /// The earliest time, in milliseconds since 1970.
+    /// The earliest time at which samples were received, in milliseconds since 1970.
     pub after: i64,
-    /// The time after the latest one, in milliseconds since 1970.
+    /// The end of this time, in milliseconds since 1970. Samples that were received at it do not match.
     pub before: i64,
 }
 
@@ -44,7 +44,7 @@ pub struct FeedbackRates {
 const OPINIONS: &str = "SELECT sample_id, CAST(avg(CASE WHEN value = 'up' THEN 1.0 ELSE 0.0 END) AS DOUBLE PRECISION) \
     AS opinion FROM feedback GROUP BY sample_id";
 
-/// The condition of results. A score of a script may be outside of 0 to 1, so it is not compared.
+/// The condition of results. The score of a script may be outside of 0 to 1; such results are left out.
 const MATCHES: &str = "results.score BETWEEN 0.0 AND 1.0 AND results.share > 0 \
     AND ($1 = '' OR results.agent = $1) AND results.received_at >= $2 AND results.received_at < $3";
 
@@ -60,7 +60,7 @@ impl Store {
         filter: &FeedbackFilter,
     ) -> Result<Option<FeedbackRates>, StoreError> {
         let Some(mut rates) = self.overall_feedback(filter).await? else { return Ok(None) };
-        // Scores are rounded to percents, so that equal pairs are counted by the database.
+        // Scores are rounded to percents, so that the database can count equal pairs.
         let by_assertion = format!(
             "SELECT results.agent, results.assertion, CAST(round(results.score * 100.0) AS BIGINT) AS score, \
             CAST(round(opinions.opinion * 100.0) AS BIGINT) AS opinion, count(*) AS pairs \
@@ -100,7 +100,7 @@ impl Store {
         Ok(Some(rates))
     }
 
-    /// Counts the opinions.
+    /// Counts the opinions. The correlations stay empty.
     async fn thumbs(&self, filter: &FeedbackFilter) -> Result<FeedbackRates, StoreError> {
         let FeedbackFilter { agent, after, before } = filter;
         let row = sqlx::query(

@@ -115,7 +115,7 @@ impl Store {
     /// a repetition, and `None` if the key is new.
     ///
     /// The caller must call [`answer_request`](Self::answer_request) or [`release_request`](Self::release_request). If
-    /// the first one fails, it must call [`withdraw_request`](Self::withdraw_request).
+    /// `answer_request` fails, the caller must call [`withdraw_request`](Self::withdraw_request).
     ///
     /// # Errors
     ///

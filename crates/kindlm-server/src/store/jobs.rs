@@ -1,7 +1,8 @@
 //! The jobs of samples that wait for their evaluation: rows in the tables of apalis.
 //!
-//! apalis fetches jobs, returns those of killed processes, and keeps those that failed. It has connections of its own.
-//! The rows are inserted and deleted here, so that a job and the state of its sample change in one transaction.
+//! The library apalis fetches jobs, returns those of killed processes to the queue, and keeps those that failed. It has
+//! connections of its own. This module inserts and deletes the rows, so that a job and the state of its sample change
+//! in one transaction.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -29,17 +30,17 @@ const CONNECTIONS: u32 = 2;
 /// The number of samples that become jobs in one transaction.
 const PORTION: i64 = 1_000;
 
-/// Inserts the jobs of a JSON list of `[id, sample, due, attempts]`. apalis has no limit of attempts: the evaluation
-/// decides, because it must store the error of the sample.
+/// Inserts the jobs of a JSON list of `[id, sample, due, attempts]`; `due` is in milliseconds since 1970. The limit of
+/// attempts is out of reach: the evaluation ends the attempts, because it must store the error of the sample.
 ///
-/// SQLite stores times in seconds. A job must not run before its time.
+/// SQLite stores times in seconds. The time is rounded up, because a job must not run before it.
 const INSERT_SQLITE: &str = "INSERT INTO Jobs \
     (id, job, idempotency_key, attempts, run_at, job_type, max_attempts) \
     SELECT value ->> 0, CAST(value -> 1 AS BLOB), value ->> 1, value ->> 3, \
     max(unixepoch(), ((value ->> 2) + 999) / 1000), 'samples', 1000000 FROM json_each($1) WHERE true \
     ON CONFLICT (job_type, idempotency_key) DO NOTHING";
 
-/// The same for PostgreSQL. The microseconds keep the order of the list.
+/// Inserts the jobs of this list on PostgreSQL. The microseconds keep the order of the list.
 const INSERT_POSTGRES: &str = "INSERT INTO apalis.jobs \
     (id, job, idempotency_key, attempts, run_at, job_type, max_attempts) \
     SELECT job ->> 0, convert_to((job -> 1)::text, 'UTF8'), job ->> 1, (job ->> 3)::integer, \
@@ -65,8 +66,8 @@ impl JobPool {
             return Ok(Self::Postgres(pool.connect_lazy_with(options)));
         }
         let options = SqliteConnectOptions::from_str(url).map_err(|_| StoreError::Url)?;
-        // A power cut may undo the newest changes of apalis, but none before a change of our own, which is on disk. An
-        // undone change only repeats a job, and its sample is decided once.
+        // A power cut may undo the changes of apalis that are newer than the last change through `Store::pool`, which
+        // is on disk. An undone change only repeats a job, and its sample is decided once.
         let options = options.busy_timeout(PATIENCE).synchronous(SqliteSynchronous::Normal);
         let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(PATIENCE);
         Ok(Self::Sqlite(pool.connect_lazy_with(options)))
@@ -95,7 +96,7 @@ impl JobPool {
     }
 }
 
-/// Adds the rights that the migrations of apalis need to the error of a statement.
+/// Converts an error of the migrations. The error of a statement names the rights that the migrations need.
 fn postgres_error(error: MigrateError) -> StoreError {
     match error {
         MigrateError::Execute(_) | MigrateError::ExecuteMigration(..) => {
@@ -117,13 +118,13 @@ pub(super) struct NewJob {
 }
 
 impl NewJob {
-    /// The first attempt of a sample.
+    /// Creates the job for the first attempt of a sample. `due` is in milliseconds since 1970.
     pub(super) fn first(sample: &str, due: i64) -> Self {
         Self { sample: sample.to_owned(), due, attempts: 0 }
     }
 }
 
-/// Adds jobs, in one statement. A sample has at most one job.
+/// Adds jobs, in one statement. A sample that has a job already gets no other one.
 pub(super) async fn add(
     transaction: &mut Transaction<'_, Any>,
     jobs: &[NewJob],
@@ -163,7 +164,7 @@ pub(super) async fn remove(
 }
 
 /// Returns the statement that locks the samples that meet a condition, on PostgreSQL. Each transaction locks samples
-/// before their jobs.
+/// before their jobs, so that two transactions cannot wait for each other.
 pub(super) fn lock_of_samples(condition: &str) -> String {
     format!(
         "SELECT count(*) AS locked FROM \
@@ -199,7 +200,7 @@ pub(super) async fn is_untouched(
     Ok(job.await?.is_some())
 }
 
-/// Returns a name that no other worker has. apalis counts a worker with the name of another one as the same.
+/// Returns a name that no other worker has. For apalis, two workers with one name are the same worker.
 ///
 /// # Errors
 ///
@@ -214,7 +215,7 @@ impl Store {
         &self.jobs
     }
 
-    /// Lets a sample wait for its next attempt.
+    /// Sets the time of the next attempt of a sample: after `pause`.
     ///
     /// # Errors
     ///
@@ -231,7 +232,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the job of a sample, unless the sample is pending: another one may be stored with the same id.
+    /// Removes the job of a sample, unless the sample is pending. After a deletion, a new sample may have the same id.
     ///
     /// # Errors
     ///

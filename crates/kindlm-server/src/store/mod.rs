@@ -47,7 +47,7 @@ const CONNECTIONS: u32 = 8;
 /// The time limit for a new connection, and for the wait until a connection is free.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Makes SQLite wait for the lock of another writer.
+/// Makes SQLite wait up to 10 seconds for the lock of another writer.
 const BUSY: &str = "PRAGMA busy_timeout = 10000";
 
 /// The default database: a file in the working folder.
@@ -186,7 +186,7 @@ impl Store {
         Self::connect(&format!("{address}?{}", options.join("&")), &[BUSY]).await
     }
 
-    /// Connects to a database. Each new connection runs the statements `pragmas` first.
+    /// Connects to a database, and fails if it does not answer. Each new connection runs the statements `pragmas` first.
     async fn connect(url: &str, pragmas: &'static [&'static str]) -> Result<Self, StoreError> {
         static DRIVERS: Once = Once::new();
         DRIVERS.call_once(sqlx::any::install_default_drivers);
@@ -232,7 +232,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if it does not answer.
+    /// Fails if the database does not answer.
     pub async fn ping(&self) -> Result<(), StoreError> {
         sqlx::query("SELECT 1").execute(&self.pool).await?;
         Ok(())
@@ -272,7 +272,7 @@ fn split_file(file: &str) -> Result<(Cow<'_, str>, &str), StoreError> {
     Ok((path, options))
 }
 
-/// Creates the file of a SQLite database, if its URL permits this. Only the user of the server can read a new file.
+/// Creates the file of a SQLite database, if its URL has `mode=rwc`. Only the user of the server can read a new file.
 /// SQLite gives its other files, such as the WAL, the same permissions.
 fn prepare_file(file: &str) -> Result<(), StoreError> {
     let (path, options) = split_file(file)?;
@@ -306,7 +306,7 @@ fn now() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
-/// Returns a time in milliseconds since 1970 as text (RFC 3339).
+/// Returns a time in milliseconds since 1970 as text (RFC 3339); an empty text if the time is out of range.
 pub(crate) fn time_text(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds).map(|it| it.to_string()).unwrap_or_default()
 }

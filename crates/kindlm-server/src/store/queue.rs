@@ -22,7 +22,8 @@ pub struct PendingSample {
     pub version: String,
     /// The whole sample.
     pub body: Map<String, Value>,
-    /// The time of the sample. If it was deleted, another sample with its id has another time.
+    /// The time at which the sample was received, in milliseconds since 1970. It tells this sample from a later one with
+    /// the same id.
     pub(super) received_at: i64,
     share: Share,
 }
@@ -34,7 +35,7 @@ pub struct NewResult {
     pub assertion: String,
     /// `passed`, `failed`, `errored` or `skipped`.
     pub status: String,
-    /// The score; `None` if nothing was measured.
+    /// The score, mostly from 0 to 1 (scripts may return others); `None` if nothing was measured.
     pub score: Option<f64>,
     /// The kind of check that asked a judge; empty if no judge was asked.
     pub judged: String,
@@ -129,7 +130,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Adds the decided results of a sample to the detectors of falls.
+    /// Adds the decided results of a sample to the detectors of falls, unless the rate did not choose the sample.
     async fn watch(
         &self,
         transaction: &mut Transaction<'_, Any>,
@@ -139,7 +140,7 @@ impl Store {
         reference: u64,
     ) -> Result<(), StoreError> {
         let PendingSample { agent, version, .. } = sample;
-        // A sample with an error is evaluated at any rate, and would make the results worse at a low rate.
+        // The rate did not choose this sample: it was evaluated for its error, and would distort the pass rate.
         if sample.share == Share::NONE
             || !sampling::lock(transaction, agent, self.is_sqlite).await?
         {

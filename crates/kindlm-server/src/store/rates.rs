@@ -27,7 +27,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// Returns the width in milliseconds.
+    /// Returns the width of the period in milliseconds.
     pub fn milliseconds(self) -> i64 {
         let hours = match self {
             Self::Hour => 1,
@@ -61,15 +61,15 @@ pub struct RateFilter {
     pub set: String,
     /// A tag of the samples.
     pub tag: String,
-    /// The earliest time, in milliseconds since 1970.
+    /// The earliest time at which samples were received, in milliseconds since 1970.
     pub after: i64,
-    /// The time after the latest one, in milliseconds since 1970.
+    /// The end of this time, in milliseconds since 1970. Samples that were received at it do not match.
     pub before: i64,
     /// The width of a period.
     pub period: Period,
 }
 
-/// The results that are counted together.
+/// The key of the results that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RateKey {
     /// The agent.
@@ -107,7 +107,7 @@ impl Counts {
         }
     }
 
-    /// Adds other results.
+    /// Adds the numbers of other results.
     pub fn add_all(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -155,7 +155,7 @@ impl PeriodResults {
 }
 
 impl Store {
-    /// Counts the results that match. Returns `None` if there are too many groups of results.
+    /// Counts the results that match. Returns `None` if there are more than 50,000 groups of results.
     ///
     /// # Errors
     ///

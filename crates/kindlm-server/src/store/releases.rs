@@ -16,7 +16,7 @@ pub struct Release {
     pub agent: String,
     /// The version.
     pub version: String,
-    /// The time at which its first sample was received, in milliseconds since 1970.
+    /// The time at which the first sample of this version was received, in milliseconds since 1970.
     pub since: i64,
 }
 
@@ -55,7 +55,8 @@ impl Store {
 
 /// Stores the versions of new samples, by agent and version. Samples without a version have no release.
 ///
-/// `left` has the versions of samples that got another version. Their releases are deleted if no sample has them.
+/// `left` has the versions that samples had before they got another one. Such a release is deleted if no sample has its
+/// version any more.
 ///
 /// Call this at the end of a transaction, so that two transactions cannot wait for each other.
 pub(super) async fn add(

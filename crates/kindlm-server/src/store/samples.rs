@@ -27,7 +27,7 @@ const COLUMNS: &str = "SELECT id, agent, subject, version, body, received_at, st
 pub struct NewSample {
     /// The id; `None` if the server chooses it.
     pub id: Option<String>,
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
     /// The person or account that the sample is about; empty if it is not known.
     pub subject: String,
@@ -56,9 +56,9 @@ pub struct Stored {
 /// A stored sample.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Sample {
-    /// The id.
+    /// The id of the sample.
     pub id: String,
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
     /// The person or account that the sample is about; empty if it is not known.
     pub subject: String,
@@ -66,12 +66,12 @@ pub struct Sample {
     pub version: String,
     /// The time at which the server received the sample (RFC 3339).
     pub received_at: String,
-    /// The sample as it was sent.
+    /// The sample as it was sent. With `--redact-pii`, personal data in it is masked.
     #[schema(value_type = Object)]
     pub sample: Map<String, Value>,
     /// The state of its evaluation: `pending`, `done`, `failed`, or if it is not evaluated, `skipped` or `over-budget`.
     pub state: String,
-    /// The evaluation, or an object with `error`; absent if there is none.
+    /// The results; an object with `error` if the evaluation failed; absent if there is none.
     #[schema(value_type = Object)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Value>,
@@ -96,11 +96,11 @@ pub struct SamplePage {
 /// The conditions that samples must meet. Without conditions, all samples match.
 #[derive(Clone, Debug, Default)]
 pub struct SampleFilter {
-    /// The agent.
+    /// The name of the agent; `None` for all.
     pub agent: Option<String>,
-    /// The person or account.
+    /// The person or account that the samples are about; `None` for all.
     pub subject: Option<String>,
-    /// The samples that were received before this time, in milliseconds since 1970.
+    /// A time in milliseconds since 1970: only samples that were received before it match; `None` for all.
     pub before: Option<i64>,
 }
 
@@ -166,7 +166,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database fails, the key was used for another request, or another sample has an id.
+    /// Fails if the database fails, if the key was used for another request, or if a stored sample with other content
+    /// has the id of a sample.
     pub async fn add_samples(
         &self,
         samples: &[NewSample],
@@ -335,8 +336,8 @@ impl Store {
 
     /// Stores feedback. Returns its id; `None` if there is no such sample.
     ///
-    /// It replaces earlier feedback of the same author about the same sample. A repeated request with the same `key`
-    /// changes nothing, and returns the first id.
+    /// Feedback replaces earlier feedback of the same author about the same sample. A repeated request with the same
+    /// `key` changes nothing, and returns the first id.
     ///
     /// # Errors
     ///
@@ -435,7 +436,7 @@ impl Choice {
     }
 }
 
-/// Returns true if the stored sample with this id is equal to a sample.
+/// Returns true if the stored sample with this id is equal to `sample`, or was deleted.
 async fn is_stored(
     transaction: &mut Transaction<'_, Any>,
     sample: &NewSample,

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::StoreError;
 
-/// The unit of a stored share.
+/// The stored number for the share 1.
 const MILLION: f64 = 1_000_000.0;
 
 /// The value of [`Strata::by`] for the version of the agent.
@@ -28,7 +28,7 @@ impl Share {
     /// No sample.
     pub const NONE: Self = Self(0);
 
-    /// Returns the share nearest to a number, which is limited to the range from 0 to 1.
+    /// Returns the share nearest to `rate`. A rate below 0 counts as 0, and one above 1 as 1.
     pub fn new(rate: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the value is from 0 to a million")]
         Self((rate.clamp(0.0, 1.0) * MILLION).round() as i64)
@@ -45,7 +45,7 @@ impl Share {
         (self.0 > 0).then(|| 1.0 / self.rate())
     }
 
-    /// Returns the stored number.
+    /// Returns the share as it is stored: in millionths.
     pub(super) fn millionths(self) -> i64 {
         self.0
     }
@@ -72,7 +72,7 @@ pub struct Strata {
 }
 
 impl Strata {
-    /// Returns true if `by` names a property.
+    /// Returns true if `by` is valid: `version`, or `metadata.` and a key.
     pub fn has_property(&self) -> bool {
         self.by == VERSION || self.by.strip_prefix(METADATA).is_some_and(|it| !it.is_empty())
     }
@@ -91,7 +91,7 @@ impl Strata {
     }
 }
 
-/// The choice of the samples of an agent that are evaluated.
+/// The settings that choose which samples of an agent are evaluated.
 #[derive(Clone, Debug)]
 pub(super) struct Sampling {
     rate: Share,
@@ -107,7 +107,7 @@ impl Sampling {
     }
 }
 
-/// Returns the choice of the samples of an agent; `None` if it has no set.
+/// Returns the settings of an agent; `None` if the agent has no set.
 pub(super) async fn sampling(
     transaction: &mut Transaction<'_, Any>,
     agent: &str,
@@ -125,7 +125,7 @@ pub(super) fn strata_of(row: &AnyRow) -> Result<Option<Strata>, StoreError> {
     Ok(if text.is_empty() { None } else { Some(serde_json::from_str(&text)?) })
 }
 
-/// Locks an agent until the transaction ends. Returns false if it has no set.
+/// Locks an agent until the transaction ends. Returns false if the agent has no set.
 pub(super) async fn lock(
     transaction: &mut Transaction<'_, Any>,
     agent: &str,

@@ -32,7 +32,7 @@ pub struct SetVersion {
     pub created_at: String,
     /// The lines that differ from the version before, as a unified diff.
     pub diff: String,
-    /// The keys of a record: `assertions`, `expect`, `threshold`.
+    /// The checks: `assertions`, `expect` and `threshold`, in the form of a record.
     #[schema(value_type = Object)]
     pub content: Map<String, Value>,
     /// True if an evaluation with this version has ended.
@@ -40,14 +40,14 @@ pub struct SetVersion {
     pub has_verdict: bool,
 }
 
-/// The newest version of a set, without its content.
+/// A version of a set, without its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SetSummary {
     /// The name of the set.
     pub name: String,
     /// The number of the version, from 1.
     pub version: i64,
-    /// The SHA-256 digest of the content.
+    /// The SHA-256 digest of the content: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
     /// The name of the token that stored the version; empty on a server without tokens.
     pub author: String,
@@ -162,7 +162,7 @@ impl Store {
 
     /// Deletes all versions of a set. Returns false if there is no such set.
     ///
-    /// The results of its samples stay. A later set with this name has higher versions.
+    /// The results of the samples that the set evaluated stay. A later set with this name has higher versions.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub fn today() -> i64 {
 pub struct Spent {
     /// The number of evaluations that were started. A repeated evaluation counts again.
     pub evaluations: i64,
-    /// The known cost of their judges in US dollars.
+    /// The cost of the judges in US dollars, as far as it is known.
     pub usd: f64,
     /// The number of evaluations whose cost is not known.
     pub unknown_costs: i64,
@@ -33,7 +33,7 @@ pub struct Spent {
 impl DailyBudget {
     /// Returns true if the budget permits no further evaluation on a day with this spending.
     ///
-    /// A budget in dollars is also spent if the cost of an evaluation is not known.
+    /// A budget in dollars is also spent if the cost of an evaluation of that day is not known.
     pub fn is_spent(&self, spent: &Spent) -> bool {
         let by_number = self.evaluations.is_some_and(|it| spent.evaluations >= i64::from(it));
         let is_by_cost = |limit| spent.usd >= limit || spent.unknown_costs > 0;
@@ -51,7 +51,7 @@ pub struct Reservation {
 impl Store {
     /// Reserves an evaluation in the budget of a day (see [`today`]); `None` if the budget is spent.
     ///
-    /// A budget in dollars is also spent if the cost of an earlier evaluation is not known.
+    /// A budget in dollars is also spent if the cost of an earlier evaluation of that day is not known.
     ///
     /// # Errors
     ///
@@ -108,8 +108,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the job of a sample whose evaluation is not in the budget. Does nothing if the sample is decided already,
-    /// or deleted.
+    /// Marks a sample as `over-budget`, and removes its job. Does nothing if the sample is decided already, or deleted.
     ///
     /// # Errors
     ///

@@ -101,7 +101,8 @@ impl Store {
         Ok(number)
     }
 
-    /// Stores the version of the suite of a run. Returns the number of the version.
+    /// Stores the text of a suite as a version (see [`put_suite`](Self::put_suite)) and as the version of a run. Returns
+    /// the number of the version.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Store {
         author: &str,
     ) -> Result<i64, StoreError> {
         let version = self.put_suite(suite, text, author).await?;
-        // A resumed run has a version already.
+        // A resumed run has a version already, which the new one replaces.
         let sql = "INSERT INTO run_versions (run, suite, version, started_at) VALUES ($1, $2, $3, $4) \
             ON CONFLICT (run) DO UPDATE SET suite = excluded.suite, version = excluded.version";
         let query = sqlx::query(sql).bind(run).bind(suite).bind(version).bind(now());

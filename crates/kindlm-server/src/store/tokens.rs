@@ -16,7 +16,7 @@ pub enum Scope {
     Ingest,
     /// Read stored data, such as samples, assertion sets, runs, alerts and metrics.
     Read,
-    /// All of the others, and change assertion sets, agents, suites and baselines, and delete samples and runs.
+    /// Do what all other scopes permit, change assertion sets, agents, suites and baselines, and delete samples and runs.
     Admin,
 }
 
@@ -45,13 +45,13 @@ impl Scope {
 pub struct Token {
     /// The id, which is the first part of the token.
     pub id: String,
-    /// The name that the operator gave it.
+    /// The name that the operator gave to the token.
     pub name: String,
     /// The permissions.
     pub scopes: Vec<Scope>,
     /// The time of its creation (RFC 3339).
     pub created_at: String,
-    /// The time of its revocation (RFC 3339); `None` if it is valid.
+    /// The time of its revocation (RFC 3339); `None` if the token is valid.
     pub revoked_at: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl Store {
         let Some((id, _)) = text.strip_prefix("kindlm_").and_then(|it| it.split_once('_')) else {
             return Ok(None);
         };
-        // An id has only such digits. PostgreSQL refuses NUL characters in a query.
+        // An id has only hexadecimal digits. PostgreSQL would refuse other texts with NUL characters.
         if !id.bytes().all(|it| it.is_ascii_hexdigit()) {
             return Ok(None);
         }

@@ -25,7 +25,7 @@ const MARKED: Duration = Duration::from_hours(24);
 /// The spans of a trace in one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracePart {
-    /// The spans as a text; `None` if none is used.
+    /// The spans as OTLP JSON; `None` if none is used.
     pub spans: Option<String>,
     /// True if one of the spans is a root span, or has a remote parent.
     pub has_root: bool,
@@ -58,12 +58,12 @@ pub enum TraceReading {
     Repeated,
     /// The root span did not arrive yet.
     Unfinished,
-    /// No span is a step of an agent, as the text says. A trace without a sample is deleted.
+    /// No span is a step of an agent. The text is the message about it. A trace without a sample is deleted.
     NoAgent(String),
     /// The parts cannot become a sample, for this reason. If the trace has no sample yet, the parts are deleted, and a
     /// later sample of it is incomplete.
     Unusable(String),
-    /// The trace as a sample, whose id is that of the trace.
+    /// The trace as a sample. The id of the sample is the trace id.
     Sample(Box<NewSample>),
 }
 
@@ -81,10 +81,11 @@ pub struct StoredTraces {
 
 /// The effect of one part.
 enum Effect {
-    /// There is no new or changed sample, and the part is not refused.
+    /// The part is stored or known already, and no sample is new or changed.
     None,
     /// The trace has a new or a changed sample.
     Sample(Change),
+    /// The part is not used, for this reason.
     Refused(String),
 }
 
@@ -98,7 +99,7 @@ struct Change {
     refused: Option<String>,
 }
 
-/// The queue to which the sample of a trace is added, and the time of its evaluation.
+/// The settings for the job of the sample of a trace.
 #[derive(Clone, Copy)]
 struct Queue {
     /// The time of the evaluation, in milliseconds since 1970.
@@ -162,7 +163,7 @@ impl Store {
         Ok(stored)
     }
 
-    /// Deletes the traces whose last part was received at least `age` ago. Their samples stay.
+    /// Deletes the traces whose last part was received at least `age` ago, and returns their number. Their samples stay.
     ///
     /// A trace without a sample stays marked for one more day, because a later sample of it is incomplete.
     ///
@@ -370,7 +371,7 @@ async fn choice(
     Ok(Choice::of(sampling.as_ref(), id, sample))
 }
 
-/// Replaces the sample of a trace, and returns its agent and version before.
+/// Replaces the sample of a trace, and returns the agent and version that the sample had before.
 ///
 /// Returns `None`, and changes nothing, if the sample is gone or its evaluation has begun.
 async fn change(

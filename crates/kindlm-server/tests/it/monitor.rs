@@ -80,7 +80,7 @@ fn samples_are_evaluated_with_the_set_of_their_agent() {
     // The job of the failed sample is kept. The others are gone with their results.
     let killed = "SELECT count(*) AS n FROM Jobs WHERE idempotency_key = '5' AND status = 'Killed'";
     let end = Instant::now() + Duration::from_mins(1);
-    // The engine notes the end of a job after the sample has it.
+    // apalis marks the job after the server has stored the error of the sample.
     while count(folder.path(), killed) == 0 {
         assert!(Instant::now() < end);
         std::thread::sleep(Duration::from_millis(20));
@@ -457,7 +457,7 @@ fn attempts_of_a_sample_are_limited() {
         assert!(Instant::now() < end, "{}", server.get("/metrics").body);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The next attempt of the first sample is the last one. The other one had all attempts, without an end.
+    // The next attempt of the first sample is its last one. The second sample has no attempt left, and no result.
     execute(
         folder.path(),
         "UPDATE Jobs SET run_at = 0, attempts = 4 + CAST(idempotency_key AS INTEGER)",
