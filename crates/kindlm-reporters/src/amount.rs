@@ -7,6 +7,8 @@ pub use kindlm_types::thousands as count;
 use kindlm_types::{Cost, MeasuredRate, SuiteTotals, ecma};
 
 /// Formats milliseconds as `850 ms`, `1.2 s`, `1 min 23 s` or `2 h 5 min`.
+///
+/// A negative number is shown as 0, and a number that is not finite as `unknown`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -40,9 +42,9 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-/// Formats milliseconds as seconds with a dot and three decimals.
+/// Formats milliseconds as seconds with a dot and three decimals, for XML reports.
 ///
-/// XML reports use this format.
+/// A number that is negative or not finite becomes 0.
 pub(crate) fn seconds(ms: f64) -> String {
     ecma::to_fixed(if ms.is_finite() { (ms / 1000.0).max(0.0) } else { 0.0 }, 3)
 }
@@ -58,7 +60,7 @@ pub fn usd(amount: f64) -> String {
     }
 }
 
-/// Formats a number for other programs, without the noise in the last digits of a sum.
+/// Formats a number for other programs, rounded to nine decimals. So the rounding error of a sum is not shown.
 pub(crate) fn number(value: f64) -> String {
     ecma::number((value * 1e9).round() / 1e9)
 }
@@ -117,7 +119,7 @@ pub(crate) fn share(rate: MeasuredRate) -> String {
     }
 }
 
-/// Formats repeats as `repeats 2 and 5 of 5`, counted from 1.
+/// Formats repeats as `repeats 2 and 5 of 5`, counted from 1; `indices` are counted from 0.
 ///
 /// `of` is the number of repeats of the case. Returns an empty text if the case has only one repeat. More than eight
 /// repeats are only counted.

@@ -148,7 +148,8 @@ fn assertion(it: &AssertionChange, comparison: &Comparison) -> Line {
     }
 }
 
-/// Returns the name of a row: the assertion, with its label or the words "other checks" if other rows have labels.
+/// Returns the name of a row: the assertion with its label. If only other rows of the assertion have a label, the words
+/// "other checks" replace it.
 fn name_of(row: &AssertionChange, comparison: &Comparison) -> String {
     let id = &row.assertion;
     let has_label = |it: &AssertionChange| it.assertion == *id && it.label.is_some();
@@ -161,7 +162,7 @@ fn name_of(row: &AssertionChange, comparison: &Comparison) -> String {
 
 /// The kinds of cases that are listed, in their order.
 ///
-/// `regression` and `fix` exclude chance. `fell` and `rose` do not.
+/// A `regression` or a `fix` is unlikely to be chance. A case that `fell` or `rose` may have changed by chance.
 const KINDS: [&str; 8] =
     ["regression", "fell", "fix", "rose", "unknown", "not comparable", "gone", "new"];
 

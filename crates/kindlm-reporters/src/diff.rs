@@ -10,10 +10,10 @@ use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 const LINES: usize = 4_000;
 /// The maximum number of words of two lines that are compared word by word.
 const WORDS: usize = 2_000;
-/// The share of equal words below which two lines have nothing in common.
+/// The minimum share of equal words. Lines with a smaller share are not compared word by word.
 const ALIKE: f32 = 0.3;
 
-/// The maximum number of parts of a line in a short report.
+/// The maximum number of parts of a line that [`elided`] keeps.
 const SEGMENTS: usize = 40;
 
 /// One line of a difference.
@@ -59,7 +59,7 @@ impl DiffLine {
 
 /// Cuts the long parts of a line: equal parts far from a change, and the ends of the others.
 ///
-/// A part keeps at most `most` characters.
+/// A part keeps at most `most` characters. A `…` stands for cut text, and for the parts after the first [`SEGMENTS`].
 pub(crate) fn elided(mut line: DiffLine, most: usize) -> DiffLine {
     let last = line.segments.len().saturating_sub(1);
     for (at, (is_changed, text)) in line.segments.iter_mut().enumerate() {
@@ -82,7 +82,8 @@ pub(crate) fn elided(mut line: DiffLine, most: usize) -> DiffLine {
     line
 }
 
-/// Returns the difference that a piece of evidence shows; `None` for other evidence.
+/// Returns the difference between the expected and the actual side of a piece of evidence; `None` for evidence without
+/// two sides.
 pub(crate) fn of_evidence(evidence: &ResultEvidence) -> Option<Vec<DiffLine>> {
     match evidence {
         ResultEvidence::Diff { expected, actual, .. } => Some(between(expected, actual)),
@@ -292,7 +293,7 @@ mod tests {
         let texts = lines
             .into_iter()
             .map(|it| elided(it, 8).segments.into_iter().map(|(_, text)| text).collect::<String>());
-        // Lines of so many words are not compared word by word.
+        // These lines have too many words for a comparison word by word.
         assert_eq!(texts.collect::<Vec<_>>(), ["…a a 1 b b…", "…a a 2 b b…"]);
         let part = "x ".repeat(90);
         let lines = between(&format!("{part}1 {part}2 {part}"), &format!("{part}3 {part}4 {part}"));

@@ -56,7 +56,7 @@ pub(crate) fn unnamed_errors(result: &AssertionResult) -> Vec<String> {
     let mut lines = Vec::new();
     for evidence in &result.evidence {
         let ResultEvidence::Schema { errors } = evidence else { continue };
-        // The same text at several places is several errors.
+        // Compare the place too, because the same text at several places is several errors.
         let is_named =
             |it: &Mismatch| message.contains(&it.pointer) && message.contains(&it.expected);
         if result.verdict.held() || errors.iter().all(is_named) {

@@ -118,7 +118,7 @@ fn row(entry: &Entry, series: &Series) -> [String; 9] {
     ]
 }
 
-/// Formats a time in RFC 3339 without fractions of a second, like `kindlm runs`.
+/// Formats a time in RFC 3339 as `2026-01-31 08:00:00 UTC`. A time in another zone than UTC stays unchanged.
 fn started(time: &str) -> String {
     match time.split_once('T') {
         Some((day, time)) if time.ends_with('Z') => format!("{day} {} UTC", head(time, 8)),

@@ -81,7 +81,7 @@ pub enum Verbosity {
 pub struct Style {
     /// True to write ANSI colors.
     pub color: bool,
-    /// The maximum number of columns.
+    /// The maximum number of columns. Numbers below 40 count as 40, and numbers above 120 as 120.
     pub width: usize,
     /// The level of detail.
     pub verbosity: Verbosity,
@@ -138,7 +138,7 @@ pub struct Meta {
     pub summary: &'static str,
     /// The version that introduced the reporter.
     pub since: &'static str,
-    /// The usual extension of its report files, such as `json`.
+    /// The usual extension of the report files, such as `json`.
     pub extension: &'static str,
     /// The documentation page.
     pub docs: &'static str,

@@ -17,9 +17,8 @@ pub(crate) fn has_details(result: &AssertionResult) -> bool {
     result.score.is_some_and(|it| result.severity == Severity::Soft || between(it))
 }
 
-/// Returns the score that the check requires, or else the threshold of its set; `None` if neither is known.
-///
-/// The evidence of a failed check has its threshold too.
+/// Returns the score that the check requires: from its metadata, from the threshold of its set, or from the evidence of
+/// its failure. Returns `None` if none of them has it.
 pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
     THRESHOLDS
         .iter()

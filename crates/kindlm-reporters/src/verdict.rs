@@ -87,7 +87,7 @@ pub(crate) fn idle(report: &AnyReport<'_>) -> u64 {
 
 /// Describes the gates that held, and those that had nothing to measure.
 ///
-/// It is only called if no gate was violated.
+/// Call this only if no gate was violated.
 pub(crate) fn held(report: &AnyReport<'_>) -> String {
     let (idle, all) = (idle(report), report.gates.len() as u64);
     match (all - idle, idle) {

@@ -65,8 +65,8 @@ pub(crate) trait Format {
     /// The extension of the file, such as `md`.
     fn extension(&self) -> &'static str;
 
-    /// Returns the digest of the content in another file of the same run; `None` if this file can be verified by
-    /// itself.
+    /// Returns the digest that the Markdown document of the run states, if only that document can be verified. Returns
+    /// `None` if this file can be verified by itself.
     fn digest_elsewhere(&self) -> Option<&str> {
         None
     }
@@ -122,7 +122,6 @@ impl<'a> Document<'a> {
         self.section
     }
 
-    /// Returns the format.
     pub(crate) fn format(&self) -> &'a dyn Format {
         self.format
     }

@@ -180,7 +180,7 @@ fn verdict(report: &AnyReport<'_>, summary: &Summary) -> String {
 
 /// Describes the quality gates that held, and those that had nothing to measure.
 ///
-/// It is only called if no gate was violated.
+/// Call this only if no gate was violated.
 fn quality(report: &AnyReport<'_>) -> String {
     let all = report.gates.len() as u64;
     match common::idle(report) {

@@ -8,7 +8,8 @@ use super::{BEGIN, CONTENT_ROW, ContentHash, END, FILES, JSON_ROW, RUN, SUITE_RO
 
 /// The statements of a compliance document, and the digest of its content.
 ///
-/// The document has the format of the reporter `compliance` or `compliance-html`.
+/// The document has the format of the reporter `compliance` or `compliance-html`. A value that it does not state is
+/// `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComplianceDocument {

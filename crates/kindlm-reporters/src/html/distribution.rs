@@ -5,7 +5,7 @@ use kindlm_types::{Distribution, ModelTotals, Quantity, Summary, ecma};
 use crate::amount::{count, duration, usd};
 use crate::plain::one_line;
 
-/// The height of the drawing.
+/// The height of the drawing, in the units of its SVG.
 const HEIGHT: u64 = 40;
 
 /// The distribution of a quantity on one model.

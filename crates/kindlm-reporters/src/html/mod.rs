@@ -170,7 +170,7 @@ fn failed(err: &dyn Display) -> RenderError {
     RenderError::Format { format: "html", message: err.to_string() }
 }
 
-/// Returns a text as HTML, with words in backticks as code, like `coded` in `app.js`.
+/// Returns a text as HTML, with words in backticks as code. `coded` in `app.js` has the same rules.
 pub(crate) fn coded(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     let mut rest = text;

@@ -174,7 +174,7 @@ struct Skipped {
 }
 
 impl Page {
-    /// With `has_comparison`, the page has the section that shows a comparison.
+    /// Collects the data of the overview. With `has_comparison`, the page has the section that shows a comparison.
     pub(super) fn of(
         report: &AnyReport<'_>,
         summary: &Summary,

@@ -16,7 +16,7 @@ const DETAILED: usize = 20;
 /// The maximum number of cases, including the cases with all details.
 const LISTED: usize = 200;
 
-/// The cases after the cases with all details.
+/// The cases that are listed without details, after the detailed cases.
 #[derive(Template)]
 #[template(path = "html/rows.html")]
 struct Rows {

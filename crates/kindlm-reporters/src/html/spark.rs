@@ -6,7 +6,7 @@ use kindlm_wire::v1::RunHead;
 use super::distribution::scaled;
 use crate::amount::percent;
 
-/// The width of a bar with its gap, and the height of the chart.
+/// The width of a bar with its gap, and the height of the chart, in pixels.
 const BAR: usize = 6;
 const HEIGHT: u64 = 16;
 

@@ -33,7 +33,7 @@ const MATCHES: usize = 20;
 /// - `command`: the command that runs the case again.
 /// - `notes`: a note about each execution, in their order.
 /// - `answer`: the title of the responses of tools.
-/// - `rows`: entries by `repeat/result`.
+/// - `rows`: the texts of each result (such as its score and message) by `repeat/result`.
 /// - `diffs`: differences by `repeat/result/evidence`, with the index of the evidence or `metadata`.
 /// - `found`: the first matches by the same keys: a description, and the text before, in and after the match.
 /// - `place` and `spent`: the place of the test in the suite, and its time and cost.
@@ -264,7 +264,7 @@ fn beside_label(result: &AssertionResult) -> String {
 /// The maximum number of lines of a difference in the data.
 const LINES: usize = 1_000;
 
-/// Cuts a difference that is too long to read.
+/// Keeps the first [`LINES`] lines of a difference, and cuts long lines.
 pub(super) fn shortened(lines: Vec<DiffLine>) -> Vec<DiffLine> {
     lines.into_iter().take(LINES).map(|it| diff::elided(it, LINE)).collect()
 }
@@ -298,9 +298,10 @@ fn shown_metadata(result: &AssertionResult) -> Vec<&str> {
     result.metadata.iter().filter(is_shown).map(|(name, _)| name.as_str()).collect()
 }
 
-/// Returns the index of the call that differs. Some servers give calls of several answers the same id.
+/// Returns the index of the call that differs; `None` if no call matches.
 ///
-/// Of several calls with the same tool and id, it is the first one with the actual values of the differences.
+/// Some servers give calls of several answers the same id. Of several calls with the same tool and id, this is the first
+/// one with the actual values of the differences, or else the first one.
 fn call_index(
     calls: &[ToolCall],
     tool: &str,

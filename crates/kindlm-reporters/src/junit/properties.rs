@@ -44,7 +44,8 @@ pub(super) fn of_case(case: &CaseResult) -> Vec<(&'static str, String)> {
 
 /// Writes properties as lines of `system-out`: `[[PROPERTY|name=value]]`.
 ///
-/// The schemas of JUnit XML do not allow `properties` in a test case, so readers agreed on this form.
+/// The schemas of JUnit XML do not allow `properties` in a test case. Programs that read JUnit XML accept this form in
+/// place of them.
 pub(super) fn printed(properties: &[(&'static str, String)]) -> String {
     let mut text = String::new();
     for (name, value) in properties {

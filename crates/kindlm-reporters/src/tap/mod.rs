@@ -21,8 +21,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
     render,
 };
 
-/// The maximum number of bytes of a message, and of issues of a test point.
+/// The maximum number of bytes of a message.
 const MESSAGE: usize = 4_000;
+/// The maximum number of issues of a test point.
 const ISSUES: usize = 20;
 /// The maximum number of causes in the comments at the end.
 const CAUSES: usize = 20;
