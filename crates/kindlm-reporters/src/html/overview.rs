@@ -296,11 +296,14 @@ fn range(rate: MeasuredRate) -> String {
 }
 
 /// Returns a rate and its interval as whole percentages; empty if one of them is unknown.
+///
+/// A rate just below 1 is never shown as 100%.
 fn short(rate: MeasuredRate) -> (String, String) {
     let whole = |it: f64| ecma::to_fixed(100.0 * it, 0);
     match (rate.rate(), rate.interval) {
         (Some(rate), Some(it)) => {
-            (format!("{}%", whole(rate)), format!("[{}–{}]", whole(it.low), whole(it.high)))
+            let shown = if rate < 1.0 { rate.min(0.99) } else { rate };
+            (format!("{}%", whole(shown)), format!("[{}–{}]", whole(it.low), whole(it.high)))
         }
         _ => (String::new(), String::new()),
     }
@@ -611,5 +614,14 @@ mod tests {
         let parts: Vec<(u64, u64)> = bar(&totals).iter().map(|it| (it.x, it.width)).collect();
         assert_eq!(parts, [(0, 285), (285, 429), (714, 286)]);
         assert!(bar(&SuiteTotals::default()).is_empty());
+    }
+
+    #[test]
+    fn rate_below_one_is_not_shown_as_100_percent() {
+        let of = MeasuredRate::of_independent;
+        for (count, expected) in [(399, "99%"), (400, "100%"), (200, "50%")] {
+            let rate = of(kindlm_types::RateCount { count, total: 400 });
+            assert_eq!(short(rate).0, expected);
+        }
     }
 }
