@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kindlm_run::World;
 use kindlm_run::calibrate::{JudgeState, JudgeWatches};
 use kindlm_stats::{Confidence, Tally};
+use kindlm_types::percent;
 use serde::Serialize;
 use url::Url;
 use utoipa::ToSchema;
@@ -206,7 +207,6 @@ impl From<Tally> for PassRate {
 impl PassRate {
     /// Returns the rate, its interval (both in percent) and the number of results, for people.
     pub(crate) fn in_words(&self) -> String {
-        let percent = |rate: f64| format!("{:.1}", rate * 100.0);
         let Self { passed, failed, rate, low, high } = self;
         let (rate, low, high) = (percent(*rate), percent(*low), percent(*high));
         format!("{rate} % ({low}–{high}) of {}", passed + failed)

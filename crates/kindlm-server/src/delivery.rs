@@ -290,6 +290,15 @@ mod tests {
     }
 
     #[test]
+    fn rate_below_one_is_not_shown_as_100_percent() {
+        let words = |passed, total| {
+            crate::alerts::PassRate::from(Tally::new(passed, total).unwrap()).in_words()
+        };
+        assert!(words(9_999, 10_000).starts_with("99.9 % ("), "{}", words(9_999, 10_000));
+        assert!(words(100, 100).starts_with("100.0 % ("), "{}", words(100, 100));
+    }
+
+    #[test]
     fn name_in_an_email_stays_on_its_line() {
         let mut alert = alert();
         alert.assertion = "a\r\nBcc: eve@evil.test\n\nb".to_owned();

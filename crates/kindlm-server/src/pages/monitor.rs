@@ -360,7 +360,7 @@ impl Chart {
         let mut curve = String::new();
         for ((start, results), point) in periods.iter().zip(&mut points) {
             if let Some(rate) = weighted.add(*start, results.tally) {
-                point.weighted = percent(rate);
+                point.weighted = whole(rate);
                 let _ = write!(curve, "{},{} ", point.x, height(rate));
             }
         }
@@ -381,7 +381,7 @@ impl Chart {
         let mut now = match rate.zip(range) {
             Some((rate, range)) => format!(
                 "{} ({}–{}) of {decided}",
-                percent(rate),
+                whole(rate),
                 percent(range.low),
                 percent(range.high)
             ),
@@ -433,7 +433,7 @@ impl Point {
         let bar = COUNTS * to_float(decided) / to_float(most);
         Self {
             time: Moment::of_milliseconds(start),
-            rate: rate.map_or_else(|| "–".to_owned(), percent),
+            rate: rate.map_or_else(|| "–".to_owned(), whole),
             interval: range
                 .map_or_else(String::new, |it| format!("{}–{}", percent(it.low), percent(it.high))),
             count: decided,
@@ -454,6 +454,11 @@ impl Point {
 #[expect(clippy::cast_precision_loss, reason = "counts in a chart are far below 2^52")]
 fn to_float<T: TryInto<i64>>(value: T) -> f64 {
     value.try_into().unwrap_or(i64::MAX) as f64
+}
+
+/// Formats a rate as a whole percentage. A rate just below 1 is never shown as 100 %.
+fn whole(rate: f64) -> String {
+    percent(if rate < 1.0 { rate.min(0.99) } else { rate })
 }
 
 fn percent(rate: f64) -> String {
@@ -512,6 +517,15 @@ mod tests {
         assert_eq!(weighted, ["50 %", "67 %", "67 %", "75 %"]);
         let first = &charts(rates, "v2", &[], &window)[0].points;
         assert_eq!((first.len(), first[0].rate.as_str()), (1, "25 %"));
+    }
+
+    #[test]
+    fn rate_below_one_is_not_shown_as_100_percent() {
+        let window = Window { start: 0, width: 10, periods: 10 };
+        let rates = BTreeMap::from([(key("a", "v", "s", 0), counts(399, 1, 0))]);
+        let chart = &charts(rates, "", &[], &window)[0];
+        assert!(chart.now.starts_with("99 % ("), "{}", chart.now);
+        assert_eq!([&chart.points[0].rate, &chart.points[0].weighted], ["99 %", "99 %"]);
     }
 
     #[test]
