@@ -1,6 +1,6 @@
 //! Measures time, CPU time and memory of whole processes.
 //!
-//! It prints these tables:
+//! The bench prints these tables:
 //!
 //! - the time until the first request is sent, compared with an empty process and with reading the same file;
 //! - 5,000 cases without latency, and 5,000 cases with a latency of 50 ms. Both are compared with a bare `reqwest` loop

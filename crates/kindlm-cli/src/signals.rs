@@ -7,7 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for a signal that ends the program.
 ///
-/// The handlers are installed by the call, not by the first poll. So processes started in between are not left behind.
+/// The call installs the handlers, not the first poll. So a signal that arrives before the first poll is not lost, and
+/// no process that was started meanwhile is left behind.
 pub(crate) fn interrupted() -> impl Future<Output = ()> {
     let mut signals = Signals::new();
     async move {

@@ -26,13 +26,13 @@ fn script_worker() -> u8 {
     kindlm_script::worker::main()
 }
 
-/// Checks records. It can be used by several threads at once, and can be pickled.
+/// Checks records. Several threads can use an evaluator at once, and it can be pickled.
 ///
-/// `expect` has the checks, as `expect` of `POST /v1/evaluate`: a dict, a list of checks, or a text in JSON or YAML.
-/// A dict with `assertions`, `expect` or `threshold` sets these keys of each record.
+/// `expect` has the checks, in the form of `expect` in a `kindlm.yaml`: a dict, a list of checks, or a text in JSON or
+/// YAML. A dict with `assertions`, `expect` or `threshold` sets these keys of each record.
 ///
-/// `config` is the path of a `kindlm.yaml` with the judges. Without it there is no judge. The keys of providers are
-/// read from the environment.
+/// `config` is the path of a `kindlm.yaml` with the judges. Without a config, there is no judge. The keys of providers
+/// are read from the environment.
 ///
 /// `threads` is the number of records that are evaluated at once. The default is the number of CPUs, and at least 8 with
 /// a config, because records wait for judges.
@@ -74,8 +74,8 @@ impl Evaluator {
 
     /// Evaluates records, and returns a result for each one, in the same order.
     ///
-    /// A list of dicts gives a list of dicts, as the results of `kindlm evaluate --jsonl`. A table of pyarrow gives a
-    /// table, a record batch gives a record batch, and any other table of Arrow gives a table of pyarrow.
+    /// A list of dicts gives a list of dicts, in the form of the results of `kindlm evaluate --jsonl`. A table of pyarrow
+    /// gives a table, a record batch gives a record batch, and any other table of Arrow gives a table of pyarrow.
     ///
     /// A record that is not valid has an `error` instead of an outcome.
     fn evaluate<'py>(&self, records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -24,10 +24,11 @@ use crate::error::KindlmError;
 /// The time between two looks for an interrupt, such as Ctrl-C.
 const INTERRUPTS: Duration = Duration::from_millis(100);
 
-/// The minimum number of threads with a config, as of `kindlm evaluate`.
+/// The minimum of the default number of threads with a config: the default concurrency of `kindlm evaluate`.
 const THREADS_WITH_JUDGES: usize = 8;
 
-/// The number of records for each thread that wait for it or for their turn in the results.
+/// The number of records per thread that are read ahead: they are evaluated, or wait for a thread or for the results of
+/// earlier records.
 const WAITING: usize = 8;
 
 /// The program of a script worker. Its first argument is the folder of this module.
@@ -62,7 +63,7 @@ impl Notices {
     }
 }
 
-/// Returns the number of threads: the user's, or the default.
+/// Returns the number of threads: the number of the user, or the default. It is at least 1.
 pub(crate) fn threads(set: Option<usize>, has_config: bool) -> usize {
     let cpus = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let least = if has_config { THREADS_WITH_JUDGES } else { 1 };

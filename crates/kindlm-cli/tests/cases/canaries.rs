@@ -11,7 +11,7 @@ use crate::drifted::{Bed, Judge};
 /// The cost of one answer of the mock: 10 input and 5 output tokens.
 const ANSWER_USD: f64 = 0.000_015;
 
-/// The cost of one answer of the agent. Each request of it reserves 1 US dollar.
+/// The cost of one answer of the agent. Each request to the agent reserves 1 US dollar.
 const AGENT_USD: f64 = 0.005;
 
 impl Bed {

@@ -115,8 +115,8 @@ fn action_installs_runs_and_comments_once() {
         return;
     }
     let releases = release();
-    // All comments on the first page are from another account, and the second page is empty. Anybody can write the
-    // marker.
+    // All comments on the first page are from another account, and the second page is empty. Each account can write a
+    // comment with the marker.
     let foreign = |id| Comment { id, author: "mallory".to_owned(), body: format!("{MARKER}\nhi") };
     let api = Api::start((1..=100).map(foreign).collect());
     let mut runner = Runner::new(releases.path(), &api);

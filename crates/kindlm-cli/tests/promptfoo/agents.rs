@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::ran::{CONFIG, folder, kindlm_with, rows};
 
-/// Writes what it gets to `$LOG`, and answers like Claude Code.
+/// A program that writes its arguments, its environment and its input to `$LOG`, and answers like Claude Code.
 const CLAUDE: &str = r#"#!/bin/sh
 { for it in "$@"; do printf '[%s]' "$it"; done; echo; pwd; ls -A; env | grep ^CLAUDE_CODE_MAX; } > "$LOG"
 read -r line
@@ -23,7 +23,7 @@ END
 cat > /dev/null
 "#;
 
-/// Writes what it gets to `$LOG`, and answers like Codex.
+/// A program that writes its arguments, its keys and its input to `$CODEX_LOG`, and answers like Codex.
 const CODEX: &str = r#"#!/bin/sh
 { for it in "$@"; do printf '[%s]' "$it"; done; echo; echo "$CODEX_API_KEY-$SECRET"; cat "$4"; echo; cat; } > "$CODEX_LOG"
 cat << 'END'

@@ -55,7 +55,7 @@ tests: [{{ assert: [{{ type: javascript, value: 'output !== undefined' }}] }}]
     for model in ["chat", "azure", "responses", "gemini", "one"] {
         assert_eq!(output(model)[0]["status"], "passed", "{model}: {ran:?}");
     }
-    // The output of a report is that of the provider. A check shows what the callbacks made of it.
+    // The report has the output of the provider. Only a check sees what the callbacks made of this output.
     let other = r#"{"id":"other","type":"function","function":{"name":"other","arguments":"{}"}}"#;
     let item = r#"{"type":"function_call","call_id":"other","name":"other","arguments":"{\"x\":1}","status":"completed"}"#;
     for (model, expected) in [

@@ -229,7 +229,7 @@ fn result(passed: bool, score: &Value, named: &Value, parts: Vec<Value>) -> Valu
 
 /// Returns the paths and bodies of a range of requests, sorted, with equivalent values in the same form.
 ///
-/// `stream: false` and null are the same as no setting. A list of one text part is the same as the text.
+/// `stream: false` and null count as no setting, and a list of one text part as the text.
 fn requests(server: &MockServer, range: Range<usize>) -> Vec<String> {
     fn plain(value: Value) -> Value {
         match value {

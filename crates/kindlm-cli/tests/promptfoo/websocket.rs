@@ -12,7 +12,7 @@ use crate::ran::{CONFIG, folder, kindlm_with, rows};
 
 const TOKEN: &str = "secret-token-5678";
 
-/// Starts a server that answers each message with these texts, and passes the messages on.
+/// Starts a server that answers each message with these texts. The receiver gets the messages.
 fn serve(answers: &'static [&'static str]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ws://{}/chat", listener.local_addr().unwrap());

@@ -14,13 +14,13 @@ class _ArrowStream(Protocol):
 
 @final
 class Evaluator:
-    """Checks records. It can be used by several threads at once, and can be pickled.
+    """Checks records. Several threads can use an evaluator at once, and it can be pickled.
 
-    `expect` has the checks, as `expect` of `POST /v1/evaluate`: a mapping, a list of checks, or a text in JSON or YAML.
-    A mapping with `assertions`, `expect` or `threshold` sets these keys of a record.
+    `expect` has the checks, in the form of `expect` in a `kindlm.yaml`: a mapping, a list of checks, or a text in JSON or
+    YAML. A mapping with `assertions`, `expect` or `threshold` sets these keys of each record.
 
-    `config` is the path of a `kindlm.yaml` with the judges. Without it there is no judge. The keys of providers are read
-    from the environment.
+    `config` is the path of a `kindlm.yaml` with the judges. Without a config, there is no judge. The keys of providers are
+    read from the environment.
 
     `threads` is the number of records that are evaluated at once. The default is the number of CPUs, and at least 8 with a
     config, because records wait for judges.
