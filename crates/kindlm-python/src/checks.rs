@@ -60,8 +60,8 @@ impl Checks {
     }
 }
 
-/// Reads JSON or YAML, without duplicate keys. JSON is read as such, because YAML does not have all of its escape
-/// sequences.
+/// Reads JSON or YAML, without duplicate keys. JSON is not read as YAML, because YAML does not have all of the escape
+/// sequences of JSON.
 fn read(text: &str) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_str(text) {
         return duplicate_key_pointer(text)

@@ -148,8 +148,8 @@ fn assertion(it: &AssertionChange, comparison: &Comparison) -> Line {
     }
 }
 
-/// Returns the name of a row: the assertion with its label. If only other rows of the assertion have a label, the words
-/// "other checks" replace it.
+/// Returns the name of a row: the assertion with its label in parentheses. A row without a label has `(other checks)`
+/// if other rows of the assertion have labels.
 fn name_of(row: &AssertionChange, comparison: &Comparison) -> String {
     let id = &row.assertion;
     let has_label = |it: &AssertionChange| it.assertion == *id && it.label.is_some();

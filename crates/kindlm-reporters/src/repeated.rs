@@ -142,7 +142,7 @@ fn errors(test: RateTest) -> String {
     }
 }
 
-/// Formats a share in percent, with decimals only if it has some.
+/// Formats a share in percent with at most two decimals, without zeros at the end.
 fn share(share: f64) -> String {
     let text = ecma::to_fixed(share * 100.0, 2);
     let text = text.trim_end_matches('0').trim_end_matches('.');

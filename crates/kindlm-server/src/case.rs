@@ -95,7 +95,7 @@ fn test<'s>(
     let mut left_out: Vec<&str> = body.keys().map(String::as_str).collect();
     left_out.retain(|it| !CONVERTED.contains(it));
     if let Some(prompt) = &form.prompt {
-        let Some(input) = body.get("agent_input") else {
+        let Some(input) = body.get("agent_input").filter(|it| !it.is_null()) else {
             return Err(refused(
                 "the sample has no `agent_input` that a prompt could send; leave out `prompt`",
             ));

@@ -175,7 +175,7 @@ async fn handle(sample: String, attempt: Attempt, app: Data<App>) -> Result<(), 
     }
 }
 
-/// Decides about a sample whose evaluation panicked.
+/// Lets a sample whose evaluation panicked wait for its next attempt. After the last attempt, stores an error.
 async fn after_panic(app: &App, id: &str, attempt: usize) -> Result<End, StoreError> {
     match app.store.pending_sample(id).await? {
         Some(sample) if attempt >= MAX_ATTEMPTS => {
@@ -227,13 +227,13 @@ async fn attempt_sample(app: &App, id: &str, attempt: usize) -> Result<End, Stor
     }
 }
 
-/// Stores the error of a sample. apalis keeps its job as a killed one.
+/// Stores the error of a sample. apalis keeps the job of the sample, with the status `Killed`.
 async fn fail(app: &App, sample: &PendingSample, error: &str) -> Result<End, StoreError> {
     app.store.fail_sample(sample, error).await?;
     Ok(End::Failed)
 }
 
-/// Lets a sample wait for its next attempt. apalis repeats a failed job at its time.
+/// Lets a sample wait for its next attempt. apalis repeats the failed job at the time of this attempt.
 async fn repeat(app: &App, sample: &PendingSample, attempt: usize) -> Result<End, StoreError> {
     pause(app, &sample.id, attempt).await?;
     Ok(End::Repeated)

@@ -20,7 +20,7 @@ pub(crate) enum Judge {
     Lenient,
     /// Is strict, under another name.
     Renamed,
-    /// Changes its mind about one output each time it is asked.
+    /// Gives another score for one output each time the judge is asked.
     Fickle,
     /// Cannot be reached.
     Absent,

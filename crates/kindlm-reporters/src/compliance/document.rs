@@ -73,7 +73,7 @@ pub(crate) trait Format {
 
     /// Returns the maximum number of cases whose findings are written; `None` for all.
     ///
-    /// A format with a maximum also gets the causes of the findings, and the cases that did not pass before the others.
+    /// A format with a maximum also gets the causes of the findings, and it gets the cases that did not pass first.
     fn max_findings(&self) -> Option<usize> {
         None
     }

@@ -124,7 +124,7 @@ struct Rule {
     id: String,
     id_in_url: String,
     kept: Share,
-    /// The change of the share since the reference of the comparison; empty without one.
+    /// The change of the share since the reference of the comparison; empty without a comparison.
     change: String,
     errored: String,
     skipped: String,

@@ -28,7 +28,7 @@ pub struct HtmlShell {
 
 /// Returns the page that loads a run from its own server.
 ///
-/// The script takes the token from the fragment of the URL, and sends it in the header `x-kindlm-token`. It requests:
+/// The script takes the token from the fragment of the URL, and sends it in the header `x-kindlm-token`. The requests:
 ///
 /// | path | response |
 /// |---|---|

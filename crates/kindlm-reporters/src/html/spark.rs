@@ -59,7 +59,7 @@ impl Spark {
         }
         let most = shares.iter().copied().fold(0.0, f64::max);
         let bars = shares.iter().enumerate().map(|(at, share)| {
-            // A run without such a failure has a line of one pixel.
+            // A run without failures of this cause has a bar of one pixel.
             let height = (scaled(*share, most) * HEIGHT / 1000).clamp(1, HEIGHT);
             SparkBar { x: at * BAR, y: HEIGHT - height, height }
         });

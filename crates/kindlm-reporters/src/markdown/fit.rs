@@ -29,7 +29,7 @@ pub(super) fn first_that_fit(lines: impl IntoIterator<Item = String>, room: usiz
 pub(super) struct Block {
     /// The list item with the name of the case.
     pub(super) name: String,
-    /// The summary with the name of the case, and the failures. It begins a `<details>` element.
+    /// The summary with the name of the case, and the failures. The text begins a `<details>` element.
     pub(super) reasons: String,
     /// The evidence, the request, the tool calls, the output, and the command that runs the case again.
     pub(super) exchange: String,

@@ -35,7 +35,7 @@ struct Page {
     left_out: Vec<String>,
 }
 
-/// The section of the page of a run.
+/// The section "How strong are the checks" on the page of a run.
 #[derive(Template)]
 #[template(path = "mutation/section.html")]
 struct Section {
@@ -82,7 +82,7 @@ pub fn html(report: &MutationReport) -> Result<String, RenderError> {
 
 /// Returns the section "How strong are the checks" for the page of the run, which needs no script.
 ///
-/// It lists the weakest cases, and a few mutants of each operator.
+/// The section lists the weakest cases, and a few mutants of each operator.
 pub(crate) fn section(report: &MutationReport) -> Result<String, RenderError> {
     let (tone, word) = look(report);
     let mut weak: Vec<&CaseScore> = report.cases.iter().filter(|it| is_weak(it)).collect();

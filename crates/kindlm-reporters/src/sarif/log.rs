@@ -19,7 +19,7 @@ pub(super) struct Run<Results, Notifications> {
     pub(super) automation_details: AutomationDetails,
     pub(super) column_kind: &'static str,
     pub(super) results: Results,
-    /// Serialized after the results, because it has the number of results that were left out.
+    /// Serialized after the results, because the invocation has the number of results that were left out.
     pub(super) invocations: [Invocation<Notifications>; 1],
     pub(super) properties: RunProperties,
 }

@@ -11,7 +11,7 @@ use crate::{placed_report, render};
 
 /// The schema of SARIF 2.1.0 by OASIS, without white space.
 ///
-/// It was taken from the crate `serde-sarif` (MIT). OASIS permits copies of its specifications.
+/// The file was taken from the crate `serde-sarif` (MIT). OASIS permits copies of its specifications.
 const SCHEMA: &str = include_str!("../schemas/sarif-2.1.0.json");
 
 fn sarif(report: &Report) -> Value {

@@ -44,13 +44,13 @@ const MARKS: usize = 20;
 /// The width of a chart, in the units of its SVG.
 const WIDTH: f64 = 640.0;
 
-/// The height of the part with the rates.
+/// The height of the part with the rates, in the units of the SVG.
 const HEIGHT: f64 = 100.0;
 
-/// The height of the bars with the numbers of results, below the rates.
+/// The height of the bars with the numbers of results, below the rates, in the units of the SVG.
 const COUNTS: f64 = 26.0;
 
-/// The space for the labels of the axis, left of the rates.
+/// The width of the space for the labels of the axis, left of the rates, in the units of the SVG.
 const LEFT: f64 = 52.0;
 
 pub(super) fn routes(app: &App) -> Router<App> {

@@ -31,12 +31,12 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct FeedbackQuery {
-    /// The agent; all if absent.
+    /// The name of the agent; all agents if absent.
     agent: Option<String>,
-    /// The earliest time at which samples were received (RFC 3339).
+    /// The earliest time at which samples were received (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     after: Option<String>,
-    /// The time after the latest one (RFC 3339).
+    /// The end of this time (RFC 3339), not included; no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
 }
@@ -127,10 +127,10 @@ async fn feedback(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct AdoptionQuery {
-    /// The earliest time (RFC 3339).
+    /// The earliest time that counts (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     after: Option<String>,
-    /// The time after the latest one (RFC 3339).
+    /// The end of this time (RFC 3339), not included; no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
 }

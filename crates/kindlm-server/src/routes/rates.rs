@@ -36,7 +36,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct RateQuery {
-    /// The agent; all if absent.
+    /// The name of the agent; all agents if absent.
     agent: Option<String>,
     /// The id of a prompt assertion, or the name of another check; all if absent.
     assertion: Option<String>,
@@ -44,10 +44,10 @@ struct RateQuery {
     set: Option<String>,
     /// A tag of the samples; all samples if absent.
     tag: Option<String>,
-    /// The earliest time at which samples were received (RFC 3339).
+    /// The earliest time at which samples were received (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     after: Option<String>,
-    /// The time after the latest one (RFC 3339).
+    /// The end of this time (RFC 3339), not included; no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
     /// The width of a period: `hour`, `day` (the default) or `week`. Days start at 0:00 UTC, weeks on Mondays.
@@ -58,7 +58,7 @@ struct RateQuery {
 /// The results of an assertion in a period.
 #[derive(Serialize, ToSchema)]
 struct AssertionRate {
-    /// The agent.
+    /// The name of the agent.
     agent: String,
     /// The id of a prompt assertion, or the name of another check.
     assertion: String,
@@ -145,9 +145,9 @@ impl AssertionRate {
 /// The first sample of a version of an agent.
 #[derive(Serialize, ToSchema)]
 struct AgentRelease {
-    /// The agent.
+    /// The name of the agent.
     agent: String,
-    /// The version.
+    /// The version of the agent.
     version: String,
     /// The time at which the first sample was received (RFC 3339).
     since: String,

@@ -275,10 +275,10 @@ async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run
 
 /// Follows a run as server-sent events: `progress`, `case`, `gate`, and `done` at the end.
 ///
-/// A client that reconnects with the header `last-event-id` gets only the events after that one, but all events if the
-/// run was resumed or the server was restarted. Of past `progress` events, only the last one is sent. A run that did
-/// not run in this process has no `progress` events, and its cases are in the order of the report. The event `omitted`
-/// stands for older events that the server does not keep; the report has their cases.
+/// A client that reconnects with the header `last-event-id` gets only the events after the event with this id. If the
+/// run was resumed or the server was restarted, it gets all events. Of past `progress` events, only the last one is
+/// sent. A run that did not run in this process has no `progress` events, and its cases are in the order of the report.
+/// The event `omitted` stands for older events that the server does not keep; the report has their cases.
 #[utoipa::path(get, path = "/v1/runs/{id}/events",
     params(("id" = String, Path, description = "the id of the run"), ("last-event-id" = Option<String>, Header, description = "the id of the last event that was received")),
     responses(
@@ -351,7 +351,7 @@ impl PastRun {
         self.cases.len() + self.last.len()
     }
 
-    /// Returns the events after the first `seen` ones. They are read in portions, so that a long run needs no more
+    /// Returns the events after the first `seen` events. Events are read in portions, so that a long run needs no more
     /// memory than a short one. If a case cannot be read, the operator gets a notice, and the last event is `done` with
     /// the error.
     fn events(
@@ -506,7 +506,7 @@ struct Base {
     base: String,
 }
 
-/// Compares a finished run with an earlier one, as `kindlm compare` does.
+/// Compares a finished run with an earlier one, as `kindlm compare` without a margin does.
 #[utoipa::path(get, path = "/v1/runs/{id}/compare", params(("id" = String, Path, description = "the id of the run"), Base), responses(
     (status = 200, description = "the comparison", body = Value),
     (status = 400, description = "the query has no `base`", body = Problem, content_type = "application/problem+json"),

@@ -39,7 +39,7 @@ async fn versions(
 ) -> Result<Json<Vec<SuiteSummary>>, Problem> {
     let versions = app.store.suite_versions(&suite).await?;
     if versions.is_empty() {
-        // A suite that has not run has no versions.
+        // A suite that exists has no versions until it has run.
         blocking(app, move |runs| {
             let is_known = runs.suites()?.contains(&suite);
             if is_known { Ok(()) } else { Err(NotRead::NoSuite(suite)) }

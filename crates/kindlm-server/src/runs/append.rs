@@ -22,8 +22,8 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such suite, if it has a case with this name, if the file cannot be extended, or if it
-    /// cannot be written.
+    /// Fails if there is no such suite, if the suite has a case with this name, or if its file cannot be read, extended
+    /// without other changes, or written.
     pub(crate) fn append_test(
         &self,
         suite: &str,

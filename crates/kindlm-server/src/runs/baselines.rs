@@ -19,7 +19,7 @@ use super::stored::NotRead;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BaselineInfo {
-    /// The label.
+    /// The label of the baseline.
     label: String,
     /// The id of the run whose results the baseline has; absent if the baseline cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -340,7 +340,7 @@ impl Events {
     }
 }
 
-/// The cancellations of a run, as interrupts.
+/// The cancellations of a run, which the run sees as interrupts (Ctrl-C).
 struct Cancels {
     asked: watch::Receiver<u8>,
     seen: u8,

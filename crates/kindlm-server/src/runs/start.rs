@@ -99,7 +99,7 @@ pub(crate) enum NotStarted {
     NoInline(&'static str),
     /// The suite or the selection is invalid.
     Invalid(Failure),
-    /// So many runs wait or run already that no other one is accepted. The value is the limit.
+    /// So many runs wait or run already that no other run is accepted. The value is the limit.
     TooMany(usize),
     /// The run with this id has not ended yet.
     Running(String),
@@ -119,7 +119,7 @@ pub(crate) struct PlannedRun {
     /// The text of the suite's file; `None` for an inline suite.
     text: Option<String>,
     inner: Arc<Inner>,
-    /// Starts the run; `None` once it has started.
+    /// A message to it starts the run; `None` once the run has started.
     start: Option<oneshot::Sender<()>>,
 }
 

@@ -15,7 +15,7 @@ const NAMED: i64 = 20;
 /// The conditions that samples must meet. Empty texts match all.
 #[derive(Clone, Debug, Default)]
 pub struct AttentionFilter {
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
     /// The version of the agent.
     pub version: String,

@@ -10,8 +10,8 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::alerts::{SELECT, StoredAlert, alert};
 use super::{Store, StoreError, milliseconds, now};
 
-/// The time after which another process may send a message. It is longer than a process needs at most to send one by
-/// HTTP or e-mail.
+/// The time after which another process may send a message. It is longer than the time limits for sending a message by
+/// HTTP and by e-mail.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// A message that this process sends.

@@ -24,7 +24,7 @@ pub const QUEUE: &str = "samples";
 /// The table in which apalis notes its migrations in SQLite. Its default is the table of our own migrations.
 const MIGRATIONS: &str = "apalis_migrations";
 
-/// The maximum number of connections of a worker. It uses one at a time.
+/// The maximum number of connections of a worker. A worker uses one at a time.
 const CONNECTIONS: u32 = 2;
 
 /// The number of samples that become jobs in one transaction.
@@ -58,7 +58,7 @@ pub enum JobPool {
 }
 
 impl JobPool {
-    /// Creates the pool. It connects when a connection is needed.
+    /// Creates the pool, which connects only when a connection is needed.
     pub(super) fn new(url: &str, is_sqlite: bool) -> Result<Self, StoreError> {
         if !is_sqlite {
             let options = PgConnectOptions::from_str(url).map_err(|_| StoreError::Url)?;
@@ -264,7 +264,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes jobs of the samples that waited when the migration 8 ran.
+    /// Makes jobs of the samples that waited when the migration 8 moved the queue to the tables of apalis.
     pub(super) async fn add_unqueued(&self) -> Result<(), StoreError> {
         loop {
             let mut transaction = self.write().await?;

@@ -16,7 +16,7 @@ use super::{Store, StoreError, jobs};
 pub struct PendingSample {
     /// The id of the sample.
     pub id: String,
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
     /// The version of the agent; empty if it is not known.
     pub version: String,
@@ -74,8 +74,8 @@ impl Store {
 
     /// Stores the evaluation of a sample, and removes its job. Starts and ends alerts.
     ///
-    /// `reference` is the number of results with which the later ones of an assertion are compared. Returns false, and
-    /// stores nothing, if the sample is decided already (another process may have evaluated it too) or deleted.
+    /// `reference` is the number of first results of an assertion with which later results are compared. Returns false,
+    /// and stores nothing, if the sample is decided already (another process may have evaluated it too) or deleted.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Store {
 
     /// Stores the reason why a sample cannot be evaluated. Does nothing if the sample is decided already, or deleted.
     ///
-    /// Its job stays in the queue as a failed one until the sample is deleted.
+    /// The job of the sample stays in the table of apalis until the sample is deleted.
     ///
     /// # Errors
     ///

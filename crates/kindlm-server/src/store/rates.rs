@@ -53,9 +53,9 @@ impl Period {
 /// The conditions that results must meet. Empty texts match all.
 #[derive(Clone, Debug)]
 pub struct RateFilter {
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
-    /// The assertion.
+    /// The id of a prompt assertion, or the name of another check.
     pub assertion: String,
     /// The version of the assertion set: `name@version`.
     pub set: String,
@@ -72,9 +72,9 @@ pub struct RateFilter {
 /// The key of the results that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RateKey {
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
-    /// The assertion.
+    /// The id of a prompt assertion, or the name of another check.
     pub assertion: String,
     /// The version of the agent; empty if it is not known.
     pub version: String,

@@ -12,9 +12,9 @@ const MOST: i64 = 1_000;
 /// The first sample of a version of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// The agent.
+    /// The name of the agent.
     pub agent: String,
-    /// The version.
+    /// The version of the agent.
     pub version: String,
     /// The time at which the first sample of this version was received, in milliseconds since 1970.
     pub since: i64,

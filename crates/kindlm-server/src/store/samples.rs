@@ -212,7 +212,7 @@ impl Store {
 
     /// Returns at most `limit` samples that match, from the newest to the oldest, after `cursor`.
     ///
-    /// Large samples make the page shorter, but it has at least one sample if any is left.
+    /// Large samples make a page shorter, but a page has at least one sample if any is left.
     ///
     /// # Errors
     ///
@@ -326,8 +326,8 @@ impl Store {
         transaction: &mut Transaction<'_, Any>,
     ) -> Result<(), StoreError> {
         if !self.is_sqlite {
-            // This transaction does not see results that another one is storing, so it waits for the other one. Both
-            // lock samples before agents, so there is no deadlock.
+            // This transaction does not see results that another transaction is storing, so it waits for the other
+            // transaction. Both lock samples before agents, so there is no deadlock.
             let sql = "SELECT name FROM agents ORDER BY name FOR UPDATE";
             sqlx::query(sql).fetch_all(&mut **transaction).await?;
         }

@@ -14,7 +14,7 @@ use super::{Store, StoreError, digest, exists_already, now, time_text};
 /// The number of attempts to store a version, if other requests store versions of the same set.
 pub(super) const ATTEMPTS: u32 = 20;
 
-/// The time after which a diff need not be the shortest one.
+/// The time limit of the search for the shortest diff. After it, the diff may be longer.
 const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// One version of an assertion set.

@@ -156,7 +156,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns all versions of a suite, from the newest to the oldest.
+    /// Returns all versions of a suite, from the newest to the oldest. The list is empty if no version is stored.
     ///
     /// # Errors
     ///

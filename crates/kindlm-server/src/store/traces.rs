@@ -16,7 +16,7 @@ use super::{Store, StoreError, digest, milliseconds, now, releases};
 /// The maximum size of the parts of a trace, in bytes.
 const LARGEST: usize = 8 << 20;
 
-/// The time for which the parts of a trace are stored after the last one.
+/// The time for which the parts of a trace are stored after the last part was received.
 pub const KEPT: Duration = Duration::from_hours(1);
 
 /// The time for which the store knows that spans of a trace were deleted or refused.

@@ -124,7 +124,7 @@ fn test_of_a_sample_sends_its_input_to_a_prompt() {
     std::fs::write(&suite, format!("{HEAD}{PROMPTED}tests:\n{}", reply.body)).unwrap();
     let id = run(&server, &json!({"suite": "made.kindlm.yaml"}));
     assert_eq!(events(&server, &id, None).last().unwrap().2["state"], "passed", "{}", reply.body);
-    // The page shows the same text.
+    // The page `/monitor/case` shows the test of the response.
     let page = server.get("/monitor/case?id=1&prompt=ask&variable=question").body;
     assert!(page.contains("prompt: ask") && page.contains("question: a refund?"), "{page}");
     let monitor = server.get("/monitor").body;
@@ -146,6 +146,7 @@ fn sample_that_lacks_a_part_makes_no_test() {
         ("3", json!({"agent_output": "x", "events": []})),
         ("4", json!({"agent_input": "x", "agent_output": "x", "agent": "desk"})),
         ("5", json!({"agent_input": "x", "agent_output": "x", "vars": {"input": 1}})),
+        ("6", json!({"agent_input": null, "agent_output": "x"})),
     ] {
         let mut sample = sample;
         sample["id"] = json!(id);
@@ -164,7 +165,8 @@ fn sample_that_lacks_a_part_makes_no_test() {
         ("4", json!({"set": "other"}), 422, "unknown set"),
         ("5", json!({"prompt": "ask"}), 422, "has a variable `input` already"),
         ("5", json!({"promt": "ask"}), 422, "promt"),
-        ("6", json!({}), 404, "no sample"),
+        ("6", json!({"prompt": "ask"}), 422, "no `agent_input`"),
+        ("7", json!({}), 404, "no sample"),
     ] {
         let reply = server.json(&format!("POST /v1/samples/{id}/case"), &form);
         assert_eq!(reply.status, status, "{id} {form}: {}", reply.body);

@@ -351,7 +351,8 @@ fn scores_and_edits_are_measured_for_people() {
 #[test]
 fn killed_server_loses_and_repeats_nothing() {
     const SAMPLES: usize = 400;
-    /// The samples that the killed process was evaluating. It does not count as killed yet.
+    /// The number of samples that the killed process was evaluating. They stay pending, because the process does not
+    /// count as killed yet.
     const WORKERS: usize = 4;
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), 1.0);

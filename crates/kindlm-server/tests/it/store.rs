@@ -494,7 +494,7 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     assert_eq!(add(&[("t1", "c")], long).await, StoredTraces::default());
     assert_eq!(output("t1").await, is("a+root+c", "pending"));
     assert_eq!(incomplete("t1").await, "");
-    // The parts of a useless trace are deleted, so its next part is its first one, and its sample is incomplete.
+    // The parts of a useless trace are deleted, so its next part counts as its first one, and its sample is incomplete.
     assert_eq!(add(&[("t2", "root")], Duration::ZERO).await.samples, 1);
     assert_eq!(output("t2").await, is("root", "pending"));
     assert_eq!(incomplete("t2").await, "useless");
@@ -744,7 +744,7 @@ async fn scores_are_correlated_with_thumbs(store: &Store) {
     assert!((found("word").value().unwrap() - expected).abs() < 1e-9);
     assert!((rates.overall.value().unwrap() - expected).abs() < 1e-9);
     assert_eq!((found("always").count(), found("always").value()), (10, None));
-    // Two opinions about a sample are one value.
+    // Two opinions about a sample count as one value: the share of thumbs up.
     thumb("liked-passed-up-0", "down").await;
     let rates = store.feedback_rates(&of("liked")).await.unwrap().unwrap();
     assert_eq!((rates.thumbs_down, rates.samples, rates.overall.count()), (5, 10, 10));

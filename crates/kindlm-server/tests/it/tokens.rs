@@ -6,7 +6,7 @@ use crate::server::{Reply, Server, command};
 
 const RECORD: &[u8] = br#"{"agent_output": "x", "expect": {"output": {"contains": ["x"]}}}"#;
 
-/// Runs `kindlm-server token`. Returns true if it succeeded, and its output or its error message.
+/// Runs `kindlm-server token`. Returns whether the command succeeded, and its output or its error message.
 pub(crate) fn token(folder: &Path, args: &[&str]) -> (bool, String) {
     let output = command(folder).arg("token").args(args).output().unwrap();
     let text = if output.status.success() { output.stdout } else { output.stderr };
