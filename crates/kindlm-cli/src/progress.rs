@@ -158,7 +158,7 @@ impl kindlm_run::Progress for Progress {
 
     fn case_failed(&self, case: &FailedCase) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // The report counts the cases with the same error.
+        // The first case with an error stands for the others. The report counts the cases with the same error.
         if case.error_cause.as_ref().is_some_and(|it| !state.errors.insert(it.clone())) {
             return;
         }

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Compares a generated file with the committed one, or rewrites it if `KINDLM_BLESS` is set.
+/// Compares a generated file with the committed file, or rewrites the committed file if `KINDLM_BLESS` is set.
 fn check(path: &str, expected: &str) {
     let file = root().join(path);
     if std::env::var_os("KINDLM_BLESS").is_some() {

@@ -109,7 +109,7 @@ impl Evaluator {
 }
 
 impl Evaluator {
-    /// Returns the service. In a process that was forked after the service was started, this starts another one.
+    /// Returns the service. In a process that was forked after the service was started, this starts another service.
     ///
     /// The lock is held only while the thread is attached to Python, so a fork never copies a locked lock.
     fn service(&self, py: Python<'_>) -> PyResult<RecordService> {

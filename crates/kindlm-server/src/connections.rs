@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// client reads a response.
 const UNUSED: Duration = Duration::from_mins(2);
 
-/// The time after which a waiting connection may be closed in favour of a new one.
+/// The time after which a waiting connection may be closed to make room for a new connection.
 const CLOSABLE: Duration = Duration::from_secs(1);
 
 /// The pause between two searches for a connection to close.

@@ -27,7 +27,7 @@ impl FromStr for EmbedOrigin {
     fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
         let text = text.to_ascii_lowercase();
         let url = Url::parse(&text).map_err(|_| NotAnOrigin)?;
-        // A `;` or `,` would end the source in the policy, and a `*` would permit other hosts.
+        // In the content security policy, a `;` or `,` would end the source, and a `*` would permit other hosts.
         let is_plain = |it: char| it.is_ascii_alphanumeric() || "-.:/[]".contains(it);
         let is_site = ["http", "https"].contains(&url.scheme());
         if !is_site || !text.chars().all(is_plain) || url.origin().ascii_serialization() != text {

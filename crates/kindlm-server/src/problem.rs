@@ -187,7 +187,7 @@ pub(crate) async fn everywhere(
     Response::from_parts(parts, body)
 }
 
-/// Returns true if the body is an error of this server: a problem, or a page that shows one.
+/// Returns true if the body is an error of this server: a problem, or a page that shows a problem.
 fn is_final(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     kind == PROBLEM_JSON.as_bytes() || kind.starts_with(b"text/html")

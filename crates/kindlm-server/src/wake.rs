@@ -44,7 +44,7 @@ impl PollStrategy for Wake {
             self.notified = Box::pin(Arc::clone(&self.stored).notified_owned());
         }
         if is_notified {
-            // A look into the queue that goes on at this moment may miss the new jobs, so another one follows it.
+            // A look into the queue that goes on at this moment may miss the new jobs, so a second look follows.
             self.interval.reset_after(SECOND_LOOK);
             // This only sets the waker of the new time.
             let _ = self.interval.poll_tick(context);

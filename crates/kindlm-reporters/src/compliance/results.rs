@@ -165,7 +165,7 @@ pub(super) fn cases(
     law: Law,
 ) -> Result<(), RenderError> {
     doc.section("Cases and findings", law.only("Annex IV, point 2 (g): test logs."))?;
-    // A format that leaves out rows leaves out the last ones, so the cases that did not pass come first.
+    // A format that leaves out rows leaves out the last rows, so the cases that did not pass come first.
     let max_findings = doc.format().max_findings();
     let is_sorted = max_findings.is_some();
     let first = report.each_where(move |it| !is_sorted || it.outcome != Outcome::Passed);

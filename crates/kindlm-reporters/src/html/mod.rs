@@ -155,7 +155,7 @@ fn end(has_more: bool) -> String {
         .concat()
 }
 
-/// Returns the content security policy of the page, which allows only the scripts that it has.
+/// Returns the content security policy of the page, which allows only the scripts of the page itself.
 fn policy(has_more: bool) -> String {
     let more = if has_more { format!(" '{}'", source_hash(MORE)) } else { String::new() };
     format!(

@@ -164,8 +164,8 @@ pub fn case_difference(before: Option<&CaseResult>, after: Option<&CaseResult>) 
     })
 }
 
-/// Returns the execution that explains the outcome of a case. If no execution explains it, returns the first one;
-/// `None` if the case has no execution.
+/// Returns the execution that explains the outcome of a case. If no execution explains the outcome, returns the first
+/// execution; `None` if the case has none.
 fn shown(case: &CaseResult) -> Option<&ExecutionResult> {
     case.explaining_execution().or(case.executions.first())
 }

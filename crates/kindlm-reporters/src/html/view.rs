@@ -300,8 +300,8 @@ fn shown_metadata(result: &AssertionResult) -> Vec<&str> {
 
 /// Returns the index of the call that differs; `None` if no call matches.
 ///
-/// Some servers give calls of several answers the same id. Of several calls with the same tool and id, this is the first
-/// one with the actual values of the differences, or else the first one.
+/// Some servers give calls of several answers the same id. Of several calls with the same tool and id, returns the
+/// first call with the actual values of the differences, or else the first call.
 fn call_index(
     calls: &[ToolCall],
     tool: &str,

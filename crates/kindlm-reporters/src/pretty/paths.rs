@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The maximum number of paths. A larger difference is easier to read by lines.
 const PATHS: usize = 12;
 
-/// The maximum number of characters of a value. A longer one is easier to read by lines.
+/// The maximum number of characters of a value. The differences of a longer value are easier to read by lines.
 const VALUE: usize = 60;
 
 /// A path at which two values differ. A side that has no value is `None`.

@@ -1,4 +1,4 @@
-//! Tests of the stream of cases.
+//! Tests of the reporter `jsonl`, which writes one line per case.
 
 use kindlm_reporters::Style;
 use kindlm_testing::sample_report;

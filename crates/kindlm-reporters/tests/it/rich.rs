@@ -6,7 +6,7 @@ use kindlm_types::{
 };
 use serde_json::{Value, json};
 
-/// Returns the report. Its summary and its cases are like those of a run.
+/// Returns a report with every kind of evidence. Its summary and its cases are like those of a run.
 pub(crate) fn report() -> Report {
     of(tests())
 }

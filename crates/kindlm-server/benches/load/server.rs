@@ -1,4 +1,4 @@
-//! A server process, and what it takes of the machine.
+//! A server process, and the CPU time and memory that it uses.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -115,7 +115,7 @@ fn id(sentence: &str) -> (String, bool) {
         return ("rule".to_owned(), false);
     }
     let Some((end, _)) = words.char_indices().nth(LONGEST_ID) else { return (words, false) };
-    // The last word may be cut, so it is left out if there is another one.
+    // The last word may be cut, so it is left out if it is not the only word.
     let cut = &words[..end];
     (cut.rsplit_once('_').map_or(cut, |(it, _)| it).to_owned(), true)
 }

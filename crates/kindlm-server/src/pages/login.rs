@@ -97,7 +97,7 @@ fn cookie(token: &str, headers: &HeaderMap) -> String {
     format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict{secure}")
 }
 
-/// Returns true if a text is a path of this server, and not an address of another one.
+/// Returns true if a text is a path of this server, and not an address of another server.
 fn is_own_path(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_graphic() && it != '\\';
     text.starts_with('/') && !text.starts_with("//") && text.chars().all(is_plain)

@@ -35,7 +35,7 @@ use crate::store::tokens::Scope;
 /// The maximum number of samples in the list.
 const LISTED: u32 = 20;
 
-/// The maximum number of charts.
+/// The maximum number of charts on the page.
 const CHARTS: usize = 100;
 
 /// The maximum number of releases in a chart.
@@ -191,7 +191,7 @@ struct Chart {
     tone: &'static str,
     rate: f64,
     points: Vec<Point>,
-    /// The points of the lines. A period without a rate ends a line, and the next rate begins another one.
+    /// The points of the lines. A period without a rate ends a line, and the next rate begins another line.
     curves: Vec<String>,
     /// The points of the line of the exponentially weighted rate, as `x,y` pairs.
     weighted: String,

@@ -174,7 +174,7 @@ async fn plan_run(app: &App, new: NewRun, author: &str) -> Result<PlannedRun, No
     Ok(planned)
 }
 
-/// Cancels a run: running executions may end, and no further ones start. A second request aborts running executions.
+/// Cancels a run: running executions may end, and no others start. A second request aborts the running executions.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", params(("id" = String, Path, description = "the id of the run")), responses(
     (status = 202, description = "the run ends soon", body = RunInfo),
     (status = 404, description = "there is no such run", body = Problem, content_type = "application/problem+json"),
@@ -392,7 +392,7 @@ impl PastRun {
         sent(self.series, seen, &Event::done(&self.id, RunState::Unreadable, Some(&why)))
     }
 
-    /// Reads the next events after the first `seen` ones, at least one.
+    /// Reads the next events after the first `seen` events: at least one, if any is left.
     fn portion(&self, seen: usize) -> Result<Vec<sse::Event>, NotRead> {
         let cases = self.cases.len();
         let events = if seen < cases {

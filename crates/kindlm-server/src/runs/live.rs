@@ -190,7 +190,7 @@ pub(crate) struct LiveRun {
     pub(crate) series: i64,
     /// The number of all events so far. Readers of events wait until it changes.
     count: watch::Sender<usize>,
-    /// The number of cancellations. The first one lets running executions end, the second one aborts them.
+    /// The number of cancellations. The first cancellation lets running executions end, the second one aborts them.
     cancels: watch::Sender<u8>,
 }
 

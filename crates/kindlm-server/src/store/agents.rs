@@ -19,11 +19,11 @@ const COLUMNS: &str = "name, assertion_set, rate AS share, strata, evaluations_p
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DailyBudget {
-    /// The highest number of evaluations.
+    /// The highest number of evaluations; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluations: Option<u32>,
-    /// The cost of the judges in US dollars from which no evaluation starts. After an evaluation of unknown cost, none
-    /// starts either.
+    /// The cost of the judges in US dollars from which no evaluation starts; no limit if absent. After an evaluation of
+    /// unknown cost, none starts either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub usd: Option<f64>,

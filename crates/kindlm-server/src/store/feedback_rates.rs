@@ -34,9 +34,9 @@ pub struct FeedbackRates {
     pub thumbs_down: u64,
     /// The number of samples with an opinion.
     pub samples: u64,
-    /// The mean score of all assertions of a sample, and the opinion about it.
+    /// The correlation of the mean score of all assertions of a sample with the opinion about the sample.
     pub overall: Correlation,
-    /// The score of an assertion and the opinion, by agent and assertion.
+    /// The correlation of the score of each assertion with this opinion, by agent and assertion.
     pub assertions: BTreeMap<(String, String), Correlation>,
 }
 

@@ -21,7 +21,7 @@ use super::{PATIENCE, Store, StoreError, milliseconds, now, random};
 /// The name of the queue. The SQL of this file has it too.
 pub const QUEUE: &str = "samples";
 
-/// The table in which apalis notes its migrations in SQLite. Its default is the table of our own migrations.
+/// The table in which apalis notes its migrations in SQLite. By default, apalis uses the table of our own migrations.
 const MIGRATIONS: &str = "apalis_migrations";
 
 /// The maximum number of connections of a worker. A worker uses one at a time.
@@ -73,7 +73,7 @@ impl JobPool {
         Ok(Self::Sqlite(pool.connect_lazy_with(options)))
     }
 
-    /// Creates or changes the tables of apalis. Its `setup` would also turn `PRAGMA synchronous` off.
+    /// Creates or changes the tables of apalis. The method `setup` of apalis would also turn `PRAGMA synchronous` off.
     pub(super) async fn migrate(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(pool) => {

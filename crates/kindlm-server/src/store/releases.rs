@@ -55,8 +55,8 @@ impl Store {
 
 /// Stores the versions of new samples, by agent and version. Samples without a version have no release.
 ///
-/// `left` has the versions that samples had before they got another one. Such a release is deleted if no sample has its
-/// version any more.
+/// `left` has the versions that samples had before their version changed. The release of such a version is deleted if
+/// no sample has the version any more.
 ///
 /// Call this at the end of a transaction, so that two transactions cannot wait for each other.
 pub(super) async fn add(

@@ -13,8 +13,8 @@ impl Store {
     /// Deletes the samples that are older than `days` in portions, the oldest first. Returns the number of portions.
     ///
     /// Other writers can write between two portions. The alerts and detectors without results are deleted with the last
-    /// portion. Then the ended alerts, the costs, the numbers about pages, and the releases without samples of that age
-    /// are deleted too.
+    /// portion. Then the ended alerts, the costs, the numbers of evaluations on pages, and the releases without samples
+    /// of that age are deleted too.
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ impl Store {
         let mut attempt = 1;
         loop {
             match self.try_put_set(name, content, author, expected).await {
-                // Another request has stored this version number, so take the next one.
+                // Another request has stored a version with this number, so take the next number.
                 Err(err) if exists_already(&err) && attempt < ATTEMPTS => attempt += 1,
                 done => return done,
             }

@@ -17,7 +17,7 @@ const FILE: &str = "file";
 /// One version of the file of a suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SuiteVersion {
-    /// The number, digest, author and time.
+    /// The number, digest, author and time of the version.
     #[serde(flatten)]
     pub summary: SuiteSummary,
     /// The lines that differ from the version before, as a unified diff.
@@ -59,7 +59,7 @@ impl Store {
         let mut attempt = 1;
         loop {
             match self.try_put_suite(suite, text, author).await {
-                // Another request has stored this version number, so take the next one.
+                // Another request has stored a version with this number, so take the next number.
                 Err(err) if exists_already(&err) && attempt < ATTEMPTS => attempt += 1,
                 done => return done,
             }

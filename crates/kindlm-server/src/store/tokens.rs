@@ -47,9 +47,9 @@ pub struct Token {
     pub id: String,
     /// The name that the operator gave to the token.
     pub name: String,
-    /// The permissions.
+    /// The permissions of the token.
     pub scopes: Vec<Scope>,
-    /// The time of its creation (RFC 3339).
+    /// The time at which the token was created (RFC 3339).
     pub created_at: String,
     /// The time of its revocation (RFC 3339); `None` if the token is valid.
     pub revoked_at: Option<String>,

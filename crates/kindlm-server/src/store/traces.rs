@@ -343,7 +343,8 @@ async fn store_part(
     Ok(())
 }
 
-/// Deletes a trace with its parts, and returns the refusal of the new part. With `lost`, the trace stays marked.
+/// Deletes a trace with its parts, and returns the refusal of the new part. With `lost`, the trace stays without parts,
+/// and `lost` is stored as the reason why spans are missing.
 async fn refuse(
     transaction: &mut Transaction<'_, Any>,
     id: &str,

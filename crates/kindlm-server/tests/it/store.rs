@@ -266,7 +266,7 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     store.fail_sample(&two, "no").await.unwrap();
     assert!(!finish(&three, &["passed"]).await);
     assert!(store.pending_sample("q1").await.unwrap().is_none());
-    // The jobs of evaluated samples are gone, and those of failed ones stay.
+    // The jobs of evaluated samples are gone, and those of failed samples stay.
     assert_eq!(jobs(store).await, ["q3", "q4"]);
     let filter = RateFilter {
         agent: "q".to_owned(),
@@ -505,7 +505,7 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
     assert!(late.refused["t2"].contains("evaluated before"), "{late:?}");
     assert_eq!(output("t2").await, is("root", "pending"));
     store.fail_sample(&pending(store, "t2").await, "no").await.unwrap();
-    // Requests at the same time make one sample.
+    // Several requests at the same time make only one sample of a trace.
     let parts = ["root", "e", "f", "g"].map(|it| [("t4", it)]);
     let all = futures_util::future::join_all(parts.iter().map(|it| add(it, long))).await;
     assert_eq!(all.iter().map(|it| it.samples).sum::<u64>(), 1);
