@@ -255,7 +255,7 @@ pub(crate) fn change(comparison: &Comparison) -> Option<String> {
     comparison.pass_rate.map(|it| format!("{} pp", signed(it.difference)))
 }
 
-/// Returns the change of the pass rate of a model, the mean over its compared cases; `None` without any.
+/// Returns the change of the pass rate of a model, the mean over its compared cases; `None` without compared cases.
 pub(crate) fn change_of(comparison: &Comparison, model: &str) -> Option<String> {
     let compared = comparison.cases.iter().filter(|it| it.model == model && it.kind.is_compared());
     let (sum, cases) = compared

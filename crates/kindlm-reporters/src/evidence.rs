@@ -150,7 +150,7 @@ fn range(span: &TextSpan) -> (usize, usize) {
     (number(span.start), number(span.end))
 }
 
-/// Replaces the characters of personal data in an output by `•`, except the first one of each match.
+/// Replaces the characters of personal data in an output by `•`, except the first character of each match.
 ///
 /// `results` are the results of the execution. The number of characters stays, so that the places of evidence stay
 /// valid.

@@ -319,7 +319,7 @@ mod tests {
             ("  indented text", vec!["  indent", "ed text"]),
             ("trailing   ", vec!["trailing"]),
             ("\u{1b}[31m\u{301}one two three", vec!["\u{1b}[31m\u{301}one two", "three"]),
-            // Each of these has two columns: a sign with a selector, and two signs that are joined.
+            // Each emoji has two columns: in the first text a sign with a selector, in the second two joined signs.
             ("⚠️⚠️⚠️⚠️⚠️", vec!["⚠️⚠️⚠️⚠️", "⚠️"]),
             (
                 "👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀",

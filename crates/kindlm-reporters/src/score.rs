@@ -18,7 +18,7 @@ pub(crate) fn has_details(result: &AssertionResult) -> bool {
 }
 
 /// Returns the score that the check requires: from its metadata, from the threshold of its set, or from the evidence of
-/// its failure. Returns `None` if none of them has it.
+/// its failure. Returns `None` if none of these has a required score.
 pub(crate) fn wanted(result: &AssertionResult) -> Option<f64> {
     THRESHOLDS
         .iter()

@@ -35,8 +35,8 @@ pub(crate) struct CaseForm {
     /// The assertion set: `name` or `name@version`. By default, the set that evaluated the sample, or else the set of
     /// its agent.
     pub(crate) set: Option<String>,
-    /// The name of a prompt of the suite. The test sends the input of the sample to it. Without it, the test checks
-    /// the recorded conversation, and runs nothing.
+    /// The name of a prompt of the suite. The test sends the input of the sample to this prompt. If absent, the test
+    /// checks the recorded conversation, and runs nothing.
     pub(crate) prompt: Option<String>,
     /// The variable of the prompt that gets the input of the sample; `input` by default.
     pub(crate) variable: Option<String>,

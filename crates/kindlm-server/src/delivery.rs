@@ -30,7 +30,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
-/// The time limit of a request.
+/// The time limit of an HTTP request with a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The address of a service that receives alerts. It may contain a secret, so only its host is shown.

@@ -37,7 +37,7 @@ const DEPTH: usize = 4;
 pub(crate) struct Parts {
     /// The part of each trace, by the id of the trace.
     pub(crate) by_trace: BTreeMap<String, TracePart>,
-    /// The number of spans of each trace.
+    /// The number of spans of each trace, by the id of the trace.
     pub(crate) spans: BTreeMap<String, usize>,
     /// A reason for each span that is not used.
     pub(crate) rejected: Vec<String>,

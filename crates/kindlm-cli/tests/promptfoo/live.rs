@@ -11,8 +11,8 @@ use tokio_tungstenite::tungstenite::{Message, accept};
 
 use crate::ran::{folder, rows};
 
-/// Starts a server of the Realtime API. It answers the first request of a websocket with a call, and the second one with
-/// the result of the call.
+/// Starts a server of the Realtime API. It answers the first request of a websocket with a call, and the second request
+/// with the result of the call.
 fn serve() -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());

@@ -147,7 +147,7 @@ fn blocks(
     Ok(Some(text).filter(|it| it.len() <= most))
 }
 
-/// Returns the end of the page with its scripts. With `has_more`, [`MORE`] is one of them.
+/// Returns the end of the page with its scripts. With `has_more`, [`MORE`] is one of the scripts.
 fn end(has_more: bool) -> String {
     let more = if has_more { ["<script>", MORE, "</script>\n"] } else { [""; 3] };
     [&more[..], &["<script type=\"module\">", SCRIPT, "</script>\n</body>\n</html>\n"]]

@@ -418,7 +418,7 @@ fn thousandths(part: u64, all: u64) -> u64 {
     (u128::from(part) * 1000 / u128::from(all.max(1))).try_into().unwrap_or(1000)
 }
 
-/// Returns the gates, violated ones first.
+/// Returns the gates, violated gates first.
 fn gates(report: &AnyReport<'_>, summary: &Summary) -> Vec<Gate> {
     // The gates apply to the whole run, so the report of a shard does not have them.
     if report.shard.is_some() {

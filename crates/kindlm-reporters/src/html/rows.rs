@@ -32,7 +32,7 @@ struct Row {
     spent: String,
 }
 
-/// Writes the first cases, failing ones first, for browsers without script.
+/// Writes at most [`LISTED`] cases, failing cases first, for browsers without script.
 pub(super) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<(), RenderError> {
     let positions = first(report);
     let (detailed, listed) = positions.split_at(positions.len().min(DETAILED));

@@ -78,7 +78,7 @@ fn score(counts: &MutantCounts) -> String {
     }
 }
 
-/// Formats the mutants without a result: one line for the harmful and one for the harmless ones.
+/// Formats the numbers of mutants without a result: one line for harmful mutants, and one for harmless mutants.
 fn undecided_lines(report: &MutationReport) -> impl Iterator<Item = String> {
     let families = [
         ("harmful", report.harmful, "score"),

@@ -65,7 +65,7 @@ struct Group {
     summary: String,
     advice: String,
     mutants: Vec<(String, Vec<DiffLine>)>,
-    /// The number of mutants that are not shown, as text; empty if all are.
+    /// The number of mutants that are not shown, as text; empty if all are shown.
     more: String,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn score_line(report: &MutationReport) -> String {
     score(&report.harmful)
 }
 
-/// Returns true if a harmful mutant of the case survived, or a check failed on a harmless one.
+/// Returns true if a harmful mutant of the case survived, or a check failed on a harmless mutant.
 fn is_weak(case: &CaseScore) -> bool {
     case.harmful.survived > 0 || case.harmless.killed > 0
 }

@@ -12,7 +12,7 @@ use crate::rerun;
 /// The maximum number of failed cases that are named.
 const MOST: usize = 10;
 
-/// The number of cases above which the failed ones are named again. A shorter report fits on a screen.
+/// The number of cases above which the failed cases are named again. A shorter report fits on a screen.
 const SHORT: usize = 5;
 
 /// Writes the names and places of the failed and errored cases of a long report, and the commands that run them again.

@@ -200,7 +200,7 @@ fn a_verbose_report_shows_the_parts_of_a_result() {
     assert!(!normal.contains("Part 1"), "{normal}");
 }
 
-/// Returns `count` executions of a case, of which the second one failed if `is_flaky`.
+/// Returns a case with `count` executions, of which the second execution failed if `is_flaky`.
 fn repeated(report: &Report, count: u32, is_flaky: bool) -> kindlm_types::CaseResult {
     let mut case = report.cases[0].clone();
     let first = case.executions[0].clone();

@@ -508,11 +508,11 @@ mod tests {
         let numbers: Vec<(&str, u64, u64)> =
             shop.points.iter().map(|it| (it.rate.as_str(), it.count, it.undecided)).collect();
         assert_eq!(numbers, [("50 %", 8, 0), ("100 %", 4, 0), ("–", 0, 2), ("100 %", 4, 0)]);
-        // Half of the way from 10 to 20 is 1.5 of 10 periods.
+        // The time 15 is 1.5 of 10 periods after the start of the window.
         let marks: Vec<(&str, &str)> =
             shop.releases.iter().map(|it| (it.version.as_str(), it.x.as_str())).collect();
         assert_eq!(marks, [("v2", "140.2"), ("v1", "110.8")]);
-        // Periods without a rate have the weighted one of the periods before.
+        // Periods without a rate have the weighted rate of the period before.
         let weighted: Vec<&str> = shop.points.iter().map(|it| it.weighted.as_str()).collect();
         assert_eq!(weighted, ["50 %", "67 %", "67 %", "75 %"]);
         let first = &charts(rates, "v2", &[], &window)[0].points;

@@ -25,7 +25,7 @@ use crate::store::samples::{Sample, SampleFilter};
 use crate::store::sets::{ExpectedVersion, SetSummary, SetVersion};
 use crate::store::tokens::Scope;
 
-/// The number of samples that a set is tried on.
+/// The maximum number of samples that a set is tried on.
 const TRIED: u32 = 10;
 
 pub(super) fn routes(app: &App) -> Router<App> {

@@ -23,7 +23,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct AlertQuery {
-    /// The agent; all if absent.
+    /// The name of the agent; all agents if absent.
     agent: Option<String>,
     /// True for the alerts that stand, false for those that have ended; all if absent.
     standing: Option<bool>,

@@ -94,7 +94,7 @@ async fn put(
     Ok((status, Json(baseline)).into_response())
 }
 
-/// Deletes a baseline of a suite. The run whose results it has stays.
+/// Deletes a baseline of a suite. The run whose results the baseline has stays.
 #[utoipa::path(delete, path = "/v1/suites/{suite}/baselines/{label}",
     params(
         ("suite" = String, Path, description = "the path of the suite, with `%2F` for `/`"),

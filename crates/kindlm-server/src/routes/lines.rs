@@ -41,7 +41,7 @@ impl<Body: Stream<Item = Result<Bytes, Error>> + Unpin> Lines<Body> {
         Self { body, chunk, start, is_too_long: false, number: 0, has_ended: false }
     }
 
-    /// Returns the next line; `None` after the last one. Fails if the request is interrupted.
+    /// Returns the next line; `None` after the last line. Fails if the request is interrupted.
     pub(super) async fn next(&mut self) -> Option<Result<Line, Interrupted>> {
         loop {
             if let Some(end) = self.chunk.iter().position(|it| *it == b'\n') {

@@ -329,7 +329,7 @@ fn seen(last: Option<&str>, series: i64) -> usize {
 /// The events of a stored run.
 struct PastRun {
     id: String,
-    /// The time at which the report was written.
+    /// The series of the events: the time at which the report was written, in milliseconds since 1970.
     series: i64,
     cases: PastCases,
     /// The events after those of the cases.

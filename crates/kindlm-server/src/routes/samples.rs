@@ -67,7 +67,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 
 /// Stores samples, all or none. A sample that is stored already is not stored again.
 ///
-/// The ids of all agents differ: another sample with the id of a stored one is refused.
+/// An id is unique over all agents: a sample with the id of a stored sample, but with other content, is refused.
 #[utoipa::path(post, path = "/v1/samples",
     params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day changes nothing, and returns the first response")),
     request_body(description = "a sample: `agent`, and optionally `id`, `subject`, `version`, `tags` and `error`, with the evidence of a record; or one sample per line",
@@ -201,7 +201,7 @@ struct Selection {
     /// The person or account that the samples are about; all if absent.
     #[param(min_length = 1, max_length = 100)]
     subject: Option<String>,
-    /// A time (RFC 3339); only samples that were received before it.
+    /// Only samples that were received before this time match (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
 }
@@ -238,13 +238,13 @@ struct Listing {
     /// The person or account that the samples are about; all if absent.
     #[param(min_length = 1, max_length = 100)]
     subject: Option<String>,
-    /// A time (RFC 3339); only samples that were received before it.
+    /// Only samples that were received before this time match (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
     /// The number of samples, from 1 to 1000; 50 by default.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// The `next` of the previous response. Without it, the list begins with the newest sample.
+    /// The `next` of the previous response. If absent, the list begins with the newest sample.
     #[param(pattern = "^[0-9]{1,18}-")]
     cursor: Option<String>,
 }
@@ -328,7 +328,7 @@ struct Deleted {
     deleted: u64,
 }
 
-/// Deletes samples, with their feedback and results. At least one parameter is needed; all given ones must match.
+/// Deletes the samples that match all given parameters, with their feedback and results. One parameter is necessary.
 #[utoipa::path(delete, path = "/v1/samples", params(Selection),
     responses(
         (status = 200, description = "the samples are deleted", body = Deleted),

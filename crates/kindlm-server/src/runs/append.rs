@@ -101,7 +101,7 @@ fn insert_item(suite: &str, item: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns true if the new text differs from the old one only by the item at the end of `tests`.
+/// Returns true if the new text differs from the old text only by the item at the end of `tests`.
 fn only_adds(old: &str, new: &str, item: &str) -> bool {
     let parse = |text: &str| serde_yaml::from_str::<Value>(text).ok();
     let (Some(mut old), Some(new), Some(Value::Sequence(item))) =

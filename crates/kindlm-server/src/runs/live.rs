@@ -58,10 +58,10 @@ const FAILURES: usize = 100;
 /// The maximum size of the events that a run keeps, in bytes. The events of 10,000 passed cases need less.
 const KEPT: usize = 4 << 20;
 
-/// The maximum size of the events of a run that has ended, once another run is added.
+/// The maximum size of the events of a run that has ended, once another run is added, in bytes.
 const KEPT_AFTER: usize = 64 << 10;
 
-/// The size of an event in memory besides its data, rounded up.
+/// The size of an event in memory besides its data, in bytes, rounded up.
 const EVENT_SIZE: usize = 64;
 
 /// An event of a run.

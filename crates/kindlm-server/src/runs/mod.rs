@@ -104,13 +104,13 @@ impl RunService {
         &self.inner.world
     }
 
-    /// Waits until no other request changes the file of a suite, and locks the files for this one.
+    /// Waits until no other request changes the file of a suite, and locks the files for this request.
     fn lock_edits(&self) -> MutexGuard<'_, ()> {
         self.inner.edits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a run that this process started; `None` if there is none, or if the run ended and was removed for newer
-    /// ones.
+    /// runs.
     pub(crate) fn live(&self, id: &str) -> Option<Arc<LiveRun>> {
         self.inner.all_live().into_iter().find(|it| it.id == id)
     }
@@ -118,7 +118,7 @@ impl RunService {
     /// Stops all runs, and waits until they have written their reports.
     pub async fn stop(&self) {
         let runs = self.inner.all_live();
-        // Cancel all runs first, so that no waiting run starts when another one ends. The second cancellation aborts
+        // Cancel all runs first, so that no waiting run starts when another run ends. The second cancellation aborts
         // running executions.
         for run in &runs {
             run.cancel();

@@ -148,7 +148,7 @@ impl Drop for PlannedRun {
         if self.start.take().is_some() {
             let error = "the run did not start, because its request failed; send the request again";
             // Remove the run before it ends. After its end, another request may add a run with the same id, and this
-            // call would remove that one.
+            // call would remove that run.
             self.inner.forget(&self.run.id);
             self.run.end(RunState::Errored, Some(error.to_owned()));
         }

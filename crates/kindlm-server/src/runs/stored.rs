@@ -19,7 +19,7 @@ use super::live::{Event, LiveRun, RunState};
 use super::suites::Suites;
 use super::{PageVersion, RunService};
 
-/// A run.
+/// A run of this process or a stored run, as clients see it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunInfo {

@@ -64,7 +64,7 @@ pub struct StoredAlert {
 /// The conditions that alerts must meet. Without conditions, all alerts match.
 #[derive(Clone, Debug, Default)]
 pub struct AlertFilter {
-    /// The agent; empty for all.
+    /// The name of the agent; empty for all agents.
     pub agent: String,
     /// True for alerts that stand, false for those that have ended; `None` for both.
     pub standing: Option<bool>,

@@ -23,7 +23,7 @@ pub struct Delivery {
     pub is_end: bool,
     /// The number of attempts to send the message, including this one.
     pub attempts: i64,
-    /// The alert.
+    /// The alert that the message is about.
     pub alert: StoredAlert,
 }
 

@@ -14,7 +14,7 @@ const MOST: i64 = 200_000;
 /// The conditions that samples must meet.
 #[derive(Clone, Debug)]
 pub struct FeedbackFilter {
-    /// The agent; empty for all.
+    /// The name of the agent; empty for all agents.
     pub agent: String,
     /// The earliest time at which samples were received, in milliseconds since 1970.
     pub after: i64,

@@ -28,7 +28,7 @@ impl RequestKey {
     /// Reserves the key in this transaction. Returns the first response if the request is a repetition, and `None` if
     /// the key is new. Fails if the key was used for another request, or if the first request has no response yet.
     ///
-    /// A concurrent request with the same key waits here until the first one is committed.
+    /// A concurrent request with the same key waits here until the first request is committed.
     pub(super) async fn reserve<Response: DeserializeOwned>(
         &self,
         transaction: &mut Transaction<'_, Any>,

@@ -40,7 +40,7 @@ const INSERT_SQLITE: &str = "INSERT INTO Jobs \
     max(unixepoch(), ((value ->> 2) + 999) / 1000), 'samples', 1000000 FROM json_each($1) WHERE true \
     ON CONFLICT (job_type, idempotency_key) DO NOTHING";
 
-/// Inserts the jobs of this list on PostgreSQL. The microseconds keep the order of the list.
+/// Inserts the jobs of a list as for [`INSERT_SQLITE`], on PostgreSQL. The microseconds keep the order of the jobs.
 const INSERT_POSTGRES: &str = "INSERT INTO apalis.jobs \
     (id, job, idempotency_key, attempts, run_at, job_type, max_attempts) \
     SELECT job ->> 0, convert_to((job -> 1)::text, 'UTF8'), job ->> 1, (job ->> 3)::integer, \
@@ -124,7 +124,7 @@ impl NewJob {
     }
 }
 
-/// Adds jobs, in one statement. A sample that has a job already gets no other one.
+/// Adds jobs, in one statement. A sample that has a job already gets no second job.
 pub(super) async fn add(
     transaction: &mut Transaction<'_, Any>,
     jobs: &[NewJob],

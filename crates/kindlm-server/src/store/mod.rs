@@ -100,7 +100,7 @@ pub enum StoreError {
         "the first request with this `Idempotency-Key` has no response yet; repeat the request later"
     )]
     KeyInUse,
-    /// The newest version of a set is not the one that the request names.
+    /// The newest version of a set is not the version that the request names.
     #[error("{}", set_changed(.newest.as_ref()))]
     SetChanged {
         /// The newest version; `None` if there is no such set.

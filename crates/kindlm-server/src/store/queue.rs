@@ -22,8 +22,8 @@ pub struct PendingSample {
     pub version: String,
     /// The whole sample.
     pub body: Map<String, Value>,
-    /// The time at which the sample was received, in milliseconds since 1970. It tells this sample from a later one with
-    /// the same id.
+    /// The time at which the sample was received, in milliseconds since 1970. The time distinguishes this sample from a
+    /// later sample with the same id.
     pub(super) received_at: i64,
     share: Share,
 }

@@ -443,7 +443,7 @@ async fn is_stored(
     id: &str,
 ) -> Result<bool, StoreError> {
     let sql = "SELECT agent, body FROM samples WHERE id = $1";
-    // Another request may have deleted the stored sample since the attempt to insert this one.
+    // Another request may have deleted the stored sample since the attempt to insert `sample`.
     let Some(row) = sqlx::query(sql).bind(id).fetch_optional(&mut **transaction).await? else {
         return Ok(true);
     };

@@ -28,7 +28,7 @@ impl Share {
     /// No sample.
     pub const NONE: Self = Self(0);
 
-    /// Returns the share nearest to `rate`. A rate below 0 counts as 0, and one above 1 as 1.
+    /// Returns the share nearest to `rate`. A rate below 0 counts as 0, and a rate above 1 as 1.
     pub fn new(rate: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the value is from 0 to a million")]
         Self((rate.clamp(0.0, 1.0) * MILLION).round() as i64)

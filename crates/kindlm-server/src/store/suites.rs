@@ -115,7 +115,7 @@ impl Store {
         author: &str,
     ) -> Result<i64, StoreError> {
         let version = self.put_suite(suite, text, author).await?;
-        // A resumed run has a version already, which the new one replaces.
+        // A resumed run has a version already, which the new version replaces.
         let sql = "INSERT INTO run_versions (run, suite, version, started_at) VALUES ($1, $2, $3, $4) \
             ON CONFLICT (run) DO UPDATE SET suite = excluded.suite, version = excluded.version";
         let query = sqlx::query(sql).bind(run).bind(suite).bind(version).bind(now());

@@ -473,7 +473,7 @@ fn attempts_of_a_sample_are_limited() {
 
 #[test]
 fn as_many_samples_are_evaluated_at_once_as_there_are_workers() {
-    /// This is more than the default.
+    /// The number of workers of the server: more than the default.
     const WORKERS: usize = 7;
     let folder = tempfile::tempdir().unwrap();
     let judge = MockServer::answering(says_polite).unwrap();

@@ -127,7 +127,8 @@ impl Cluster {
     }
 }
 
-/// Returns the user that runs PostgreSQL, if it is not this one.
+/// Returns the id of the user `postgres` if this process runs as root, because PostgreSQL refuses to run as root.
+/// Returns `None` otherwise.
 fn user_id() -> Option<u32> {
     let users = std::fs::read_to_string("/etc/passwd").ok()?;
     let line = users.lines().find(|it| it.starts_with("postgres:"))?;

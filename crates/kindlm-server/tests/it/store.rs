@@ -243,7 +243,7 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
         assert_eq!(next().await, first(id));
     }
     assert_eq!(next().await, None);
-    // A job that failed waits for the end of its pause. SQLite rounds it up to a second.
+    // A job that failed waits for the end of its pause. On SQLite, the end is rounded up to a second.
     store.pause_sample("q1", Duration::from_hours(1)).await.unwrap();
     fail_job(store, "q1").await;
     assert_eq!(next().await, None);
@@ -704,7 +704,7 @@ async fn removed_agent_has_no_evaluations_and_no_alerts(store: &Store) {
     assert!(store.remove_agent("left").await.unwrap());
     assert!(!store.remove_agent("left").await.unwrap());
     assert_eq!(store.alerts(&standing).await.unwrap(), []);
-    // The evidence of the removed agent does not count for the new one.
+    // The evidence of the removed agent does not count for the new agent of this name.
     store.put_agent("left", &settings("set", 1.0), "").await.unwrap();
     finish(store, sample("left-again", "left", "left"), "set@1", &[decided("word", "passed")])
         .await;
