@@ -74,8 +74,9 @@ impl Evaluator {
 
     /// Evaluates records, and returns a result for each one, in the same order.
     ///
-    /// A list of dicts gives a list of dicts, in the form of the results of `kindlm evaluate --jsonl`. A table of pyarrow
-    /// gives a table, a record batch gives a record batch, and any other table of Arrow gives a table of pyarrow.
+    /// A list of dicts gives a list of dicts, in the form of the results of `kindlm evaluate --jsonl`. A table of
+    /// pyarrow gives a table, a record batch gives a record batch, and any other table of Arrow gives a table of
+    /// pyarrow.
     ///
     /// A record that is not valid has an `error` instead of an outcome.
     fn evaluate<'py>(&self, records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -328,7 +328,7 @@ struct Deleted {
     deleted: u64,
 }
 
-/// Deletes the samples that match all given parameters, with their feedback and results. One parameter is necessary.
+/// Deletes the samples that match all given parameters, with their feedback and results. At least one is necessary.
 #[utoipa::path(delete, path = "/v1/samples", params(Selection),
     responses(
         (status = 200, description = "the samples are deleted", body = Deleted),

@@ -21,7 +21,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
     guarded(app, Scope::Ingest, OpenApiRouter::new().routes(routes!(add)))
 }
 
-/// Stores traces of OTLP/HTTP. A trace becomes a sample when its root span arrives. The trace id is the id of the sample.
+/// Stores traces of OTLP/HTTP. A trace becomes a sample, with the id of the trace, when its root span arrives.
 ///
 /// The same span may be sent again. Later spans change the sample until its evaluation begins. The body may be gzipped.
 #[utoipa::path(post, path = "/v1/traces",

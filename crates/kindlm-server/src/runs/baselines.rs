@@ -134,8 +134,8 @@ impl RunService {
         Ok((SuiteFolder::new(world, path), key))
     }
 
-    /// Finds a side of a comparison by a label, the id of a run, or `last`. Unlike on the command line, `word` cannot be
-    /// the path of a file.
+    /// Finds a side of a comparison by a label, the id of a run, or `last`. Unlike on the command line, `word` cannot
+    /// be the path of a file.
     fn side(&self, of: (&SuiteFolder, &SuiteKey), word: &str) -> Result<Side, NotRead> {
         let (place, key) = of;
         let unknown = || NotRead::NoSide(word.to_owned());

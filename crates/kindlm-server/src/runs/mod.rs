@@ -1,8 +1,8 @@
 //! Runs of the suites in a folder: starts them, follows them, and reads their reports.
 //!
 //! The server and `kindlm test` store runs in the same place: beside their suites, in `.kindlm/runs`. So each of them
-//! sees the runs of the other. The store does not have the selection (`tests`, `tags`, `models`, `repeat`) of a run that
-//! a server started. Only a server can resume such a run, because its request repeats the selection.
+//! sees the runs of the other. The store does not have the selection (`tests`, `tags`, `models`, `repeat`) of a run
+//! that a server started. Only a server can resume such a run, because its request repeats the selection.
 
 mod append;
 mod baselines;

@@ -43,8 +43,8 @@ impl Suites {
 impl RunService {
     /// Returns the names of all suites, sorted: their paths below the folder of suites.
     ///
-    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`; the ending can be `.yml` too. Without a folder of suites,
-    /// the list is empty.
+    /// A suite is a file `kindlm.yaml` or `<name>.kindlm.yaml`; the ending can be `.yml` too. Without a folder of
+    /// suites, the list is empty.
     ///
     /// # Errors
     ///

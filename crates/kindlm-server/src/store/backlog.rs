@@ -9,7 +9,7 @@ use super::{Store, StoreError};
 pub struct Backlog {
     /// The number of samples that wait.
     pub waiting: i64,
-    /// The time at which the server received the oldest waiting sample, in milliseconds since 1970; `None` if none waits.
+    /// The time at which the server received the oldest waiting sample, in milliseconds since 1970; `None` without one.
     pub oldest: Option<i64>,
     /// The time at which the server received the newest of all samples; `None` without samples.
     pub newest: Option<i64>,

@@ -186,7 +186,8 @@ impl Store {
         Self::connect(&format!("{address}?{}", options.join("&")), &[BUSY]).await
     }
 
-    /// Connects to a database, and fails if it does not answer. Each new connection runs the statements `pragmas` first.
+    /// Connects to a database, and fails if it does not answer. Each new connection runs the statements `pragmas`
+    /// first.
     async fn connect(url: &str, pragmas: &'static [&'static str]) -> Result<Self, StoreError> {
         static DRIVERS: Once = Once::new();
         DRIVERS.call_once(sqlx::any::install_default_drivers);

@@ -58,8 +58,8 @@ impl Store {
             let sql = "SELECT 1 FROM samples WHERE received_at < $1 LIMIT 1";
             let rest = sqlx::query(sql).bind(before).fetch_optional(&mut *transaction).await?;
             if rest.is_none() {
-                // This compares each detector with the results, so it runs once for all portions. It must be in the last
-                // transaction: if the server crashed between the two, the next call would find no old samples, and
+                // This compares each detector with the results, so it runs once for all portions. It must be in the
+                // last transaction: if the server crashed between the two, the next call would find no old samples, and
                 // would not delete the detectors.
                 self.delete_ended_series(&mut transaction).await?;
             }

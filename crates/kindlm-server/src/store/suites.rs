@@ -101,8 +101,8 @@ impl Store {
         Ok(number)
     }
 
-    /// Stores the text of a suite as a version (see [`put_suite`](Self::put_suite)) and as the version of a run. Returns
-    /// the number of the version.
+    /// Stores the text of a suite as a version (see [`put_suite`](Self::put_suite)) and as the version of a run.
+    /// Returns the number of the version.
     ///
     /// # Errors
     ///

@@ -16,7 +16,8 @@ pub enum Scope {
     Ingest,
     /// Read stored data, such as samples, assertion sets, runs, alerts and metrics.
     Read,
-    /// Do what all other scopes permit, change assertion sets, agents, suites and baselines, and delete samples and runs.
+    /// Do what all other scopes permit, change assertion sets, agents, suites and baselines, and delete samples and
+    /// runs.
     Admin,
 }
 

@@ -163,7 +163,8 @@ impl Store {
         Ok(stored)
     }
 
-    /// Deletes the traces whose last part was received at least `age` ago, and returns their number. Their samples stay.
+    /// Deletes the traces whose last part was received at least `age` ago, and returns their number. Their samples
+    /// stay.
     ///
     /// A trace without a sample stays marked for one more day, because a later sample of it is incomplete.
     ///
