@@ -85,7 +85,7 @@ pub struct Style {
     pub width: usize,
     /// The level of detail.
     pub verbosity: Verbosity,
-    /// The maximum size of the page of `html` in bytes. Above it, texts of passed cases are cut first.
+    /// The maximum size of the page of `html` in bytes. In a larger page, texts are cut, those of passed cases first.
     pub html_limit: usize,
     /// The URL of the full report, for the link in `markdown`.
     pub report_url: Option<String>,

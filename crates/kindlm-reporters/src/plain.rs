@@ -68,11 +68,8 @@ fn defused(text: String) -> String {
     out
 }
 
-/// Returns true for characters that reorder, hide or break text.
-///
-/// Control characters are not included.
-///
-/// Joiners in scripts and emoji are allowed.
+/// Returns true for characters that reorder, hide or break text, except control characters, and the joiners of scripts
+/// and emoji.
 fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'

@@ -30,7 +30,7 @@ pub(super) fn compared(report: &AnyReport<'_>) -> Option<String> {
     Some(format!("against {name}: {}", shown(&headline(it), WORDS)))
 }
 
-/// Returns the result of the comparison, and the changes.
+/// Returns the result of the comparison, and the changes; empty if the run was not compared.
 pub(super) fn comparison(report: &AnyReport<'_>) -> String {
     let (Some(it), Some(result)) = (&report.comparison, compared(report)) else {
         return String::new();

@@ -40,7 +40,7 @@ const INSERT_SQLITE: &str = "INSERT INTO Jobs \
     max(unixepoch(), ((value ->> 2) + 999) / 1000), 'samples', 1000000 FROM json_each($1) WHERE true \
     ON CONFLICT (job_type, idempotency_key) DO NOTHING";
 
-/// Inserts the jobs of a list as for [`INSERT_SQLITE`], on PostgreSQL. The microseconds keep the order of the jobs.
+/// Inserts jobs on PostgreSQL. The list has the form of [`INSERT_SQLITE`]. The microseconds keep the order of the jobs.
 const INSERT_POSTGRES: &str = "INSERT INTO apalis.jobs \
     (id, job, idempotency_key, attempts, run_at, job_type, max_attempts) \
     SELECT job ->> 0, convert_to((job -> 1)::text, 'UTF8'), job ->> 1, (job ->> 3)::integer, \

@@ -57,7 +57,7 @@ fn result_of_a_check_comes_before_the_judge_answers() {
     stream.read_to_string(&mut rest).unwrap();
     assert!(rest.contains("event: result") && rest.contains("event: evaluation"), "{rest}");
 
-    // The events have the same results as the response without them.
+    // The events have the same results as the response without events.
     let whole = server.send("POST /v1/evaluate/events", &HEAD, body.as_bytes());
     let events = events(&whole.body);
     let (last, evaluation) = events.last().unwrap();
