@@ -259,6 +259,10 @@ impl Translator<'_> {
         };
         self.maximum(model, maximums, settings);
         match kind {
+            "openai-responses" if name == "xai" => {
+                or_else(&mut settings.params, "maxTokens", || number(span, 4096.0));
+                or_else(&mut settings.params, "temperature", || number(span, 0.7));
+            }
             "openai" | "openai-responses" if kindlm_types::reasons(model) => {
                 settings.params.push(("omitDefaults", yes()));
             }

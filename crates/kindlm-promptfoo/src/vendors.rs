@@ -27,6 +27,8 @@ pub(super) enum Vendor<'a> {
     Realtime(&'a str),
     /// A model of xAI's voice API.
     XaiVoice(&'a str),
+    /// A model of xAI's Responses API.
+    XaiResponses(&'a str),
     /// A model of Bedrock that answers with a knowledge base; empty if the `config` has its ARN.
     KnowledgeBase(&'a str),
     /// An agent of Azure AI Foundry.
@@ -43,7 +45,7 @@ const OWN_API: &str =
     "ask the API with an `https://` provider, whose `transformResponse` makes the output";
 
 /// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
-const REFUSED: [(&str, &str); 28] = [
+const REFUSED: [(&str, &str); 27] = [
     (
         "adaline:",
         "promptfoo 0.123 has no such provider either: name the vendor itself, such as `openai:chat:gpt-4.1-mini`, with \
@@ -129,10 +131,6 @@ const REFUSED: [(&str, &str); 28] = [
         "xai:embedding",
         "xAI has no public embeddings: name a model of another vendor, such as `openai:embedding:text-embedding-3-large`",
     ),
-    (
-        "xai:responses:",
-        "write `openai:responses:MODEL` with `config: { apiBaseUrl: 'https://api.x.ai/v1', apiKeyEnvar: XAI_API_KEY }`",
-    ),
 ];
 
 /// Returns the advice for a provider that is refused. Returns `None` without specific advice.
@@ -151,6 +149,7 @@ pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
         ("google" | "palm", "live") if !model.is_empty() => Some(Vendor::GoogleLive(model)),
         ("openai", "realtime") => Some(Vendor::Realtime(model)),
         ("xai", "voice") => Some(Vendor::XaiVoice(model)),
+        ("xai", "responses") if !model.is_empty() => Some(Vendor::XaiResponses(model)),
         ("bedrock", "kb" | "knowledge-base") => Some(Vendor::KnowledgeBase(model)),
         ("azure" | "azureopenai", "foundry-agent") if !model.is_empty() => {
             Some(Vendor::FoundryAgent(model))
@@ -229,6 +228,10 @@ impl Translator<'_> {
             Vendor::GoogleLive(model) => self.google_live(span, model, config),
             Vendor::Realtime(model) => self.realtime(span, model, config),
             Vendor::XaiVoice(model) => Some(self.xai_voice(span, model, config)),
+            Vendor::XaiResponses(model) => {
+                let settings = self.xai_responses(span, model, config)?;
+                Some(("openai-responses", "xai".to_owned(), model.to_owned(), settings))
+            }
             Vendor::KnowledgeBase(model) => self.knowledge_base(span, model, config),
             Vendor::FoundryAgent(agent) => self.foundry_agent(span, agent, config),
             Vendor::Image(vendor, model) => {
@@ -745,7 +748,6 @@ mod tests {
             "openai:video:sora",
             "quiverai:m",
             "xai:embedding:v1",
-            "xai:responses:grok",
         ] {
             assert!(advice(id).is_some(), "{id}");
         }

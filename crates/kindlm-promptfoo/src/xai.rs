@@ -1,9 +1,42 @@
-//! The settings of xAI's models, as promptfoo 0.123.1 sends them. Only the key of the token maximum differs: KindLM
-//! sends `max_tokens`.
+//! The settings of xAI's models, as promptfoo 0.123.1 sends them. Only the key of the token maximum of chats differs:
+//! KindLM sends `max_tokens`.
 
-use kindlm_source::{Key, Node};
+use kindlm_source::{Key, Node, Span};
 
 use super::Translator;
+use super::build::text;
+use super::gateways;
+use super::settings::Settings;
+
+/// The settings that promptfoo reads for xAI's Responses API. [`settings`](super::settings) reports those that KindLM
+/// does not support.
+const RESPONSES: [&str; 25] = [
+    "apiBaseUrl",
+    "apiKey",
+    "apiKeyEnvar",
+    "cost",
+    "functionToolCallbacks",
+    "headers",
+    "include",
+    "instructions",
+    "maxRetries",
+    "max_output_tokens",
+    "max_tool_calls",
+    "parallel_tool_calls",
+    "passthrough",
+    "previous_response_id",
+    "reasoning",
+    "region",
+    "response_format",
+    "service_tier",
+    "store",
+    "stream",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_p",
+    "user",
+];
 
 /// True for reasoning models, to which promptfoo does not send `max_tokens`.
 pub(super) fn reasons(model: &str) -> bool {
@@ -37,14 +70,42 @@ impl Translator<'_> {
                 _ => false,
             };
             if is_left_out {
-                let message = format!("`config.{}` has no effect on `{model}`", name.name);
-                let help = "promptfoo does not send it either; remove it";
-                self.warn(name.span, message, Some(help));
+                self.warn_of_left_out(name, model);
             } else {
                 kept.push((name.clone(), value.clone()));
             }
         }
         kept
+    }
+
+    /// Translates a model of xAI's Responses API. Returns `None` after an error, which is reported.
+    pub(super) fn xai_responses(
+        &mut self,
+        span: Span,
+        model: &str,
+        config: &[(Key, Node)],
+    ) -> Option<Settings> {
+        let server = gateways::find("xai")?;
+        let (sent, left_out): (Vec<_>, Vec<_>) =
+            config.iter().cloned().partition(|(key, _)| RESPONSES.contains(&&*key.name));
+        for (key, _) in &left_out {
+            self.warn_of_left_out(key, model);
+        }
+        let (config, mut own) = self.server_config(span, (server, model), &sent)?;
+        // The variable overrides the region, but not `apiBaseUrl`.
+        let address = own.provider.iter_mut().find(|(name, _)| *name == "baseUrl");
+        if let Some(((_, address), url)) = address.zip(self.env_value("XAI_API_BASE_URL")) {
+            *address = text(span, &url);
+        }
+        let mut settings = self.settings("openai-responses", &config);
+        settings.add_server(own);
+        Some(settings)
+    }
+
+    /// Warns of a setting that promptfoo does not send to a model.
+    fn warn_of_left_out(&mut self, key: &Key, model: &str) {
+        let message = format!("`config.{}` has no effect on `{model}`", key.name);
+        self.warn(key.span, message, Some("promptfoo does not send it either; remove it"));
     }
 }
 

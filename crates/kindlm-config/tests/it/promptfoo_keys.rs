@@ -538,6 +538,40 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Refused("`openai:realtime:gpt-realtime-whisper`"),
     ),
     (
+        "providers: xai:responses:…",
+        "providers: [{ id: 'xai:responses:grok-4.3', config: { tools: [{ type: web_search }, { type: x_search }, { type: function, name: f }] } }]",
+        As(&[
+            "type: openai-responses itemsAsText: true hostedTools: - type: web_search - type: x_search",
+            "baseUrl: https://api.x.ai/v1 apiKeyEnv: XAI_API_KEY",
+            "params: maxTokens: 4096 temperature: 0.7",
+            "tools: - name: f",
+        ]),
+    ),
+    (
+        "providers: xai:responses:…",
+        "providers: ['xai:grok-4.3', { id: 'xai:responses:grok-4.3', config: { reasoning: { effort: high }, max_output_tokens: 9, temperature: 0, region: eu-west-1 } }]",
+        As(&[
+            "reasoning: effort: high",
+            "baseUrl: https://eu-west-1.api.x.ai/v1",
+            "params: temperature: 0 maxTokens: 9",
+        ]),
+    ),
+    (
+        "providers: xai:responses:…",
+        "env: { XAI_API_BASE_URL: 'https://x.example/v1' }\nproviders: [{ id: 'xai:responses:grok-4.3', config: { region: eu-west-1 } }]",
+        As(&["baseUrl: https://x.example/v1"]),
+    ),
+    (
+        "providers: xai:responses:…",
+        "providers: [{ id: 'xai:responses:grok-4.3', config: { max_tokens: 9 } }]",
+        Warned("`config.max_tokens` has no effect on `grok-4.3`"),
+    ),
+    (
+        "providers: xai:responses:…",
+        "providers: [{ id: 'xai:responses:grok-4.3', config: { stream: true } }]",
+        Refused("`stream` of `openai:responses`"),
+    ),
+    (
         "providers: xai:voice:…",
         "providers: [{ id: 'xai:voice:grok-3', config: { voice: Rex, region: eu-west-1 } }]",
         As(&["voice: Rex", "baseUrl: https://eu-west-1.api.x.ai/v1", "output: calls"]),

@@ -1,4 +1,4 @@
-//! The tools that OpenAI runs itself, with environment variables in their texts.
+//! The tools that OpenAI or xAI runs itself, with environment variables in their texts.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,17 @@ use crate::EnvMark;
 use crate::dialect::settings;
 use crate::http::{Filler, Reading};
 
-/// The tools that OpenAI runs itself. Tools of other types need an answer from the caller.
-const HOSTED: [&str; 6] = [
+/// The tools that OpenAI runs itself, and then those of xAI. Tools of other types need an answer from the caller.
+const HOSTED: [&str; 9] = [
     "web_search",
     "web_search_preview",
     "file_search",
     "code_interpreter",
     "image_generation",
     "mcp",
+    "x_search",
+    "code_execution",
+    "collections_search",
 ];
 
 /// The words before a key in a header.
@@ -86,14 +89,14 @@ fn filled(filler: &Filler, value: &Value) -> Result<Value, String> {
     })
 }
 
-/// Returns a problem for a tool that OpenAI does not run.
+/// Returns a problem for a tool that the API does not run.
 fn check_type(at: usize, tool: &Map<String, Value>) -> Option<Problem> {
     let kind = tool.get("type").and_then(Value::as_str);
     if kind.is_some_and(|it| HOSTED.contains(&it)) {
         return None;
     }
     let problem =
-        Problem::new(format!("/hostedTools/{at}"), "OpenAI does not run a tool of this type");
+        Problem::new(format!("/hostedTools/{at}"), "the API does not run a tool of this type");
     let known = HOSTED.map(|it| format!("`{it}`")).join(", ");
     let help = format!(
         "its `type` must be one of {known}; a tool of your own belongs to the test, in `tools`"

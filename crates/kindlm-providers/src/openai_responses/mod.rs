@@ -377,10 +377,39 @@ impl Found {
     }
 }
 
-/// Returns the call of a tool that OpenAI ran, with its response. Returns `None` for an unknown type.
+/// The calls of tools that only xAI runs. It runs a custom tool too: a search in the posts of X.
+const XAI: [&str; 5] = [
+    "code_execution_call",
+    "custom_tool_call",
+    "view_image_call",
+    "view_x_video_call",
+    "x_search_call",
+];
+
+/// Returns the call of a tool that xAI ran. Its arguments are a text, which may be JSON.
+fn xai_call(kind: &str, item: &Value) -> ToolCall {
+    let written = ["arguments", "input"].into_iter().find_map(|it| non_empty(&item[it]));
+    let arguments = written.map_or_else(
+        || json!({}),
+        |it| serde_json::from_str(it).unwrap_or_else(|_| json!({"input": it})),
+    );
+    let name = non_empty(&item["name"]).unwrap_or_else(|| kind.trim_end_matches("_call"));
+    ToolCall {
+        id: non_empty(&item["id"]).unwrap_or(kind).to_owned(),
+        name: name.to_owned(),
+        arguments,
+        malformed_arguments: None,
+        response: Some(json!({"status": item["status"]})),
+    }
+}
+
+/// Returns the call of a tool that the API ran, with its response. Returns `None` for an unknown type.
 ///
 /// Images are left out of responses, because they are large and no check reads them.
 fn hosted(kind: &str, item: &Value) -> Option<ToolCall> {
+    if XAI.contains(&kind) {
+        return Some(xai_call(kind, item));
+    }
     let (name, arguments, result) = match kind {
         "web_search_call" => ("web_search", item["action"].clone(), Value::Null),
         "file_search_call" => {
