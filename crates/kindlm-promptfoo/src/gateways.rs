@@ -246,9 +246,11 @@ impl Translator<'_> {
         let mut headers = Vec::new();
         for (name, value) in value.entries() {
             let written = self.with_env(value.text().unwrap_or_default());
-            let variable = super::settings::variable_of(&written);
+            let bearer = written.strip_prefix("Bearer ");
+            let scheme = if bearer.is_some() { "Bearer " } else { "" };
+            let variable = super::settings::variable_of(bearer.unwrap_or(&written));
             if variable.is_none() && kindlm_template::is_template(&written) {
-                let help = "write the value itself, or `{{env.NAME}}` alone";
+                let help = "write the value itself, `{{env.NAME}}` or `Bearer {{env.NAME}}`";
                 self.unsupported(key.span, "a template in `config.headers`", Some(help));
                 return None;
             }
@@ -257,7 +259,7 @@ impl Translator<'_> {
                 self.error(name.span, "a key must not be in a file", Some(help));
                 return None;
             }
-            let value = variable.map_or(written.clone(), |it| format!("env:{it}"));
+            let value = variable.map_or(written.clone(), |it| format!("{scheme}env:{it}"));
             headers.push((name.name.to_string(), text(key.span, &value)));
         }
         Some(super::build::entries(key.span, headers))

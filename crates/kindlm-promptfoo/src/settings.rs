@@ -230,7 +230,7 @@ impl Translator<'_> {
                     settings.body.extend(value.map(|it| (name.to_owned(), it)));
                 }
                 "omitDefaults" if is_openai => {}
-                "headers" if matches!(kind, "openai" | "openai-responses") => {
+                "headers" if matches!(kind, "openai" | "openai-responses" | "anthropic") => {
                     let headers = self.headers(key, value);
                     settings.provider.extend(headers.map(|it| ("headers", it)));
                 }

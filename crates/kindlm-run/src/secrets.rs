@@ -376,7 +376,8 @@ fn forget_spans(results: &mut [AssertionResult]) {
 
 /// Returns the environment variables in a provider's configuration.
 ///
-/// The variables are named by `apiKeyEnv`, by texts that begin with `env:`, and by templates with `{{env.NAME}}`.
+/// The variables are named by `apiKeyEnv`, by texts that begin with `env:` or `Bearer env:`, and by templates with
+/// `{{env.NAME}}`.
 pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
     let mut found = secret_variables(config);
     found.extend(address(config));
@@ -387,8 +388,13 @@ pub(crate) fn variables(config: &Value) -> BTreeSet<&str> {
 pub(crate) fn keys_of(config: &Value) -> BTreeSet<&str> {
     let key = config.get("apiKeyEnv").and_then(Value::as_str);
     let headers = config.get("headers").and_then(Value::as_object).into_iter().flatten();
-    let headers = headers.filter_map(|(_, it)| it.as_str()?.strip_prefix("env:").map(str::trim));
+    let headers = headers.filter_map(|(_, it)| variable_of(it.as_str()?));
     key.into_iter().chain(headers).collect()
+}
+
+/// Returns the variable that a text names as `env:NAME` or `Bearer env:NAME`; `None` for other texts.
+fn variable_of(text: &str) -> Option<&str> {
+    text.strip_prefix("Bearer ").unwrap_or(text).strip_prefix("env:").map(str::trim)
 }
 
 /// Returns the environment variables in a configuration, except addresses.
@@ -410,7 +416,7 @@ fn secret_variables(config: &Value) -> BTreeSet<&str> {
         }
         Value::Array(items) => found.extend(items.iter().flat_map(secret_variables)),
         Value::String(text) => {
-            found.extend(text.strip_prefix("env:").map(str::trim));
+            found.extend(variable_of(text));
             if is_template(text) {
                 found.extend(environment(text));
             }
@@ -439,10 +445,11 @@ mod tests {
     fn finds_the_variables_wherever_a_provider_names_them() {
         let config = json!({
             "apiKeyEnv": "KEY",
-            "headers": {"authorization": "env: TOKEN", "x": "plain", "y": "env:"},
+            "headers": {"authorization": "env: TOKEN", "x": "plain", "y": "env:", "z": "Bearer env:GATE"},
             "nested": [{"apiKeyEnv": "OTHER"}],
         });
-        assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["KEY", "OTHER", "TOKEN"]);
+        let found: Vec<_> = variables(&config).into_iter().collect();
+        assert_eq!(found, ["GATE", "KEY", "OTHER", "TOKEN"]);
         let config = json!({
             "url": "{{ env.BASE }}/chat?k={{env.K}}", "headers": {"a": "Bearer {{ env.T }}", "b": "env.NO"},
         });

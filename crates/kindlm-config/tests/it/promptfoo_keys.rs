@@ -971,8 +971,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "config.headers",
-        "providers: [{ id: 'openai:gpt-4o', config: { headers: { X-Token: '{{env.T}}' } } }]",
-        As(&["headers: X-Token: env:T"]),
+        "providers: [{ id: 'openai:gpt-4o', config: { headers: { X-Token: '{{env.T}}', X-Auth: 'Bearer {{env.U}}' } } }]",
+        As(&["headers: X-Token: env:T X-Auth: Bearer env:U"]),
     ),
     (
         "config.headers",
@@ -982,6 +982,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "config.headers",
         "providers: [{ id: 'anthropic:messages:claude', config: { headers: { X-A: b } } }]",
+        As(&["headers: X-A: b"]),
+    ),
+    (
+        "config.headers",
+        "providers: [{ id: 'mistral:m', config: { headers: { X-A: b } } }]",
         Refused("`config.headers`"),
     ),
     ("providers: echo", "providers: [echo]", As(&["provider: echo"])),

@@ -1,5 +1,7 @@
 //! `anthropic`: the Messages API of Anthropic.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -22,8 +24,8 @@ pub(crate) static REGISTRATION: Registration = Registration {
     schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| {
         let config: Config = settings::read(config)?;
-        let Config { api_key_env: key, base_url, body, hosted_tools, .. } = config;
-        Ok(Box::new(Anthropic::new(Options { key, base_url, body, hosted_tools })?))
+        let Config { api_key_env: key, base_url, headers, body, hosted_tools, .. } = config;
+        Ok(Box::new(Anthropic::new(Options { key, base_url, headers, body, hosted_tools })?))
     }),
 };
 
@@ -43,6 +45,10 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
+    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that
+    /// holds the value.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
     /// The tools that Anthropic runs itself, as in the API: `[{ type: web_search_20250305, name: web_search }]`. The
     /// model may call them beside the tools of a test.
     #[serde(default)]

@@ -71,7 +71,8 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
 }
 
 /// Returns the headers of a provider and of a configuration, and adds their problems to `problems`. A header of the
-/// configuration replaces that of the provider. A value that starts with `env:` names an environment variable.
+/// configuration replaces that of the provider. A value that starts with `env:` or `Bearer env:` names an environment
+/// variable.
 pub(crate) fn headers(
     mut found: Vec<(String, HeaderValue)>,
     headers: &BTreeMap<String, String>,
@@ -86,7 +87,9 @@ pub(crate) fn headers(
         } else if value.chars().any(|it| it.is_control() && it != '\t') {
             problems.push(Problem::new(&pointer, "the value of a header is one line of text"));
         }
-        let value = match value.strip_prefix("env:") {
+        let bearer = value.strip_prefix("Bearer ").filter(|it| it.starts_with("env:"));
+        let prefix = if bearer.is_some() { "Bearer " } else { "" };
+        let value = match bearer.unwrap_or(value).strip_prefix("env:") {
             Some("") => {
                 let problem =
                     Problem::new(&pointer, "`env:` needs the name of an environment variable");
@@ -94,7 +97,7 @@ pub(crate) fn headers(
                     .push(problem.with_help("write it after the colon, such as `env:MY_TOKEN`"));
                 continue;
             }
-            Some(variable) => HeaderValue::FromEnv { prefix: "", variable: variable.to_owned() },
+            Some(variable) => HeaderValue::FromEnv { prefix, variable: variable.to_owned() },
             None => HeaderValue::Literal(value.clone()),
         };
         found.push((name.clone(), value));

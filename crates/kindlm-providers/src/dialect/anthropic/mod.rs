@@ -2,6 +2,8 @@
 
 mod hosted;
 
+use std::collections::BTreeMap;
+
 use kindlm_types::{
     FinishReason, Media, MediaKind, Message, Problem, Prompt, ProviderError, ProviderErrorKind,
     Reply, Role, ToolCall, ToolChoice, Usage,
@@ -22,6 +24,8 @@ pub(crate) struct Options {
     /// The environment variable of the key.
     pub(crate) key: String,
     pub(crate) base_url: Option<String>,
+    /// Additional headers. A value that starts with `env:` names an environment variable.
+    pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Map<String, Value>,
     /// The tools that have a `type` of the API, in its form.
     pub(crate) hosted_tools: Vec<Map<String, Value>>,
@@ -46,6 +50,7 @@ const TAKEN: [&str; 6] = ["model", "messages", "system", "tools", "stream", "max
 pub(crate) struct Anthropic {
     address: Address,
     key: String,
+    headers: Vec<(String, HeaderValue)>,
     body: Map<String, Value>,
     hosted: Vec<Map<String, Value>>,
 }
@@ -57,8 +62,17 @@ impl Anthropic {
         settings::check_body(&options.body, &TAKEN)?;
         hosted::check(&options.hosted_tools)?;
         let address = Address::new(options.base_url.as_deref().unwrap_or(BASE), "/v1", MESSAGES);
+        let key = HeaderValue::FromEnv { prefix: "", variable: options.key.clone() };
+        let mut own = vec![
+            settings::json_header(),
+            ("x-api-key".to_owned(), key),
+            ("anthropic-version".to_owned(), HeaderValue::Literal(VERSION.to_owned())),
+        ];
+        let betas = hosted::betas(&options.hosted_tools);
+        own.extend(betas.map(|it| ("anthropic-beta".to_owned(), HeaderValue::Literal(it))));
+        let headers = settings::literal_headers(own, &options.headers)?;
         let Options { key, body, hosted_tools: hosted, .. } = options;
-        Ok(Self { address, key, body, hosted })
+        Ok(Self { address, key, headers, body, hosted })
     }
 }
 
@@ -84,19 +98,10 @@ impl Codec for Anthropic {
         chat::put(&mut body, "tools", tools(prompt, &self.hosted));
         chat::put(&mut body, "tool_choice", tool_choice(prompt));
         settings::add_body(&mut body, &self.body, prompt);
-        let key = HeaderValue::FromEnv { prefix: "", variable: self.key.clone() };
-        let mut headers = vec![
-            settings::json_header(),
-            ("x-api-key".to_owned(), key),
-            ("anthropic-version".to_owned(), HeaderValue::Literal(VERSION.to_owned())),
-        ];
-        let betas = hosted::betas(&self.hosted);
-        headers.extend(betas.map(|it| ("anthropic-beta".to_owned(), HeaderValue::Literal(it))));
-        let url = self.address.at(MESSAGES);
         Ok(HttpRequest {
             method: Method::Post,
-            url,
-            headers,
+            url: self.address.at(MESSAGES),
+            headers: self.headers.clone(),
             body: Value::Object(body),
             ..HttpRequest::default()
         })
