@@ -36,6 +36,7 @@ mod callbacks;
 mod cases;
 mod chat;
 mod claude_agent;
+mod cloudflare;
 mod clouds;
 mod config_program;
 mod dataset;

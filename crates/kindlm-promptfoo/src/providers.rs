@@ -259,7 +259,7 @@ impl Translator<'_> {
             }
             Provider::Vendor(vendor) => {
                 let (kind, name, model, mut settings) = self.vendor(span, vendor, &entry.config)?;
-                if kind == "openai-responses" {
+                if matches!(kind, "openai" | "openai-responses" | "anthropic") {
                     self.usual_params((kind, &name), &model, entry, &mut settings);
                 }
                 Some((kind, name, model, settings))

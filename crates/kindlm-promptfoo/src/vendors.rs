@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Translator;
 use super::build::{entries, map, node, text};
+use super::cloudflare;
 use super::gateways;
 use super::settings::{Settings, or_else, variable_of};
 
@@ -35,6 +36,8 @@ pub(super) enum Vendor<'a> {
     FoundryAgent(&'a str),
     /// A moderation model of OpenAI; empty for the usual one.
     Moderation(&'a str),
+    /// A model behind Cloudflare's AI Gateway, with its vendor in front of it.
+    CloudflareGateway(&'static str, &'a str),
 }
 
 const NO_SPEECH: &str =
@@ -73,8 +76,8 @@ const REFUSED: [(&str, &str); 27] = [
     ),
     (
         "cloudflare-gateway:",
-        "write `openai:MODEL` with `config: { apiBaseUrl: 'https://gateway.ai.cloudflare.com/v1/ACCOUNT/GATEWAY/openai' }`, or \
-         `anthropic:MODEL` with that of `…/anthropic`",
+        "write `cloudflare-gateway:VENDOR:MODEL`; the vendors are openai, anthropic, groq, perplexity-ai, \
+         google-ai-studio, mistral, cohere, azure-openai, workers-ai, huggingface, replicate and grok",
     ),
     (
         "edenai:",
@@ -153,6 +156,9 @@ pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
         ("bedrock", "kb" | "knowledge-base") => Some(Vendor::KnowledgeBase(model)),
         ("azure" | "azureopenai", "foundry-agent") if !model.is_empty() => {
             Some(Vendor::FoundryAgent(model))
+        }
+        ("cloudflare-gateway", _) if !model.is_empty() => {
+            cloudflare::find(part).map(|it| Vendor::CloudflareGateway(it, model))
         }
         ("n8n", _) => Some(Vendor::N8n(rest)),
         ("watsonx", it) if it != "chat" && !rest.is_empty() => Some(Vendor::WatsonX(rest)),
@@ -234,6 +240,9 @@ impl Translator<'_> {
             }
             Vendor::KnowledgeBase(model) => self.knowledge_base(span, model, config),
             Vendor::FoundryAgent(agent) => self.foundry_agent(span, agent, config),
+            Vendor::CloudflareGateway(vendor, model) => {
+                self.cloudflare_gateway(span, (vendor, model), config)
+            }
             Vendor::Image(vendor, model) => {
                 let (kind, settings) = self.image_model(span, (vendor, model), config);
                 Some((kind, format!("{vendor}-image"), model.to_owned(), settings))
@@ -736,7 +745,7 @@ mod tests {
             "bedrock-agent:A",
             "bedrock:video:luma.ray",
             "cheaperinference:m",
-            "cloudflare-gateway:openai:m",
+            "cloudflare-gateway:bedrock:m",
             "edenai:openai/m",
             "elevenlabs:stt:basic",
             "fal:image:m",

@@ -103,7 +103,7 @@ impl Translator<'_> {
     }
 
     /// Warns of a setting that promptfoo does not send to a model.
-    fn warn_of_left_out(&mut self, key: &Key, model: &str) {
+    pub(super) fn warn_of_left_out(&mut self, key: &Key, model: &str) {
         let message = format!("`config.{}` has no effect on `{model}`", key.name);
         self.warn(key.span, message, Some("promptfoo does not send it either; remove it"));
     }

@@ -538,6 +538,59 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Refused("`openai:realtime:gpt-realtime-whisper`"),
     ),
     (
+        "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:openai:gpt-4o-mini', config: { accountId: a, gatewayId: g, temperature: 0.7, max_tokens: 200, cfAigToken: '{{env.T}}', headers: { X-A: b } } }]",
+        As(&[
+            "baseUrl: https://gateway.ai.cloudflare.com/v1/a/g/openai apiKeyEnv: OPENAI_API_KEY",
+            "headers: cf-aig-authorization: Bearer env:T X-A: b",
+            "model: gpt-4o-mini",
+            "params: temperature: 0.7 maxTokens: 200",
+        ]),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:anthropic:claude-haiku-4-5-20251001', config: { accountId: a, gatewayId: g, max_tokens: 200 } }]",
+        As(&[
+            "baseUrl: https://gateway.ai.cloudflare.com/v1/a/g/anthropic apiKeyEnv: ANTHROPIC_API_KEY",
+            "params: maxTokens: 200 temperature: 0",
+        ]),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "env: { CLOUDFLARE_ACCOUNT_ID: a, GATEWAY: g }\nproviders: [{ id: 'cloudflare-gateway:workers-ai:@cf/meta/llama', config: { gatewayIdEnvar: GATEWAY } }]",
+        As(&[
+            "baseUrl: https://gateway.ai.cloudflare.com/v1/a/g/workers-ai/@cf/meta/llama apiKeyEnv: CLOUDFLARE_API_KEY",
+        ]),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:azure-openai:gpt-4o', config: { accountId: a, gatewayId: g, resourceName: r, deploymentName: d } }]",
+        As(&[
+            "baseUrl: https://gateway.ai.cloudflare.com/v1/a/g/azure-openai/r/d?api-version=2024-12-01-preview",
+            "apiKeyEnv: null headers: api-key: env:AZURE_OPENAI_API_KEY",
+        ]),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:anthropic:claude-x', config: { accountId: a, gatewayId: g, seed: 1 } }]",
+        Warned("`config.seed` has no effect on `claude-x`"),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "providers: ['cloudflare-gateway:openai:gpt-4o']",
+        Refused("the address of this provider is missing"),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:openai:gpt-4o', config: { accountId: a, gatewayId: g, cfAigToken: abc } }]",
+        Refused("a key must not be in a file"),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "providers: ['cloudflare-gateway:bedrock:x']",
+        Refused("the provider `cloudflare-gateway:bedrock:x`"),
+    ),
+    (
         "providers: xai:responses:…",
         "providers: [{ id: 'xai:responses:grok-4.3', config: { tools: [{ type: web_search }, { type: x_search }, { type: function, name: f }] } }]",
         As(&[
